@@ -1,0 +1,17 @@
+/** Product lines of the service. The same symbol may exist in several of them. */
+export const categories = ['SPOT', 'MARGIN', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'] as const
+export type Category = (typeof categories)[number]
+
+/** The categories that have tickers, order books and candles: margin trades on the spot books. */
+export const tradedCategories = ['SPOT', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'] as const
+export type TradedCategory = (typeof tradedCategories)[number]
+
+/** What identifies an instrument: a symbol alone does not. */
+export interface InstrumentKey {
+  readonly category: Category
+  readonly symbol: string
+}
+
+export function isTradedCategory(category: Category): category is TradedCategory {
+  return category !== 'MARGIN'
+}

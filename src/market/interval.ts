@@ -1,0 +1,26 @@
+import type { TimeMs } from './values.js'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+
+/** Length of each candle interval in milliseconds. The names are the service's and are case-sensitive. */
+export const intervalMs = {
+  '1m': minuteMs,
+  '3m': 3 * minuteMs,
+  '5m': 5 * minuteMs,
+  '15m': 15 * minuteMs,
+  '30m': 30 * minuteMs,
+  '1H': hourMs,
+  '4H': 4 * hourMs,
+  '6H': 6 * hourMs,
+  '12H': 12 * hourMs,
+  '1D': 24 * hourMs,
+} as const
+
+export type Interval = keyof typeof intervalMs
+export const intervals = Object.keys(intervalMs) as readonly Interval[]
+
+/** When the candle that opens at `openTime` closes (exclusive end). */
+export function closeTime(openTime: TimeMs, interval: Interval): TimeMs {
+  return openTime + intervalMs[interval]
+}

@@ -1,0 +1,42 @@
+import type { TradedCategory } from './category.js'
+import type { Decimal, Extra, TimeMs } from './values.js'
+
+/** Every specified field of a ticker besides its key and times, by the kind of value it holds. */
+export const tickerFields = {
+  lastPrice: 'decimal',
+  bid1Price: 'decimal',
+  bid1Size: 'decimal',
+  ask1Price: 'decimal',
+  ask1Size: 'decimal',
+  openPrice24h: 'decimal',
+  highPrice24h: 'decimal',
+  lowPrice24h: 'decimal',
+  volume24h: 'decimal',
+  turnover24h: 'decimal',
+  price24hPcnt: 'decimal',
+  indexPrice: 'decimal',
+  markPrice: 'decimal',
+  fundingRate: 'decimal',
+  openInterest: 'decimal',
+  deliveryStartTime: 'time',
+  deliveryTime: 'time',
+  deliveryStatus: 'text',
+  platformTurnover24h: 'decimal',
+} as const satisfies Record<string, 'decimal' | 'time' | 'text'>
+
+export type TickerField = keyof typeof tickerFields
+
+interface ValueOfKind {
+  decimal: Decimal
+  time: TimeMs
+  text: string
+}
+
+/** A ticker. `ts` is the service's generation time, or its request time where the service left `ts` unset. */
+export type Ticker = {
+  readonly category: TradedCategory
+  readonly symbol: string
+  readonly ts: TimeMs
+  readonly receivedAt: TimeMs
+  readonly extra: Extra
+} & { readonly [Field in TickerField]: ValueOfKind[(typeof tickerFields)[Field]] | null }
