@@ -1,0 +1,69 @@
+import { readFileSync } from 'node:fs'
+
+import type { z } from 'zod'
+
+import { ConfigError } from './config/configError.js'
+import { describeProblem } from './config/problems.js'
+import { configSchema } from './config/schema.js'
+import { parseYaml, type SourceMap } from './config/yamlSource.js'
+
+/** The configuration, complete: every option has its value or its default. */
+export type Config = z.output<typeof configSchema>
+
+/** One selection of instruments, as several streams have one. */
+export type Select = Config['streams']['fills']['select']
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Environment variables that take precedence over the file, with the option that each one sets. */
+export const environmentOptions = {
+  DATABASE_URL: ['database', 'url'],
+  EXCHANGE_BASE_URL: ['exchange', 'baseUrl'],
+  LOG_LEVEL: ['log', 'level'],
+} as const
+
+/**
+ * Reads the configuration: defaults, then `file` (YAML), then the environment.
+ * Throws a `ConfigError` that lists every problem, one line each.
+ */
+export function loadConfig(options: { file?: string | undefined; env: Environment }): Config {
+  const source: SourceMap =
+    options.file === undefined
+      ? { value: {}, place: () => 'configuration' }
+      : parseYaml(readConfigFile(options.file), options.file)
+  const { input, variableAt } = withEnvironment(source.value, options.env)
+  const result = configSchema.safeParse(input)
+  if (result.success) return result.data
+  const place = (path: readonly PropertyKey[]) => variableAt(path) ?? source.place(path)
+  throw new ConfigError(result.error.issues.flatMap((issue) => describeProblem(issue, input, place)))
+}
+
+function readConfigFile(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const why =
+      code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : String(code)
+    throw new ConfigError([`${file}: ${why}; give --config the path of a readable YAML file`], { cause: error })
+  }
+}
+
+function withEnvironment(value: unknown, env: Environment) {
+  const used = new Map<string, string>()
+  let input = value
+  for (const [variable, [section, key]] of Object.entries(environmentOptions)) {
+    const text = env[variable]
+    // Set but empty is how many a shell script says "not set".
+    if (text === undefined || text === '' || !isRecord(input)) continue
+    const inner = input[section] ?? {}
+    if (!isRecord(inner)) continue
+    input = { ...input, [section]: { ...inner, [key]: text } }
+    used.set(`${section}.${key}`, variable)
+  }
+  return { input, variableAt: (path: readonly PropertyKey[]) => used.get(path.join('.')) }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,117 @@
+import { distance } from 'fastest-levenshtein'
+import { z } from 'zod'
+
+import { configSchema } from './schema.js'
+
+type Path = readonly PropertyKey[]
+
+/** The part of a JSON Schema that is looked at here. */
+interface SchemaNode {
+  readonly properties?: Readonly<Record<string, SchemaNode>>
+  readonly default?: unknown
+}
+
+/** The lines that explain one problem zod found in `input`: where it is, what is wrong and what to do. */
+export function describeProblem(issue: z.core.$ZodIssue, input: unknown, place: (path: Path) => string): string[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => {
+      const path = [...issue.path, key]
+      return `${place(path)}: ${dotted(path)} is not an option; ${nearestOption(issue.path, key)}`
+    })
+  }
+  const path = issue.path
+  return [`${place(path)}: ${dotted(path)} ${requirement(issue)}${received(path, input)}; ${remedy(path)}`]
+}
+
+function requirement(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `must be ${typeNames[issue.expected] ?? issue.expected}`
+    case 'invalid_value':
+      return `must be one of ${issue.values.map(String).join(', ')}`
+    case 'too_small':
+      return issue.origin === 'array' || issue.origin === 'string'
+        ? 'must not be empty'
+        : `must be at least ${issue.minimum}`
+    case 'too_big':
+      return issue.origin === 'string' ? `must not be longer than ${issue.maximum}` : `must be at most ${issue.maximum}`
+    case 'invalid_union':
+      return `must be ${unionRequirements(issue.errors)}`
+    default:
+      return issue.message
+  }
+}
+
+function unionRequirements(branches: readonly (readonly z.core.$ZodIssue[])[]): string {
+  const parts = branches.flatMap((issues) => issues.slice(0, 1).map((issue) => requirement(issue)))
+  return parts.map((part) => part.replace(/^must be (one of )?/, '')).join(', or ')
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  boolean: 'true or false',
+  int: 'a whole number',
+  number: 'a number',
+  string: 'a text',
+  array: 'a list',
+  object: 'a group of options',
+}
+
+/** What was found instead; never for a connection string, which may hold a password. */
+function received(path: Path, input: unknown): string {
+  if (dotted(path) === 'database.url') return ''
+  const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
+  if (value === null || value === undefined) return ', but is empty'
+  if (Array.isArray(value)) return ', but is a list'
+  if (typeof value === 'object') return ', but is a group of options'
+  return `, not ${JSON.stringify(value).slice(0, 80)}`
+}
+
+function remedy(path: Path): string {
+  const fallback = nodeAt(path)?.default
+  const hasPlainDefault = fallback !== undefined && (typeof fallback !== 'object' || Array.isArray(fallback))
+  return hasPlainDefault
+    ? `correct it or leave it out for the default, ${JSON.stringify(fallback)}`
+    : 'correct it or leave it out'
+}
+
+function nearestOption(parent: Path, key: string): string {
+  const siblings = Object.keys(nodeAt(parent)?.properties ?? {})
+  const [nearest] = siblings.map((name) => ({ name, edits: edits(name, key) })).sort((a, b) => a.edits - b.edits)
+  if (nearest && nearest.edits <= Math.max(2, nearest.name.length / 2)) {
+    return `did you mean ${dotted([...parent, nearest.name])}?`
+  }
+  // `sort` is stable: of equally near names the one nearest to the top of the file wins.
+  const [elsewhere] = optionPaths(schemaRoot(), [])
+    .filter((path) => edits(String(path.at(-1)), key) <= 1)
+    .sort((a, b) => edits(String(a.at(-1)), key) - edits(String(b.at(-1)), key) || a.length - b.length)
+  if (elsewhere) return `did you mean ${dotted(elsewhere)}?`
+  return `options here are ${siblings.join(', ')}; remove it`
+}
+
+/** Case and word separators are what people get wrong most, so they count for nothing. */
+function edits(a: string, b: string): number {
+  const plain = (text: string) => text.toLowerCase().replace(/[-_]/g, '')
+  return distance(plain(a), plain(b))
+}
+
+function optionPaths(node: SchemaNode, path: Path): Path[] {
+  return Object.entries(node.properties ?? {}).flatMap(([key, child]) => {
+    const here = [...path, key]
+    return [here, ...optionPaths(child, here)]
+  })
+}
+
+function nodeAt(path: Path): SchemaNode | undefined {
+  return path.reduce<SchemaNode | undefined>((node, key) => node?.properties?.[String(key)], schemaRoot())
+}
+
+function schemaRoot(): SchemaNode {
+  return z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode
+}
+
+function dotted(path: Path): string {
+  if (path.length === 0) return 'the file'
+  return path
+    .map((key, index) => (typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`))
+    .join('')
+}

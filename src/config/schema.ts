@@ -1,0 +1,320 @@
+import { isIP } from 'node:net'
+
+import { parse as parseCron, validate as isCronExpression } from 'node-cron'
+import { z } from 'zod'
+
+import { candleTypes } from '../market/candle.js'
+import { type Category, categories, tradedCategories } from '../market/category.js'
+import { intervals } from '../market/interval.js'
+import { logLevels } from '../runtime/logger.js'
+
+// Descriptions end up in the documentation, the example file and editors: each says what the option does and its unit.
+
+const whole = (min: number, max: number) => z.int().min(min).max(max)
+
+const schedule = z
+  .string()
+  .refine((text) => isCronExpression(text) && hasSecondsField(text), {
+    error: 'must be a cron expression of six fields, seconds first, such as "*/5 * * * * *" for every five seconds',
+  })
+  .meta({ examples: ['*/5 * * * * *'] })
+
+/** Five fields would be valid cron too, but would mean minutes where the others mean seconds: a mistake of factor 60. */
+function hasSecondsField(expression: string): boolean {
+  return expression.trim().split(/\s+/).length === 6 && parseCron(expression).second.length > 0
+}
+
+const distinct = <Element extends z.ZodType<string>>(element: Element) =>
+  z
+    .array(element)
+    .min(1)
+    .refine((values) => new Set(values).size === values.length, { error: 'must not name anything twice' })
+
+const glob = z.string().min(1).max(100)
+
+// A number is accepted because YAML reads a bare 1000000 as one; it becomes text, as every decimal here.
+const decimal = z
+  .union([
+    z.string().regex(/^\d+(\.\d+)?$/, { error: 'must be a decimal number such as 250000 or "0.5"' }),
+    z.number().nonnegative(),
+  ])
+  .transform((value) => (typeof value === 'number' ? value.toLocaleString('en-US', plainNumber) : value))
+const plainNumber: Intl.NumberFormatOptions = { useGrouping: false, maximumFractionDigits: 20 }
+
+// "all" becomes Infinity, so that "the first n" needs no special case for it.
+const busiest = z
+  .union([whole(1, 100_000), z.literal('all')])
+  .transform((value) => (value === 'all' ? Infinity : value))
+
+function select<const Allowed extends readonly Category[]>(
+  allowed: Allowed,
+  defaults: { categories: readonly Allowed[number][]; busiest: number | 'all' },
+) {
+  return z
+    .strictObject({
+      categories: distinct(z.enum(allowed))
+        .default(() => [...defaults.categories])
+        .describe('Categories to cover.'),
+      symbols: z
+        .array(glob)
+        .min(1)
+        .default(() => ['*'])
+        .describe('Symbols to cover: globs such as BTC*, in upper case as the service writes them.'),
+      exclude: z
+        .array(glob)
+        .default(() => [])
+        .describe('Symbols to leave out of those: globs.'),
+      minTurnover24h: decimal
+        .exactOptional()
+        .describe("Leave out instruments whose ticker shows less turnover in 24 hours, in the pair's quote coin."),
+      busiest: busiest
+        .default(defaults.busiest === 'all' ? Infinity : defaults.busiest)
+        .meta({ default: defaults.busiest })
+        .describe('Of what is left, cover this many with the highest turnover in 24 hours; or all.'),
+    })
+    .prefault({})
+    .describe('Which instruments the stream covers.')
+}
+
+const enabled = z.boolean().default(true).describe('Whether the stream is recorded.')
+
+const database = z
+  .strictObject({
+    url: z
+      .string()
+      .regex(/^postgres(ql)?:\/\/\S+$/, {
+        error: 'must be a connection string such as postgres://user:password@127.0.0.1:5432/market',
+      })
+      .exactOptional()
+      .describe(
+        'Connection string of the database. A secret: prefer the environment variable DATABASE_URL. ' +
+          'With neither, an embedded PostgreSQL is started in dataDir.',
+      ),
+    dataDir: z.string().min(1).default('./data').describe('Folder of the embedded PostgreSQL and of local state.'),
+    poolSize: whole(1, 100).default(8).describe('Most connections to the database.'),
+  })
+  .prefault({})
+  .describe('Where rows go.')
+
+const twenty = (operation: string) =>
+  whole(1, 10_000).default(20).describe(`Requests per second that the service allows for ${operation}.`)
+const ten = (operation: string) =>
+  whole(1, 10_000).default(10).describe(`Requests per second that the service allows for ${operation}.`)
+
+const limits = z
+  .strictObject({
+    overallPerMinute: whole(1, 1_000_000)
+      .default(6000)
+      .describe('Requests per minute that the service allows for all operations together, per IP address.'),
+    perSecond: z
+      .strictObject({
+        instruments: twenty('instruments'),
+        'rpi-symbols': ten('rpi-symbols'),
+        tickers: twenty('tickers'),
+        orderbook: twenty('orderbook'),
+        'rpi-orderbook': ten('rpi-orderbook'),
+        fills: twenty('fills'),
+        candles: twenty('candles'),
+        'history-candles': twenty('history-candles'),
+      })
+      .prefault({})
+      .describe("Each operation's own limit, per IP address."),
+  })
+  .prefault({})
+  .describe("The service's limits. Lower them to leave room for something else on the same IP address.")
+
+const retry = z
+  .strictObject({
+    attempts: whole(1, 20).default(4).describe('Most attempts for one request, the first included.'),
+    minDelayMs: whole(1, 600_000).default(250).describe('Upper bound of the random wait before the second attempt.'),
+    maxDelayMs: whole(1, 600_000).default(5000).describe('Upper bound of the random wait before any attempt.'),
+    totalMs: whole(1, 3_600_000).default(30_000).describe('No attempt starts later than this after the first one.'),
+  })
+  .refine((value) => value.minDelayMs <= value.maxDelayMs, {
+    path: ['minDelayMs'],
+    error: 'must not be larger than maxDelayMs',
+  })
+  .prefault({})
+  .describe('When a request that failed is sent again.')
+
+const exchange = z
+  .strictObject({
+    baseUrl: z
+      .url({ protocol: /^https?$/, error: 'must be an http or https URL such as https://api.example.com' })
+      .transform((url) => url.replace(/\/+$/, ''))
+      .exactOptional()
+      .describe(
+        "The service's address, without /api/v3. Also EXCHANGE_BASE_URL in the environment. start needs one of the two.",
+      ),
+    timeoutMs: whole(100, 600_000)
+      .default(10_000)
+      .describe('Longest time for one request, from connecting to its end.'),
+    maxResponseBytes: whole(65_536, 1_073_741_824)
+      .default(33_554_432)
+      .describe('Largest answer that is read; a larger one is an error.'),
+    maxConnections: whole(1, 1000).default(64).describe('Most connections to the service.'),
+    latencyJitterMs: whole(0, 10_000)
+      .default(100)
+      .describe(
+        'How much the time from sending a request to its being counted varies. Rates stay below limit / (1 + jitter in s).',
+      ),
+    localAddress: z
+      .string()
+      .refine((text) => isIP(text) !== 0, { error: 'must be an IP address of this machine' })
+      .exactOptional()
+      .describe('The IP address of this machine to send from; by default the system chooses.'),
+    limits,
+    retry,
+  })
+  .prefault({})
+  .describe('The service that is recorded.')
+
+const collector = z
+  .strictObject({
+    egress: z
+      .string()
+      .min(1)
+      .max(200)
+      .exactOptional()
+      .describe(
+        "Name of the IP address that requests leave from; one daemon per name owns its budget. Default: the host's name.",
+      ),
+    drainTimeoutMs: whole(0, 600_000).default(10_000).describe('Longest time to store what is in hand when stopping.'),
+    maxInFlightWrites: whole(1, 64).default(4).describe('Most writes to the database at the same time.'),
+    allowOverload: z
+      .boolean()
+      .default(false)
+      .describe('Start even if the configuration asks for more than the limits allow.'),
+  })
+  .prefault({})
+  .describe('The daemon.')
+
+const instruments = z
+  .strictObject({
+    enabled,
+    schedule: schedule.default('0 */10 * * * *').describe('When the lists are read: cron with seconds, UTC.'),
+    categories: distinct(z.enum(categories))
+      .default(() => [...categories])
+      .describe('Categories to read, one request each.'),
+  })
+  .prefault({})
+  .describe('Specifications of instruments.')
+
+const rpiSymbols = z
+  .strictObject({
+    enabled,
+    schedule: schedule.default('30 */10 * * * *').describe('When the list is read: cron with seconds, UTC.'),
+  })
+  .prefault({})
+  .describe('The list of symbols that have RPI quotes.')
+
+const tickers = z
+  .strictObject({
+    enabled,
+    schedule: schedule.default('*/5 * * * * *').describe('When tickers are read: cron with seconds, UTC.'),
+    categories: distinct(z.enum(tradedCategories))
+      .default(() => [...tradedCategories])
+      .describe('Categories to read, one request each.'),
+  })
+  .prefault({})
+  .describe('Tickers of all instruments of a category at once.')
+
+function books(everySeconds: number, busiestByDefault: number, what: string) {
+  return z
+    .strictObject({
+      enabled,
+      everySeconds: whole(1, 86_400).default(everySeconds).describe('Seconds between two snapshots of an instrument.'),
+      depth: whole(1, 1000).default(50).describe('Levels on each side.'),
+      select: select(tradedCategories, { categories: tradedCategories, busiest: busiestByDefault }),
+    })
+    .prefault({})
+    .describe(what)
+}
+
+const fills = z
+  .strictObject({
+    enabled,
+    minPollSeconds: whole(1, 86_400).default(2).describe('Least seconds between two requests for an instrument.'),
+    maxPollSeconds: whole(1, 86_400).default(300).describe('Most seconds between two requests for an instrument.'),
+    // Margin trades on the spot books: its fills would be the spot ones once more.
+    select: select(categories, { categories: tradedCategories, busiest: 'all' }),
+  })
+  .refine((value) => value.minPollSeconds <= value.maxPollSeconds, {
+    path: ['minPollSeconds'],
+    error: 'must not be larger than maxPollSeconds',
+  })
+  .prefault({})
+  .describe('Public fills; the busier an instrument, the more often it is asked.')
+
+const candles = z
+  .strictObject({
+    enabled,
+    intervals: distinct(z.enum(intervals))
+      .default(() => ['1m' as const])
+      .describe('Intervals to record; each costs a request per instrument and type whenever it closes.'),
+    types: distinct(z.enum(candleTypes))
+      .default(() => ['market' as const])
+      .describe('Types to record.'),
+    settleMs: whole(0, 600_000).default(5000).describe('Wait after the close before a candle is taken as final.'),
+    select: select(tradedCategories, { categories: tradedCategories, busiest: 600 }),
+  })
+  .prefault({})
+  .describe('Candles.')
+
+const streams = z
+  .strictObject({
+    instruments,
+    rpiSymbols,
+    tickers,
+    orderBooks: books(10, 150, 'Snapshots of order books.'),
+    rpiOrderBooks: books(30, 200, 'Snapshots of order books with their RPI part, of the symbols that have one.'),
+    fills,
+    candles,
+  })
+  .prefault({})
+  .describe('What is recorded.')
+
+function table(chunkHours: number, columnstoreAfterHours: number, what: string) {
+  return z
+    .strictObject({
+      chunkHours: whole(1, 8760).default(chunkHours).describe('Time span of one chunk, on TimescaleDB.'),
+      columnstoreAfterHours: whole(1, 87_600)
+        .default(columnstoreAfterHours)
+        .describe('Age at which chunks become columnar, on TimescaleDB Community.'),
+      retentionDays: whole(1, 36_500).exactOptional().describe('Age at which rows are removed; by default never.'),
+    })
+    .prefault({})
+    .describe(what)
+}
+
+const storage = z
+  .strictObject({
+    tickers: table(24, 48, 'market.tickers'),
+    orderBooks: table(6, 24, 'market.order_books'),
+    rpiOrderBooks: table(6, 24, 'market.rpi_order_books'),
+    fills: table(24, 72, 'market.fills'),
+    candles: table(168, 336, 'market.candles'),
+  })
+  .prefault({})
+  .describe('How the tables are kept.')
+
+const serve = z
+  .strictObject({
+    enabled: z.boolean().default(true).describe('Whether metrics, health and the status page are served.'),
+    host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
+    port: whole(0, 65_535).default(8080).describe('Port to listen on; 0 takes any free one.'),
+  })
+  .prefault({})
+  .describe('The HTTP server for metrics, health and the status page.')
+
+const log = z
+  .strictObject({
+    level: z
+      .enum(logLevels)
+      .default('info')
+      .describe('Least severity that is logged. Also LOG_LEVEL in the environment.'),
+  })
+  .prefault({})
+  .describe('Logging, to standard error.')
+
+export const configSchema = z.strictObject({ database, exchange, collector, streams, storage, serve, log })

@@ -1,0 +1,62 @@
+import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml'
+
+import { ConfigError } from './configError.js'
+
+/** A parsed file that can still say where in its text a value stands. */
+export interface SourceMap {
+  readonly value: unknown
+  /** `file:line` of the key or value at `path`, or of its nearest ancestor that is written in the file. */
+  place(path: readonly PropertyKey[]): string
+}
+
+/** Throws a `ConfigError` with every syntax error, one line each. */
+export function parseYaml(text: string, file: string): SourceMap {
+  const lineCounter = new LineCounter()
+  const document = parseDocument(text, { lineCounter, prettyErrors: false })
+  if (document.errors.length > 0) {
+    throw new ConfigError(
+      document.errors.map(
+        (error) =>
+          `${file}:${lineCounter.linePos(error.pos[0]).line}: ${error.message.replaceAll('\n', ' ')}; correct the YAML`,
+      ),
+    )
+  }
+  return {
+    value: toValue(() => document.toJS() as unknown, file) ?? {},
+    place: (path) => {
+      for (let length = path.length; length > 0; length--) {
+        const start = offsetAt(document.contents, path.slice(0, length))
+        if (start !== undefined) return `${file}:${lineCounter.linePos(start).line}`
+      }
+      return file
+    },
+  }
+}
+
+function toValue(convert: () => unknown, file: string): unknown {
+  try {
+    return convert()
+  } catch (error) {
+    // The library refuses documents whose aliases would expand without bound.
+    throw new ConfigError([`${file}: ${(error as Error).message}; remove the aliases`], { cause: error })
+  }
+}
+
+function offsetAt(root: unknown, path: readonly PropertyKey[]): number | undefined {
+  let node = root
+  let offset: number | undefined
+  for (const key of path) {
+    if (isMap(node)) {
+      const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === String(key))
+      if (!pair) return undefined
+      offset = (pair.key as Node).range?.[0]
+      node = pair.value
+    } else {
+      const item: unknown = (node as { items?: unknown[] } | null)?.items?.[Number(key)]
+      if (item === undefined) return undefined
+      offset = (item as Node).range?.[0] ?? offset
+      node = item
+    }
+  }
+  return offset
+}
