@@ -10,13 +10,10 @@ import { parseYaml, type SourceMap } from './config/yamlSource.js'
 /** The configuration, complete: every option has its value or its default. */
 export type Config = z.output<typeof configSchema>
 
-/** One selection of instruments, as several streams have one. */
-export type Select = Config['streams']['fills']['select']
-
-export type Environment = Readonly<Record<string, string | undefined>>
+type Environment = Readonly<Record<string, string | undefined>>
 
 /** Environment variables that take precedence over the file, with the option that each one sets. */
-export const environmentOptions = {
+const environmentOptions = {
   DATABASE_URL: ['database', 'url'],
   EXCHANGE_BASE_URL: ['exchange', 'baseUrl'],
   LOG_LEVEL: ['log', 'level'],
