@@ -3,10 +3,10 @@ import { defineConfig } from 'vitest/config'
 // The database and end-to-end projects start servers and daemons: they take turns on a small machine.
 const withServers = {
   globalSetup: ['test/support/globalDatabase.ts'],
-  pool: 'forks',
+  pool: 'forks' as const,
   testTimeout: 120_000,
   hookTimeout: 120_000,
-} as const
+}
 
 export default defineConfig({
   test: {
