@@ -26,7 +26,7 @@ export function describeProblem(issue: z.core.$ZodIssue, input: unknown, place: 
 function requirement(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case 'invalid_type':
-      return `must be ${typeNames[issue.expected] ?? issue.expected}`
+      return issue.message.startsWith('must') ? issue.message : `must be ${typeNames[issue.expected] ?? issue.expected}`
     case 'invalid_value':
       return `must be one of ${issue.values.map(String).join(', ')}`
     case 'too_small':
@@ -49,7 +49,6 @@ function unionRequirements(branches: readonly (readonly z.core.$ZodIssue[])[]): 
 
 const typeNames: Readonly<Record<string, string>> = {
   boolean: 'true or false',
-  int: 'a whole number',
   number: 'a number',
   string: 'a text',
   array: 'a list',

@@ -10,7 +10,11 @@ import { logLevels } from '../runtime/logger.js'
 
 // Descriptions end up in the documentation, the example file and editors: each says what the option does and its unit.
 
-const whole = (min: number, max: number) => z.int().min(min).max(max)
+const whole = (min: number, max: number) =>
+  z
+    .int({ error: (issue) => (issue.code === 'invalid_type' ? 'must be a whole number' : undefined) })
+    .min(min)
+    .max(max)
 
 const schedule = z
   .string()

@@ -1,0 +1,181 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { loadConfig } from '../../src/config.js'
+import { ConfigError } from '../../src/config/configError.js'
+
+const folder = mkdtempSync(join(tmpdir(), 'config-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function write(yaml: string): string {
+  const file = join(folder, 'recorder.yaml')
+  writeFileSync(file, yaml)
+  return file
+}
+
+function problemsOf(yaml: string, env: Record<string, string> = {}): readonly string[] {
+  const file = write(yaml)
+  try {
+    loadConfig({ file, env })
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems.map((line) => line.replace(`${folder}/`, ''))
+    throw error
+  }
+  return []
+}
+
+describe('defaults', () => {
+  test('no file, an empty file, comments alone and empty groups are all the same complete configuration', () => {
+    const defaults = loadConfig({ env: {} })
+    expect(defaults.streams.tickers.schedule).toBe('*/5 * * * * *')
+    expect(defaults.exchange.limits.perSecond['rpi-orderbook']).toBe(10)
+    expect(defaults.streams.fills.select.busiest).toBe(Infinity)
+    expect(loadConfig({ file: write(''), env: {} })).toEqual(defaults)
+    expect(loadConfig({ file: write('# nothing\n'), env: {} })).toEqual(defaults)
+    expect(loadConfig({ file: write('streams: {}\nexchange: {retry: {}}\n'), env: {} })).toEqual(defaults)
+  })
+
+  test('lists of defaults are not shared between configurations', () => {
+    loadConfig({ env: {} }).streams.tickers.categories.length = 0
+    expect(loadConfig({ env: {} }).streams.tickers.categories).toHaveLength(4)
+  })
+
+  test('an option set in a group leaves its neighbours at their defaults', () => {
+    const config = loadConfig({ file: write('streams: {orderBooks: {select: {categories: [SPOT]}}}'), env: {} })
+    expect(config.streams.orderBooks.select).toEqual({
+      categories: ['SPOT'],
+      symbols: ['*'],
+      exclude: [],
+      busiest: 150,
+    })
+  })
+})
+
+describe('values', () => {
+  test('a turnover may be written as a number and stays a decimal text', () => {
+    const turnover = (text: string) =>
+      loadConfig({ file: write(`streams: {fills: {select: {minTurnover24h: ${text}}}}`), env: {} }).streams.fills.select
+        .minTurnover24h
+    expect(turnover('1000000')).toBe('1000000')
+    expect(turnover('"0.10"')).toBe('0.10')
+    expect(turnover('0.0000001')).toBe('0.0000001')
+  })
+
+  test('busiest takes a number or all', () => {
+    const busiest = (text: string) =>
+      loadConfig({ file: write(`streams: {candles: {select: {busiest: ${text}}}}`), env: {} }).streams.candles.select
+        .busiest
+    expect(busiest('7')).toBe(7)
+    expect(busiest('all')).toBe(Infinity)
+  })
+
+  test("slashes at the end of the service's address do not count", () => {
+    expect(loadConfig({ env: { EXCHANGE_BASE_URL: 'http://127.0.0.1:9000//' } }).exchange.baseUrl).toBe(
+      'http://127.0.0.1:9000',
+    )
+  })
+})
+
+describe('environment', () => {
+  test('takes precedence over the file, unless it is empty', () => {
+    const file = write('database: {url: "postgres://a@h/from_file", poolSize: 3}\nlog: {level: warn}')
+    const config = loadConfig({ file, env: { DATABASE_URL: 'postgresql://b@h/from_env', LOG_LEVEL: '' } })
+    expect(config.database.url).toBe('postgresql://b@h/from_env')
+    expect(config.database.poolSize).toBe(3)
+    expect(config.log.level).toBe('warn')
+  })
+
+  test('a wrong value names the variable, and a connection string is never repeated', () => {
+    const problems = problemsOf('', { DATABASE_URL: 'mysql://user:hunter2@host/db', LOG_LEVEL: 'loud' })
+    expect(problems).toHaveLength(2)
+    expect(problems[0]).toMatch(/^DATABASE_URL: database\.url must be a connection string such as postgres:/)
+    expect(problems.join()).not.toContain('hunter2')
+    expect(problems[1]).toMatch(/^LOG_LEVEL: log\.level must be one of trace, debug, .*, not "loud"; correct it/)
+  })
+})
+
+describe('problems', () => {
+  test.each([
+    ['streams:\n  candels: {}', 'recorder.yaml:2: streams.candels is not an option; did you mean streams.candles?'],
+    [
+      'database:\n  pool_size: 2',
+      'recorder.yaml:2: database.pool_size is not an option; did you mean database.poolSize?',
+    ],
+    ['orderBooks: {}', 'recorder.yaml:1: orderBooks is not an option; did you mean streams.orderBooks?'],
+    [
+      '\nzzzzzz: 1',
+      'recorder.yaml:2: zzzzzz is not an option; options here are database, exchange, collector, streams, storage, serve, log; remove it',
+    ],
+    [
+      'streams:\n  tickers:\n    enabled: yes',
+      'recorder.yaml:3: streams.tickers.enabled must be true or false, not "yes"; correct it or leave it out for the default, true',
+    ],
+    [
+      'streams:\n  orderBooks:\n    depth: 1001',
+      'recorder.yaml:3: streams.orderBooks.depth must be at most 1000, not 1001; correct it or leave it out for the default, 50',
+    ],
+    [
+      'streams:\n  candles:\n    intervals:\n      - 1m\n      - 7m',
+      'recorder.yaml:5: streams.candles.intervals[1] must be one of 1m, 3m, 5m, 15m, 30m, 1H, 4H, 6H, 12H, 1D, not "7m"; correct it or leave it out',
+    ],
+    ['exchange: 3', 'recorder.yaml:1: exchange must be a group of options, not 3; correct it or leave it out'],
+    ['- a', 'recorder.yaml: the file must be a group of options, but is a list; correct it or leave it out'],
+    [
+      'database:\n  poolSize:',
+      'recorder.yaml:2: database.poolSize must be a whole number, but is empty; correct it or leave it out for the default, 8',
+    ],
+  ])('%j', (yaml, line) => {
+    expect(problemsOf(yaml)).toEqual([line])
+  })
+
+  test.each([
+    ['five fields', '"*/5 * * * *"'],
+    ['a wrong field', '"61 * * * * *"'],
+    ['a nickname', '"@daily"'],
+    ['nonsense', 'often'],
+  ])('a schedule of %s is refused', (_, schedule) => {
+    expect(problemsOf(`streams: {tickers: {schedule: ${schedule}}}`).join()).toContain(
+      'must be a cron expression of six fields',
+    )
+  })
+
+  test.each([
+    ['streams: {fills: {minPollSeconds: 9, maxPollSeconds: 8}}', 'must not be larger than maxPollSeconds'],
+    ['exchange: {retry: {minDelayMs: 9, maxDelayMs: 8}}', 'must not be larger than maxDelayMs'],
+    ['streams: {tickers: {categories: [SPOT, SPOT]}}', 'must not name anything twice'],
+    ['streams: {tickers: {categories: [MARGIN]}}', 'must be one of SPOT, USDT-FUTURES'],
+    ['streams: {tickers: {categories: []}}', 'must not be empty'],
+    ['streams: {candles: {select: {busiest: some}}}', 'must be a whole number, or all, not "some"'],
+    ['streams: {candles: {select: {busiest: 0}}}', 'must be at least 1, not 0'],
+    ['streams: {candles: {select: {minTurnover24h: lots}}}', 'must be a decimal number'],
+    ['exchange: {baseUrl: "ftp://x"}', 'must be an http or https URL'],
+    ['exchange: {localAddress: example.com}', 'must be an IP address of this machine'],
+  ])('%s', (yaml, part) => {
+    const problems = problemsOf(yaml)
+    expect(problems).toHaveLength(1)
+    expect(problems[0]).toContain(part)
+  })
+
+  test('all are listed at once, each on one line', () => {
+    const problems = problemsOf('log: {levle: info}\nserve: {port: 70000}\ndatabase: {poolSize: "many\\nlines"}')
+    expect(problems).toHaveLength(3)
+    expect(problems.every((line) => !line.includes('\n'))).toBe(true)
+  })
+
+  test('broken YAML says where', () => {
+    expect(problemsOf('streams:\n  tickers: [1\nlog: {}')[0]).toMatch(/^recorder\.yaml:\d: .*; correct the YAML$/)
+    expect(problemsOf('log: {}\nlog: {}')).toEqual(['recorder.yaml:2: Map keys must be unique; correct the YAML'])
+  })
+
+  test('a document that would expand without bound is refused', () => {
+    const levels = Array.from({ length: 12 }, (_, n) => `a${n + 1}: &a${n + 1} [${`*a${n},`.repeat(9)}]`)
+    expect(problemsOf(['a0: &a0 [x]', ...levels].join('\n')).join()).toContain('remove the aliases')
+  })
+
+  test('a file that cannot be read', () => {
+    expect(() => loadConfig({ file: join(folder, 'missing.yaml'), env: {} })).toThrow(
+      /missing\.yaml: there is no such file; give --config the path of a readable YAML file$/,
+    )
+  })
+})
