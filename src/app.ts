@@ -1,0 +1,103 @@
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { Collector } from './collect/collector.js'
+import { type Config, ConfigError } from './config.js'
+import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
+import { type Clock, systemClock } from './runtime/clock.js'
+import type { Logger } from './runtime/logger.js'
+import { openDatabase, type RecorderDatabase } from './store/database.js'
+import { acquireEgressLock, type EgressLock } from './store/egressLock.js'
+import { startEmbeddedPostgres } from './store/embedded.js'
+import { migrateToLatest } from './store/migrate.js'
+import { reconcile } from './store/timescale.js'
+
+export interface OpenStore {
+  readonly database: RecorderDatabase
+  /** Connection string, with its password. */
+  readonly url: string
+  readonly isEmbedded: boolean
+  close(): Promise<void>
+}
+
+/** Opens the configured database, or starts the embedded one. Neither is migrated. */
+export async function openStore(config: Config, logger: Logger): Promise<OpenStore> {
+  const { url: configuredUrl, dataDir, poolSize } = config.database
+  const embedded =
+    configuredUrl === undefined
+      ? await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), logger })
+      : undefined
+  const url = embedded?.url ?? configuredUrl ?? ''
+  try {
+    const database = await openDatabase({ url, poolSize, applicationName: 'market-recorder' })
+    return {
+      database,
+      url,
+      isEmbedded: embedded !== undefined,
+      async close() {
+        await database.close()
+        await embedded?.stop()
+      },
+    }
+  } catch (error) {
+    await embedded?.stop()
+    throw error
+  }
+}
+
+/** Brings the database to the newest schema and its time-series features in line with the configuration. */
+export async function prepareStore(store: OpenStore, config: Config, logger: Logger): Promise<void> {
+  const { applied } = await migrateToLatest(store.database, { logger })
+  if (applied.length > 0) logger.info(`migrated: ${applied.join(', ')}`)
+  for (const change of await reconcile(store.database.db, { settings: config.storage })) logger.info(change)
+}
+
+export function openExchange(config: Config, logger: Logger, clock: Clock = systemClock): ExchangeClient {
+  const { baseUrl } = config.exchange
+  if (baseUrl === undefined) {
+    throw new ConfigError([
+      'exchange.baseUrl is not set; give the address of the service there or in EXCHANGE_BASE_URL (or try the demo, which brings its own)',
+    ])
+  }
+  return createExchangeClient({ ...config.exchange, baseUrl, clock, logger })
+}
+
+export interface Recorder {
+  readonly collector: Collector
+  readonly store: OpenStore
+  /** Stops asking, stores what is in hand and closes everything. Resolves to whether all of it was stored in time. */
+  stop(): Promise<boolean>
+}
+
+/** Starts the whole recorder. Waits for another recorder of the same egress to end first. */
+export async function startRecorder(
+  config: Config,
+  logger: Logger,
+  options: { readonly clock?: Clock; readonly signal?: AbortSignal } = {},
+): Promise<Recorder> {
+  const clock = options.clock ?? systemClock
+  const client = openExchange(config, logger, clock)
+  const store = await openStore(config, logger)
+  let lock: EgressLock | undefined
+  try {
+    await prepareStore(store, config, logger)
+    const egress = config.collector.egress ?? hostname()
+    lock = await acquireEgressLock(store.url, egress, { logger, ...(options.signal && { signal: options.signal }) })
+  } catch (error) {
+    client.close()
+    await store.close()
+    throw error
+  }
+  const heldLock = lock
+  const collector = new Collector({ config, client, db: store.database.db, clock, logger })
+  return {
+    collector,
+    store,
+    async stop() {
+      const drained = await collector.stop()
+      client.close()
+      await heldLock.release()
+      await store.close()
+      return drained
+    },
+  }
+}

@@ -1,0 +1,70 @@
+import { fileURLToPath } from 'node:url'
+import { Command, Option } from 'commander'
+import { type Recorder, startRecorder } from '../app.js'
+import { loadConfig } from '../config.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/shutdown.js'
+import { startSimulator } from '../simulator/server.js'
+import { countRows } from '../store/tableCounts.js'
+import { Failed } from './failed.js'
+import { positiveSeconds } from './options.js'
+import { sleepUnlessStopped } from './wait.js'
+
+interface DemoOptions {
+  readonly dataDir: string
+  readonly for?: number
+}
+
+export function demoCommand(): Command {
+  return new Command('demo')
+    .description(
+      'Record a simulated exchange into an embedded PostgreSQL: everything in one process, nothing to set up.',
+    )
+    .option('--data-dir <folder>', 'folder of the database; running again goes on with the same data', './data')
+    .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
+    .addHelpText('after', '\nExample:\n  market-recorder demo --for 60')
+    .action(runDemo)
+}
+
+async function runDemo(options: DemoOptions): Promise<void> {
+  const stop = stopSignal()
+  const logger = createLogger('info')
+  const simulator = await startSimulator({ scale: 'small' })
+  try {
+    const config = loadConfig({ file: fileURLToPath(new URL('../../../config/demo.yaml', import.meta.url)), env: {} })
+    config.exchange.baseUrl = simulator.url
+    config.database.dataDir = options.dataDir
+    const recorder = await startRecorder(config, logger, { signal: stop.signal })
+    printWelcome(recorder, simulator.url)
+    await sleepUnlessStopped(options.for, stop.signal)
+    const counts = await countRows(recorder.store.database.db)
+    const drained = await recorder.stop()
+    printCounts(counts)
+    if (!drained) {
+      logger.error('not everything in hand could be stored in time')
+      throw new Failed()
+    }
+  } finally {
+    await simulator.close()
+    stop.release()
+  }
+}
+
+function printWelcome(recorder: Recorder, simulatorUrl: string): void {
+  console.log(`
+Recording a simulated exchange (${simulatorUrl}) into an embedded PostgreSQL.
+
+  SQL   psql '${recorder.store.url}'
+  or    npx market-recorder query "select * from market.latest_tickers limit 5"
+
+Ctrl-C stops it; running it again goes on with the same data.
+`)
+}
+
+function printCounts(counts: Readonly<Record<string, number>>): void {
+  console.log('\nRows stored:')
+  const width = Math.max(...Object.keys(counts).map((name) => name.length))
+  for (const [name, count] of Object.entries(counts)) {
+    console.log(`  ${name.padEnd(width)}  ${count.toLocaleString('en-US').padStart(10)}`)
+  }
+}

@@ -1,0 +1,41 @@
+import { Command } from 'commander'
+import { openStore, prepareStore } from '../app.js'
+import { createLogger } from '../runtime/logger.js'
+import { pendingMigrations } from '../store/migrate.js'
+import { detectServer, reconcile } from '../store/timescale.js'
+import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+
+interface MigrateOptions extends CommonOptions {
+  readonly dryRun?: boolean
+}
+
+export function migrateCommand(): Command {
+  return new Command('migrate')
+    .description('Bring the database to the newest schema and its time-series features in line with the configuration.')
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .option('--dry-run', 'print what would change, and change nothing')
+    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… market-recorder migrate --dry-run')
+    .action(runMigrate)
+}
+
+async function runMigrate(options: MigrateOptions): Promise<void> {
+  const config = readConfig(options)
+  const store = await openStore(config, createLogger(config.log.level))
+  try {
+    const changes = await plannedChanges()
+    for (const change of changes) console.log(`${options.dryRun === true ? 'would' : 'will'} ${change}`)
+    if (changes.length === 0) console.log('nothing to change')
+    if (options.dryRun !== true) await prepareStore(store, config, createLogger('silent'))
+  } finally {
+    await store.close()
+  }
+
+  async function plannedChanges(): Promise<string[]> {
+    const pending = await pendingMigrations(store.database)
+    const migrations = pending.map((name) => `apply migration ${name}`)
+    // Features belong to tables, which a database without migrations does not have yet.
+    if (pending.length > 0) return [...migrations, `set up features of ${(await detectServer(store.database.db)).kind}`]
+    return reconcile(store.database.db, { dryRun: true, settings: config.storage })
+  }
+}

@@ -1,0 +1,46 @@
+import { Command, Option } from 'commander'
+import { startRecorder } from '../app.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/shutdown.js'
+import { Failed } from './failed.js'
+import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
+import { refuseOverload } from './plan.js'
+import { sleepUnlessStopped } from './wait.js'
+
+interface StartOptions extends CommonOptions {
+  readonly for?: number
+  readonly allowOverload?: boolean
+}
+
+export function startCommand(): Command {
+  return new Command('start')
+    .description('Record until stopped: Ctrl-C or SIGTERM stores what is in hand and ends.')
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
+    .option('--allow-overload', 'start even if the configuration asks for more than the limits allow')
+    .addHelpText(
+      'after',
+      '\nExample:\n  EXCHANGE_BASE_URL=https://api.example.com market-recorder start --config recorder.yaml',
+    )
+    .action(runStart)
+}
+
+async function runStart(options: StartOptions): Promise<void> {
+  const config = readConfig(options)
+  const logger = createLogger(config.log.level)
+  const stop = stopSignal()
+  try {
+    if (!config.collector.allowOverload && options.allowOverload !== true) await refuseOverload(config)
+    const recorder = await startRecorder(config, logger, { signal: stop.signal })
+    await sleepUnlessStopped(options.for, stop.signal)
+    logger.info('stopping: storing what is in hand')
+    if (!(await recorder.stop())) {
+      logger.error('not everything in hand could be stored in time')
+      throw new Failed()
+    }
+    logger.info('stopped')
+  } finally {
+    stop.release()
+  }
+}

@@ -1,0 +1,30 @@
+import type { InstrumentKey } from '../market/category.js'
+import type { RejectedRow } from '../market/rejectedRow.js'
+import type { StreamName } from '../market/stream.js'
+import type { TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+
+/** A hole that the poller found between what it stored before and what this answer holds. */
+export interface FoundGap extends InstrumentKey {
+  readonly range: TimeRange
+  readonly reason: string
+}
+
+/** A range of which this answer proves that everything in it is stored, once the answer is. */
+export interface ProvenRange extends InstrumentKey {
+  readonly range: TimeRange
+}
+
+/** Everything that one answer of the service brings to the database. Plain data: it can wait on disk. */
+export interface Batch<Target = unknown, Row = unknown> {
+  readonly stream: StreamName
+  readonly target: Target
+  readonly requestTime: TimeMs
+  readonly receivedAt: TimeMs
+  readonly rows: readonly Row[]
+  readonly rejected: readonly RejectedRow[]
+  readonly proven: readonly ProvenRange[]
+  readonly gaps: readonly FoundGap[]
+  /** The rows are only some of the answer's: what is not among them has not disappeared. */
+  readonly isPart: boolean
+}

@@ -1,0 +1,146 @@
+import type { Kysely } from 'kysely'
+import type { Config } from '../config.js'
+import type { ExchangeClient } from '../exchange/client.js'
+import type { InstrumentKey } from '../market/category.js'
+import { streamNames } from '../market/stream.js'
+import type { Clock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import type { Database } from '../store/schema.js'
+import { candlePoller } from './candlePoller.js'
+import { cronPoller } from './cronPoller.js'
+import { cyclePoller } from './cyclePoller.js'
+import { fillsPoller } from './fillsPoller.js'
+import { Incidents } from './incidents.js'
+import type { PollContext } from './pollContext.js'
+import { type Poller, sleepUntil } from './poller.js'
+import { Sink } from './sink.js'
+import { type CollectorStats, createStats } from './streamStats.js'
+import { type AnyStream, type StreamDefinition, streamNamed, streams } from './streams.js'
+import { Universe } from './universe.js'
+
+export interface CollectorDependencies {
+  readonly config: Config
+  readonly client: ExchangeClient
+  readonly db: Kysely<Database>
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** How long to wait before asking again for the lists without which nothing else can start. */
+const listRetryMs = 5_000
+
+/**
+ * The running collection of all enabled streams.
+ *
+ * starting ─▶ lists read ─▶ collecting ─▶ stopping ─▶ stopped
+ *
+ * It starts without the service or the database being there, and goes on through both of them going away.
+ */
+export class Collector {
+  readonly stats: CollectorStats = createStats()
+  readonly universe = new Universe()
+  readonly #dependencies: CollectorDependencies
+  readonly #stopping = new AbortController()
+  readonly #sink: Sink
+  readonly #context: PollContext
+  readonly #pollers = new Map<AnyStream, Poller<unknown>>()
+  readonly #starting: Promise<void>
+  #isCollecting = false
+
+  constructor(dependencies: CollectorDependencies) {
+    this.#dependencies = dependencies
+    const { config, client, db, clock, logger } = dependencies
+    const incidents = new Incidents(logger, clock)
+    const { maxInFlightWrites } = config.collector
+    this.#sink = new Sink(db, { maxInFlightWrites, clock, incidents, stats: this.stats })
+    this.#context = {
+      client,
+      sink: this.#sink,
+      universe: this.universe,
+      stats: this.stats,
+      incidents,
+      clock,
+      logger,
+      signal: this.#stopping.signal,
+    }
+    this.#starting = this.#start()
+  }
+
+  /** Stops asking, waits until what was answered is stored, at most `drainTimeoutMs`. Resolves to whether all of it was. */
+  async stop(): Promise<boolean> {
+    const { config, clock } = this.#dependencies
+    this.#stopping.abort()
+    const stopped = (async () => {
+      await this.#starting
+      await Promise.all([...this.#pollers.values()].map((poller) => poller.stop()))
+    })()
+    const deadline = new AbortController()
+    const drained = await Promise.race([
+      stopped.then(() => true),
+      clock.sleep(config.collector.drainTimeoutMs, deadline.signal).then(
+        () => false,
+        () => true,
+      ),
+    ])
+    deadline.abort()
+    if (!drained) {
+      this.#sink.abandon()
+      this.#dependencies.client.close()
+      await stopped
+    }
+    return drained
+  }
+
+  async #start(): Promise<void> {
+    const { config, logger } = this.#dependencies
+    for (const name of streamNames) {
+      const stream = streamNamed(name)
+      if (stream.isEnabled(config)) this.#pollers.set(stream, this.#createPoller(stream))
+    }
+    // In the order of their declaration: what later streams cover is chosen from what earlier ones list.
+    for (const [stream, poller] of this.#pollers) {
+      poller.retarget(stream.targets(config, this.universe))
+      await this.#firstAnswer(stream, poller)
+      if (this.#stopping.signal.aborted) return
+    }
+    this.#isCollecting = true
+    logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
+  }
+
+  #createPoller(stream: AnyStream): Poller<unknown> {
+    const { config, db } = this.#dependencies
+    const trigger = stream.trigger(config)
+    switch (trigger.kind) {
+      case 'cron':
+        return cronPoller(this.#context, stream, trigger.expression, () => this.#learned(stream))
+      case 'cycle':
+        return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown, unknown>, trigger.everyMs)
+      case 'overlap':
+        return fillsPoller(this.#context, db, streams.fills, trigger)
+      case 'candle-close':
+        return candlePoller(this.#context, streams.candles, trigger.settleMs)
+    }
+  }
+
+  /**
+   * Waits for the lists from which the other streams choose. Without instruments there is nothing to choose from, so they are
+   * asked for until they come; tickers and the RPI list only refine the choice.
+   */
+  async #firstAnswer(stream: AnyStream, poller: Poller<unknown>): Promise<void> {
+    const { clock } = this.#dependencies
+    while (poller.pollAll !== undefined && !(await poller.pollAll())) {
+      if (stream.name !== 'instruments') return
+      if (!(await sleepUntil(clock, clock.now() + listRetryMs, this.#stopping.signal))) return
+    }
+  }
+
+  #learned(stream: AnyStream): void {
+    // Every ticker changes turnovers a little; following each would start and end loops all day long.
+    if (this.#isCollecting && stream.name !== 'tickers') this.#retarget()
+  }
+
+  #retarget(): void {
+    for (const [stream, poller] of this.#pollers)
+      poller.retarget(stream.targets(this.#dependencies.config, this.universe))
+  }
+}

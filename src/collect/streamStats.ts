@@ -1,0 +1,39 @@
+import type { StreamName } from '../market/stream.js'
+import { streamNames } from '../market/stream.js'
+import type { TimeMs } from '../market/values.js'
+
+/** What has become of a stream since the process started. Counts only ever grow. */
+export interface StreamStats {
+  /** Instruments, series or lists that the stream covers now. */
+  targets: number
+  answers: number
+  failures: number
+  /** Polls left out because the one before was still under way. */
+  skippedPolls: number
+  rowsWritten: number
+  rowsUnchanged: number
+  rowsRejected: number
+  gapsFound: number
+  lastStoredAt: TimeMs | null
+}
+
+export type CollectorStats = Readonly<Record<StreamName, StreamStats>>
+
+export function createStats(): CollectorStats {
+  return Object.fromEntries(
+    streamNames.map((name) => [
+      name,
+      {
+        targets: 0,
+        answers: 0,
+        failures: 0,
+        skippedPolls: 0,
+        rowsWritten: 0,
+        rowsUnchanged: 0,
+        rowsRejected: 0,
+        gapsFound: 0,
+        lastStoredAt: null,
+      } satisfies StreamStats,
+    ]),
+  ) as Record<StreamName, StreamStats>
+}

@@ -1,0 +1,212 @@
+import type { Kysely } from 'kysely'
+import type { Config } from '../config.js'
+import type { ExchangeClient, Page, RequestOptions } from '../exchange/client.js'
+import type {
+  CandlePayload,
+  FillPayload,
+  InstrumentPayload,
+  OrderBookPayload,
+  RpiOrderBookPayload,
+  RpiSymbolPayload,
+  TickerPayload,
+} from '../exchange/payloads.js'
+import type { Candle, CandleSeries } from '../market/candle.js'
+import { type Category, type InstrumentKey, isTradedCategory, type TradedCategory } from '../market/category.js'
+import type { Fill } from '../market/fill.js'
+import type { Instrument } from '../market/instrument.js'
+import type { Operation } from '../market/operation.js'
+import type { OrderBook, RpiOrderBook } from '../market/orderBook.js'
+import type { RpiSymbol } from '../market/rpiSymbol.js'
+import type { StreamName } from '../market/stream.js'
+import type { Ticker } from '../market/ticker.js'
+import { normalizeCandle } from '../normalize/candles.js'
+import type { AnswerContext } from '../normalize/context.js'
+import { normalizeFill } from '../normalize/fills.js'
+import { normalizeInstrument } from '../normalize/instruments.js'
+import { normalizeOrderBook, normalizeRpiOrderBook } from '../normalize/orderBooks.js'
+import { normalizeRpiSymbol } from '../normalize/rpiSymbols.js'
+import { normalizeTicker } from '../normalize/tickers.js'
+import { upsertCandles } from '../store/candles.js'
+import { insertFills } from '../store/fills.js'
+import { recordInstruments } from '../store/instruments.js'
+import { insertOrderBooks, insertRpiOrderBooks } from '../store/orderBooks.js'
+import { recordRpiSymbols } from '../store/rpiSymbols.js'
+import type { Database } from '../store/schema.js'
+import { insertTickers } from '../store/tickers.js'
+import type { WriteResult } from '../store/writeResult.js'
+import type { Batch } from './batch.js'
+import type { Select } from './select.js'
+import type { Universe } from './universe.js'
+
+/** What makes the recorder ask for a stream. */
+export type Trigger =
+  /** The wall clock, for all targets at once. */
+  | { readonly kind: 'cron'; readonly expression: string }
+  /** A cycle of fixed length in which every target has a place of its own. */
+  | { readonly kind: 'cycle'; readonly everyMs: number }
+  /** The close of each target's candle. */
+  | { readonly kind: 'candle-close'; readonly settleMs: number }
+  /** The need to see a target's fills again before more have happened than one answer shows. */
+  | { readonly kind: 'overlap'; readonly minPollMs: number; readonly maxPollMs: number }
+
+export interface StreamDefinition<Target, Payload, Row> {
+  readonly name: StreamName
+  readonly operation: Operation
+  /** The operation that answers for the past; null where what was missed is lost. */
+  readonly history: Operation | null
+  isEnabled(config: Config): boolean
+  trigger(config: Config): Trigger
+  targets(config: Config, universe: Universe): Target[]
+  fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Payload>>
+  normalize(payload: Payload, target: Target, answer: AnswerContext): Row
+  write(db: Kysely<Database>, batch: Batch<Target, Row>): Promise<WriteResult>
+  /** What the recorder itself learns from an answer, besides storing it. */
+  learn?(universe: Universe, batch: Batch<Target, Row>): void
+}
+
+export interface CategoryTarget {
+  readonly category: Category
+}
+export interface TradedCategoryTarget {
+  readonly category: TradedCategory
+}
+export interface BookTarget {
+  readonly category: TradedCategory
+  readonly symbol: string
+  readonly depth: number
+}
+export interface CandleTarget extends CandleSeries {
+  readonly settleMs: number
+  /** How many of the newest candles to ask for. */
+  readonly limit: number
+}
+
+const instruments: StreamDefinition<CategoryTarget, InstrumentPayload, Instrument> = {
+  name: 'instruments',
+  operation: 'instruments',
+  history: null,
+  isEnabled: (config) => config.streams.instruments.enabled,
+  trigger: (config) => ({ kind: 'cron', expression: config.streams.instruments.schedule }),
+  targets: (config) => config.streams.instruments.categories.map((category) => ({ category })),
+  fetch: (client, { category }, options) => client.instruments({ category }, options),
+  normalize: (payload) => normalizeInstrument(payload),
+  write: (db, batch) =>
+    recordInstruments(db, batch.target.category, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
+  learn: (universe, { target, rows }) => universe.setInstruments(target.category, rows),
+}
+
+const rpiSymbols: StreamDefinition<object, RpiSymbolPayload, RpiSymbol> = {
+  name: 'rpi_symbols',
+  operation: 'rpi-symbols',
+  history: null,
+  isEnabled: (config) => config.streams.rpiSymbols.enabled,
+  trigger: (config) => ({ kind: 'cron', expression: config.streams.rpiSymbols.schedule }),
+  targets: () => [{}],
+  fetch: (client, _target, options) => client.rpiSymbols(options),
+  normalize: (payload) => normalizeRpiSymbol(payload),
+  write: (db, batch) => recordRpiSymbols(db, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
+  learn: (universe, { rows }) => universe.setRpiSymbols(rows),
+}
+
+const tickers: StreamDefinition<TradedCategoryTarget, TickerPayload, Ticker> = {
+  name: 'tickers',
+  operation: 'tickers',
+  history: null,
+  isEnabled: (config) => config.streams.tickers.enabled,
+  trigger: (config) => ({ kind: 'cron', expression: config.streams.tickers.schedule }),
+  targets: (config) => config.streams.tickers.categories.map((category) => ({ category })),
+  fetch: (client, { category }, options) => client.tickers({ category }, options),
+  normalize: (payload, { category }, answer) => normalizeTicker(payload, category, answer),
+  write: (db, { rows }) => insertTickers(db, rows),
+  learn: (universe, { rows }) => universe.setTickers(rows),
+}
+
+const orderBooks: StreamDefinition<BookTarget, OrderBookPayload, OrderBook> = {
+  name: 'order_books',
+  operation: 'orderbook',
+  history: null,
+  isEnabled: (config) => config.streams.orderBooks.enabled,
+  trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.orderBooks.everySeconds * 1000 }),
+  targets: ({ streams: { orderBooks: settings } }, universe) =>
+    traded(universe.select(settings.select)).map((key) => ({ ...key, depth: settings.depth })),
+  fetch: (client, { category, symbol, depth }, options) =>
+    client.orderBook({ category, symbol, limit: depth }, options),
+  normalize: (payload, target, answer) => normalizeOrderBook(payload, target, answer),
+  write: (db, { rows }) => insertOrderBooks(db, rows),
+}
+
+const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBookPayload, RpiOrderBook> = {
+  name: 'rpi_order_books',
+  operation: 'rpi-orderbook',
+  history: null,
+  isEnabled: (config) => config.streams.rpiOrderBooks.enabled,
+  trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.rpiOrderBooks.everySeconds * 1000 }),
+  targets: ({ streams: { rpiOrderBooks: settings } }, universe) =>
+    traded(universe.selectWithRpi(settings.select)).map((key) => ({ ...key, depth: settings.depth })),
+  fetch: (client, { category, symbol, depth }, options) =>
+    client.rpiOrderBook({ category, symbol, limit: depth }, options),
+  normalize: (payload, target, answer) => normalizeRpiOrderBook(payload, target, answer),
+  write: (db, { rows }) => insertRpiOrderBooks(db, rows),
+}
+
+const fills: StreamDefinition<InstrumentKey, FillPayload, Fill> = {
+  name: 'fills',
+  operation: 'fills',
+  history: null,
+  isEnabled: (config) => config.streams.fills.enabled,
+  trigger: ({ streams: { fills: settings } }) => ({
+    kind: 'overlap',
+    minPollMs: settings.minPollSeconds * 1000,
+    maxPollMs: settings.maxPollSeconds * 1000,
+  }),
+  targets: (config, universe) =>
+    universe.select(config.streams.fills.select).map(({ category, symbol }) => ({ category, symbol })),
+  fetch: (client, { category, symbol }, options) => client.fills({ category, symbol }, options),
+  normalize: (payload, target, answer) => normalizeFill(payload, target, answer),
+  write: (db, { rows }) => insertFills(db, rows),
+}
+
+const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
+  name: 'candles',
+  operation: 'candles',
+  history: 'history-candles',
+  isEnabled: (config) => config.streams.candles.enabled,
+  trigger: (config) => ({ kind: 'candle-close', settleMs: config.streams.candles.settleMs }),
+  targets: ({ streams: { candles: settings } }, universe) =>
+    traded(universe.select(settings.select)).flatMap((key) =>
+      settings.types.flatMap((type) =>
+        settings.intervals.map((interval) => ({ ...key, type, interval, settleMs: settings.settleMs, limit: 3 })),
+      ),
+    ),
+  fetch: (client, { category, symbol, type, interval, limit }, options) =>
+    client.candles({ category, symbol, type, interval, limit }, options),
+  normalize: (payload, target, answer) => normalizeCandle(payload, target, answer, target.settleMs),
+  write: (db, { rows }) => upsertCandles(db, rows),
+}
+
+/** Every stream, declared once: pollers, storage and documentation go by this list. */
+export const streams = {
+  instruments,
+  rpi_symbols: rpiSymbols,
+  tickers,
+  order_books: orderBooks,
+  rpi_order_books: rpiOrderBooks,
+  fills,
+  candles,
+} as const satisfies Record<StreamName, unknown>
+
+export type AnyStream = StreamDefinition<unknown, unknown, unknown>
+
+/** The entry that a stored name stands for; its target and rows are those that the same entry made. */
+export function streamNamed(name: StreamName): AnyStream {
+  return streams[name] as AnyStream
+}
+
+/** Whether what is not in the batch is gone. An empty list is taken for a fault of the service, not for the end of trading. */
+function isWholeList({ rows, rejected, isPart }: Batch): boolean {
+  return rows.length > 0 && rejected.length === 0 && !isPart
+}
+
+function traded(keys: readonly InstrumentKey[]): { category: TradedCategory; symbol: string }[] {
+  return keys.flatMap(({ category, symbol }) => (isTradedCategory(category) ? [{ category, symbol }] : []))
+}
