@@ -7,6 +7,8 @@ import { describeProblem } from './config/problems.js'
 import { configSchema } from './config/schema.js'
 import { parseYaml, type SourceMap } from './config/yamlSource.js'
 
+export { ConfigError } from './config/configError.js'
+
 /** The configuration, complete: every option has its value or its default. */
 export type Config = z.output<typeof configSchema>
 
