@@ -72,8 +72,7 @@ function select<const Allowed extends readonly Category[]>(
         .exactOptional()
         .describe("Leave out instruments whose ticker shows less turnover in 24 hours, in the pair's quote coin."),
       busiest: busiest
-        .default(defaults.busiest === 'all' ? Infinity : defaults.busiest)
-        .meta({ default: defaults.busiest })
+        .prefault(defaults.busiest)
         .describe('Of what is left, cover this many with the highest turnover in 24 hours; or all.'),
     })
     .prefault({})
