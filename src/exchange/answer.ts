@@ -1,0 +1,104 @@
+import type { Operation } from '../market/operation.js'
+import type { TimeMs } from '../market/values.js'
+import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, oneLine } from './errors.js'
+import type { RawAnswer } from './http.js'
+import { parseLossless, textOf } from './lossless.js'
+
+export interface Answer {
+  /** The service's clock; null for the one answer that has no envelope: no candles yet. */
+  readonly requestTime: TimeMs | null
+  /** The rows; an operation that gives one object has one. */
+  readonly rows: readonly unknown[]
+}
+
+interface Request {
+  readonly operation: Operation
+  readonly parameters: Readonly<Record<string, string>>
+}
+
+const candleOperations: ReadonlySet<Operation> = new Set<Operation>(['candles', 'history-candles'])
+const singleObjectOperations: ReadonlySet<Operation> = new Set<Operation>(['orderbook', 'rpi-orderbook'])
+
+/**
+ * Reads the envelope. Success and failure are told by its `code`, at any HTTP status, because the service sends
+ * failures with HTTP 200 as well as 400. Throws an `ExchangeError` for everything that is not rows.
+ */
+export async function readAnswer(request: Request, raw: RawAnswer): Promise<Answer> {
+  const fail = (
+    kind: ExchangeErrorKind,
+    what: string,
+    more: { code?: string; cause?: unknown; retryable?: boolean } = {},
+  ) =>
+    new ExchangeError(kind, {
+      ...request,
+      ...more,
+      what,
+      status: raw.status,
+      ...(raw.retryAfterMs === undefined ? {} : { retryAfterMs: raw.retryAfterMs }),
+    })
+
+  if (raw.status === 429) throw fail('rate-limited', 'HTTP 429, too many requests', { code: '429' })
+  if (raw.body.length === 0) {
+    // Seen right after a listing. Elsewhere it comes from a proxy, and is no answer.
+    if (raw.status === 200 && candleOperations.has(request.operation)) return { requestTime: null, rows: [] }
+    throw fail(...kindOfStatus(raw, 'an empty body'))
+  }
+
+  let envelope: unknown
+  try {
+    envelope = await parseLossless(raw.body)
+  } catch (error) {
+    const [kind, what, more] = kindOfStatus(raw, notJson(raw.body, error))
+    throw fail(kind, what, { ...more, cause: error })
+  }
+  if (!isRecord(envelope) || typeof envelope['code'] !== 'string') {
+    if (isRecord(envelope) && textOf(envelope['code']) === '429')
+      throw fail('rate-limited', 'code 429', { code: '429' })
+    throw fail(...kindOfStatus(raw, describeOtherEnvelope(envelope)))
+  }
+  const { code } = envelope
+  if (code !== '00000') {
+    throw fail(kindOfFailureCode(code), `code ${code} "${textOf(envelope['msg']) ?? ''}" (HTTP ${raw.status})`, {
+      code,
+    })
+  }
+  const requestTime = Number(textOf(envelope['requestTime']) ?? Number.NaN)
+  if (!Number.isSafeInteger(requestTime) || requestTime <= 0)
+    throw fail('malformed', 'a success without a requestTime in milliseconds', { code })
+  const { data } = envelope
+  if (singleObjectOperations.has(request.operation)) {
+    if (!isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
+    return { requestTime, rows: [data] }
+  }
+  if (!Array.isArray(data)) throw fail('malformed', 'a success whose data is not an array', { code })
+  return { requestTime, rows: data }
+}
+
+/** What an answer without the service's envelope means is left to the HTTP status. */
+function kindOfStatus(raw: RawAnswer, what: string): [ExchangeErrorKind, string, { retryable?: boolean }?] {
+  const described = `HTTP ${raw.status} with ${what}`
+  if (raw.status >= 500) return ['unavailable', described]
+  if (raw.status === 403 || raw.status === 418) return ['blocked', described]
+  if (raw.status >= 300 && raw.status < 400)
+    return ['malformed', `a redirect to ${oneLine(raw.location ?? 'nowhere', 200)}`, { retryable: false }]
+  return ['malformed', described]
+}
+
+function notJson(body: Buffer, error: unknown): string {
+  const start = oneLine(body.subarray(0, 200).toString('utf8'), 60)
+  if (start.startsWith('<')) return `HTML instead of JSON (${start})`
+  return `a body that is not JSON (${oneLine(error instanceof Error ? error.message : String(error), 120)})`
+}
+
+function describeOtherEnvelope(envelope: unknown): string {
+  if (!isRecord(envelope)) return 'JSON that is not an envelope'
+  if ('err_code' in envelope || 'err_msg' in envelope)
+    return `an older envelope (err_code ${textOf(envelope['err_code']) ?? ''} "${oneLine(textOf(envelope['err_msg']) ?? '', 80)}")`
+  if ('code' in envelope)
+    return `a code that is not a string (${textOf(envelope['code']) ?? 'none'} "${oneLine(textOf(envelope['msg']) ?? '', 80)}")`
+  return 'JSON without a code'
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

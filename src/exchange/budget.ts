@@ -1,0 +1,83 @@
+/** Covers what happens between a departure and its arrival besides latency: a busy event loop, a stalled server. */
+const logGuardMs = 4
+
+export interface BudgetOptions {
+  /** How many arrivals the service admits in any window. */
+  readonly limit: number
+  readonly windowMs: number
+  /** How much later than another a request may arrive after its departure. */
+  readonly latencyJitterMs: number
+  /** How much longer than a window plus jitter `limit` evenly spaced departures take. At least the log's guard. */
+  readonly spacingGuardMs: number
+  /** How far a departure may lag behind its place and the next still keep theirs. */
+  readonly catchUpMs: number
+  readonly startMs: number
+}
+
+/**
+ * One limit of the service, as a schedule of departures. Two rules hold at once:
+ * - even spacing, from the first request on: so that a predecessor process of which nothing is known, spaced evenly
+ *   too, and this one stay inside the limit together;
+ * - a log of actual departures: `limit` + 1 of them in a row span more than a window plus the jitter, so that no strict
+ *   window at the service holds more than `limit` arrivals, however late timers fire.
+ */
+export class Budget {
+  readonly limit: number
+  readonly #windowMs: number
+  readonly #strictMs: number
+  readonly #spacingMs: number
+  readonly #catchUpMs: number
+  /** Departures in order, the newest at `#next - 1`: a ring of twice the limit. */
+  readonly #log: Float64Array
+  #next = 0
+  #dueMs: number
+
+  constructor(options: BudgetOptions) {
+    this.limit = options.limit
+    this.#windowMs = options.windowMs
+    this.#strictMs = options.windowMs + options.latencyJitterMs + logGuardMs
+    this.#spacingMs = (options.windowMs + options.latencyJitterMs + options.spacingGuardMs) / options.limit
+    this.#catchUpMs = options.catchUpMs
+    this.#log = new Float64Array(options.limit * 2).fill(Number.NEGATIVE_INFINITY)
+    // A predecessor may have sent its last request a moment ago.
+    this.#dueMs = options.startMs + this.#spacingMs
+  }
+
+  /** The earliest moment for the next departure. */
+  readyAtMs(): number {
+    return Math.max(this.#dueMs, this.#departure(this.limit) + this.#strictMs)
+  }
+
+  /** Reserves a place at `nowMs`, which is not before `readyAtMs()`. `rate` below 1 makes the next place later. */
+  take(nowMs: number, rate: number): void {
+    this.#record(nowMs)
+    this.#dueMs = Math.max(this.#dueMs, nowMs - this.#catchUpMs) + this.#spacingMs / rate
+  }
+
+  /** Counts requests of others on the same IP as if they had departed now. */
+  takeForOthers(nowMs: number, count: number): void {
+    for (let i = 0; i < Math.min(count, this.limit); i++) this.#record(nowMs)
+  }
+
+  /** How many departures were later than `sinceMs`, up to twice the limit. */
+  countSince(sinceMs: number): number {
+    let count = 0
+    while (count < this.#log.length && this.#departure(count + 1) > sinceMs) count++
+    return count
+  }
+
+  used(nowMs: number): number {
+    return Math.min(this.limit, this.countSince(nowMs - this.#windowMs))
+  }
+
+  /** The moment of the departure `back` places before the next one. */
+  #departure(back: number): number {
+    const size = this.#log.length
+    return this.#log[(this.#next - back + size) % size] as number
+  }
+
+  #record(nowMs: number): void {
+    this.#log[this.#next] = nowMs
+    this.#next = (this.#next + 1) % this.#log.length
+  }
+}

@@ -1,0 +1,234 @@
+import type { CandleType } from '../market/candle.js'
+import type { Category, TradedCategory } from '../market/category.js'
+import type { Interval } from '../market/interval.js'
+import type { Operation } from '../market/operation.js'
+import type { RejectedRow } from '../market/rejectedRow.js'
+import type { TimeMs } from '../market/values.js'
+import { type Clock, systemClock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import { readAnswer } from './answer.js'
+import { orderBookRow, rpiOrderBookRow } from './bookSchemas.js'
+import type { Departure, Settlement } from './departure.js'
+import { ExchangeError, type ExchangeErrorKind } from './errors.js'
+import { createTransport, type RawAnswer, type TransportOptions } from './http.js'
+import { Pacer, type PacerOptions, type PacerStats, type Priority } from './pacer.js'
+import type {
+  CandlePayload,
+  FillPayload,
+  InstrumentPayload,
+  OrderBookPayload,
+  RpiOrderBookPayload,
+  RpiSymbolPayload,
+  TickerPayload,
+} from './payloads.js'
+import { type Attempt, type RetryPolicy, withRetries } from './retry.js'
+import { readRows, type RowSchema } from './rows.js'
+import { candleRow, fillRow, instrumentRow, rpiSymbolRow, tickerRow } from './rowSchemas.js'
+
+/** A successful answer: its rows, and what could not be understood of them. */
+export interface Page<Row> {
+  readonly operation: Operation
+  readonly parameters: Readonly<Record<string, string>>
+  /** The service's clock when it answered. */
+  readonly requestTime: TimeMs
+  /** Our clock when the request departed. */
+  readonly sentAt: TimeMs
+  /** Our clock when the last byte arrived. */
+  readonly receivedAt: TimeMs
+  readonly rows: readonly Row[]
+  readonly rejected: readonly RejectedRow[]
+  /** Names of fields that the specification doesn't have, each once; their values are in the rows' `extra`. */
+  readonly unknownFields: readonly string[]
+}
+
+export interface RequestOptions {
+  readonly signal?: AbortSignal
+  /** Default `live`. */
+  readonly priority?: Priority
+  /** The moment on the monotonic clock by which it should be sent: the order within a class. Default: none. */
+  readonly deadline?: number
+}
+
+export interface SymbolQuery {
+  readonly category: TradedCategory
+  readonly symbol: string
+}
+export interface BookQuery extends SymbolQuery {
+  /** Levels on each side, 1 to 1000. */
+  readonly limit: number
+}
+export interface CandleQuery extends SymbolQuery {
+  readonly interval: Interval
+  readonly type?: CandleType
+  readonly startTime?: TimeMs
+  readonly endTime?: TimeMs
+  readonly limit?: number
+}
+
+/**
+ * The service's public market data. Each call waits for its place within the limits, is repeated where that helps, and
+ * throws an `ExchangeError` otherwise. A row that cannot be understood is in `rejected`; it fails no call.
+ */
+export interface ExchangeClient {
+  instruments(
+    query: { readonly category: Category; readonly symbol?: string },
+    options?: RequestOptions,
+  ): Promise<Page<InstrumentPayload>>
+  rpiSymbols(options?: RequestOptions): Promise<Page<RpiSymbolPayload>>
+  tickers(
+    query: { readonly category: TradedCategory; readonly symbol?: string },
+    options?: RequestOptions,
+  ): Promise<Page<TickerPayload>>
+  orderBook(query: BookQuery, options?: RequestOptions): Promise<Page<OrderBookPayload>>
+  rpiOrderBook(query: BookQuery, options?: RequestOptions): Promise<Page<RpiOrderBookPayload>>
+  fills(
+    query: { readonly category: Category; readonly symbol: string; readonly limit?: number },
+    options?: RequestOptions,
+  ): Promise<Page<FillPayload>>
+  candles(query: CandleQuery, options?: RequestOptions): Promise<Page<CandlePayload>>
+  historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<CandlePayload>>
+  /** How much of the limits is in use and who waits. */
+  stats(): PacerStats
+  /** Closes the connections; what waits or is under way fails as `aborted`. */
+  close(): void
+}
+
+/** One attempt, reported when it is over. */
+export interface RequestEvent {
+  readonly operation: Operation
+  readonly outcome: 'ok' | ExchangeErrorKind
+  /** From departure to the answer's last byte, or to the failure. */
+  readonly durationMs: number
+  /** How long it waited for its place. */
+  readonly waitedMs: number
+  readonly priority: Priority
+  /** 1 for the first. */
+  readonly attempt: number
+  /** Of the body, after decompression; 0 without an answer. */
+  readonly bytes: number
+}
+
+export interface ExchangeOptions extends TransportOptions {
+  readonly limits: PacerOptions['limits']
+  readonly latencyJitterMs: number
+  readonly retry: RetryPolicy
+  readonly clock?: Clock
+  readonly logger?: Logger
+  readonly onRequest?: (event: RequestEvent) => void
+}
+
+type Parameters = Readonly<Record<string, string>>
+
+/** Throws when an option is out of its range; connects only with the first request. */
+export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
+  const clock = options.clock ?? systemClock
+  const transport = createTransport(options)
+  const pacer = new Pacer({ ...options, maxInFlight: options.maxConnections })
+  const calls = new Set<AbortController>()
+  let isClosed = false
+
+  async function call<Row>(
+    operation: Operation,
+    query: object,
+    rowSchema: RowSchema<Row>,
+    request: RequestOptions = {},
+  ): Promise<Page<Row>> {
+    const parameters = toParameters(query)
+    // One signal for a call, aborted by its caller or by closing the client.
+    const abort = new AbortController()
+    const onAbort = () => abort.abort(request.signal?.reason)
+    request.signal?.addEventListener('abort', onAbort, { once: true })
+    if (isClosed) abort.abort(closedError())
+    if (request.signal?.aborted === true) onAbort()
+    calls.add(abort)
+    try {
+      return await withRetries(clock, options.retry, abort.signal, async (attempt) => {
+        const { answer, sentAt, receivedAt } = await exchange(operation, parameters, request, attempt)
+        const read = await readRows(rowSchema, answer.rows, operation, parameters)
+        return { operation, parameters, requestTime: answer.requestTime ?? receivedAt, sentAt, receivedAt, ...read }
+      })
+    } finally {
+      calls.delete(abort)
+      request.signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** One attempt, from its place in the queue to the opened envelope. */
+  async function exchange(operation: Operation, parameters: Parameters, request: RequestOptions, attempt: Attempt) {
+    const priority = request.priority ?? 'live'
+    const enqueuedMs = clock.monotonicMs()
+    const departure = await acquire(operation, parameters, priority, request.deadline, attempt.signal)
+    attempt.sent()
+    const sentAt = clock.now()
+    let raw: RawAnswer | undefined
+    let receivedMs: number | undefined
+    let settlement: Settlement = { outcome: 'failed' }
+    let outcome: RequestEvent['outcome'] = 'ok'
+    try {
+      raw = await transport.get(operation, parameters, attempt.signal)
+      const receivedAt = clock.now()
+      receivedMs = clock.monotonicMs()
+      const answer = await readAnswer({ operation, parameters }, raw)
+      settlement = { outcome: 'answered', remaining: raw.remaining }
+      return { answer, sentAt, receivedAt }
+    } catch (error) {
+      outcome = error instanceof ExchangeError ? error.kind : 'malformed'
+      if (outcome === 'rate-limited' || outcome === 'blocked')
+        settlement = { outcome: 'rate-limited', retryAfterMs: raw?.retryAfterMs }
+      // A refusal with a code of the service is an answer, too.
+      else if (error instanceof ExchangeError && error.code !== undefined)
+        settlement = { outcome: 'answered', remaining: raw?.remaining }
+      throw error
+    } finally {
+      pacer.settle(departure, settlement)
+      options.onRequest?.({
+        operation,
+        outcome,
+        durationMs: (receivedMs ?? clock.monotonicMs()) - departure.atMs,
+        waitedMs: departure.atMs - enqueuedMs,
+        priority,
+        attempt: attempt.number,
+        bytes: raw?.body.length ?? 0,
+      })
+    }
+  }
+
+  async function acquire(
+    operation: Operation,
+    parameters: Parameters,
+    priority: Priority,
+    deadline: number | undefined,
+    signal: AbortSignal,
+  ): Promise<Departure> {
+    try {
+      return await pacer.acquire(operation, { priority, signal, ...(deadline === undefined ? {} : { deadline }) })
+    } catch (cause) {
+      throw new ExchangeError('aborted', { operation, parameters, what: 'given up while waiting for its turn', cause })
+    }
+  }
+
+  return {
+    instruments: (query, request) => call('instruments', query, instrumentRow, request),
+    rpiSymbols: (request) => call('rpi-symbols', {}, rpiSymbolRow, request),
+    tickers: (query, request) => call('tickers', query, tickerRow, request),
+    orderBook: (query, request) => call('orderbook', query, orderBookRow, request),
+    rpiOrderBook: (query, request) => call('rpi-orderbook', query, rpiOrderBookRow, request),
+    fills: (query, request) => call('fills', query, fillRow, request),
+    candles: (query, request) => call('candles', query, candleRow, request),
+    historyCandles: (query, request) => call('history-candles', query, candleRow, request),
+    stats: () => pacer.stats(),
+    close: () => {
+      isClosed = true
+      for (const abort of calls) abort.abort(closedError())
+      transport.close()
+    },
+  }
+}
+
+const closedError = () => new Error('the client was closed')
+
+/** Parameters as they are sent; those that are not given are left out. */
+function toParameters(query: object): Parameters {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null)
+  return Object.fromEntries(given.map(([name, value]) => [name, String(value)]))
+}

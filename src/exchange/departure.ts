@@ -1,0 +1,13 @@
+import type { Operation } from '../market/operation.js'
+
+/** A reserved place: the request is to be sent now, and settled when its answer is known. */
+export interface Departure {
+  readonly operation: Operation
+  readonly atMs: number
+}
+
+export type Settlement =
+  | { readonly outcome: 'answered'; readonly remaining?: number | undefined }
+  | { readonly outcome: 'rate-limited'; readonly retryAfterMs?: number | undefined }
+  /** No answer: it tells nothing about the limits. */
+  | { readonly outcome: 'failed' }

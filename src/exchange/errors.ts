@@ -1,0 +1,118 @@
+import type { Operation } from '../market/operation.js'
+
+/**
+ * - `rate-limited`: HTTP 429 or code 429: every operation pauses
+ * - `blocked`: the service refuses this address (HTTP 403 or 418 without an envelope)
+ * - `unavailable`: HTTP 5xx, or a code of a release window
+ * - `network`: no answer, or a connection cut before its end
+ * - `timeout`: not answered whole within the time allowed
+ * - `malformed`: an answer that is not the service's envelope: HTML, torn, empty, an older envelope, a redirect
+ * - `too-large`: more bytes than allowed
+ * - `unknown-symbol`, `removed-symbol`: the instrument does not exist, or no longer does
+ * - `bad-request`: a parameter the service refuses: our mistake
+ * - `rejected`: any other failure code
+ * - `aborted`: the caller gave up, or the client was closed
+ */
+export const exchangeErrorKinds = [
+  'rate-limited',
+  'blocked',
+  'unavailable',
+  'network',
+  'timeout',
+  'malformed',
+  'too-large',
+  'unknown-symbol',
+  'removed-symbol',
+  'bad-request',
+  'rejected',
+  'aborted',
+] as const
+export type ExchangeErrorKind = (typeof exchangeErrorKinds)[number]
+
+export interface ExchangeErrorDetails {
+  readonly operation: Operation
+  readonly parameters: Readonly<Record<string, string>>
+  /** What happened, in a few words, for the message. */
+  readonly what: string
+  readonly status?: number
+  readonly code?: string
+  readonly retryAfterMs?: number
+  /** Overrides what the kind says. */
+  readonly retryable?: boolean
+  readonly cause?: unknown
+}
+
+const advice: Record<ExchangeErrorKind, string> = {
+  'rate-limited': 'requests pause and resume by themselves; if it repeats, lower exchange.limits',
+  blocked: 'check that the service admits this IP address',
+  unavailable: 'the service is expected back by itself; it is asked again later',
+  network: 'check the network and exchange.baseUrl',
+  timeout: 'check the network, or raise exchange.timeoutMs',
+  malformed: 'check that exchange.baseUrl is the service itself and what proxy stands before it',
+  'too-large': 'raise exchange.maxResponseBytes if the answer is genuine',
+  'unknown-symbol': 'check the category and symbol',
+  'removed-symbol': 'the instrument was delisted; take it out of the selection',
+  'bad-request': 'check the parameters',
+  rejected: 'see the code in the documentation of the service',
+  aborted: 'nothing to do',
+}
+
+/** Kinds for which the same request can succeed a moment later. */
+const retryableKinds: ReadonlySet<ExchangeErrorKind> = new Set([
+  'rate-limited',
+  'unavailable',
+  'network',
+  'timeout',
+  'malformed',
+])
+
+/** The one error of this folder. Its message is one line: which request, what happened, what to do. */
+export class ExchangeError extends Error {
+  override readonly name = 'ExchangeError'
+  readonly kind: ExchangeErrorKind
+  readonly operation: Operation
+  readonly parameters: Readonly<Record<string, string>>
+  readonly status: number | undefined
+  readonly code: string | undefined
+  readonly retryAfterMs: number | undefined
+  readonly retryable: boolean
+
+  constructor(kind: ExchangeErrorKind, details: ExchangeErrorDetails) {
+    const request = [details.operation, ...Object.values(details.parameters)].join(' ')
+    super(oneLine(`${request}: ${kind}: ${details.what}; ${advice[kind]}`), { cause: details.cause })
+    this.kind = kind
+    this.operation = details.operation
+    this.parameters = details.parameters
+    this.status = details.status
+    this.code = details.code
+    this.retryAfterMs = details.retryAfterMs
+    this.retryable = details.retryable ?? retryableKinds.has(kind)
+  }
+}
+
+const kindOfCode: Readonly<Record<string, ExchangeErrorKind>> = {
+  '429': 'rate-limited',
+  '45001': 'unavailable',
+  '40725': 'unavailable',
+  '40808': 'unavailable',
+  '40015': 'unavailable',
+  '40034': 'unknown-symbol',
+  '40309': 'removed-symbol',
+  '400172': 'bad-request',
+  '40019': 'bad-request',
+  '40020': 'bad-request',
+  '40017': 'bad-request',
+  '40705': 'bad-request',
+}
+
+/** What a failure code of the service means, whatever the HTTP status it came with. */
+export function kindOfFailureCode(code: string): ExchangeErrorKind {
+  return Object.hasOwn(kindOfCode, code) ? (kindOfCode[code] ?? 'rejected') : 'rejected'
+}
+
+/** Text from outside may hold line breaks, control characters, and whole pages. */
+export function oneLine(text: string, maxLength = 400): string {
+  // oxlint-disable-next-line no-control-regex -- control characters are what it removes
+  const line = text.replace(/[\s\u0000-\u001f\u007f]+/g, ' ').trim()
+  return line.length > maxLength ? `${line.slice(0, maxLength - 1)}…` : line
+}

@@ -1,0 +1,137 @@
+import { z } from 'zod'
+import type { Decimal, TimeMs } from '../market/values.js'
+import { oneLine } from './errors.js'
+import { losslessText, textOf } from './lossless.js'
+
+/**
+ * The kinds of value that rows are made of, as zod schemas from the wire's spellings to the market's. "Not set" is an
+ * absent field, `null` or `""`; further spellings are given by kind. Numbers may come as JSON strings or numbers.
+ */
+
+type Refine = z.core.ParsePayload
+
+/** Longer than any honest value, and shorter than what makes a database index or a log line fail. */
+const maxDecimalLength = 1000
+const maxExponent = 1000
+const maxTextLength = 1000
+const maxKeyLength = 200
+
+const plainDecimal = /^-?\d+(?:\.\d+)?$/
+const scientificDecimal = /^(-?)(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,5})$/
+const integerText = /^-?\d+$/
+/** 10000-01-01: beyond it a number is not milliseconds since 1970. */
+const endOfTimeMs = 253_402_300_800_000
+/** No database text can hold these: the NUL character and halves of surrogate pairs. */
+const unstorable = /\0|\p{Surrogate}/u
+
+const isUnset = (value: unknown) => value === undefined || value === null || value === ''
+
+/** The exact decimal without an exponent; undefined when the text is not a decimal. */
+export function plainDecimalText(text: string): Decimal | undefined {
+  if (text.length > maxDecimalLength) return undefined
+  if (plainDecimal.test(text)) return text
+  const parts = scientificDecimal.exec(text)
+  if (parts === null) return undefined
+  const [, sign = '', whole = '', fraction = '', exponentText = '0'] = parts
+  const exponent = Number(exponentText)
+  if (Math.abs(exponent) > maxExponent) return undefined
+  const digits = whole + fraction
+  const point = whole.length + exponent
+  if (point <= 0) return `${sign}0.${'0'.repeat(-point)}${digits}`
+  const padded = digits.padEnd(point, '0')
+  const left = padded.slice(0, point).replace(/^0+(?=\d)/, '')
+  return padded.length === point ? sign + left : `${sign}${left}.${padded.slice(point)}`
+}
+
+/** Whether every text inside a value can be stored. */
+export function isStorable(value: unknown): boolean {
+  if (typeof value === 'string') return !unstorable.test(value)
+  if (typeof value !== 'object' || value === null) return true
+  return Object.entries(value).every(([key, inner]) => !unstorable.test(key) && isStorable(inner))
+}
+
+export function readDecimal(value: unknown): Decimal | undefined {
+  const text = textOf(value)
+  return text === undefined ? undefined : plainDecimalText(text)
+}
+
+function readInteger(value: unknown): number | undefined {
+  const text = textOf(value)
+  if (text === undefined || !integerText.test(text)) return undefined
+  const number = Number(text)
+  return Number.isSafeInteger(number) ? number : undefined
+}
+
+function readTime(value: unknown): TimeMs | undefined {
+  const time = readInteger(value)
+  return time !== undefined && time > 0 && time < endOfTimeMs ? time : undefined
+}
+
+function readText(value: unknown, maxLength: number): string | undefined {
+  const text = textOf(value)
+  return text !== undefined && text.length <= maxLength && !unstorable.test(text) ? text : undefined
+}
+
+function readBoolean(value: unknown): boolean | undefined {
+  if (typeof value === 'boolean') return value
+  if (typeof value !== 'string') return undefined
+  const word = value.toLowerCase()
+  if (word === 'yes' || word === 'true') return true
+  return word === 'no' || word === 'false' ? false : undefined
+}
+
+/** A schema that must find a value. `what` completes "expected …". */
+function required<T>(what: string, read: (value: unknown) => T | undefined) {
+  return z.transform((value: unknown, payload: Refine): T => {
+    const result = read(value)
+    return result === undefined ? refuse(payload, what, value) : result
+  })
+}
+
+/** A schema for a field that may be not set. `unset` are further spellings of "not set". */
+function optional<T>(what: string, read: (value: unknown) => T | undefined, unset: readonly string[] = []) {
+  return z.transform((value: unknown, payload: Refine): T | null => {
+    if (isUnset(value)) return null
+    if (unset.length > 0 && unset.includes(textOf(value) ?? '')) return null
+    const result = read(value)
+    return result === undefined ? refuse(payload, what, value) : result
+  })
+}
+
+export function refuse(payload: Refine, what: string, value: unknown): never {
+  const got = value === undefined ? 'nothing' : oneLine(losslessText(value), 80)
+  payload.issues.push({ code: 'custom', input: value, message: `expected ${what}, got ${got}` })
+  return z.NEVER
+}
+
+const aDecimal = 'a decimal number'
+const aTime = 'a time in milliseconds'
+const anInteger = 'an integer'
+const aBoolean = 'yes or no'
+const aText = `a text of at most ${maxTextLength} characters`
+
+export const requiredDecimal = required(aDecimal, readDecimal)
+/** Not to be used where -1 is a possible value: see `countDecimal`. */
+export const optionalDecimal = optional(aDecimal, readDecimal)
+/** A decimal that cannot be negative, where the service spells "not set" as -1, too. */
+export const countDecimal = optional(aDecimal, readDecimal, ['-1'])
+export const optionalInteger = optional(anInteger, readInteger, ['-1'])
+export const requiredTime = required(aTime, readTime)
+export const optionalTime = optional(aTime, readTime, ['0', '-1'])
+export const optionalBoolean = optional(aBoolean, readBoolean)
+export const optionalText = optional(aText, (value) => readText(value, maxTextLength))
+export const optionalKey = optional('a short text', (value) => readText(value, maxKeyLength))
+export const requiredKey = required('a short text', (value) => readText(value, maxKeyLength) || undefined)
+
+/** One of the given words, however it is capitalised on the wire; the result is spelled as given. */
+export function requiredWord<const Word extends string>(words: readonly Word[]) {
+  return required<Word>(`one of ${words.join(', ')}`, (value) => readWord(words, value))
+}
+export function optionalWord<const Word extends string>(words: readonly Word[]) {
+  return optional<Word>(`one of ${words.join(', ')}`, (value) => readWord(words, value))
+}
+
+function readWord<Word extends string>(words: readonly Word[], value: unknown): Word | undefined {
+  const text = textOf(value)?.toLowerCase()
+  return words.find((word) => word.toLowerCase() === text)
+}

@@ -1,0 +1,154 @@
+import http from 'node:http'
+import https from 'node:https'
+import axios, { type AxiosInstance, isAxiosError } from 'axios'
+import type { Operation } from '../market/operation.js'
+import { ExchangeError, type ExchangeErrorKind, oneLine } from './errors.js'
+
+export interface TransportOptions {
+  /** Where the service is, for example https://api.example.com; a path is kept as a prefix. */
+  readonly baseUrl: string
+  /** From the start of a request to the last byte of its answer, in milliseconds. */
+  readonly timeoutMs: number
+  /** Of an answer's body after decompression. */
+  readonly maxResponseBytes: number
+  readonly maxConnections: number
+  /** The source address, on hosts that have several. */
+  readonly localAddress?: string
+}
+
+export interface RawAnswer {
+  readonly status: number
+  readonly body: Buffer
+  /** What is left of the operation's budget in this second, where the service says so. */
+  readonly remaining: number | undefined
+  readonly retryAfterMs: number | undefined
+  /** Where a redirect points to. */
+  readonly location: string | undefined
+}
+
+export interface Transport {
+  /** Any HTTP status is an answer; throws an `ExchangeError` when there is none, or not a whole one. */
+  get(operation: Operation, parameters: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<RawAnswer>
+  close(): void
+}
+
+const pathPrefix = '/api/v3/market/'
+
+export function createTransport(options: TransportOptions): Transport {
+  const agentOptions: https.AgentOptions = {
+    keepAlive: true,
+    maxSockets: options.maxConnections,
+    // The most recently used connection is the least likely to be closed by the other side just now.
+    scheduling: 'lifo',
+    ...(options.localAddress === undefined ? {} : { localAddress: options.localAddress }),
+  }
+  const httpAgent = new http.Agent(agentOptions)
+  const httpsAgent = new https.Agent(agentOptions)
+  const instance = axios.create({
+    httpAgent,
+    httpsAgent,
+    // Limits are per IP address: a proxy from the environment would silently change whose they are.
+    proxy: false,
+    // The service does not redirect. Whatever does is not the service.
+    maxRedirects: 0,
+    maxContentLength: options.maxResponseBytes,
+    responseType: 'arraybuffer',
+    transformResponse: (data: unknown) => data,
+    validateStatus: () => true,
+    headers: { Accept: 'application/json' },
+  })
+  const baseUrl = options.baseUrl.replace(/\/+$/, '')
+  return {
+    get: (operation, parameters, signal) => get(instance, baseUrl, options, operation, parameters, signal),
+    close: () => {
+      httpAgent.destroy()
+      httpsAgent.destroy()
+    },
+  }
+}
+
+async function get(
+  instance: AxiosInstance,
+  baseUrl: string,
+  options: TransportOptions,
+  operation: Operation,
+  parameters: Readonly<Record<string, string>>,
+  signal: AbortSignal | undefined,
+): Promise<RawAnswer> {
+  const query = new URLSearchParams(parameters).toString()
+  const url = `${baseUrl}${pathPrefix}${operation}${query === '' ? '' : `?${query}`}`
+  // One deadline over everything: axios' own timeout starts anew with each byte that arrives.
+  const abort = new AbortController()
+  let timedOut = false
+  const timer = setTimeout(() => {
+    timedOut = true
+    abort.abort()
+  }, options.timeoutMs)
+  const onAbort = () => abort.abort()
+  signal?.addEventListener('abort', onAbort, { once: true })
+  if (signal?.aborted) abort.abort()
+  try {
+    const response = await instance.get<Buffer>(url, { signal: abort.signal })
+    return {
+      status: response.status,
+      body: response.data,
+      remaining: readCount(response.headers['x-mbx-used-remain-limit']),
+      retryAfterMs: readRetryAfter(response.headers['retry-after']),
+      location: readHeader(response.headers['location']),
+    }
+  } catch (error) {
+    const [kind, what] = timedOut
+      ? (['timeout', `no whole answer within ${options.timeoutMs} ms`] as const)
+      : explainFailure(error, options)
+    throw new ExchangeError(kind, { operation, parameters, what, cause: error })
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', onAbort)
+  }
+}
+
+const networkCodes: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset before the end of the answer',
+  EPIPE: 'connection closed while sending',
+  ENOTFOUND: 'host name not found',
+  EAI_AGAIN: 'host name could not be looked up',
+  ETIMEDOUT: 'connection timed out',
+  EHOSTUNREACH: 'host unreachable',
+  ENETUNREACH: 'network unreachable',
+  EADDRNOTAVAIL: 'the local address is not available',
+}
+
+function explainFailure(error: unknown, options: TransportOptions): readonly [ExchangeErrorKind, string] {
+  if (!isAxiosError(error)) return ['network', describe(error)]
+  const code = error.code ?? ''
+  if (code === 'ERR_CANCELED') return ['aborted', 'the request was given up']
+  if (error.message.includes('maxContentLength'))
+    return ['too-large', `the answer is larger than ${options.maxResponseBytes} bytes`]
+  const known = networkCodes[code]
+  if (known !== undefined) return ['network', known]
+  // Broken HTTP framing and broken compression: something answered, but not the service.
+  if (code.startsWith('HPE_') || code.startsWith('Z_')) return ['malformed', `${code}: ${error.message}`]
+  return ['network', describe(error)]
+}
+
+function describe(error: unknown): string {
+  return oneLine(error instanceof Error ? error.message : String(error), 200)
+}
+
+function readHeader(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+function readCount(value: unknown): number | undefined {
+  const text = readHeader(value)
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined
+}
+
+/** Seconds or a date. */
+function readRetryAfter(value: unknown): number | undefined {
+  const seconds = readCount(value)
+  if (seconds !== undefined) return seconds * 1000
+  const date = Date.parse(readHeader(value) ?? '')
+  return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now())
+}

@@ -1,0 +1,274 @@
+import { type Operation, operations } from '../market/operation.js'
+import { type Clock, systemClock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import { Budget } from './budget.js'
+import type { Departure, Settlement } from './departure.js'
+import { Penalty } from './penalty.js'
+import { isBefore, type Waiting, WaitQueue } from './waitQueue.js'
+
+/** From the most to the least urgent. */
+export const priorities = ['live', 'repair', 'backfill'] as const
+export type Priority = (typeof priorities)[number]
+
+export interface PacerOptions {
+  readonly limits: {
+    readonly overallPerMinute: number
+    readonly perSecond: Readonly<Record<Operation, number>>
+  }
+  /** How much the time from departure to arrival varies. */
+  readonly latencyJitterMs: number
+  /** Departures wait while so many are not settled: behind a full connection pool they would arrive late. */
+  readonly maxInFlight?: number
+  /** How long the service blocks an address that went over its limits. Default 5 minutes. */
+  readonly blockMs?: number
+  readonly clock?: Clock
+  readonly logger?: Logger
+}
+
+export interface AcquireOptions {
+  readonly priority?: Priority
+  /** The moment on the monotonic clock by which it should be sent: the order within a class. */
+  readonly deadline?: number
+  readonly signal?: AbortSignal
+}
+
+export interface PacerStats {
+  readonly waiting: Readonly<Record<Priority, { readonly count: number; readonly oldestWaitMs: number }>>
+  readonly operations: Readonly<Record<Operation, { readonly used: number; readonly limit: number }>>
+  readonly overall: { readonly used: number; readonly limit: number }
+  readonly inFlight: number
+  /** How long every operation still pauses after a rejection. */
+  readonly pausedMs: number
+  /** 1 at full speed; less for a while after a pause. */
+  readonly rate: number
+}
+
+interface Entry extends Waiting {
+  readonly operation: Operation
+  readonly depart: (departure: Departure) => void
+}
+
+/** So much longer than a window plus jitter do the limit's departures take: 1.1 % of a second, 0.5 % of a minute. */
+const operationGuardMs = 12
+const overallGuardMs = 300
+
+const secondMs = 1000
+const minuteMs = 60_000
+
+/**
+ * Decides when each request departs, so that the service never counts more arrivals in a window than it admits.
+ * The class `live` goes before `repair` and `repair` before `backfill`; within a class the earliest deadline goes first,
+ * and equal deadlines in order of arrival. An operation whose own budget is used up holds back nothing else.
+ */
+export class Pacer {
+  readonly #clock: Clock
+  readonly #maxInFlight: number
+  readonly #jitterMs: number
+  readonly #budgets: Readonly<Record<Operation, Budget>>
+  readonly #overall: Budget
+  readonly #queues: Readonly<Record<Priority, Readonly<Record<Operation, WaitQueue<Entry>>>>>
+  readonly #penalty: Penalty
+  #sequence = 0
+  #inFlight = 0
+  #dispatchQueued = false
+  #timer: { readonly wakeAtMs: number; readonly abort: AbortController } | undefined
+
+  constructor(options: PacerOptions) {
+    this.#clock = options.clock ?? systemClock
+    this.#maxInFlight = options.maxInFlight ?? Number.POSITIVE_INFINITY
+    this.#jitterMs = options.latencyJitterMs
+    const startMs = this.#clock.monotonicMs()
+    const { latencyJitterMs, limits } = options
+    this.#budgets = forEachOperation((operation) => {
+      const limit = limits.perSecond[operation]
+      // Half a place: more would let two requests depart together.
+      const catchUpMs = (secondMs + latencyJitterMs) / limit / 2
+      const spacingGuardMs = operationGuardMs
+      return new Budget({ limit, windowMs: secondMs, latencyJitterMs, spacingGuardMs, catchUpMs, startMs })
+    })
+    this.#overall = new Budget({
+      limit: limits.overallPerMinute,
+      windowMs: minuteMs,
+      latencyJitterMs,
+      spacingGuardMs: overallGuardMs,
+      // Timers are as coarse as its places are wide; what is caught up is far less than its guard leaves free.
+      catchUpMs: 100,
+      startMs,
+    })
+    this.#queues = {
+      live: forEachOperation(() => new WaitQueue<Entry>()),
+      repair: forEachOperation(() => new WaitQueue<Entry>()),
+      backfill: forEachOperation(() => new WaitQueue<Entry>()),
+    }
+    this.#penalty = new Penalty(options.blockMs ?? 300_000, options.logger)
+  }
+
+  /**
+   * Resolves when the request is to be sent at once: its place is reserved before, because two callers that only check
+   * could both pass. The caller must `settle` what it got. Rejects with the signal's reason when aborted.
+   */
+  acquire(operation: Operation, options: AcquireOptions = {}): Promise<Departure> {
+    return new Promise((resolve, reject) => {
+      const { signal } = options
+      if (signal?.aborted === true) return reject(signal.reason as Error)
+      const queue = this.#queues[options.priority ?? 'live'][operation]
+      const onAbort = () => {
+        queue.cancel(entry)
+        reject(signal?.reason as Error)
+        if (this.#isIdle()) this.#cancelTimer()
+      }
+      const entry: Entry = {
+        operation,
+        deadlineMs: options.deadline ?? Number.POSITIVE_INFINITY,
+        sequence: this.#sequence++,
+        enqueuedAtMs: this.#clock.monotonicMs(),
+        cancelled: false,
+        depart: (departure) => {
+          signal?.removeEventListener('abort', onAbort)
+          resolve(departure)
+        },
+      }
+      signal?.addEventListener('abort', onAbort, { once: true })
+      queue.push(entry)
+      this.#dispatchSoon()
+    })
+  }
+
+  /** Ends a departure with what its answer told about the limits. */
+  settle(departure: Departure, settlement: Settlement): void {
+    this.#inFlight--
+    const nowMs = this.#clock.monotonicMs()
+    if (settlement.outcome === 'answered' && settlement.remaining !== undefined)
+      this.#observeRemaining(departure, settlement.remaining, nowMs)
+    this.#penalty.settle(departure, settlement, nowMs)
+    this.#dispatchSoon()
+  }
+
+  /** Stops every departure for a while; what waits keeps waiting. */
+  pause(ms: number): void {
+    this.#penalty.pause(this.#clock.monotonicMs(), ms)
+  }
+
+  stats(): PacerStats {
+    const nowMs = this.#clock.monotonicMs()
+    const waiting = (priority: Priority) => {
+      let count = 0
+      let oldest = nowMs
+      for (const operation of operations)
+        for (const entry of this.#queues[priority][operation]) {
+          count++
+          if (entry.enqueuedAtMs < oldest) oldest = entry.enqueuedAtMs
+        }
+      return { count, oldestWaitMs: nowMs - oldest }
+    }
+    const use = (budget: Budget) => ({ used: budget.used(nowMs), limit: budget.limit })
+    return {
+      waiting: { live: waiting('live'), repair: waiting('repair'), backfill: waiting('backfill') },
+      operations: forEachOperation((operation) => use(this.#budgets[operation])),
+      overall: use(this.#overall),
+      inFlight: this.#inFlight,
+      pausedMs: Math.max(0, this.#penalty.readyAtMs() - nowMs),
+      rate: this.#penalty.rate(nowMs),
+    }
+  }
+
+  /** Deferred, so that all who ask in one turn are compared before the first departs. */
+  #dispatchSoon(): void {
+    if (this.#dispatchQueued) return
+    this.#dispatchQueued = true
+    queueMicrotask(() => {
+      this.#dispatchQueued = false
+      this.#dispatch()
+    })
+  }
+
+  #dispatch(): void {
+    for (;;) {
+      const nowMs = this.#clock.monotonicMs()
+      // A settled request dispatches again: no timer is needed for these two.
+      if (this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return
+      const gateMs = Math.max(this.#overall.readyAtMs(), this.#penalty.readyAtMs())
+      const entry = gateMs <= nowMs ? this.#next(nowMs) : undefined
+      if (entry === undefined) {
+        const wakeAtMs = Math.max(gateMs, this.#earliestReadyMs())
+        if (wakeAtMs < Number.POSITIVE_INFINITY) this.#wakeAt(wakeAtMs, nowMs)
+        return
+      }
+      const rate = this.#penalty.rate(nowMs)
+      this.#budgets[entry.operation].take(nowMs, rate)
+      this.#overall.take(nowMs, rate)
+      this.#inFlight++
+      const departure = { operation: entry.operation, atMs: nowMs }
+      this.#penalty.depart(departure)
+      entry.depart(departure)
+    }
+  }
+
+  /** Takes the most urgent entry whose operation may be asked now. */
+  #next(nowMs: number): Entry | undefined {
+    for (const priority of priorities) {
+      let first: Entry | undefined
+      for (const operation of operations) {
+        const head = this.#queues[priority][operation].peek()
+        if (head === undefined || this.#budgets[operation].readyAtMs() > nowMs) continue
+        if (first === undefined || isBefore(head, first)) first = head
+      }
+      if (first !== undefined) return this.#queues[priority][first.operation].shift()
+    }
+    return undefined
+  }
+
+  /** When the first operation that someone waits for may be asked; infinite when nobody waits. */
+  #earliestReadyMs(): number {
+    let earliest = Number.POSITIVE_INFINITY
+    for (const operation of operations)
+      if (priorities.some((priority) => this.#queues[priority][operation].size > 0))
+        earliest = Math.min(earliest, this.#budgets[operation].readyAtMs())
+    return earliest
+  }
+
+  #wakeAt(wakeAtMs: number, nowMs: number): void {
+    if (this.#timer !== undefined && this.#timer.wakeAtMs <= wakeAtMs) return
+    this.#cancelTimer()
+    const abort = new AbortController()
+    const timer = { wakeAtMs, abort }
+    this.#timer = timer
+    // Timers count whole milliseconds and may fire early: the dispatch then finds nothing ready and waits again.
+    this.#clock.sleep(Math.ceil(wakeAtMs - nowMs), abort.signal).then(
+      () => {
+        if (this.#timer === timer) this.#timer = undefined
+        this.#dispatch()
+      },
+      () => undefined,
+    )
+  }
+
+  /** A timer for nobody would keep the process alive. */
+  #cancelTimer(): void {
+    this.#timer?.abort.abort()
+    this.#timer = undefined
+  }
+
+  #isIdle(): boolean {
+    return priorities.every((priority) => operations.every((operation) => this.#queues[priority][operation].size === 0))
+  }
+
+  /**
+   * The service tells how much of an operation's budget is left. When it has counted more than every request of ours
+   * that can have been in its window, something else shares the address: its requests then fill our window, too.
+   */
+  #observeRemaining(departure: Departure, remaining: number, nowMs: number): void {
+    const budget = this.#budgets[departure.operation]
+    const counted = budget.limit - remaining
+    const ours = budget.countSince(departure.atMs - secondMs - this.#jitterMs - 1)
+    // Services differ in whether a request counts itself.
+    const others = counted - ours - 1
+    if (others <= 0) return
+    budget.takeForOthers(nowMs, others)
+    this.#overall.takeForOthers(nowMs, others)
+  }
+}
+
+function forEachOperation<T>(make: (operation: Operation) => T): Record<Operation, T> {
+  return Object.fromEntries(operations.map((operation) => [operation, make(operation)])) as Record<Operation, T>
+}

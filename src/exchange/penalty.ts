@@ -1,0 +1,82 @@
+import type { Logger } from '../runtime/logger.js'
+import type { Departure, Settlement } from './departure.js'
+
+/** Going over a second's limit costs no more than this; only if it happens again at once is it taken for a block. */
+const firstPauseMs = 1_500
+/** So long after a pause a further rejection counts as the same trouble. */
+const memoryMs = 60_000
+/** Half speed after a pause, full speed so long after. */
+const rateAfterPause = 0.5
+const recoveryMs = 50_000
+
+/**
+ * What the pacer does about rejections. States: open, then paused, then probing (one request alone finds out whether
+ * the service answers again), then open at a lower rate that recovers. A rejection in the pause's wake doubles the
+ * next pause, up to the length of a block.
+ */
+export class Penalty {
+  readonly #blockMs: number
+  readonly #logger: Logger | undefined
+  #pausedAtMs = Number.NEGATIVE_INFINITY
+  #pausedUntilMs = Number.NEGATIVE_INFINITY
+  #resumedAtMs = Number.NEGATIVE_INFINITY
+  #lastPauseMs = 0
+  #mustProbe = false
+  #probe: Departure | undefined
+
+  constructor(blockMs: number, logger: Logger | undefined) {
+    this.#blockMs = blockMs
+    this.#logger = logger
+  }
+
+  /** When departures may go on. */
+  readyAtMs(): number {
+    return this.#pausedUntilMs
+  }
+
+  /** Whether a probe is under way, so that nothing else may depart. */
+  get awaitsProbe(): boolean {
+    return this.#probe !== undefined
+  }
+
+  /** The share of the full rate that may be used: 1 unless a pause was short ago. */
+  rate(nowMs: number): number {
+    const sinceMs = Math.max(0, nowMs - Math.max(this.#resumedAtMs, this.#pausedUntilMs))
+    return Math.min(1, rateAfterPause + ((1 - rateAfterPause) * sinceMs) / recoveryMs)
+  }
+
+  depart(departure: Departure): void {
+    if (this.#mustProbe) this.#probe = departure
+  }
+
+  settle(departure: Departure, settlement: Settlement, nowMs: number): void {
+    const isProbe = this.#probe === departure
+    if (isProbe) this.#probe = undefined
+    if (settlement.outcome === 'rate-limited') {
+      // What departed before the pause belongs to the trouble that caused it.
+      if (departure.atMs < this.#pausedAtMs) return
+      this.#punish(nowMs, settlement.retryAfterMs ?? 0)
+    } else if (isProbe && settlement.outcome === 'answered') {
+      this.#mustProbe = false
+      this.#resumedAtMs = nowMs
+      this.#logger?.info('the service answers again: requests resume at half rate')
+    }
+  }
+
+  pause(nowMs: number, ms: number): void {
+    this.#pausedAtMs = nowMs
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + ms)
+    this.#mustProbe = true
+  }
+
+  #punish(nowMs: number, retryAfterMs: number): void {
+    const isRepeated = this.#mustProbe || nowMs - this.#resumedAtMs < memoryMs
+    this.#lastPauseMs = Math.min(
+      this.#blockMs,
+      isRepeated ? Math.max(firstPauseMs, 2 * this.#lastPauseMs) : firstPauseMs,
+    )
+    const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, 2 * this.#blockMs))
+    this.pause(nowMs, pauseMs)
+    this.#logger?.warn({ pauseMs }, 'the service rejects requests (429): every operation pauses')
+  }
+}

@@ -1,0 +1,95 @@
+import type { Clock } from '../runtime/clock.js'
+import { ExchangeError } from './errors.js'
+
+export interface RetryPolicy {
+  /** Including the first. At least 1. */
+  readonly attempts: number
+  readonly minDelayMs: number
+  readonly maxDelayMs: number
+  /** No attempt begins later than this after the first one was sent. */
+  readonly totalMs: number
+}
+
+export interface Attempt {
+  /** 1 for the first. */
+  readonly number: number
+  /** Aborted when the caller gives up or the time for all attempts is over. */
+  readonly signal: AbortSignal
+  /** To be called when the attempt is sent: the time for all attempts runs from the first call. */
+  sent(): void
+}
+
+/**
+ * Calls `attempt` until it succeeds, fails for good, or the policy's attempts or time are used up; throws the last
+ * `ExchangeError` then. Delays grow exponentially with full jitter, so that many who failed together don't return together.
+ */
+export async function withRetries<T>(
+  clock: Clock,
+  policy: RetryPolicy,
+  signal: AbortSignal,
+  attempt: (attempt: Attempt) => Promise<T>,
+  random: () => number = Math.random,
+): Promise<T> {
+  let firstSentMs: number | undefined
+  const sent = () => {
+    firstSentMs ??= clock.monotonicMs()
+  }
+  let lastError: ExchangeError | undefined
+  for (let number = 1; ; number++) {
+    const deadline = lastError === undefined ? undefined : startDeadline(clock, policy, firstSentMs, signal)
+    try {
+      return await attempt({ number, signal: deadline?.signal ?? signal, sent })
+    } catch (error) {
+      // The time ran out while the repetition waited for its turn: what made it necessary is the news.
+      if (deadline?.isOver() === true && lastError !== undefined) throw lastError
+      if (!(error instanceof ExchangeError) || !error.retryable || number >= policy.attempts) throw error
+      lastError = error
+    } finally {
+      deadline?.stop()
+    }
+    const leftMs = policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
+    const backoffMs = random() * Math.min(policy.maxDelayMs, policy.minDelayMs * 2 ** (number - 1))
+    const delayMs = Math.max(backoffMs, lastError.retryAfterMs ?? 0)
+    if (delayMs >= leftMs) throw lastError
+    try {
+      await clock.sleep(delayMs, signal)
+    } catch (reason) {
+      throw abortedBy(lastError, reason)
+    }
+  }
+}
+
+function abortedBy(last: ExchangeError, cause: unknown): ExchangeError {
+  const { operation, parameters } = last
+  return new ExchangeError('aborted', { operation, parameters, what: 'given up while waiting to repeat it', cause })
+}
+
+function startDeadline(
+  clock: Clock,
+  policy: RetryPolicy,
+  firstSentMs: number | undefined,
+  outer: AbortSignal,
+): { signal: AbortSignal; isOver: () => boolean; stop: () => void } {
+  const controller = new AbortController()
+  const sleeper = new AbortController()
+  let over = false
+  const onAbort = () => controller.abort(outer.reason)
+  outer.addEventListener('abort', onAbort, { once: true })
+  if (outer.aborted === true) onAbort()
+  const now = clock.monotonicMs()
+  clock.sleep(Math.max(0, policy.totalMs - (now - (firstSentMs ?? now))), sleeper.signal).then(
+    () => {
+      over = true
+      controller.abort(new Error('the time for repetitions is over'))
+    },
+    () => undefined,
+  )
+  return {
+    signal: controller.signal,
+    isOver: () => over,
+    stop: () => {
+      sleeper.abort()
+      outer.removeEventListener('abort', onAbort)
+    },
+  }
+}
