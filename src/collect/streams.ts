@@ -35,7 +35,6 @@ import type { Database } from '../store/schema.js'
 import { insertTickers } from '../store/tickers.js'
 import type { WriteResult } from '../store/writeResult.js'
 import type { Batch } from './batch.js'
-import type { Select } from './select.js'
 import type { Universe } from './universe.js'
 
 /** What makes the recorder ask for a stream. */

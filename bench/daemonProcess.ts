@@ -1,0 +1,64 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { startRecorder } from '../src/app.js'
+import { loadConfig } from '../src/config.js'
+import { createLogger } from '../src/runtime/logger.js'
+
+/** What the daemon under test tells of itself, since its start. */
+export interface DaemonSample {
+  readonly seconds: number
+  readonly residentBytes: number
+  readonly heapUsedBytes: number
+  readonly lagP99Ms: number
+  readonly lagMeanMs: number
+  readonly lagMaxMs: number
+  readonly cpuSeconds: number
+  readonly requests: number
+  readonly failures: number
+  readonly skippedPolls: number
+  readonly rowsWritten: number
+}
+
+const sampleEveryMs = 5_000
+/** The monitor counts the whole time between two of its ticks; what exceeds the tick is lag. */
+const tickMs = 10
+
+const config = loadConfig({ env: process.env })
+config.database.dataDir = process.env['BENCH_DATA_DIR'] ?? './data'
+config.serve.port = 0
+config.streams.orderBooks.select.busiest = 100
+config.streams.fills.select.busiest = 100
+config.streams.rpiOrderBooks.enabled = false
+config.streams.candles.enabled = false
+
+const recorder = await startRecorder(config, createLogger('warn'))
+const startedAt = performance.now()
+const startCpu = process.cpuUsage()
+const delay = monitorEventLoopDelay({ resolution: tickMs })
+delay.enable()
+
+const timer = setInterval(() => {
+  const stats = Object.values(recorder.collector.stats)
+  const sum = (field: 'answers' | 'failures' | 'skippedPolls' | 'rowsWritten') =>
+    stats.reduce((total, stream) => total + stream[field], 0)
+  const { user, system } = process.cpuUsage(startCpu)
+  const memory = process.memoryUsage()
+  const sample: DaemonSample = {
+    seconds: (performance.now() - startedAt) / 1000,
+    residentBytes: memory.rss,
+    heapUsedBytes: memory.heapUsed,
+    lagP99Ms: Math.max(0, delay.percentile(99) / 1e6 - tickMs),
+    lagMeanMs: Math.max(0, delay.mean / 1e6 - tickMs),
+    lagMaxMs: Math.max(0, delay.max / 1e6 - tickMs),
+    cpuSeconds: (user + system) / 1e6,
+    requests: sum('answers'),
+    failures: sum('failures'),
+    skippedPolls: sum('skippedPolls'),
+    rowsWritten: sum('rowsWritten'),
+  }
+  process.send?.(sample)
+}, sampleEveryMs)
+
+process.once('SIGTERM', () => {
+  clearInterval(timer)
+  void recorder.stop().then(() => process.exit(0))
+})

@@ -1,0 +1,130 @@
+import { statfs } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { openExchange, openStore } from './app.js'
+import { planConfig } from './collect/plan.js'
+import { assumedUniverse } from './collect/planUniverse.js'
+import type { Config } from './config.js'
+import type { Logger } from './runtime/logger.js'
+import type { RecorderDatabase } from './store/database.js'
+import { pendingMigrations } from './store/migrate.js'
+import { detectServer } from './store/timescale.js'
+
+export interface Finding {
+  readonly what: string
+  readonly verdict: 'ok' | 'warning' | 'failure'
+  /** What was found and, where it is not good, what to do. */
+  readonly detail: string
+}
+
+/** Clocks further apart than this make logs and gaps hard to read; candles are judged by the service's clock alone. */
+const mostSkewMs = 2_000
+const leastFreeBytes = 5e9
+
+/** Looks at everything that recording needs. One failure does not keep the others from being looked at. */
+export async function runDoctor(config: Config, logger: Logger): Promise<Finding[]> {
+  return [
+    { what: 'configuration', verdict: 'ok', detail: 'every option is known and has a value' },
+    checkLimits(config),
+    ...(await checkService(config, logger)),
+    ...(await checkDatabase(config, logger)),
+    await checkDisk(config),
+  ]
+}
+
+function checkLimits(config: Config): Finding {
+  const plan = planConfig(config, assumedUniverse())
+  const share = `${Math.round(plan.overall.share * 100)} % of the overall limit`
+  if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams ask for ${share} at live scale` }
+  return {
+    what: 'limits',
+    verdict: 'failure',
+    detail: `the streams ask for more than the limits allow (${share}); run "market-recorder plan" for what to change`,
+  }
+}
+
+async function checkService(config: Config, logger: Logger): Promise<Finding[]> {
+  const what = 'service'
+  try {
+    const client = openExchange(
+      { ...config, exchange: { ...config.exchange, retry: { ...config.exchange.retry, attempts: 1 } } },
+      logger,
+    )
+    try {
+      const sentAt = Date.now()
+      const page = await client.instruments({ category: 'USDC-FUTURES' })
+      const roundTripMs = page.receivedAt - sentAt
+      // The service's clock is read somewhere in the middle of the round trip.
+      const skewMs = Math.round(page.requestTime - (sentAt + roundTripMs / 2))
+      return [
+        {
+          what,
+          verdict: 'ok',
+          detail: `${config.exchange.baseUrl} answered in ${roundTripMs} ms with ${page.rows.length} instruments`,
+        },
+        Math.abs(skewMs) <= mostSkewMs + roundTripMs / 2
+          ? { what: 'clock', verdict: 'ok', detail: `within ${Math.abs(skewMs)} ms of the service's` }
+          : {
+              what: 'clock',
+              verdict: 'warning',
+              detail: `${Math.abs(skewMs)} ms ${skewMs > 0 ? 'behind' : 'ahead of'} the service's; synchronise this machine's clock (NTP)`,
+            },
+      ]
+    } finally {
+      client.close()
+    }
+  } catch (error) {
+    return [{ what, verdict: 'failure', detail: oneLine(error) }]
+  }
+}
+
+async function checkDatabase(config: Config, logger: Logger): Promise<Finding[]> {
+  const what = 'database'
+  try {
+    const store = await openStore(config, logger)
+    try {
+      return await describeDatabase(store.database, store.isEmbedded)
+    } finally {
+      await store.close()
+    }
+  } catch (error) {
+    return [{ what, verdict: 'failure', detail: oneLine(error) }]
+  }
+}
+
+const meaningOf = {
+  'timescale-community': 'hypertables, columnstore, continuous aggregates and retention policies',
+  'timescale-apache': 'hypertables; no columnstore and no continuous aggregates: rollups are plain views',
+  postgresql:
+    'plain tables; rollups are plain views. Fine for months of some instruments; install TimescaleDB for more',
+} as const
+
+async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean): Promise<Finding[]> {
+  const server = await detectServer(database.db)
+  const timescale = server.timescaleVersion === undefined ? '' : `, TimescaleDB ${server.timescaleVersion}`
+  const name = `PostgreSQL ${server.serverVersion}${timescale}${isEmbedded ? ' (embedded)' : ''}`
+  const pending = await pendingMigrations(database)
+  return [
+    { what: 'database', verdict: 'ok', detail: `${name}: ${meaningOf[server.kind]}` },
+    pending.length === 0
+      ? { what: 'schema', verdict: 'ok', detail: 'up to date' }
+      : {
+          what: 'schema',
+          verdict: 'warning',
+          detail: `${pending.length} migrations are to be applied; "start" does it, or run "market-recorder migrate"`,
+        },
+  ]
+}
+
+async function checkDisk(config: Config): Promise<Finding> {
+  const what = 'disk'
+  const folder = resolve(config.database.dataDir)
+  const { bavail, bsize } = await statfs(folder).catch(() => statfs(dirname(folder)))
+  const freeBytes = bavail * bsize
+  const detail = `${(freeBytes / 1e9).toFixed(1)} GB free at ${folder}`
+  if (freeBytes >= leastFreeBytes) return { what, verdict: 'ok', detail }
+  return { what, verdict: 'warning', detail: `${detail}; make room or move database.dataDir` }
+}
+
+function oneLine(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).replaceAll(/\s*\n\s*/g, ' ')
+}
