@@ -15,7 +15,9 @@ function linesMatching(files: readonly RepositoryFile[], pattern: RegExp): strin
 // Character classes such as [a] keep the patterns from matching themselves in this file.
 const escapes = {
   'the any type': /\bas [a]ny\b|[:<|&] ?[a]ny\b(?! )/,
-  'switched-off checks': /@ts-(?:[i]gnore|[e]xpect-error|[n]ocheck)|(?:oxlint|eslint)-[d]isable/,
+  // One rule may be switched off for one line, with its reason.
+  'switched-off checks':
+    /@ts-(?:[i]gnore|[e]xpect-error|[n]ocheck)|(?:oxlint|eslint)-[d]isable(?!-next-line \S+ -- \w)/,
   'default exports': /^export [d]efault\b/,
   enums: /^(?:export )?(?:const )?[e]num \w/,
   'reminders of work to do': /\b(?:TO[D]O|FIX[M]E|X[X]X)\b/,

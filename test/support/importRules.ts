@@ -10,7 +10,20 @@ export interface ModuleImport {
 /** The parts of src, each with the parts that it may import besides itself. */
 const allowedParts: Readonly<Record<string, readonly string[]>> = {
   main: ['cli'],
-  cli: ['app', 'collect', 'serve', 'simulator', 'exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
+  cli: [
+    'app',
+    'doctor',
+    'collect',
+    'serve',
+    'simulator',
+    'exchange',
+    'normalize',
+    'store',
+    'market',
+    'runtime',
+    'config',
+  ],
+  doctor: ['app', 'collect', 'store', 'market', 'runtime', 'config'],
   app: ['collect', 'serve', 'simulator', 'exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
   collect: ['exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
   serve: ['collect', 'store', 'market', 'runtime', 'config'],
