@@ -6,6 +6,7 @@ import type { RejectedRow } from '../market/rejectedRow.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import { onAbort } from './abort.js'
 import { readAnswer } from './answer.js'
 import { orderBookRow, rpiOrderBookRow } from './bookSchemas.js'
 import type { Departure, Settlement } from './departure.js'
@@ -136,10 +137,10 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     const parameters = toParameters(query)
     // One signal for a call, aborted by its caller or by closing the client.
     const abort = new AbortController()
-    const onAbort = () => abort.abort(request.signal?.reason)
-    request.signal?.addEventListener('abort', onAbort, { once: true })
+    const follow = () => abort.abort(request.signal?.reason)
+    const forgetSignal = onAbort(request.signal, follow)
     if (isClosed) abort.abort(closedError())
-    if (request.signal?.aborted === true) onAbort()
+    if (request.signal?.aborted === true) follow()
     calls.add(abort)
     try {
       return await withRetries(clock, options.retry, abort.signal, async (attempt) => {
@@ -149,7 +150,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       })
     } finally {
       calls.delete(abort)
-      request.signal?.removeEventListener('abort', onAbort)
+      forgetSignal()
     }
   }
 

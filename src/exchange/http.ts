@@ -2,6 +2,7 @@ import http from 'node:http'
 import https from 'node:https'
 import axios, { type AxiosInstance, isAxiosError } from 'axios'
 import type { Operation } from '../market/operation.js'
+import { onAbort } from './abort.js'
 import { ExchangeError, type ExchangeErrorKind, oneLine } from './errors.js'
 
 export interface TransportOptions {
@@ -84,8 +85,7 @@ async function get(
     timedOut = true
     abort.abort()
   }, options.timeoutMs)
-  const onAbort = () => abort.abort()
-  signal?.addEventListener('abort', onAbort, { once: true })
+  const forgetSignal = onAbort(signal, () => abort.abort())
   if (signal?.aborted) abort.abort()
   try {
     const response = await instance.get<Buffer>(url, { signal: abort.signal })
@@ -103,7 +103,7 @@ async function get(
     throw new ExchangeError(kind, { operation, parameters, what, cause: error })
   } finally {
     clearTimeout(timer)
-    signal?.removeEventListener('abort', onAbort)
+    forgetSignal()
   }
 }
 

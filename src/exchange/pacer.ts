@@ -1,6 +1,7 @@
 import { type Operation, operations } from '../market/operation.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import { onAbort } from './abort.js'
 import { Budget } from './budget.js'
 import type { Departure, Settlement } from './departure.js'
 import { Penalty } from './penalty.js'
@@ -48,6 +49,11 @@ interface Entry extends Waiting {
   readonly depart: (departure: Departure) => void
 }
 
+interface Timer {
+  readonly wakeAtMs: number
+  readonly abort: AbortController
+}
+
 /** So much longer than a window plus jitter do the limit's departures take: 1.1 % of a second, 0.5 % of a minute. */
 const operationGuardMs = 12
 const overallGuardMs = 300
@@ -71,7 +77,7 @@ export class Pacer {
   #sequence = 0
   #inFlight = 0
   #dispatchQueued = false
-  #timer: { readonly wakeAtMs: number; readonly abort: AbortController } | undefined
+  #timer: Timer | undefined
 
   constructor(options: PacerOptions) {
     this.#clock = options.clock ?? systemClock
@@ -112,11 +118,11 @@ export class Pacer {
       const { signal } = options
       if (signal?.aborted === true) return reject(signal.reason as Error)
       const queue = this.#queues[options.priority ?? 'live'][operation]
-      const onAbort = () => {
+      const forgetSignal = onAbort(signal, () => {
         queue.cancel(entry)
         reject(signal?.reason as Error)
         if (this.#isIdle()) this.#cancelTimer()
-      }
+      })
       const entry: Entry = {
         operation,
         deadlineMs: options.deadline ?? Number.POSITIVE_INFINITY,
@@ -124,11 +130,10 @@ export class Pacer {
         enqueuedAtMs: this.#clock.monotonicMs(),
         cancelled: false,
         depart: (departure) => {
-          signal?.removeEventListener('abort', onAbort)
+          forgetSignal()
           resolve(departure)
         },
       }
-      signal?.addEventListener('abort', onAbort, { once: true })
       queue.push(entry)
       this.#dispatchSoon()
     })
@@ -230,17 +235,19 @@ export class Pacer {
   #wakeAt(wakeAtMs: number, nowMs: number): void {
     if (this.#timer !== undefined && this.#timer.wakeAtMs <= wakeAtMs) return
     this.#cancelTimer()
-    const abort = new AbortController()
-    const timer = { wakeAtMs, abort }
-    this.#timer = timer
-    // Timers count whole milliseconds and may fire early: the dispatch then finds nothing ready and waits again.
-    this.#clock.sleep(Math.ceil(wakeAtMs - nowMs), abort.signal).then(
-      () => {
-        if (this.#timer === timer) this.#timer = undefined
-        this.#dispatch()
-      },
-      () => undefined,
-    )
+    this.#timer = { wakeAtMs, abort: new AbortController() }
+    void this.#dispatchAfter(Math.ceil(wakeAtMs - nowMs), this.#timer)
+  }
+
+  /** Timers count whole milliseconds and may fire early: the dispatch then finds nothing ready and waits again. */
+  async #dispatchAfter(ms: number, timer: Timer): Promise<void> {
+    try {
+      await this.#clock.sleep(ms, timer.abort.signal)
+    } catch {
+      return
+    }
+    if (this.#timer === timer) this.#timer = undefined
+    this.#dispatch()
   }
 
   /** A timer for nobody would keep the process alive. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../runtime/clock.js'
+import { onAbort } from './abort.js'
 import { ExchangeError } from './errors.js'
 
 export interface RetryPolicy {
@@ -64,32 +65,32 @@ function abortedBy(last: ExchangeError, cause: unknown): ExchangeError {
   return new ExchangeError('aborted', { operation, parameters, what: 'given up while waiting to repeat it', cause })
 }
 
-function startDeadline(
-  clock: Clock,
-  policy: RetryPolicy,
-  firstSentMs: number | undefined,
-  outer: AbortSignal,
-): { signal: AbortSignal; isOver: () => boolean; stop: () => void } {
+/** A signal that follows `outer` and is aborted, too, when the time for all attempts is over. */
+function startDeadline(clock: Clock, policy: RetryPolicy, firstSentMs: number | undefined, outer: AbortSignal) {
   const controller = new AbortController()
   const sleeper = new AbortController()
-  let over = false
-  const onAbort = () => controller.abort(outer.reason)
-  outer.addEventListener('abort', onAbort, { once: true })
-  if (outer.aborted === true) onAbort()
-  const now = clock.monotonicMs()
-  clock.sleep(Math.max(0, policy.totalMs - (now - (firstSentMs ?? now))), sleeper.signal).then(
-    () => {
-      over = true
-      controller.abort(new Error('the time for repetitions is over'))
-    },
-    () => undefined,
-  )
+  let isOver = false
+  const follow = () => controller.abort(outer.reason)
+  const forgetSignal = onAbort(outer, follow)
+  if (outer.aborted) follow()
+  const nowMs = clock.monotonicMs()
+  const leftMs = Math.max(0, policy.totalMs - (nowMs - (firstSentMs ?? nowMs)))
+  const expire = async () => {
+    try {
+      await clock.sleep(leftMs, sleeper.signal)
+    } catch {
+      return
+    }
+    isOver = true
+    controller.abort(new Error('the time for repetitions is over'))
+  }
+  void expire()
   return {
     signal: controller.signal,
-    isOver: () => over,
+    isOver: () => isOver,
     stop: () => {
       sleeper.abort()
-      outer.removeEventListener('abort', onAbort)
+      forgetSignal()
     },
   }
 }

@@ -87,8 +87,8 @@ export function isBefore(a: Waiting, b: Waiting): boolean {
   return a.deadlineMs < b.deadlineMs || (a.deadlineMs === b.deadlineMs && a.sequence < b.sequence)
 }
 
-function swap<T>(items: T[], a: number, b: number): void {
-  const item = items[a] as T
-  items[a] = items[b] as T
+function swap(items: Waiting[], a: number, b: number): void {
+  const item = items[a] as Waiting
+  items[a] = items[b] as Waiting
   items[b] = item
 }
