@@ -1,0 +1,103 @@
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { parseFault, parseQuirk } from '../simulator/arguments.js'
+import type { Fault } from '../simulator/faults.js'
+import { startSimulator } from '../simulator/server.js'
+import type { Quirks } from '../simulator/quirks.js'
+import { reportTable } from '../simulator/reportTable.js'
+import { type Scale, scales } from '../simulator/world/catalogue.js'
+
+interface SimulateOptions {
+  readonly port: number
+  readonly host: string
+  readonly seed: number
+  readonly scale: Scale
+  readonly fault: readonly Fault[]
+  readonly quirk: Partial<Quirks>
+  readonly limitFactor: number
+  readonly latency?: readonly [number, number]
+}
+
+const examples = `
+Examples:
+  $ market-recorder simulate --port 8100 --scale live
+  $ market-recorder simulate --port 8100 --fault tornBody:probability=0.01 --fault down:after=20000,for=5000
+  $ market-recorder simulate --port 8100 --quirk dailyOpenAt16Utc=false --quirk rpiBookAsStrings
+
+It prints its URL as one line and runs until it is interrupted; then it prints what it was asked for.`
+
+export function simulateCommand(): Command {
+  return new Command('simulate')
+    .description('Run the stand-in for the service alone, with the limits of the real one')
+    .requiredOption('--port <number>', 'port to listen on; 0 takes any free one', port)
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .option('--seed <number>', 'the same seed gives the same market', wholeNumber, 1)
+    .addOption(new Option('--scale <size>', 'how many instruments there are').choices(scales).default('small'))
+    .option('--fault <kind[:name=value,...]>', 'something that goes wrong; may be repeated', collectFault, [])
+    .option('--quirk <name[=value]>', 'switch an observed quirk; may be repeated', collectQuirk, {})
+    .option('--limit-factor <number>', 'multiplies all request limits', positive, 1)
+    .option('--latency <min-max>', 'milliseconds a request travels before it is counted, such as 0-60', latency)
+    .addHelpText('after', examples)
+    .action(simulate)
+}
+
+async function simulate(options: SimulateOptions): Promise<void> {
+  const simulator = await startSimulator({
+    port: options.port,
+    host: options.host,
+    seed: options.seed,
+    scale: options.scale,
+    faults: options.fault,
+    quirks: options.quirk,
+    limits: { factor: options.limitFactor },
+    ...(options.latency ? { latencyMs: options.latency } : {}),
+  })
+  process.stdout.write(`${simulator.url}\n`)
+  await new Promise<void>((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve())
+  })
+  await simulator.close()
+  process.stdout.write(`${reportTable(simulator.control.report())}\n`)
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number, such as 1.')
+  return Number(text)
+}
+
+function port(text: string): number {
+  const number = wholeNumber(text)
+  if (number > 65_535) throw new InvalidArgumentError('It must be between 0 and 65535.')
+  return number
+}
+
+function positive(text: string): number {
+  const number = Number(text)
+  if (!(number > 0 && Number.isFinite(number)))
+    throw new InvalidArgumentError('It must be a number above 0, such as 0.5.')
+  return number
+}
+
+function latency(text: string): readonly [number, number] {
+  const match = /^(\d{1,5})-(\d{1,5})$/.exec(text)
+  const range = [Number(match?.[1]), Number(match?.[2])] as const
+  if (!match || range[0] > range[1])
+    throw new InvalidArgumentError('It must be two milliseconds, the smaller first: 0-60.')
+  return range
+}
+
+function collectFault(text: string, faults: readonly Fault[]): readonly Fault[] {
+  return [...faults, orInvalid(() => parseFault(text, Date.now()))]
+}
+
+function collectQuirk(text: string, quirks: Partial<Quirks>): Partial<Quirks> {
+  return { ...quirks, ...orInvalid(() => parseQuirk(text)) }
+}
+
+/** The parser's own error, as one that commander prints as a wrong argument. */
+function orInvalid<Value>(parse: () => Value): Value {
+  try {
+    return parse()
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error))
+  }
+}

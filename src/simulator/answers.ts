@@ -1,0 +1,178 @@
+import type { Category, TradedCategory } from '../market/category.js'
+import type { Operation } from '../market/operation.js'
+import type { TimeMs } from '../market/values.js'
+import { bookText, brokenData } from './brokenRows.js'
+import { candlePage } from './candlePages.js'
+import {
+  candleQueryOf,
+  categoryOf,
+  limitOf,
+  type Query,
+  ServiceFailure,
+  symbolOf,
+  tradedCategoryOf,
+} from './parameters.js'
+import type { Quirks } from './quirks.js'
+import { nextTurn, sliceMs } from './turns.js'
+import type { BookRow } from './world/books.js'
+import { isRemoved, isShown, type Listing } from './world/listing.js'
+import type { World } from './world/world.js'
+
+/** The `data` of an answer, as values and as the JSON text that is sent. Null text is a body of zero bytes. */
+export interface AnswerData {
+  readonly data: unknown
+  readonly text: string | Buffer | null
+}
+
+/** A page that holds for any moment of the half-open range, as long as the stamp is the same. */
+interface CachedPage {
+  readonly page: AnswerData
+  readonly stamp: string
+  readonly from: TimeMs
+  readonly until: TimeMs
+}
+
+export type Answerer = (operation: Operation, query: Query, at: TimeMs) => Promise<AnswerData>
+
+/**
+ * Answers the eight operations from the world. A failure in the service's terms is thrown as a ServiceFailure.
+ * Long answers are computed in slices, so that other requests are not held up.
+ */
+export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
+  const instrumentPages = new Map<Category, CachedPage>()
+  const tickerPages = new Map<TradedCategory, { readonly page: Promise<AnswerData>; readonly stamp: string }>()
+  const emptyAnswers = new Map<string, number>()
+  let quirkStamp = { quirks: quirks(), number: 0 }
+
+  const stampOf = (): string => {
+    if (quirks() !== quirkStamp.quirks) quirkStamp = { quirks: quirks(), number: quirkStamp.number + 1 }
+    return `${quirkStamp.number}:${world.version()}`
+  }
+
+  const existing = (category: Category, symbol: string, at: TimeMs): Listing => {
+    const listing = world.find(category, symbol)
+    if (listing && isRemoved(listing, at)) throw new ServiceFailure('40309', 'The symbol has been removed')
+    if (!listing || !isShown(listing, at)) throw new ServiceFailure('40034', `Parameter ${symbol} does not exist`)
+    return listing
+  }
+
+  const instruments = (query: Query, at: TimeMs): AnswerData => {
+    const category = categoryOf(query)
+    if (query['symbol']) {
+      const { symbol } = existing(category, query['symbol'], at)
+      return plain(world.instruments(category, at).filter((row) => row['symbol'] === symbol))
+    }
+    const known = instrumentPages.get(category)
+    const stamp = stampOf()
+    if (known && known.stamp === stamp && at >= known.from && at < known.until) return known.page
+    const data = world.instruments(category, at)
+    const page = { data, text: Buffer.from(JSON.stringify(data)) }
+    instrumentPages.set(category, { page, stamp, from: at, until: world.nextChange(category, at) })
+    return page
+  }
+
+  const tickers = (query: Query, at: TimeMs): AnswerData | Promise<AnswerData> => {
+    const category = tradedCategoryOf(query)
+    if (query['symbol']) {
+      const { symbol } = existing(category, query['symbol'], at)
+      const row = world.ticker(category, symbol, at)
+      return plain(row ? [row] : [])
+    }
+    const stamp = `${stampOf()}:${Math.floor(at / 500)}`
+    const known = tickerPages.get(category)
+    if (known?.stamp === stamp) return known.page
+    const page = tickerPage(world, category, at)
+    tickerPages.set(category, { page, stamp })
+    return page
+  }
+
+  const book = (kind: 'plain' | 'rpi', query: Query, at: TimeMs): AnswerData => {
+    const category = tradedCategoryOf(query)
+    const { symbol } = existing(category, symbolOf(query), at)
+    const limit = limitOf(query, 5, 1_000, 'cut')
+    const data =
+      kind === 'rpi' ? world.rpiOrderBook(category, symbol, at, limit) : world.orderBook(category, symbol, at, limit)
+    return { data, text: bookText(data, kind === 'rpi' && quirks().rpiBookAsStrings) }
+  }
+
+  const fills = (query: Query, at: TimeMs): AnswerData => {
+    const category = categoryOf(query)
+    const { symbol } = existing(category, symbolOf(query), at)
+    return plain(world.latestFills(category, symbol, at, limitOf(query, 100, 100, 'cut')))
+  }
+
+  const candles = async (operation: 'candles' | 'history-candles', query: Query, at: TimeMs): Promise<AnswerData> => {
+    const request = candleQueryOf(query, operation)
+    const listing = existing(request.category, request.symbol, at)
+    const sinceLaunch = at - listing.launchTime
+    if (sinceLaunch >= 0 && sinceLaunch < quirks().zeroByteCandlesAfterListingMs) return { data: [], text: null }
+    return plain(await candlePage(world, quirks(), operation, request, at, listing))
+  }
+
+  const answer = (operation: Operation, query: Query, at: TimeMs): AnswerData | Promise<AnswerData> => {
+    switch (operation) {
+      case 'instruments':
+        return instruments(query, at)
+      case 'rpi-symbols':
+        return plain(world.rpiSymbols(at))
+      case 'tickers':
+        return tickers(query, at)
+      case 'orderbook':
+        return book('plain', query, at)
+      case 'rpi-orderbook':
+        return book('rpi', query, at)
+      case 'fills':
+        return fills(query, at)
+      case 'candles':
+      case 'history-candles':
+        return candles(operation, query, at)
+    }
+  }
+
+  const isEmptyAtFirst = (operation: Operation, query: Query): boolean => {
+    const { emptyAtFirst } = quirks()
+    if (!emptyAtFirst?.operations.includes(operation)) return false
+    const key = `${operation} ${JSON.stringify(Object.entries(query).toSorted())}`
+    const answered = emptyAnswers.get(key) ?? 0
+    if (answered >= emptyAtFirst.answers) return false
+    emptyAnswers.set(key, answered + 1)
+    return true
+  }
+
+  return async (operation, query, at) => {
+    const full = await answer(operation, query, at)
+    if (full.text !== null && isEmptyAtFirst(operation, query)) {
+      return operation.endsWith('orderbook') ? emptyBook(full.data as BookRow) : plain([])
+    }
+    const { brokenRows } = quirks()
+    return full.text !== null && brokenRows?.operations.includes(operation)
+      ? brokenData(operation, brokenRows.kind, full)
+      : full
+  }
+}
+
+function plain(data: unknown): AnswerData {
+  return { data, text: JSON.stringify(data) }
+}
+
+function emptyBook(book: BookRow): AnswerData {
+  return plain({ a: [], b: [], ts: book.ts })
+}
+
+/** All tickers of a category. A category may have thousands: other requests get their turn in between. */
+async function tickerPage(world: World, category: TradedCategory, at: TimeMs): Promise<AnswerData> {
+  const rows: unknown[] = []
+  const texts: string[] = []
+  let turn = performance.now()
+  for (const listing of world.listings()) {
+    if (listing.category !== category || !isShown(listing, at)) continue
+    const row = world.ticker(category, listing.symbol, at)
+    if (!row) continue
+    rows.push(row)
+    texts.push(JSON.stringify(row))
+    if (performance.now() - turn < sliceMs) continue
+    await nextTurn()
+    turn = performance.now()
+  }
+  return { data: rows, text: Buffer.from(`[${texts.join(',')}]`) }
+}

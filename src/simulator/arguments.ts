@@ -1,0 +1,64 @@
+import { closest, distance } from 'fastest-levenshtein'
+import { z } from 'zod'
+import type { TimeMs } from '../market/values.js'
+import { type Fault, faultKinds, faultSchema } from './faults.js'
+import { type Quirks, quirksSchema } from './quirks.js'
+
+/**
+ * A fault as it is written on the command line: `KIND[:name=value,...]`, several operations joined by `+`.
+ * `after` and `for` are milliseconds from now; `fromMs` and `toMs` are moments of the service's clock.
+ * Throws an Error that says in one line what is wrong.
+ */
+export function parseFault(text: string, now: TimeMs): Fault {
+  const [kind = '', ...rest] = text.split(':')
+  if (!faultKinds.some((known) => known === kind)) throw new Error(unknown('fault', kind, faultKinds))
+  const fields: Record<string, unknown> = { kind }
+  for (const pair of rest.join(':').split(',').filter(Boolean)) {
+    const [name = '', value] = splitOnce(pair)
+    if (value === undefined) throw new Error(`"${pair}" must be name=value, such as probability=0.1.`)
+    fields[name] = name === 'operations' ? value.split('+') : textFields.has(name) ? value : jsonOrText(value)
+  }
+  const { after, for: duration, ...fault } = fields
+  if (typeof after === 'number') fault['fromMs'] = now + after
+  if (typeof duration === 'number') fault['toMs'] = now + (typeof after === 'number' ? after : 0) + duration
+  const parsed = faultSchema.safeParse(kind === 'latency' ? { minMs: 0, ...fault } : fault)
+  if (!parsed.success) throw new Error(`${kind}: ${oneLine(parsed.error)}`)
+  return parsed.data
+}
+
+/** Fields that are text even where they look like a number; of `numericCode`, `code` is a number all the same. */
+const textFields = new Set(['msg', 'body'])
+
+/** A quirk as it is written on the command line: `NAME` switches it on, `NAME=VALUE` sets it (JSON or a word). */
+export function parseQuirk(text: string): Partial<Quirks> {
+  const [name = '', value = 'true'] = splitOnce(text)
+  const names = Object.keys(quirksSchema.shape)
+  if (!names.includes(name)) throw new Error(unknown('quirk', name, names))
+  const parsed = quirksSchema.partial().safeParse({ [name]: jsonOrText(value) })
+  if (!parsed.success) throw new Error(oneLine(parsed.error))
+  // Only the quirk that was named: the schema fills in the others.
+  return Object.fromEntries(Object.entries(parsed.data).filter(([key]) => key === name))
+}
+
+function splitOnce(text: string): readonly [string, string?] {
+  const index = text.indexOf('=')
+  return index === -1 ? [text] : [text.slice(0, index), text.slice(index + 1)]
+}
+
+function jsonOrText(value: string): unknown {
+  try {
+    return JSON.parse(value)
+  } catch {
+    return value
+  }
+}
+
+function unknown(what: string, name: string, known: readonly string[]): string {
+  const nearest = closest(name, known)
+  const hint = distance(name, nearest) <= 4 ? `Did you mean ${nearest}?` : `Known are ${known.join(', ')}.`
+  return `There is no ${what} "${name}". ${hint}`
+}
+
+function oneLine(error: z.ZodError): string {
+  return error.issues.map((issue) => `${issue.path.join('.') || 'value'}: ${issue.message}`).join('; ')
+}

@@ -1,0 +1,61 @@
+import type { Operation } from '../market/operation.js'
+import type { AnswerData } from './answers.js'
+import type { BookRow } from './world/books.js'
+
+/** How one row of a page is spoiled: a field of the wrong type, a missing field, or a number that is none. */
+export type BrokenKind = 'type' | 'missing' | 'nonsense'
+
+/** Fields without which a row of the operation has no meaning, and one that must be a number (or a known word). */
+const fields: Readonly<Partial<Record<Operation, readonly [identity: string, value: string]>>> = {
+  instruments: ['symbol', 'pricePrecision'],
+  'rpi-symbols': ['symbol', 'category'],
+  tickers: ['symbol', 'lastPrice'],
+  fills: ['execId', 'price'],
+  candles: ['0', '1'],
+  'history-candles': ['0', '1'],
+}
+
+/** The same page with its middle row broken; the others are untouched. A book has its best ask broken. */
+export function brokenData(operation: Operation, kind: BrokenKind, answer: AnswerData): AnswerData {
+  const names = fields[operation]
+  if (!names) return brokenBook(answer.data as BookRow, kind)
+  const rows = answer.data as readonly (Readonly<Record<string, unknown>> | readonly unknown[])[]
+  const middle = Math.floor(rows.length / 2)
+  const data = rows.map((row, index) => (index === middle ? brokenRow(row, kind, names) : row))
+  return { data, text: JSON.stringify(data) }
+}
+
+function brokenRow(
+  row: Readonly<Record<string, unknown>> | readonly unknown[],
+  kind: BrokenKind,
+  [identity, value]: readonly [string, string],
+): unknown {
+  if (kind === 'missing') {
+    if (Array.isArray(row)) return row.slice(0, 3)
+    return Object.fromEntries(Object.entries(row).filter(([name]) => name !== identity))
+  }
+  const change = kind === 'type' ? { [identity]: { unexpected: true } } : { [value]: '1.2.3' }
+  return Array.isArray(row) ? Object.assign([...(row as readonly unknown[])], change) : { ...row, ...change }
+}
+
+function brokenBook(book: BookRow, kind: BrokenKind): AnswerData {
+  if (kind === 'missing') {
+    const data = { a: book.a, b: book.b }
+    return { data, text: `{"a":${levelsText(book.a, false)},"b":${levelsText(book.b, false)}}` }
+  }
+  const broken = kind === 'type' ? [true, null] : ['1.2.3', 'many']
+  const a = [broken, ...book.a.slice(1)]
+  const rest = book.a.slice(1).map((level) => `,[${level.join(',')}]`)
+  const text = `{"a":[${JSON.stringify(broken)}${rest.join('')}],"b":${levelsText(book.b, false)},"ts":"${book.ts}"}`
+  return { data: { ...book, a }, text }
+}
+
+/** A book as JSON text. Its numbers are written digit by digit: no number type holds them all. */
+export function bookText(book: BookRow, asStrings: boolean): string {
+  return `{"a":${levelsText(book.a, asStrings)},"b":${levelsText(book.b, asStrings)},"ts":"${book.ts}"}`
+}
+
+function levelsText(levels: BookRow['a'], asStrings: boolean): string {
+  if (asStrings) return JSON.stringify(levels)
+  return `[${levels.map((level) => `[${level.join(',')}]`).join(',')}]`
+}

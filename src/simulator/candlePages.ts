@@ -1,0 +1,138 @@
+import { intervalMs } from '../market/interval.js'
+import type { TimeMs } from '../market/values.js'
+import { type CandleQuery, ServiceFailure } from './parameters.js'
+import type { CandleRange, Quirks } from './quirks.js'
+import { nextTurn, sliceMs } from './turns.js'
+import type { CandleRow } from './world/candles.js'
+import { fixed } from './world/decimals.js'
+import type { Listing } from './world/listing.js'
+import type { World } from './world/world.js'
+
+const dayMs = 86_400_000
+const realityIntervals: readonly string[] = ['1m', '5m', '15m', '1H', '4H', '1D']
+
+/** How far back `candles` reaches, in days. */
+const depthDays: Readonly<Record<string, number>> = {
+  '1m': 30,
+  '3m': 30,
+  '5m': 60,
+  '15m': 60,
+  '30m': 90,
+  '1H': 90,
+  '4H': 240,
+  '6H': 360,
+  '12H': 720,
+  '1D': 1_500,
+}
+
+/** The half-open range of opening times that a page may hold, and how many candles it holds at most. */
+interface PageRange {
+  readonly from: TimeMs
+  readonly to: TimeMs
+  readonly limit: number
+}
+
+/** One page of candles, ascending: the most recent ones of the range that was asked for. */
+export async function candlePage(
+  world: World,
+  quirks: Quirks,
+  operation: 'candles' | 'history-candles',
+  query: CandleQuery,
+  at: TimeMs,
+  listing: Listing,
+): Promise<readonly CandleRow[]> {
+  if (listing.isReality && !realityIntervals.includes(query.interval)) {
+    throw new ServiceFailure('400172', 'Parameter interval verification failed')
+  }
+  // Reality tokens have market candles only, and give them for every other type without a word.
+  const series = { ...query, type: listing.isReality ? ('market' as const) : query.type }
+  const length = intervalMs[query.interval]
+  const range =
+    operation === 'candles'
+      ? recentRange(quirks, query, at)
+      : historyRange(quirks, query, at, world.openTime(series, at), (time) => world.openTime(series, time))
+  const to = Math.min(range.to, at + 1, listing.offTime ?? Number.POSITIVE_INFINITY)
+  const newest = world.openTime(series, to - 1)
+  const from = Math.max(range.from, newest - (range.limit - 1) * length)
+
+  const rows: CandleRow[] = []
+  // A slice is about an hour of minutes, or a single candle where candles are longer.
+  const step = Math.max(length, 3_600_000)
+  let turn = performance.now()
+  for (let start = from; start < to; start += step) {
+    rows.push(...world.candles(series, start, Math.min(start + step, to), at))
+    if (performance.now() - turn < sliceMs) continue
+    await nextTurn()
+    turn = performance.now()
+  }
+  return rows
+    .filter((row) => !quirks.hiddenCandles.some((hidden) => isHidden(hidden, operation, series, row)))
+    .map((row) => {
+      const isClosed = Number(row[0]) + length <= at
+      const isRevised = quirks.revisedCandles.some((range) => at >= range.after && isIn(range, series, row))
+      return isClosed && isRevised ? revised(row) : row
+    })
+}
+
+/** `candles`: start exclusive, end inclusive, and no further back than the interval's depth. */
+function recentRange(quirks: Quirks, query: CandleQuery, at: TimeMs): PageRange {
+  const { startTime = Number.NEGATIVE_INFINITY, endTime = at } = query
+  const depth = quirks.candleDepthDays[query.interval] ?? depthDays[query.interval] ?? 30
+  return {
+    from: Math.max(quirks.candlesStartInclusive ? startTime : startTime + 1, at - depth * dayMs),
+    to: quirks.candlesEndExclusive ? endTime : endTime + 1,
+    limit: query.limit,
+  }
+}
+
+/** `history-candles`: end exclusive; start is ignored, or inclusive. Without an end it ends before the forming candle. */
+function historyRange(
+  quirks: Quirks,
+  query: CandleQuery,
+  at: TimeMs,
+  forming: TimeMs,
+  openTime: (at: TimeMs) => TimeMs,
+): PageRange {
+  const { endTime = forming, startTime } = query
+  const isIgnored = quirks.historyIgnoresStart || startTime === undefined
+  const roundsUp = quirks.historyRoundsUp && endTime !== openTime(endTime)
+  const end = quirks.historyEndInclusive ? endTime + 1 : endTime
+  const to = quirks.historyHoldsRecent ? end : Math.min(end, at - 90 * dayMs)
+  if (isIgnored) {
+    return { from: Number.NEGATIVE_INFINITY, to, limit: roundsUp ? Math.min(query.limit + 1, 100) : query.limit }
+  }
+  const from = roundsUp ? openTime(startTime - 1) : startTime
+  return { from, to, limit: query.limit }
+}
+
+function isHidden(
+  hidden: Quirks['hiddenCandles'][number],
+  operation: string,
+  series: CandleQuery,
+  row: CandleRow,
+): boolean {
+  return (hidden.operation ?? operation) === operation && isIn(hidden, series, row)
+}
+
+function isIn(range: CandleRange, series: CandleQuery, row: CandleRow): boolean {
+  const openTime = Number(row[0])
+  return (
+    openTime >= range.from &&
+    openTime < range.to &&
+    (range.category ?? series.category) === series.category &&
+    (range.symbol ?? series.symbol) === series.symbol &&
+    (range.type ?? series.type) === series.type &&
+    (range.interval ?? series.interval) === series.interval
+  )
+}
+
+/** The candle with its high and its volume one unit of the last place larger. */
+function revised([timestamp, open, high, low, close, volume, turnover]: CandleRow): CandleRow {
+  return [timestamp, open, lastPlaceUp(high), low, close, volume === '0' ? volume : lastPlaceUp(volume), turnover]
+}
+
+function lastPlaceUp(decimal: string): string {
+  const places = decimal.includes('.') ? decimal.length - decimal.indexOf('.') - 1 : 0
+  const units = BigInt(decimal.replace('.', '')) + 1n
+  return fixed(units, places)
+}

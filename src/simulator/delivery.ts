@@ -1,0 +1,112 @@
+import type { ServerResponse } from 'node:http'
+import type { CompleteFault } from './faults.js'
+
+/** An answer that is ready to be sent. The body may come in parts, so that cached ones need no copy. */
+export interface Outgoing {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: readonly (string | Buffer)[]
+}
+
+const htmlPage =
+  '<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>'
+
+/** What a fault makes of an answer, or null when it concerns the connection and not the content. */
+export function spoiled(fault: CompleteFault, answer: Outgoing, requestTime: number): Outgoing | null {
+  const json = { ...answer.headers, 'content-type': 'application/json' }
+  switch (fault.kind) {
+    case 'http':
+      return { status: fault.status, headers: answer.headers, body: [fault.body ?? `HTTP ${fault.status}`] }
+    case 'html':
+      return { status: 200, headers: { ...answer.headers, 'content-type': 'text/html' }, body: [htmlPage] }
+    case 'emptyBody':
+      return { ...answer, body: [] }
+    case 'oldEnvelope':
+      return {
+        status: 200,
+        headers: json,
+        body: ['{"status":"error","err_code":"-1","err_msg":"system error","data":null}'],
+      }
+    case 'numericCode': {
+      const body = { code: fault.code, msg: 'service upgrade', requestTime, data: null }
+      return { status: 200, headers: json, body: [JSON.stringify(body)] }
+    }
+    case 'errorCode': {
+      const body = { code: fault.code, msg: fault.msg, requestTime, data: null }
+      return { status: 200, headers: json, body: [JSON.stringify(body)] }
+    }
+    case 'hugeBody': {
+      const filler = Buffer.alloc(65_536, ' ')
+      return {
+        ...answer,
+        body: [...Array.from({ length: Math.ceil(fault.bytes / filler.length) }, () => filler), ...answer.body],
+      }
+    }
+    default:
+      return null
+  }
+}
+
+export type Delivered = 'complete' | 'torn' | 'none'
+
+/** Sends an answer as it is; calls `done` once, when the body was handed to the socket or the connection was lost. */
+export function deliver(response: ServerResponse, answer: Outgoing, done: (delivered: Delivered) => void): void {
+  watch(response, done)
+  writeHead(response, answer)
+  response.cork()
+  for (const part of answer.body) response.write(part)
+  response.end()
+  response.uncork()
+}
+
+/** Sends half of the body and cuts the connection. */
+export function deliverTorn(
+  response: ServerResponse,
+  answer: Outgoing,
+  cut: 'length' | 'chunked',
+  done: (delivered: Delivered) => void,
+): void {
+  const whole = Buffer.concat(answer.body.map((part) => Buffer.from(part)))
+  if (cut === 'length') writeHead(response, answer)
+  else response.writeHead(answer.status, { ...answer.headers })
+  response.write(whole.subarray(0, Math.floor(whole.length / 2)), () => {
+    response.socket?.destroy()
+    done('torn')
+  })
+}
+
+/** Sends the body in pieces over a time. */
+export function deliverSlowly(
+  response: ServerResponse,
+  answer: Outgoing,
+  overMs: number,
+  done: (delivered: Delivered) => void,
+): void {
+  watch(response, done)
+  writeHead(response, answer)
+  const whole = Buffer.concat(answer.body.map((part) => Buffer.from(part)))
+  const pieces = 10
+  const size = Math.ceil(whole.length / pieces)
+  let piece = 0
+  const timer = setInterval(() => {
+    if (response.destroyed) clearInterval(timer)
+    else if (piece < pieces) response.write(whole.subarray(piece * size, ++piece * size))
+    else {
+      clearInterval(timer)
+      response.end()
+    }
+  }, overMs / pieces)
+  response.once('close', () => clearInterval(timer))
+}
+
+function writeHead(response: ServerResponse, answer: Outgoing): void {
+  const length = answer.body.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
+  response.writeHead(answer.status, { ...answer.headers, 'content-length': String(length) })
+}
+
+function watch(response: ServerResponse, done: (delivered: Delivered) => void): void {
+  response.once('finish', () => done('complete'))
+  response.once('close', () => {
+    if (!response.writableFinished) done('torn')
+  })
+}

@@ -1,0 +1,118 @@
+import { z } from 'zod'
+import { type Operation, operations } from '../market/operation.js'
+import type { TimeMs } from '../market/values.js'
+
+const common = {
+  /** Operations it hits; all of them when absent. */
+  operations: z.array(z.enum(operations)).optional(),
+  /** Share of the requests it hits. Default 1. */
+  probability: z.number().min(0).max(1).optional(),
+  /** How many requests it hits before it is over. */
+  count: z.number().int().min(1).optional(),
+  /** When it is in force, half-open, by the service's clock. */
+  fromMs: z.number().optional(),
+  toMs: z.number().optional(),
+}
+const milliseconds = z.number().min(0)
+
+/** What can go wrong with an answer, on top of a service that works. */
+export const faultSchema = z.discriminatedUnion('kind', [
+  /** The answer comes later, after its arrival was counted. */
+  z.strictObject({ kind: z.literal('latency'), minMs: milliseconds, maxMs: milliseconds, ...common }),
+  /** The connection is reset before any answer. */
+  z.strictObject({ kind: z.literal('reset'), ...common }),
+  /** No answer until the client gives up. */
+  z.strictObject({ kind: z.literal('noAnswer'), ...common }),
+  z.strictObject({
+    kind: z.literal('http'),
+    status: z.number().int().min(400).max(599),
+    body: z.string().optional(),
+    ...common,
+  }),
+  /** The source address is refused for the time of a block. */
+  z.strictObject({ kind: z.literal('block'), ...common }),
+  /** A page of HTML with status 200, as proxies send it. */
+  z.strictObject({ kind: z.literal('html'), ...common }),
+  z.strictObject({ kind: z.literal('emptyBody'), ...common }),
+  /** Half a body, then the connection is cut: against its content-length, or in the middle of chunks. */
+  z.strictObject({ kind: z.literal('tornBody'), cut: z.enum(['length', 'chunked']).default('length'), ...common }),
+  /** The body trickles over this time. */
+  z.strictObject({ kind: z.literal('slowBody'), overMs: milliseconds.default(5_000), ...common }),
+  /** The envelope of an older interface: status, err_code, err_msg. */
+  z.strictObject({ kind: z.literal('oldEnvelope'), ...common }),
+  /** A failure whose `code` is a JSON number. */
+  z.strictObject({ kind: z.literal('numericCode'), code: z.number().int().default(40_725), ...common }),
+  /** A failure in a proper envelope, such as 45001 in a release window. */
+  z.strictObject({
+    kind: z.literal('errorCode'),
+    code: z.string(),
+    msg: z.string().default('service unavailable'),
+    ...common,
+  }),
+  /** A success with far more bytes than any answer has. */
+  z.strictObject({
+    kind: z.literal('hugeBody'),
+    bytes: z
+      .number()
+      .int()
+      .default(64 * 1024 * 1024),
+    ...common,
+  }),
+  /** The service's clock, and all of its market with it, is off by this much. */
+  z.strictObject({ kind: z.literal('clockSkew'), ms: z.number(), ...common }),
+  /** Connections are refused: the listener is closed and comes back on the same port. */
+  z.strictObject({ kind: z.literal('down'), ...common }),
+])
+export type Fault = z.input<typeof faultSchema>
+export type CompleteFault = z.output<typeof faultSchema>
+export const faultKinds = faultSchema.options.map((option) => option.shape.kind.value)
+
+/** The faults in force. Chance is drawn from the seed in order of arrival. */
+export class FaultSet {
+  private faults: { readonly fault: CompleteFault; left: number }[] = []
+  constructor(private readonly random: () => number) {}
+
+  set(faults: readonly Fault[]): void {
+    this.faults = []
+    for (const fault of faults) this.add(fault)
+  }
+
+  /** Throws a ZodError for a fault that is not well-formed. */
+  add(fault: Fault): void {
+    const complete = faultSchema.parse(fault)
+    this.faults.push({ fault: complete, left: complete.count ?? Number.POSITIVE_INFINITY })
+  }
+
+  /** The faults that hit a request. Each counts as used. */
+  strike(operation: Operation, at: TimeMs): readonly CompleteFault[] {
+    const hits: CompleteFault[] = []
+    for (const entry of this.faults) {
+      const { fault } = entry
+      if (fault.kind === 'down' || fault.kind === 'clockSkew') continue
+      if (entry.left === 0 || !isInForce(fault, at) || fault.operations?.includes(operation) === false) continue
+      if (fault.probability !== undefined && this.random() >= fault.probability) continue
+      entry.left--
+      hits.push(fault)
+    }
+    return hits
+  }
+
+  mayGoDown(): boolean {
+    return this.faults.some(({ fault }) => fault.kind === 'down')
+  }
+
+  isDown(at: TimeMs): boolean {
+    return this.faults.some(({ fault }) => fault.kind === 'down' && isInForce(fault, at))
+  }
+
+  /** How far the service's clock is off. */
+  skewMs(at: TimeMs): number {
+    let ms = 0
+    for (const { fault } of this.faults) if (fault.kind === 'clockSkew' && isInForce(fault, at)) ms += fault.ms
+    return ms
+  }
+}
+
+function isInForce(fault: CompleteFault, at: TimeMs): boolean {
+  return at >= (fault.fromMs ?? Number.NEGATIVE_INFINITY) && at < (fault.toMs ?? Number.POSITIVE_INFINITY)
+}

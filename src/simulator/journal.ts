@@ -1,0 +1,39 @@
+import type { Operation } from '../market/operation.js'
+import type { TimeMs } from '../market/values.js'
+
+/** An answer as it was given to a client. */
+export interface ServedAnswer {
+  /** The service's clock, the same as `requestTime` in the envelope. */
+  readonly atMs: TimeMs
+  readonly operation: Operation
+  readonly parameters: Readonly<Record<string, string>>
+  readonly status: number
+  /** `complete` only when the whole body was handed to the socket. */
+  readonly delivered: 'complete' | 'torn' | 'none'
+  /** The envelope's `data` as it was sent; the numbers of order books as their exact text. Null for failures. */
+  readonly data: unknown
+}
+
+/** Keeps every served answer, when it is switched on. */
+export class Journal {
+  private answers: { -readonly [Key in keyof ServedAnswer]: ServedAnswer[Key] }[] = []
+  constructor(private readonly isOn: boolean) {}
+
+  /** Notes an answer before it is sent; the function that is returned says what became of it. */
+  begin(answer: Omit<ServedAnswer, 'delivered'>): (delivered: ServedAnswer['delivered']) => void {
+    if (!this.isOn) return () => undefined
+    const entry: (typeof this.answers)[number] = { ...answer, delivered: 'none' }
+    this.answers.push(entry)
+    return (delivered) => {
+      entry.delivered = delivered
+    }
+  }
+
+  list(): readonly ServedAnswer[] {
+    return this.answers
+  }
+
+  clear(): void {
+    this.answers = []
+  }
+}

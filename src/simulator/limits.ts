@@ -1,0 +1,190 @@
+import { type Operation, operations } from '../market/operation.js'
+
+/** Requests per second and source address; sections 4.3 and 8 of the specification. */
+export const specifiedPerSecond: Readonly<Record<Operation, number>> = {
+  instruments: 20,
+  'rpi-symbols': 10,
+  tickers: 20,
+  orderbook: 20,
+  'rpi-orderbook': 10,
+  fills: 20,
+  candles: 20,
+  'history-candles': 20,
+}
+
+export interface LimitOptions {
+  readonly perSecond: Readonly<Record<Operation, number>>
+  readonly perMinute: number
+  /** How long an address is refused after it went over the limit per minute. */
+  readonly blockMs: number
+  /** False: count only. */
+  readonly enforce: boolean
+}
+
+/** How busy one address has been. Highest rates are over every strict window, not over calendar seconds. */
+export interface SourceReport {
+  readonly operations: Readonly<Record<Operation, OperationReport>>
+  readonly overall: OverallReport
+}
+export interface OperationReport {
+  readonly requests: number
+  readonly rejected: number
+  readonly highestPerSecond: number
+}
+export interface OverallReport extends OperationReport {
+  readonly highestPerMinute: number
+  readonly blocks: number
+}
+/** By source address. */
+export type Report = Readonly<Record<string, SourceReport>>
+
+export interface Admission {
+  readonly accepted: boolean
+  /** What is left of the operation's budget in this second. */
+  readonly remaining: number
+}
+
+/** Counts arrivals in every half-open window of one width. Arrivals may come slightly out of order. */
+export class ArrivalWindow {
+  private times: number[] = []
+  constructor(private readonly widthMs: number) {}
+
+  /** Adds an arrival; returns the highest number of arrivals in any window that holds it. */
+  add(at: number): number {
+    const { times, widthMs } = this
+    let position = times.length
+    while (position > 0 && (times[position - 1] ?? 0) > at) position--
+    times.splice(position, 0, at)
+    let highest = 0
+    for (let last = position; last < times.length && (times[last] ?? 0) - at < widthMs; last++) {
+      highest = Math.max(highest, last + 1 - this.firstWithin(times[last] ?? 0))
+    }
+    this.forget()
+    return highest
+  }
+
+  /** Index of the first arrival in the window that ends with `end`: one exactly `widthMs` before is no longer in it. */
+  private firstWithin(end: number): number {
+    let low = 0
+    let high = this.times.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (end - (this.times[middle] ?? 0) < this.widthMs) high = middle
+      else low = middle + 1
+    }
+    return low
+  }
+
+  private forget(): void {
+    const { times, widthMs } = this
+    // Kept for three widths: late arrivals are counted in windows that began long ago. Dropped in blocks, as it copies.
+    const horizon = (times.at(-1) ?? 0) - 3 * widthMs
+    if ((times[1_024] ?? Number.POSITIVE_INFINITY) < horizon) times.splice(0, this.firstWithin(horizon + widthMs))
+  }
+}
+
+class Meter {
+  requests = 0
+  rejected = 0
+  highest = 0
+  private readonly window: ArrivalWindow
+  constructor(widthMs: number) {
+    this.window = new ArrivalWindow(widthMs)
+  }
+  arrive(at: number): number {
+    const count = this.window.add(at)
+    this.requests++
+    this.highest = Math.max(this.highest, count)
+    return count
+  }
+  reset(): void {
+    this.requests = 0
+    this.rejected = 0
+    this.highest = 0
+  }
+}
+
+class Source {
+  readonly operations = Object.fromEntries(operations.map((name) => [name, new Meter(1_000)])) as Record<
+    Operation,
+    Meter
+  >
+  readonly second = new Meter(1_000)
+  readonly minute = new Meter(60_000)
+  blockedUntil = Number.NEGATIVE_INFINITY
+  blocks = 0
+}
+
+/** The limits of each source address, as the service counts them: by arrival, rejected requests too. */
+export class Limiter {
+  private readonly sources = new Map<string, Source>()
+  constructor(private readonly options: LimitOptions) {}
+
+  /** Counts a request that arrived at `at` (monotonic ms) and says whether it is answered. */
+  admit(address: string, operation: Operation, at: number): Admission {
+    const source = this.sourceOf(address)
+    const { perSecond, perMinute, blockMs, enforce } = this.options
+    const limit = perSecond[operation]
+    const inSecond = source.operations[operation].arrive(at)
+    source.second.arrive(at)
+    const inMinute = source.minute.arrive(at)
+    const isBlocked = at < source.blockedUntil
+    if (!isBlocked && inMinute > perMinute) {
+      source.blocks++
+      source.blockedUntil = at + blockMs
+    }
+    const isOver = isBlocked || inMinute > perMinute || inSecond > limit
+    if (isOver) {
+      source.operations[operation].rejected++
+      source.second.rejected++
+    }
+    // The header was seen to start at 19 where 20 are allowed, and at 10 where 10 are.
+    const remaining = Math.max(0, limit - inSecond + (specifiedPerSecond[operation] === 10 ? 1 : 0))
+    return { accepted: !enforce || !isOver, remaining }
+  }
+
+  /** Refuses everything from an address for a while. */
+  block(address: string, at: number): void {
+    const source = this.sourceOf(address)
+    source.blocks++
+    source.blockedUntil = at + this.options.blockMs
+  }
+
+  report(): Report {
+    const report: Record<string, SourceReport> = {}
+    for (const [address, source] of this.sources) {
+      const perOperation = operations.map((name) => {
+        const { requests, rejected, highest } = source.operations[name]
+        return [name, { requests, rejected, highestPerSecond: highest }] as const
+      })
+      report[address] = {
+        operations: Object.fromEntries(perOperation) as Record<Operation, OperationReport>,
+        overall: {
+          requests: source.second.requests,
+          rejected: source.second.rejected,
+          highestPerSecond: source.second.highest,
+          highestPerMinute: source.minute.highest,
+          blocks: source.blocks,
+        },
+      }
+    }
+    return report
+  }
+
+  /** Forgets the counts, not what is in the windows now. */
+  reset(): void {
+    for (const source of this.sources.values()) {
+      for (const meter of [...Object.values(source.operations), source.second, source.minute]) meter.reset()
+      source.blocks = 0
+    }
+  }
+
+  private sourceOf(address: string): Source {
+    let source = this.sources.get(address)
+    if (!source) {
+      source = new Source()
+      this.sources.set(address, source)
+    }
+    return source
+  }
+}

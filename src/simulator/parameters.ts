@@ -1,0 +1,97 @@
+import { type CandleType, candleTypes } from '../market/candle.js'
+import { type Category, categories, isTradedCategory, type TradedCategory } from '../market/category.js'
+import { type Interval, intervals } from '../market/interval.js'
+import type { TimeMs } from '../market/values.js'
+
+/** A failure in the service's own terms. */
+export class ServiceFailure extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+export type Query = Readonly<Record<string, string>>
+
+/** The parameters of a request; the last one wins when a name stands twice. */
+export function queryOf(search: URLSearchParams): Query {
+  return Object.fromEntries(search)
+}
+
+function required(query: Query, name: string): string {
+  const value = query[name]
+  if (value === undefined) throw new ServiceFailure('400172', `Parameter ${name} is missing`)
+  if (value === '') throw new ServiceFailure('40019', `Parameter ${name} cannot be empty`)
+  return value
+}
+
+function oneOf<Value extends string>(values: readonly Value[], name: string, value: string): Value {
+  const found = values.find((candidate) => candidate === value)
+  if (found === undefined) throw new ServiceFailure('400172', `Parameter ${name} verification failed`)
+  return found
+}
+
+export function categoryOf(query: Query): Category {
+  return oneOf(categories, 'category', required(query, 'category'))
+}
+
+/** Margin has no books, tickers or candles of its own. */
+export function tradedCategoryOf(query: Query): TradedCategory {
+  const category = categoryOf(query)
+  if (!isTradedCategory(category)) throw new ServiceFailure('400172', 'Parameter category verification failed')
+  return category
+}
+
+export function symbolOf(query: Query): string {
+  return required(query, 'symbol')
+}
+
+function wholeNumber(query: Query, name: string): number | undefined {
+  const value = query[name]
+  if (value === undefined || value === '') return undefined
+  if (!/^\d{1,15}$/.test(value)) throw new ServiceFailure('40020', `Parameter ${name} error`)
+  return Number(value)
+}
+
+/** A limit over the maximum is cut silently, or refused. */
+export function limitOf(query: Query, standard: number, maximum: number, over: 'cut' | 'refuse'): number {
+  const limit = wholeNumber(query, 'limit') ?? standard
+  if (limit < 1) throw new ServiceFailure('40020', 'Parameter limit error')
+  if (limit > maximum && over === 'refuse') throw new ServiceFailure('400172', `Parameter limit exceeds ${maximum}`)
+  return Math.min(limit, maximum)
+}
+
+export interface CandleQuery {
+  readonly category: TradedCategory
+  readonly symbol: string
+  readonly interval: Interval
+  readonly type: CandleType
+  readonly startTime: TimeMs | undefined
+  readonly endTime: TimeMs | undefined
+  readonly limit: number
+}
+
+const maxHistorySpanMs = 90 * 86_400_000
+
+export function candleQueryOf(query: Query, operation: 'candles' | 'history-candles'): CandleQuery {
+  const isHistory = operation === 'history-candles'
+  const parsed = {
+    category: tradedCategoryOf(query),
+    symbol: symbolOf(query),
+    interval: oneOf(intervals, 'interval', required(query, 'interval')),
+    type: oneOf(candleTypes, 'type', query['type'] || 'market'),
+    startTime: wholeNumber(query, 'startTime'),
+    endTime: wholeNumber(query, 'endTime'),
+    limit: isHistory ? limitOf(query, 100, 100, 'cut') : limitOf(query, 1_000, 1_000, 'refuse'),
+  }
+  const { startTime, endTime } = parsed
+  if (startTime !== undefined && endTime !== undefined) {
+    if (startTime > endTime) throw new ServiceFailure('40017', 'Parameter verification failed startTime endTime')
+    if (isHistory && endTime - startTime > maxHistorySpanMs) {
+      throw new ServiceFailure('40705', 'The start and end time cannot exceed 90 days')
+    }
+  }
+  return parsed
+}

@@ -1,0 +1,106 @@
+import { z } from 'zod'
+import { candleTypes } from '../market/candle.js'
+import { tradedCategories } from '../market/category.js'
+import { intervals } from '../market/interval.js'
+import { operations } from '../market/operation.js'
+
+/** Candles that the service leaves out of its answers, or answers differently later on. */
+const candleRange = z.strictObject({
+  category: z.enum(tradedCategories).optional(),
+  symbol: z.string().optional(),
+  type: z.enum(candleTypes).optional(),
+  interval: z.enum(intervals as [string, ...string[]]).optional(),
+  /** Opening times, half-open. */
+  from: z.number(),
+  to: z.number(),
+})
+export type CandleRange = z.infer<typeof candleRange>
+
+const share = z.number().min(0).max(1)
+
+/**
+ * What the live service does and the specification does not say (or says otherwise). The defaults are what was
+ * observed; `plainQuirks` is the specification to the letter.
+ */
+export const quirksSchema = z.strictObject({
+  /** HTTP status of answers with an error code. */
+  errorHttpStatus: z.union([z.literal(200), z.literal(400)]).default(400),
+  /** The order of the keys of the envelope changes from answer to answer. */
+  envelopeOrderVaries: z.boolean().default(true),
+  /** RPI books carry strings where they otherwise carry numbers. */
+  rpiBookAsStrings: z.boolean().default(false),
+  /** `YES` and `NO` in fills: always, never, or both. */
+  isRpiUpperCase: z.union([z.boolean(), z.literal('mixed')]).default('mixed'),
+  /** Share of the fills without `execLinkId`, and without `isRPI`. */
+  missingExecLinkId: share.default(0.25),
+  missingIsRpi: share.default(0.05),
+  /** Share of the ticker rows whose `ts` is "0". */
+  tickerTsZero: share.default(0.01),
+  /** Share of the instruments whose book is always empty. */
+  emptyBooks: share.default(0.01),
+  /** `ts` of a book may be later than the request by up to this much (fixed for each instrument). */
+  bookTsAheadMs: z.number().int().min(0).default(250),
+  /** Futures-only fields on spot rows, and `isRwa` on futures rows only. */
+  futuresFieldsOnSpot: z.boolean().default(true),
+  /** `""`, `"0"`, `"-1"`, `null` and absent, instead of `""` alone. */
+  notSetSpellings: z.enum(['mixed', 'empty']).default('mixed'),
+  lowerCaseAreaSymbol: z.boolean().default(true),
+  /** Some rows carry fields that the specification does not name. */
+  unknownNewFields: z.boolean().default(true),
+  /** `1D` candles open at 16:00 UTC. */
+  dailyOpenAt16Utc: z.boolean().default(true),
+  /** `history-candles` pays no attention to startTime. */
+  historyIgnoresStart: z.boolean().default(true),
+  /** `history-candles` has candles of the last 90 days, too. */
+  historyHoldsRecent: z.boolean().default(true),
+  /** `history-candles` may begin one interval earlier when endTime is not on a boundary. */
+  historyRoundsUp: z.boolean().default(true),
+  historyEndInclusive: z.boolean().default(false),
+  candlesStartInclusive: z.boolean().default(false),
+  candlesEndExclusive: z.boolean().default(false),
+  /** How far back `candles` reaches, in days by interval. */
+  candleDepthDays: z.record(z.string(), z.number().positive()).default({}),
+  /** For this long after a launch the candle operations answer with a body of zero bytes. */
+  zeroByteCandlesAfterListingMs: z.number().min(0).default(30_000),
+  /** Candles left out of answers without a word; `operation` limits it to one of the two operations. */
+  hiddenCandles: z
+    .array(candleRange.extend({ operation: z.enum(['candles', 'history-candles']).optional() }))
+    .default([]),
+  /** Closed candles that answer other values once the service's clock has reached `after`. */
+  revisedCandles: z.array(candleRange.extend({ after: z.number() })).default([]),
+  /** The first `answers` answers to the same parameters hold no rows. */
+  emptyAtFirst: z
+    .strictObject({ operations: z.array(z.enum(operations)), answers: z.number().int().min(1) })
+    .nullable()
+    .default(null),
+  /** One row of each page cannot be understood. */
+  brokenRows: z
+    .strictObject({
+      operations: z.array(z.enum(operations)),
+      kind: z.enum(['type', 'missing', 'nonsense']).default('nonsense'),
+    })
+    .nullable()
+    .default(null),
+})
+export type Quirks = z.infer<typeof quirksSchema>
+
+export const observedQuirks: Quirks = quirksSchema.parse({})
+
+/** No quirks: what the specification says, and no more. */
+export const plainQuirks: Quirks = quirksSchema.parse({
+  envelopeOrderVaries: false,
+  isRpiUpperCase: false,
+  missingExecLinkId: 0,
+  missingIsRpi: 0,
+  tickerTsZero: 0,
+  emptyBooks: 0,
+  bookTsAheadMs: 0,
+  futuresFieldsOnSpot: false,
+  notSetSpellings: 'empty',
+  lowerCaseAreaSymbol: false,
+  unknownNewFields: false,
+  dailyOpenAt16Utc: false,
+  historyIgnoresStart: false,
+  historyRoundsUp: false,
+  zeroByteCandlesAfterListingMs: 0,
+})

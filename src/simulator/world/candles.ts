@@ -1,0 +1,211 @@
+import type { CandleType } from '../../market/candle.js'
+import { type Interval, intervalMs } from '../../market/interval.js'
+import type { TimeMs } from '../../market/values.js'
+import { fixed } from './decimals.js'
+import type { Market } from './market.js'
+
+const minuteMs = 60_000
+const hourMs = 3_600_000
+const runsPerMinute = 16
+
+/** A candle in whole units: prices in ticks, volume in lots (base coin), turnover in ticks times lots. */
+export interface Bar {
+  open: number
+  high: number
+  low: number
+  close: number
+  volume: number
+  turnover: bigint
+}
+
+/** Hours that are over never change: an aggregate is kept once it was computed, the least used go first. */
+export interface HourCache {
+  get(key: string): Bar | null | undefined
+  set(key: string, bar: Bar | null): void
+}
+
+export function createHourCache(capacity = 60_000): HourCache {
+  const bars = new Map<string, Bar | null>()
+  return {
+    get(key) {
+      const bar = bars.get(key)
+      if (bar !== undefined) {
+        bars.delete(key)
+        bars.set(key, bar)
+      }
+      return bar
+    },
+    set(key, bar) {
+      bars.set(key, bar)
+      if (bars.size <= capacity) return
+      for (const oldest of bars.keys()) {
+        bars.delete(oldest)
+        return
+      }
+    },
+  }
+}
+
+/** When candles of an interval open: multiples of the interval, for days moved by `dayOffsetMs`. */
+export function openTimeOf(at: TimeMs, interval: Interval, dayOffsetMs: number): TimeMs {
+  const length = intervalMs[interval]
+  const offset = interval === '1D' ? dayOffsetMs : 0
+  return Math.floor((at - offset) / length) * length + offset
+}
+
+/**
+ * The candle that opens at `openTime`, from what has happened until `until` (inclusive).
+ * Null when the instrument was not trading in it at all.
+ */
+export function barOf(
+  cache: HourCache,
+  market: Market,
+  type: CandleType,
+  interval: Interval,
+  openTime: TimeMs,
+  until: TimeMs,
+): Bar | null {
+  const end = openTime + intervalMs[interval]
+  if (intervalMs[interval] < hourMs) return rollUp(minuteBars(market, type, openTime, end, until))
+  const hours: (Bar | null)[] = []
+  for (let hour = openTime; hour < end; hour += hourMs) hours.push(hourBar(cache, market, type, hour, until))
+  return rollUp(hours)
+}
+
+function hourBar(cache: HourCache, market: Market, type: CandleType, hour: TimeMs, until: TimeMs): Bar | null {
+  const isOver = until >= hour + hourMs - 1
+  const { marketId, launchTime, offTime } = market.listing
+  const key = `${marketId}:${type}:${hour}:${launchTime}:${offTime ?? ''}`
+  const known = isOver ? cache.get(key) : undefined
+  if (known !== undefined) return known
+  const bar = rollUp(minuteBars(market, type, hour, hour + hourMs, until))
+  if (isOver) cache.set(key, bar)
+  return bar
+}
+
+function rollUp(bars: readonly (Bar | null)[]): Bar | null {
+  let total: Bar | null = null
+  for (const bar of bars) {
+    if (bar === null) continue
+    if (total === null) {
+      total = { ...bar }
+      continue
+    }
+    if (bar.high > total.high) total.high = bar.high
+    if (bar.low < total.low) total.low = bar.low
+    total.close = bar.close
+    total.volume += bar.volume
+    total.turnover += bar.turnover
+  }
+  return total
+}
+
+/** One-minute candles of a range of whole minutes within one hour or less; null where the instrument did not trade. */
+export function minuteBars(
+  market: Market,
+  type: CandleType,
+  from: TimeMs,
+  to: TimeMs,
+  until: TimeMs,
+): readonly (Bar | null)[] {
+  const { launchTime, offTime } = market.listing
+  const last = Math.min(until, (offTime ?? Number.POSITIVE_INFINITY) - 1)
+  const bars = type === 'market' ? filledMinutes(market, from, to, last) : []
+  return Array.from({ length: (to - from) / minuteMs }, (_, minute) => {
+    const openTime = from + minute * minuteMs
+    if (openTime > last || openTime + minuteMs <= launchTime) return null
+    if (type !== 'market') return sampledBar(market, type, openTime, last)
+    const bar = bars[minute]
+    if (bar) return bar
+    const flat = market.mid(openTime)
+    return { open: flat, high: flat, low: flat, close: flat, volume: 0, turnover: 0n }
+  })
+}
+
+/** The minutes with fills, exactly added up. Fills of a run share one price, so a run counts as a whole. */
+function filledMinutes(market: Market, from: TimeMs, to: TimeMs, last: TimeMs): readonly (Bar | undefined)[] {
+  const bars: (Bar | undefined)[] = []
+  const [begin, end] = market.fillRange(from, Math.min(to, last + 1))
+  if (begin === end) return bars
+  const firstMinute = from / minuteMs
+  const inQuote = market.listing.category === 'COIN-FUTURES'
+  const toBase = 10 ** (market.listing.priceDecimals - market.listing.sizeDecimals + coinVolumeDecimals)
+  for (let hour = Math.floor(from / hourMs); hour * hourMs < to; hour++) {
+    market.fills.eachRun(hour, begin, end, (run, first, count) => {
+      const price = market.runPrice(run)
+      const lots = market.fills.sizeOfRange(first, first + count)
+      const volume = inQuote ? Math.round((lots / price) * toBase) : lots
+      const turnover = inQuote ? BigInt(lots) : product(price, lots)
+      const minute = Math.floor(run / runsPerMinute) - firstMinute
+      const bar = bars[minute]
+      if (!bar) {
+        bars[minute] = { open: price, high: price, low: price, close: price, volume, turnover }
+        return
+      }
+      if (price > bar.high) bar.high = price
+      if (price < bar.low) bar.low = price
+      bar.close = price
+      bar.volume += volume
+      bar.turnover += turnover
+    })
+  }
+  return bars
+}
+
+function product(a: number, b: number): bigint {
+  const value = a * b
+  return Number.isSafeInteger(value) ? BigInt(value) : BigInt(a) * BigInt(b)
+}
+
+/** Mark, index and premium candles follow their own path and have no volume. */
+function sampledBar(market: Market, type: CandleType, openTime: TimeMs, last: TimeMs): Bar {
+  const open = derivedPrice(market, type, openTime)
+  const bar = { open, high: open, low: open, close: open, volume: 0, turnover: 0n }
+  const end = Math.min(openTime + minuteMs - 1, last)
+  for (let at = openTime + 15_000; ; at += 15_000) {
+    const price = derivedPrice(market, type, Math.min(at, end))
+    if (price > bar.high) bar.high = price
+    if (price < bar.low) bar.low = price
+    bar.close = price
+    if (at >= end) return bar
+  }
+}
+
+/** The mark or index price in ticks, or the premium in millionths (which may be negative). */
+export function derivedPrice(market: Market, type: CandleType, at: TimeMs): number {
+  const offset = (market.offsetPath(at) - 1) * 0.003
+  if (type === 'premium') return Math.round(offset * 1e6)
+  const mid = market.mid(at)
+  return type === 'index'
+    ? mid - Math.round(mid * offset)
+    : type === 'mark'
+      ? mid - Math.round(mid * offset * 0.2)
+      : mid
+}
+
+/** Decimals of the base volume of coin futures, whose fills are in quote coin and are divided by their price. */
+const coinVolumeDecimals = 8
+const premiumDecimals = 6
+
+export type CandleRow = readonly [
+  timestamp: string,
+  open: string,
+  high: string,
+  low: string,
+  close: string,
+  baseVolume: string,
+  quoteTurnover: string,
+]
+
+/** A bar as the service writes it. Candles that are not of type market have the volume "0". */
+export function candleRow(market: Market, type: CandleType, openTime: TimeMs, bar: Bar): CandleRow {
+  const { category, priceDecimals, sizeDecimals } = market.listing
+  const digits = type === 'premium' ? premiumDecimals : priceDecimals
+  const price = (units: number): string => fixed(units, digits)
+  const prices = [price(bar.open), price(bar.high), price(bar.low), price(bar.close)] as const
+  if (type !== 'market') return [String(openTime), ...prices, '0', '0']
+  const inQuote = category === 'COIN-FUTURES'
+  const volume = fixed(bar.volume, inQuote ? coinVolumeDecimals : sizeDecimals)
+  const turnover = fixed(bar.turnover, inQuote ? sizeDecimals : priceDecimals + sizeDecimals)
+  return [String(openTime), ...prices, volume, turnover]
+}

@@ -1,0 +1,40 @@
+/**
+ * A hash of three integers, as an unsigned 32-bit integer (the mixing steps of MurmurHash3).
+ * Everything the simulated market does is drawn from it, so that any moment can be computed without the ones before.
+ */
+export function mix(a: number, b: number, c = 0): number {
+  let h = step(step(a | 0, b), c)
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b)
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35)
+  return (h ^ (h >>> 16)) >>> 0
+}
+
+function step(hash: number, word: number): number {
+  let k = Math.imul(word, 0xcc9e2d51)
+  k = Math.imul((k << 15) | (k >>> 17), 0x1b873593)
+  const h = hash ^ k
+  return (Math.imul((h << 13) | (h >>> 19), 5) + 0xe6546b64) | 0
+}
+
+/** A hash as a fraction in [0, 1). */
+export function unit(hash: number): number {
+  return hash / 4_294_967_296
+}
+
+/** The hash of an integer that may need more than 32 bits (up to 2^53). */
+export function mixWide(key: number, index: number): number {
+  return mix(key, (index % 4_294_967_296) | 0, Math.floor(index / 4_294_967_296))
+}
+
+/** The hash of a text, for keys that are names. */
+export function mixText(key: number, text: string): number {
+  let h = key | 0
+  for (let i = 0; i < text.length; i++) h = step(h, text.charCodeAt(i))
+  return mix(h, text.length)
+}
+
+/** A repeatable stream of fractions in [0, 1): for what happens in order of arrival, such as latency and faults. */
+export function createRandom(seed: number): () => number {
+  let drawn = 0
+  return () => unit(mix(seed, drawn++, 0x7a4d))
+}

@@ -1,0 +1,68 @@
+import type { Category } from '../../market/category.js'
+import type { TimeMs } from '../../market/values.js'
+
+export type SymbolType = 'crypto' | 'metal' | 'stock' | 'commodity'
+
+/** What the simulated market knows of an instrument: its life, its precision and how busy it is. */
+export interface Listing {
+  readonly category: Category
+  readonly symbol: string
+  readonly baseCoin: string
+  readonly quoteCoin: string
+  readonly symbolType: SymbolType
+  /** A stock token that the service calls a Reality token: market candles only, six intervals. */
+  readonly isReality: boolean
+  readonly contract: 'perpetual' | 'delivery' | null
+  /** Identifies the order book. A margin instrument has that of its spot instrument. */
+  readonly marketId: number
+  readonly basePriceTicks: number
+  readonly priceDecimals: number
+  readonly sizeDecimals: number
+  readonly meanSizeLots: number
+  /** Further digits on every order-book size: more than a double holds. */
+  readonly extraSizeDigits: number
+  readonly fillsPerHour: number
+  readonly hasRpi: boolean
+  /** The row is shown from here on, … */
+  readonly announceTime: TimeMs
+  /** … trades from here on, … */
+  readonly launchTime: TimeMs
+  readonly limitOpenTime: TimeMs | null
+  /** … stops trading here, … */
+  readonly offTime: TimeMs | null
+  /** … and disappears here. */
+  readonly removeTime: TimeMs | null
+  readonly deliveryTime: TimeMs | null
+  /** A status that holds throughout, such as `restrictedAPI`; null when it follows from the times. */
+  readonly fixedStatus: string | null
+}
+
+export function isShown(listing: Listing, at: TimeMs): boolean {
+  return at >= listing.announceTime && !isRemoved(listing, at)
+}
+
+export function isRemoved(listing: Listing, at: TimeMs): boolean {
+  return listing.removeTime !== null && at >= listing.removeTime
+}
+
+export function isTrading(listing: Listing, at: TimeMs): boolean {
+  return (
+    at >= listing.launchTime &&
+    (listing.offTime === null || at < listing.offTime) &&
+    !isRemoved(listing, at) &&
+    listing.fixedStatus !== 'offline'
+  )
+}
+
+export function statusOf(listing: Listing, at: TimeMs): string {
+  if (at < listing.launchTime) return 'listed'
+  if (listing.offTime !== null && at >= listing.offTime) return 'offline'
+  if (listing.limitOpenTime !== null && at >= listing.limitOpenTime) return 'limit_open'
+  return listing.fixedStatus ?? 'online'
+}
+
+/** The moments at which the instrument's row changes. */
+export function changeTimes(listing: Listing): readonly TimeMs[] {
+  const times = [listing.announceTime, listing.launchTime, listing.limitOpenTime, listing.offTime, listing.removeTime]
+  return times.filter((time) => time !== null)
+}

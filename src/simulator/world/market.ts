@@ -1,0 +1,76 @@
+import type { TimeMs } from '../../market/values.js'
+import { createFillProcess, type FillProcess, runMs } from './fills.js'
+import { mix, mixWide } from './hash.js'
+import type { Listing } from './listing.js'
+import { createPricePath, type PricePath } from './prices.js'
+
+/** One order book and its trading, in whole ticks and lots. */
+export interface Market {
+  readonly listing: Listing
+  readonly key: number
+  readonly fills: FillProcess
+  /** Half the distance between the best bid and the best ask, in ticks. */
+  readonly halfSpread: number
+  /** Mean distance between two price levels, in ticks. */
+  readonly levelGap: number
+  /** Middle of the book in ticks. */
+  mid(at: TimeMs): number
+  /** Price of the fills of a run in ticks. */
+  runPrice(run: number): number
+  runSide(run: number): 'buy' | 'sell'
+  /** Relative offset of the index price, the mark price and the premium, each a slow path of its own. */
+  readonly offsetPath: PricePath
+  /** Indices of the fills in the half-open range of time that happened while the instrument was trading. */
+  fillRange(from: TimeMs, to: TimeMs): readonly [from: number, to: number]
+}
+
+export function createMarket(seed: number, listing: Listing, burstiness: number): Market {
+  const key = mix(seed, listing.marketId, 0x3a4)
+  const path = createPricePath(mix(key, 1))
+  const { basePriceTicks, fillsPerHour: perHour, meanSizeLots } = listing
+  const fills = createFillProcess(mix(key, 2), { perHour, meanSizeLots, burstiness })
+  const halfSpread = Math.max(1, Math.round(basePriceTicks * 5e-5))
+  const mid = (at: TimeMs): number => Math.round(basePriceTicks * path(at))
+  const isBuy = (run: number): boolean => (mixWide(key, run) & 1) === 1
+  const end = listing.offTime ?? Number.POSITIVE_INFINITY
+  return {
+    listing,
+    key,
+    fills,
+    halfSpread,
+    levelGap: Math.max(2, Math.round(basePriceTicks * 2e-5)),
+    mid,
+    runPrice: (run) => mid(run * runMs + runMs / 2) + (isBuy(run) ? halfSpread : -halfSpread),
+    runSide: (run) => (isBuy(run) ? 'buy' : 'sell'),
+    offsetPath: createPricePath(mix(key, 3)),
+    fillRange(from, to) {
+      const begin = Math.max(from, listing.launchTime)
+      const stop = Math.min(to, end)
+      if (begin >= stop) return [0, 0]
+      return [fills.countBefore(begin), fills.countBefore(stop)]
+    },
+  }
+}
+
+/** A fill in whole ticks and lots. */
+export interface TrueFill {
+  readonly index: number
+  readonly ts: TimeMs
+  readonly priceTicks: number
+  readonly sizeLots: number
+  readonly side: 'buy' | 'sell'
+  readonly isRpi: boolean
+}
+
+export function fillAt(market: Market, index: number): TrueFill {
+  const ts = market.fills.timeOf(index)
+  const run = Math.floor(ts / runMs)
+  return {
+    index,
+    ts,
+    priceTicks: market.runPrice(run),
+    sizeLots: market.fills.sizeOf(index),
+    side: market.runSide(run),
+    isRpi: market.listing.hasRpi && mixWide(market.key ^ 0x491, index) % 6 === 0,
+  }
+}

@@ -1,0 +1,184 @@
+import type { CandleSeries } from '../../market/candle.js'
+import type { Category, TradedCategory } from '../../market/category.js'
+import { intervalMs } from '../../market/interval.js'
+import type { TimeMs } from '../../market/values.js'
+import type { Quirks } from '../quirks.js'
+import { type BookKind, type BookRow, bookSide, bookStepMs } from './books.js'
+import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minuteBars, openTimeOf } from './candles.js'
+import { type ActivityProfile, createCatalogue, defaultActivity, type ListingRequest, type Scale } from './catalogue.js'
+import { type FillRow, fillRow } from './fillRows.js'
+import { mix, mixText, unit } from './hash.js'
+import { type InstrumentRow, instrumentRow } from './instrumentRows.js'
+import { changeTimes, isShown, isTrading, type Listing } from './listing.js'
+import { createMarket, fillAt, type Market } from './market.js'
+import { type DayExtremes, tickerRow, type TickerRow, tickerTime } from './tickers.js'
+
+export interface WorldOptions {
+  readonly seed: number
+  readonly scale: Scale
+  readonly activity: Partial<ActivityProfile>
+  readonly customInstruments?: readonly ListingRequest[]
+  readonly quirks: () => Quirks
+}
+
+/**
+ * The simulated market: what is true at any moment. Everything is computed from the seed when it is asked for, in
+ * whatever order, so that a test can say exactly what must have been recorded.
+ */
+export interface World {
+  /** Every instrument that ever exists. */
+  readonly listings: () => readonly Listing[]
+  find(category: Category, symbol: string): Listing | undefined
+  /** Rows as the operation gives them. */
+  instruments(category: Category, at: TimeMs): readonly InstrumentRow[]
+  tickers(category: TradedCategory, at: TimeMs): readonly TickerRow[]
+  ticker(category: TradedCategory, symbol: string, at: TimeMs): TickerRow | null
+  orderBook(category: TradedCategory, symbol: string, at: TimeMs, limit: number): BookRow
+  rpiOrderBook(category: TradedCategory, symbol: string, at: TimeMs, limit: number): BookRow
+  /** Every fill of a half-open range, oldest first. */
+  fills(category: Category, symbol: string, from: TimeMs, to: TimeMs): readonly FillRow[]
+  /** The newest fills up to and including `at`, newest first. */
+  latestFills(category: Category, symbol: string, at: TimeMs, limit: number): readonly FillRow[]
+  /** Every candle that opens in the half-open range, ascending, as of `at`: the forming one too. */
+  candles(series: CandleSeries, from: TimeMs, to: TimeMs, at: TimeMs): readonly CandleRow[]
+  rpiSymbols(at: TimeMs): readonly { readonly category: string; readonly symbol: string }[]
+  /** When the candle that holds `at` opens. */
+  openTime(series: CandleSeries, at: TimeMs): TimeMs
+  /** The next moment after `at` at which an instrument row of the category changes. */
+  nextChange(category: Category, at: TimeMs): TimeMs
+  /** Adds an instrument, or replaces the one of that name. */
+  put(request: ListingRequest): Listing
+  /** Changes an instrument that exists. */
+  amend(category: Category, symbol: string, change: Partial<Listing>): void
+  /** Counts the changes made with `put` and `amend`. */
+  readonly version: () => number
+}
+
+export function createWorld(options: WorldOptions): World {
+  const activity = { ...defaultActivity, ...options.activity }
+  const { quirks } = options
+  const catalogue = createCatalogue(options.seed, options.scale, activity, options.customInstruments)
+  const cache = createHourCache()
+  const listings = [...catalogue.listings]
+  const byKey = new Map(listings.map((listing) => [`${listing.category} ${listing.symbol}`, listing]))
+  const markets = new Map<Listing, { readonly market: Market; readonly extremes: DayExtremes }>()
+  let nextMarketId = listings.length
+  let version = 0
+
+  const stateOf = (listing: Listing) => {
+    let state = markets.get(listing)
+    if (!state) {
+      const market = createMarket(options.seed, listing, activity.burstiness)
+      state = { market, extremes: { hour: -1, high: 0, low: 0 } }
+      markets.set(listing, state)
+    }
+    return state
+  }
+  const find = (category: Category, symbol: string): Listing | undefined => byKey.get(`${category} ${symbol}`)
+  const need = (category: Category, symbol: string): Listing => {
+    const listing = find(category, symbol)
+    if (!listing)
+      throw new Error(`the simulated market has no ${category} ${symbol}: ask world.listings() for what there is`)
+    return listing
+  }
+  const marketOf = (category: Category, symbol: string): Market => stateOf(need(category, symbol)).market
+  const shown = (category: Category, at: TimeMs): Listing[] =>
+    listings.filter((listing) => listing.category === category && isShown(listing, at))
+  const ticker = (listing: Listing, at: TimeMs): TickerRow | null => {
+    const { market, extremes } = stateOf(listing)
+    const ts = tickerTime(market, at)
+    return isTrading(listing, at) && isTrading(listing, ts) ? tickerRow(market, extremes, ts, quirks()) : null
+  }
+  const book = (category: Category, symbol: string, at: TimeMs, limit: number, kind: BookKind): BookRow => {
+    const market = marketOf(category, symbol)
+    const state = Math.floor(at / bookStepMs) * bookStepMs
+    const ahead = mix(market.key, 0xa4ead) % (quirks().bookTsAheadMs + 1)
+    const ts = String(state + ahead)
+    const isEmpty =
+      !isTrading(market.listing, state) ||
+      unit(mixText(options.seed, `book ${category} ${symbol}`)) < quirks().emptyBooks
+    if (isEmpty) return { a: [], b: [], ts }
+    return { a: bookSide(market, 'ask', state, limit, kind), b: bookSide(market, 'bid', state, limit, kind), ts }
+  }
+  const fillRows = (market: Market, from: number, to: number): FillRow[] =>
+    Array.from({ length: to - from }, (_, i) => fillRow(market, fillAt(market, from + i), quirks()))
+  const dayOffset = (): number => (quirks().dailyOpenAt16Utc ? 57_600_000 : 0)
+  const replace = (old: Listing | undefined, listing: Listing): void => {
+    if (old) listings[listings.indexOf(old)] = listing
+    else listings.push(listing)
+    byKey.set(`${listing.category} ${listing.symbol}`, listing)
+    version++
+  }
+
+  return {
+    listings: () => listings,
+    find,
+    version: () => version,
+    instruments: (category, at) => shown(category, at).map((listing) => instrumentRow(listing, at, quirks())),
+    tickers: (category, at) =>
+      shown(category, at)
+        .map((listing) => ticker(listing, at))
+        .filter((row) => row !== null),
+    ticker: (category, symbol, at) => ticker(need(category, symbol), at),
+    orderBook: (category, symbol, at, limit) => book(category, symbol, at, limit, 'plain'),
+    rpiOrderBook: (category, symbol, at, limit) => book(category, symbol, at, limit, 'rpi'),
+    fills(category, symbol, from, to) {
+      const market = marketOf(category, symbol)
+      return fillRows(market, ...market.fillRange(from, to))
+    },
+    latestFills(category, symbol, at, limit) {
+      const market = marketOf(category, symbol)
+      const [first, end] = market.fillRange(0, at + 1)
+      return fillRows(market, Math.max(first, end - limit), end).toReversed()
+    },
+    candles(series, from, to, at) {
+      const market = marketOf(series.category, series.symbol)
+      const length = intervalMs[series.interval]
+      const earliest = openTimeOf(market.listing.launchTime, series.interval, dayOffset())
+      const opens = openTimeOf(from, series.interval, dayOffset())
+      const first = Math.max(opens < from ? opens + length : opens, earliest)
+      const end = Math.min(to, at + 1, market.listing.offTime ?? to)
+      const rows: CandleRow[] = []
+      const add = (openTime: TimeMs, bar: Bar | null): void => {
+        if (bar !== null) rows.push(candleRow(market, series.type, openTime, bar))
+      }
+      if (series.interval === '1m') {
+        // Minutes of a whole hour at once: cheaper than one by one.
+        for (let start = first; start < end;) {
+          const stop = Math.min(Math.floor(start / 3_600_000) * 3_600_000 + 3_600_000, Math.ceil(end / length) * length)
+          for (const [i, bar] of minuteBars(market, series.type, start, stop, at).entries())
+            add(start + i * length, bar)
+          start = stop
+        }
+        return rows
+      }
+      for (let openTime = first; openTime < end; openTime += length) {
+        add(openTime, barOf(cache, market, series.type, series.interval, openTime, at))
+      }
+      return rows
+    },
+    rpiSymbols: (at) =>
+      listings
+        .filter((listing) => listing.hasRpi && isTrading(listing, at) && listing.category !== 'MARGIN')
+        .map(({ category, symbol }) => ({ category: category.toLowerCase(), symbol })),
+    openTime: (series, at) => openTimeOf(at, series.interval, dayOffset()),
+    nextChange(category, at) {
+      let next = Number.POSITIVE_INFINITY
+      for (const listing of listings) {
+        if (listing.category !== category) continue
+        for (const time of changeTimes(listing)) if (time > at && time < next) next = time
+      }
+      return next
+    },
+    put(request) {
+      const old = find(request.category, request.symbol)
+      const listing = catalogue.complete(request, old?.marketId ?? nextMarketId++)
+      replace(old, listing)
+      return listing
+    },
+    amend(category, symbol, change) {
+      const old = need(category, symbol)
+      replace(old, { ...old, ...change })
+    },
+  }
+}
