@@ -42,14 +42,16 @@ export async function refuseOverload(config: Config): Promise<void> {
   const universe = await universeToPlanFor(config)
   const plan = planConfig(config, universe)
   if (plan.fits) return
-  const text = [
-    'The configuration asks for more than the limits of the service allow.',
+  const isCertain = universe.kind === 'listed'
+  const lines = [
+    `${isCertain ? 'error' : 'warning'}: the configuration asks for more than the limits of the service allow`,
     ...plan.advice.flatMap(adviceLines),
+    isCertain
+      ? '  not started; change the configuration, or start with --allow-overload'
+      : '  started all the same, because the numbers of instruments are assumed',
   ]
-  process.stderr.write(`${text.join('\n')}\n`)
-  if (universe.kind === 'assumed') return
-  process.stderr.write('error: not started; change the configuration, or start with --allow-overload\n')
-  throw new Failed()
+  process.stderr.write(`${lines.join('\n')}\n`)
+  if (isCertain) throw new Failed()
 }
 
 async function universeToPlanFor(config: Config): Promise<PlanUniverse> {
