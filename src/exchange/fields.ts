@@ -115,6 +115,8 @@ export const requiredDecimal = required(aDecimal, readDecimal)
 export const optionalDecimal = optional(aDecimal, readDecimal)
 /** A decimal that cannot be negative, where the service spells "not set" as -1, too. */
 export const countDecimal = optional(aDecimal, readDecimal, ['-1'])
+/** A decimal that cannot be 0 or negative, where both say "not set". */
+export const limitDecimal = optional(aDecimal, readDecimal, ['0', '-1'])
 export const optionalInteger = optional(anInteger, readInteger, ['-1'])
 export const requiredTime = required(aTime, readTime)
 export const optionalTime = optional(aTime, readTime, ['0', '-1'])

@@ -9,6 +9,7 @@ import {
 import { type Ticker, type TickerField, tickerFields } from '../market/ticker.js'
 import {
   countDecimal,
+  limitDecimal,
   optionalBoolean,
   optionalDecimal,
   optionalInteger,
@@ -29,10 +30,14 @@ type FieldSchemas<Fields extends string, Row extends Record<Fields, unknown>> = 
 }
 
 /**
- * Among the numbers of an instrument only fee rates can be negative (a rebate), so that -1 elsewhere is the service's
- * way to say "not set". 0 stays 0: it is a precision, a ratio, or "no limit".
+ * Numbers of an instrument cannot be negative, so that -1 is the service's way to say "not set"; 0 is a value, such as a
+ * precision or a ratio. Except for these: a fee can be a rebate, and a largest order of 0 is the absence of a limit.
  */
-const signedInstrumentFields: ReadonlySet<string> = new Set<InstrumentField>(['makerFeeRate', 'takerFeeRate'])
+const instrumentExceptions: Readonly<Record<string, z.ZodType>> = {
+  makerFeeRate: optionalDecimal,
+  takerFeeRate: optionalDecimal,
+  maxOrderQty: limitDecimal,
+} satisfies Partial<Record<InstrumentField, z.ZodType>>
 
 const instrumentKinds = {
   text: optionalText,
@@ -43,7 +48,7 @@ const instrumentKinds = {
 } satisfies Record<InstrumentFieldKind, z.ZodType>
 
 function instrumentFieldSchema([name, kind]: [string, InstrumentFieldKind]) {
-  return [name, signedInstrumentFields.has(name) ? optionalDecimal : instrumentKinds[kind]]
+  return [name, instrumentExceptions[name] ?? instrumentKinds[kind]]
 }
 
 const tickerKinds = { decimal: optionalDecimal, time: optionalTime, text: optionalText }

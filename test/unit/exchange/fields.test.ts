@@ -1,0 +1,156 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  countDecimal,
+  isStorable,
+  limitDecimal,
+  optionalBoolean,
+  optionalDecimal,
+  optionalInteger,
+  optionalText,
+  optionalTime,
+  plainDecimalText,
+  requiredDecimal,
+  requiredKey,
+  requiredTime,
+  requiredWord,
+} from '../../../src/exchange/fields.js'
+
+describe('decimals', () => {
+  it('stay the text they are, with all their zeros and digits', () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^-?\d{1,60}(\.\d{1,60})?$/), (text) => {
+        expect(requiredDecimal.parse(text)).toBe(text)
+      }),
+    )
+  })
+
+  it('lose an exponent, and nothing of their value', () => {
+    fc.assert(
+      fc.property(
+        fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
+        fc.nat(30),
+        fc.integer({ min: -60, max: 60 }),
+        (digits, fraction, exponent) => {
+          const scientific = `${scaled(digits, fraction)}e${exponent}`
+          const plain = plainDecimalText(scientific) as string
+          expect(plain).toMatch(/^-?\d+(\.\d+)?$/)
+          // Compared as integers at a scale that holds every digit of both.
+          expect(atScale(plain, 100)).toBe(digits * 10n ** BigInt(100 - fraction + exponent))
+        },
+      ),
+    )
+  })
+
+  it.each([
+    ['1.5e-8', '0.000000015'],
+    ['1E3', '1000'],
+    ['-1.25e1', '-12.5'],
+    ['0.00120e2', '0.120'],
+    ['1.50e0', '1.50'],
+  ])('%s is %s', (text, plain) => {
+    expect(plainDecimalText(text)).toBe(plain)
+  })
+
+  it.each([
+    '',
+    ' 1',
+    '1 ',
+    '+1',
+    '.5',
+    '1.',
+    '1,5',
+    'NaN',
+    'Infinity',
+    '0x10',
+    '1e',
+    '1e99999',
+    '--1',
+    '１',
+    '9'.repeat(1001),
+  ])('%j is none', (text) => {
+    expect(plainDecimalText(text)).toBeUndefined()
+  })
+
+  it.each([true, {}, [], ['1']])('%j is none', (value) => {
+    expect(requiredDecimal.safeParse(value).success).toBe(false)
+  })
+})
+
+describe('not set', () => {
+  const schemas = { optionalDecimal, optionalInteger, optionalTime, optionalBoolean, optionalText, countDecimal }
+
+  it.each(Object.entries(schemas))('is null for %s when absent, null or empty', (_name, schema) => {
+    for (const value of [undefined, null, '']) expect(schema.parse(value)).toBeNull()
+  })
+
+  it('is 0 and -1 for times and limits, -1 for counts, and neither for what can be negative', () => {
+    for (const value of ['0', '-1']) {
+      expect(optionalTime.parse(value)).toBeNull()
+      expect(limitDecimal.parse(value)).toBeNull()
+      expect(optionalDecimal.parse(value)).toBe(value)
+    }
+    expect(optionalInteger.parse('-1')).toBeNull()
+    expect(optionalInteger.parse('0')).toBe(0)
+    expect(countDecimal.parse('-1')).toBeNull()
+    expect(countDecimal.parse('0')).toBe('0')
+  })
+
+  it('is an error where a value is needed', () => {
+    for (const schema of [requiredDecimal, requiredTime, requiredKey, requiredWord(['buy', 'sell'])])
+      for (const value of [undefined, null, '']) expect(schema.safeParse(value).success).toBe(false)
+  })
+})
+
+describe('other values', () => {
+  it('times are milliseconds between 1970 and the year 10000', () => {
+    expect(requiredTime.parse('1760000000000')).toBe(1_760_000_000_000)
+    for (const value of ['0', '-5', '1.5', '253402300800000', '1e12', 'soon'])
+      expect(requiredTime.safeParse(value).success).toBe(false)
+  })
+
+  it('integers are exact or none', () => {
+    expect(optionalInteger.parse('9007199254740991')).toBe(Number.MAX_SAFE_INTEGER)
+    for (const value of ['9007199254740993', '1.0', '1e3', 'x'])
+      expect(optionalInteger.safeParse(value).success).toBe(false)
+  })
+
+  it('booleans are words in any capitals', () => {
+    for (const value of ['YES', 'yes', 'Yes', 'true', true]) expect(optionalBoolean.parse(value)).toBe(true)
+    for (const value of ['NO', 'no', 'false', false]) expect(optionalBoolean.parse(value)).toBe(false)
+    for (const value of ['maybe', '1', 'y']) expect(optionalBoolean.safeParse(value).success).toBe(false)
+  })
+
+  it('words are spelled as ours, however they are capitalised', () => {
+    expect(requiredWord(['USDT-FUTURES']).parse('usdt-futures')).toBe('USDT-FUTURES')
+    expect(requiredWord(['buy', 'sell']).safeParse('hold').success).toBe(false)
+  })
+
+  it('texts that no database can hold are refused', () => {
+    for (const text of ['a\0b', '\ud800', 'x'.repeat(1001)]) expect(optionalText.safeParse(text).success).toBe(false)
+    expect(optionalText.parse('🎲 ok')).toBe('🎲 ok')
+    expect(isStorable({ a: [{ 'b\0': 1 }] })).toBe(false)
+    expect(isStorable({ a: ['x', null, { b: '\udc00' }] })).toBe(false)
+    expect(isStorable({ a: ['x', null, { b: true }] })).toBe(true)
+  })
+
+  it('what is refused is named with what was expected', () => {
+    expect(optionalDecimal.safeParse('abc').error?.issues[0]?.message).toBe('expected a decimal number, got "abc"')
+    expect(requiredTime.safeParse(undefined).error?.issues[0]?.message).toBe(
+      'expected a time in milliseconds, got nothing',
+    )
+  })
+})
+
+/** The decimal text of `digits` divided by ten to the power of `fraction`. */
+function scaled(digits: bigint, fraction: number): string {
+  const text = (digits < 0n ? -digits : digits).toString().padStart(fraction + 1, '0')
+  const whole = text.slice(0, text.length - fraction)
+  return `${digits < 0n ? '-' : ''}${whole}${fraction === 0 ? '' : `.${text.slice(text.length - fraction)}`}`
+}
+
+function atScale(plain: string, scale: number): bigint {
+  const [whole = '', fraction = ''] = plain.split('.')
+  const sign = whole.startsWith('-') ? -1n : 1n
+  return sign * BigInt(whole.replace('-', '') + fraction.padEnd(scale, '0'))
+}
