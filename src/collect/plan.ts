@@ -101,6 +101,6 @@ function notes(config: Config, universe: PlanUniverse, streams: readonly StreamD
   for (const { stream, instruments } of streams) {
     if (instruments === 0) lines.push(`${stream} covers no instrument: check its selection.`)
   }
-  lines.push('Sizes of tickers, RPI books and uncompressed fills are estimates; the other sizes were measured.')
+  lines.push('Sizes were measured with other data than yours; those of compressed tickers and RPI books are estimates.')
   return lines
 }

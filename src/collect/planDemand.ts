@@ -22,15 +22,16 @@ export interface StreamDemand {
 const secondsPerDay = 86_400
 
 /**
- * Bytes a row takes, before and after compression. Candles, fills (compressed) and order books were measured on
- * TimescaleDB 2.29; books are given per level. The other figures are estimates.
+ * Bytes a row takes with its index, before and after compression; of books, a level. Candles, order books and compressed
+ * fills were measured on TimescaleDB 2.29; tickers, fills and RPI books before compression on PostgreSQL 18 with data of
+ * the simulator. Compressed tickers and RPI books are estimates.
  */
-export const bytesPerRow = {
-  tickers: { plain: 400, compressed: 80 },
-  fills: { plain: 220, compressed: 52 },
+const bytesPerRow = {
+  tickers: { plain: 232, compressed: 80 },
+  fills: { plain: 232, compressed: 52 },
   candles: { plain: 192, compressed: 31.5 },
   bookLevel: { plain: 20.92, compressed: 0.88 },
-  rpiBookLevel: { plain: 29, compressed: 1.2 },
+  rpiBookLevel: { plain: 21.6, compressed: 1.2 },
 } as const
 
 /** A poll is due when half of a page of 100 is new, and bursts make polls half as frequent again as the average says. */
