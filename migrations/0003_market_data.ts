@@ -1,0 +1,191 @@
+import { type Kysely, sql } from 'kysely'
+import { commentOn, extraComment, keyComments } from './comments.js'
+
+const receivedAt = 'When the recorder received it, by its own clock.'
+
+/** Tickers, order books, fills and candles: keyed by what identifies a row in the world, so that a replay is a no-op. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  // NaN sorts above Infinity, so one comparison on each side keeps both out.
+  const finite = (column: string) => sql.raw(`${column} > '-Infinity' and ${column} < 'Infinity'`)
+  await sql`
+    create table market.tickers (
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      ts timestamptz not null,
+      last_price numeric, bid1_price numeric, bid1_size numeric, ask1_price numeric, ask1_size numeric,
+      open_price_24h numeric, high_price_24h numeric, low_price_24h numeric,
+      volume_24h numeric, turnover_24h numeric, price_24h_pcnt numeric,
+      index_price numeric, mark_price numeric, funding_rate numeric, open_interest numeric,
+      delivery_start_time timestamptz, delivery_time timestamptz, delivery_status text,
+      platform_turnover_24h numeric,
+      received_at timestamptz not null,
+      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
+      primary key (category, symbol, ts)
+    );
+
+    create table market.order_books (
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      ts timestamptz not null,
+      bid_prices numeric[] not null, bid_sizes numeric[] not null,
+      ask_prices numeric[] not null, ask_sizes numeric[] not null,
+      best_bid numeric generated always as (bid_prices[1]) stored,
+      best_ask numeric generated always as (ask_prices[1]) stored,
+      -- Times 0.5 is exact; a division is rounded.
+      mid numeric generated always as ((bid_prices[1] + ask_prices[1]) * 0.5) stored,
+      spread numeric generated always as (ask_prices[1] - bid_prices[1]) stored,
+      received_at timestamptz not null,
+      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
+      primary key (category, symbol, ts),
+      check (cardinality(bid_prices) = cardinality(bid_sizes)),
+      check (cardinality(ask_prices) = cardinality(ask_sizes))
+    );
+
+    create table market.rpi_order_books (
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      ts timestamptz not null,
+      bid_prices numeric[] not null, bid_sizes numeric[] not null, bid_rpi_sizes numeric[] not null,
+      ask_prices numeric[] not null, ask_sizes numeric[] not null, ask_rpi_sizes numeric[] not null,
+      best_bid numeric generated always as (bid_prices[1]) stored,
+      best_ask numeric generated always as (ask_prices[1]) stored,
+      mid numeric generated always as ((bid_prices[1] + ask_prices[1]) * 0.5) stored,
+      spread numeric generated always as (ask_prices[1] - bid_prices[1]) stored,
+      received_at timestamptz not null,
+      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
+      primary key (category, symbol, ts),
+      check (cardinality(bid_prices) = cardinality(bid_sizes) and cardinality(bid_prices) = cardinality(bid_rpi_sizes)),
+      check (cardinality(ask_prices) = cardinality(ask_sizes) and cardinality(ask_prices) = cardinality(ask_rpi_sizes))
+    );
+
+    create table market.fills (
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      ts timestamptz not null,
+      exec_id text not null check (exec_id <> ''),
+      exec_link_id text,
+      side market.side not null,
+      price numeric not null check (${finite('price')}),
+      size numeric not null check (${finite('size')}),
+      is_rpi boolean,
+      received_at timestamptz not null,
+      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
+      primary key (category, symbol, ts, exec_id)
+    );
+
+    create table market.candles (
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      type market.candle_type not null,
+      interval market.candle_interval not null,
+      open_time timestamptz not null,
+      open numeric not null check (${finite('open')}),
+      high numeric not null check (${finite('high')}),
+      low numeric not null check (${finite('low')}),
+      close numeric not null check (${finite('close')}),
+      base_volume numeric not null check (${finite('base_volume')}),
+      quote_turnover numeric not null check (${finite('quote_turnover')}),
+      is_closed boolean not null,
+      primary key (category, symbol, type, interval, open_time)
+    );
+  `.execute(db)
+
+  const book = {
+    ...keyComments,
+    ts: 'Time of the snapshot, by the service.',
+    bid_prices: 'Bid prices, best (highest) first, in quote coin.',
+    bid_sizes: 'Size at each bid price, in base coin.',
+    ask_prices: 'Ask prices, best (lowest) first, in quote coin.',
+    ask_sizes: 'Size at each ask price, in base coin.',
+    best_bid: 'First bid price, in quote coin; NULL when there are no bids. Computed.',
+    best_ask: 'First ask price, in quote coin; NULL when there are no asks. Computed.',
+    mid: 'Middle of the best bid and ask, exact, in quote coin; NULL when a side is empty. Computed.',
+    spread: 'Best ask minus best bid, in quote coin; NULL when a side is empty. Computed.',
+    received_at: receivedAt,
+    extra: extraComment,
+  }
+  await commentOn(db, {
+    'market.tickers': {
+      kind: 'table',
+      comment: 'A ticker at a moment. Source: tickers. NULL is "not set".',
+      columns: {
+        ...keyComments,
+        ts: 'When the service generated it; its request time where it left that unset.',
+        last_price: 'Last traded price, in quote coin.',
+        bid1_price: 'Best bid, in quote coin.',
+        bid1_size: 'Size at the best bid, in base coin.',
+        ask1_price: 'Best ask, in quote coin.',
+        ask1_size: 'Size at the best ask, in base coin.',
+        open_price_24h: 'Price 24 hours before, in quote coin.',
+        high_price_24h: 'Highest price in 24 hours, in quote coin.',
+        low_price_24h: 'Lowest price in 24 hours, in quote coin.',
+        volume_24h: 'Volume traded in 24 hours, in base coin.',
+        turnover_24h: 'Turnover in 24 hours, in quote coin.',
+        price_24h_pcnt: 'Change of price in 24 hours, as the service sends it (a fraction: 0.01 is one percent).',
+        index_price: 'Futures: index price, in quote coin.',
+        mark_price: 'Futures: mark price, in quote coin.',
+        funding_rate: 'Futures: current funding rate, as a fraction.',
+        open_interest: 'Futures: open interest, as the service sends it.',
+        delivery_start_time: 'Delivery futures: when delivery begins.',
+        delivery_time: 'Delivery futures: when it is delivered.',
+        delivery_status:
+          'Delivery futures: delivery_config_period, delivery_normal, delivery_before (10 minutes before) or delivery_period.',
+        platform_turnover_24h: 'Reality stock tokens: turnover on the platform in 24 hours, in quote coin.',
+        received_at: receivedAt,
+        extra: extraComment,
+      },
+    },
+    'market.order_books': {
+      kind: 'table',
+      comment:
+        'A snapshot of an order book, one array element per level. As rows: market.order_book_levels. Source: orderbook.',
+      columns: book,
+    },
+    'market.rpi_order_books': {
+      kind: 'table',
+      comment:
+        'A snapshot of an order book with RPI (retail price improvement) sizes apart. ' +
+        'As rows: market.rpi_order_book_levels. Source: rpi-orderbook.',
+      columns: {
+        ...book,
+        bid_sizes: 'Visible (non-RPI) size at each bid price, in base coin.',
+        ask_sizes: 'Visible (non-RPI) size at each ask price, in base coin.',
+        bid_rpi_sizes: 'RPI size at each bid price, in base coin.',
+        ask_rpi_sizes: 'RPI size at each ask price, in base coin.',
+      },
+    },
+    'market.fills': {
+      kind: 'table',
+      comment: 'A public fill (trade). Source: fills.',
+      columns: {
+        ...keyComments,
+        ts: 'Time of the fill, by the service.',
+        exec_id: "The service's identifier of the fill.",
+        exec_link_id: "The service's identifier that links fills; NULL where it was not sent.",
+        side: 'Side of the taker.',
+        price: 'Price, in quote coin.',
+        size: 'Size: in quote coin for COIN-FUTURES, in base coin otherwise.',
+        is_rpi: 'Whether it was filled against an RPI quote; NULL where it was not sent.',
+        received_at: receivedAt,
+        extra: extraComment,
+      },
+    },
+    'market.candles': {
+      kind: 'table',
+      comment: 'A candle. Sources: candles, history-candles. Later changes of closed ones: recorder.candle_revision.',
+      columns: {
+        ...keyComments,
+        type: 'What it is made of: market (trades), mark, index or premium.',
+        interval: 'Length, as the service names it.',
+        open_time: 'When it opens, by the service (inclusive).',
+        open: 'First price, in quote coin (premium: a fraction).',
+        high: 'Highest price, in quote coin (premium: a fraction).',
+        low: 'Lowest price, in quote coin (premium: a fraction).',
+        close: 'Last price, in quote coin (premium: a fraction).',
+        base_volume: 'Volume, in base coin; 0 for mark, index and premium.',
+        quote_turnover: 'Turnover, in quote coin; 0 for mark, index and premium.',
+        is_closed: 'Whether it is final: it was read after its close and a settle delay. false while it forms.',
+      },
+    },
+  })
+}

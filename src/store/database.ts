@@ -1,0 +1,89 @@
+import { Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
+import type { TimeMs } from '../market/values.js'
+import type { Database } from './schema.js'
+
+/** An open database. Close it once; every query after that fails. */
+export interface RecorderDatabase {
+  readonly db: Kysely<Database>
+  readonly pool: pg.Pool
+  close(): Promise<void>
+}
+
+export interface DatabaseOptions {
+  /** `postgresql://user:password@host:port/database`; any `sslmode` from prefer up verifies the server's certificate. */
+  readonly url: string
+  /** Most connections at once. Default 5, minimum 1. */
+  readonly poolSize?: number
+  /** Shown in pg_stat_activity. Default `market-recorder`. */
+  readonly applicationName?: string
+  /** The server cancels statements that take longer. Default: the server's own setting. */
+  readonly statementTimeoutMs?: number
+  /** Told of connections that break while idle: nobody waits for them, and the pool replaces them. */
+  readonly onConnectionLost?: (error: Error) => void
+}
+
+const connectTimeoutMs = 10_000
+
+/** Opens a pool. Connects at the first query, so an unreachable server shows there. Throws on a malformed URL. */
+export function openDatabase(options: DatabaseOptions): RecorderDatabase {
+  const poolSize = options.poolSize ?? 5
+  if (!Number.isInteger(poolSize) || poolSize < 1) {
+    throw new RangeError(`poolSize must be a whole number of at least 1, got ${poolSize}`)
+  }
+  const pool = new pg.Pool({
+    connectionString: connectionString(options.url),
+    max: poolSize,
+    application_name: options.applicationName ?? 'market-recorder',
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    types: { getTypeParser },
+    ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
+  })
+  // Without a handler a connection that breaks ends the process: 'error' on the pool comes from idle clients, on the
+  // client from one that is checked out, whose query rejects with the same error.
+  pool.on('error', options.onConnectionLost ?? (() => undefined))
+  pool.on('connect', (client) => client.on('error', () => undefined))
+  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
+  return { db, pool, close: () => db.destroy() }
+}
+
+const urlForm = 'write postgresql://user:password@host:port/database'
+
+function connectionString(url: string): string {
+  let parsed: URL
+  try {
+    parsed = new URL(url)
+  } catch {
+    // Without the cause, which quotes the URL and its password.
+    throw new Error(`the database URL is malformed; ${urlForm}, with special characters percent-encoded`)
+  }
+  if (parsed.protocol !== 'postgresql:' && parsed.protocol !== 'postgres:') {
+    throw new Error(`the database URL begins with ${parsed.protocol}; ${urlForm}`)
+  }
+  // The driver verifies certificates in these modes already, and prints a warning that libpq would not.
+  const mode = parsed.searchParams.get('sslmode')
+  if (mode === 'prefer' || mode === 'require' || mode === 'verify-ca') parsed.searchParams.set('sslmode', 'verify-full')
+  return parsed.href
+}
+
+const { getTypeParser: driverParser, builtins } = pg.types
+const numericArrayOid = 1231
+const textArrayOid = 1009
+const parseDate = driverParser(builtins.TIMESTAMPTZ) as (text: string) => Date | number
+
+/** Instants as `TimeMs`; ±infinity stays ±Infinity. */
+function parseTime(text: string): TimeMs {
+  const value = parseDate(text)
+  return typeof value === 'number' ? value : value.getTime()
+}
+
+// numeric stays text by default, but the driver's own parser turns numeric[] into floats.
+const parsers = new Map<number, (text: string) => unknown>([
+  [builtins.INT8, Number],
+  [builtins.TIMESTAMPTZ, parseTime],
+  [numericArrayOid, driverParser(textArrayOid as number as typeof builtins.TEXT) as (text: string) => string[]],
+])
+
+const getTypeParser: typeof pg.types.getTypeParser = (oid, format) =>
+  (format === 'binary' ? undefined : parsers.get(oid)) ?? driverParser(oid, format)

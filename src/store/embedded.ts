@@ -1,0 +1,328 @@
+import type { ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmod, chown, link, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { dirname, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { type Account, canEnter, serverAccount } from './embeddedAccount.js'
+import { findBinaries } from './embeddedBinaries.js'
+import {
+  createCluster,
+  embeddedPaths,
+  hasUsers,
+  lastError,
+  readServerState,
+  type ServerState,
+  spawnServer,
+  UserPlace,
+} from './embeddedProcess.js'
+
+export interface EmbeddedOptions {
+  /** A directory of its own, created if missing. What is in it survives restarts. */
+  readonly dataDir: string
+  readonly logger?: { info(message: string): void; warn(message: string): void; error(message: string): void }
+  /** Default: the port of the last time if it is free, any free one otherwise. */
+  readonly port?: number
+  /** Server settings on top of ours, for this start only. */
+  readonly settings?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+}
+
+export interface EmbeddedPostgres {
+  /** Connection string with the password, on 127.0.0.1. */
+  readonly url: string
+  /**
+   * Gives the server up. Resolves when it has shut down, or at once when other processes still use it: it ends with its last
+   * user. Safe to call twice.
+   */
+  stop(): Promise<void>
+}
+
+const user = 'recorder'
+const database = 'recorder'
+const largestLogBytes = 10_000_000
+const startDeadlineMs = 60_000
+/** Recovery after a crash replays what was not written to the tables yet. */
+const recoveryDeadlineMs = 600_000
+const stopDeadlineMs = 60_000
+
+/** For a small machine that does other things too. */
+const tuning = {
+  shared_buffers: '128MB',
+  max_connections: '40',
+  effective_cache_size: '512MB',
+  maintenance_work_mem: '64MB',
+  work_mem: '16MB',
+  max_wal_size: '1GB',
+  checkpoint_timeout: '15min',
+  wal_compression: 'on',
+  random_page_cost: '1.1',
+  io_method: 'sync',
+  jit: 'off',
+  log_checkpoints: 'off',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+}
+
+/**
+ * Starts a PostgreSQL of our own on a data directory, or joins the one that another process has started there. It listens on
+ * 127.0.0.1 only and ends with its last user, also when that is killed. Durable: what is committed survives a crash.
+ * Throws one line that says what to do.
+ */
+export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
+  if (process.platform === 'win32') {
+    throw new Error('the embedded PostgreSQL does not run on Windows; set DATABASE_URL to a server of yours')
+  }
+  const dataDir = resolve(options.dataDir)
+  const paths = embeddedPaths(dataDir)
+  const account = await serverAccount()
+  await prepareDirectory(dataDir, account)
+  const binaries = await findBinaries(account)
+  const password = await rememberedPassword(paths.password, account)
+  await requireCluster(dataDir, account, binaries, options)
+  await rotateLog(paths.log)
+
+  // Before looking for a server: one that is found cannot end any more.
+  const place = await UserPlace.take(paths.users)
+  let child: ChildProcess | undefined
+  let isStopping = false
+  try {
+    const server = await startOrJoin()
+    const url = urlOf(server.port, database)
+    await requireDatabase(urlOf(server.port, 'postgres'))
+    child?.once('exit', () => {
+      if (!isStopping) options.logger?.error(`the embedded PostgreSQL has ended unexpectedly; see ${paths.log}`)
+    })
+    return {
+      url,
+      async stop() {
+        isStopping = true
+        place.release()
+        if (!hasUsers(paths.users)) await waitUntilGone(dataDir)
+      },
+    }
+  } catch (error) {
+    isStopping = true
+    place.release()
+    if (!hasUsers(paths.users)) await waitUntilGone(dataDir)
+    throw error
+  }
+
+  async function startOrJoin(): Promise<ServerState> {
+    const startedAt = performance.now()
+    let failure: string | undefined
+    let wantedPort = options.port ?? Number(await readFile(paths.port, 'utf8').catch(() => '0'))
+    for (;;) {
+      options.signal?.throwIfAborted()
+      const state = await readServerState(dataDir)
+      if (state?.status === 'ready' && (await isUsable(state))) return state
+      if (state === undefined && (child === undefined || child.exitCode !== null || child.signalCode !== null)) {
+        // Another process may have won the race to start it, or an old server may only just be gone: both pass.
+        if (child !== undefined) failure = await whyItEnded(paths.log)
+        if (failure !== undefined && !isPassing(failure)) throw startError(failure)
+        const port = await freePort(wantedPort, options.port !== undefined)
+        wantedPort = options.port ?? 0
+        await writeFile(paths.port, `${port}\n`)
+        child = spawnServer({ dataDir, account, program: binaries.postgres, settings: settingsFor(port) })
+        child.once('error', () => undefined)
+      }
+      const elapsedMs = performance.now() - startedAt
+      if (elapsedMs > (state === undefined ? startDeadlineMs : recoveryDeadlineMs)) {
+        throw startError(failure ?? `no answer after ${Math.round(elapsedMs / 1000)} s`)
+      }
+      await sleep(50, undefined, options.signal && { signal: options.signal })
+    }
+  }
+
+  /** A server that is told to stop in this very moment still says that it is ready, so look twice. */
+  async function isUsable({ pid, port }: ServerState): Promise<boolean> {
+    if (child !== undefined && child.exitCode === null && child.signalCode === null) return canConnect(port)
+    await sleep(100)
+    const again = await readServerState(dataDir)
+    return again?.pid === pid && again.status === 'ready' && canConnect(port)
+  }
+
+  async function canConnect(port: number): Promise<boolean> {
+    const client = new pg.Client({ connectionString: urlOf(port, 'postgres'), connectionTimeoutMillis: 5_000 })
+    client.on('error', () => undefined)
+    try {
+      await client.connect()
+      return true
+    } catch (error) {
+      if ((error as pg.DatabaseError).code !== '28P01') return false
+      throw new Error(`the password in ${paths.password} is not the one of the database beside it; restore that file`, {
+        cause: error,
+      })
+    } finally {
+      await client.end().catch(() => undefined)
+    }
+  }
+
+  function settingsFor(port: number): Record<string, string> {
+    const network = { listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '' }
+    return { ...options.settings, ...network }
+  }
+
+  function urlOf(port: number, name: string): string {
+    return `postgresql://${user}:${password}@127.0.0.1:${port}/${name}`
+  }
+
+  function startError(why: string): Error {
+    return new Error(`the embedded PostgreSQL did not start: ${why}; see ${paths.log}`)
+  }
+}
+
+/** What goes away by itself: the lock and the memory of an older server, and a port that somebody else was faster to take. */
+function isPassing(failure: string): boolean {
+  return /lock file|shared memory block|address already in use|could not bind|could not create any TCP/i.test(failure)
+}
+
+async function whyItEnded(log: string): Promise<string | undefined> {
+  const text = await readFile(log, 'utf8').catch(() => '')
+  return lastError(text.slice(-5_000))
+}
+
+async function prepareDirectory(dataDir: string, account: Account): Promise<void> {
+  try {
+    await mkdir(dataDir, { recursive: true, mode: 0o700 })
+    const { uid } = await stat(dataDir)
+    const own = process.getuid?.()
+    if (own !== 0 && uid !== own) throw new Error('it belongs to another user')
+    // On Linux the server gets its directory handed over open and needs no way to it.
+    if (account !== undefined && process.platform !== 'linux') {
+      await chmod(dataDir, 0o711)
+      if (!(await canEnter(account, dataDir))) throw new Error('the user postgres cannot enter it')
+    }
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new Error(`the data directory ${dataDir} cannot be used: ${why}; choose another one`, { cause })
+  }
+}
+
+/** Made at the first start. Readable by nobody but us and the server. */
+async function rememberedPassword(file: string, account: Account): Promise<string> {
+  const mine = `${file}.${process.pid}`
+  await writeFile(mine, `${randomBytes(24).toString('hex')}\n`, { mode: 0o600 })
+  try {
+    if (account !== undefined) await chown(mine, account.uid, account.gid)
+    // Another process may be first: linking fails then, and its password counts.
+    await link(mine, file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+    })
+    return (await readFile(file, 'utf8')).trim()
+  } finally {
+    await rm(mine, { force: true })
+  }
+}
+
+/** Creates the cluster at the first start. Throws when there is one of another major version. */
+async function requireCluster(
+  dataDir: string,
+  account: Account,
+  binaries: { readonly initdb: string; readonly major: string },
+  { logger }: EmbeddedOptions,
+): Promise<void> {
+  const { cluster } = embeddedPaths(dataDir)
+  const found = await clusterVersion(cluster)
+  if (found === undefined) {
+    logger?.info(`creating a database in ${dataDir}`)
+    await removeUnfinished(dataDir)
+    const directory = await mkdtemp(`${cluster}.new.${process.pid}.`)
+    try {
+      if (account !== undefined) await chown(directory, account.uid, account.gid)
+      await createCluster({ dataDir, account, program: binaries.initdb, directory, user, settings: tuning })
+      // Complete or not there at all; if another process was faster, its cluster counts.
+      await rename(directory, cluster).catch(async (error: unknown) => {
+        if ((await clusterVersion(cluster)) === undefined) throw error
+      })
+    } finally {
+      await rm(directory, { recursive: true, force: true })
+    }
+    return
+  }
+  if (found !== binaries.major) {
+    throw new Error(
+      `${dataDir} holds a database of PostgreSQL ${found}, this market-recorder brings ${binaries.major}; ` +
+        `move it with pg_dump to a server of yours, or choose another data directory`,
+    )
+  }
+}
+
+async function clusterVersion(cluster: string): Promise<string | undefined> {
+  const text = await readFile(`${cluster}/PG_VERSION`, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return ''
+    throw new Error(`the data directory ${dirname(cluster)} cannot be read: ${error.message}`, { cause: error })
+  })
+  return text.trim() === '' ? undefined : text.trim()
+}
+
+/** What processes that were killed while creating a cluster left behind. */
+async function removeUnfinished(dataDir: string): Promise<void> {
+  for (const name of await readdir(dataDir)) {
+    const pid = Number(/^cluster\.new\.(\d+)\./.exec(name)?.[1] ?? Number.NaN)
+    if (!Number.isNaN(pid) && !isAlive(pid)) await rm(`${dataDir}/${name}`, { recursive: true, force: true })
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+async function rotateLog(log: string): Promise<void> {
+  const size = await stat(log).then(
+    (found) => found.size,
+    () => 0,
+  )
+  if (size > largestLogBytes) await rename(log, `${log}.1`)
+}
+
+async function requireDatabase(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    const { rowCount } = await client.query('select from pg_database where datname = $1', [database])
+    if (rowCount === 0) await client.query(`create database ${database}`)
+  } catch (error) {
+    // Another process was faster.
+    const { code } = error as pg.DatabaseError
+    if (code !== '42P04' && code !== '23505') throw error
+  } finally {
+    await client.end()
+  }
+}
+
+async function waitUntilGone(dataDir: string): Promise<void> {
+  const startedAt = performance.now()
+  while ((await readServerState(dataDir)) !== undefined) {
+    if (performance.now() - startedAt > stopDeadlineMs) {
+      throw new Error(`the embedded PostgreSQL did not stop; see ${embeddedPaths(dataDir).log}`)
+    }
+    await sleep(20)
+  }
+}
+
+/** The wanted port of 127.0.0.1 if it is free (throws when it must be that one), any free one otherwise. */
+async function freePort(wanted: number, isFixed: boolean): Promise<number> {
+  const listen = (port: number) =>
+    new Promise<number>((done, reject) => {
+      const probe = createServer()
+      probe.once('error', reject)
+      probe.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
+        const address = probe.address()
+        probe.close(() => done(typeof address === 'object' && address !== null ? address.port : port))
+      })
+    })
+  try {
+    return await listen(wanted)
+  } catch (cause) {
+    if (isFixed)
+      throw new Error(`port ${wanted} of 127.0.0.1 is taken; choose another for the embedded PostgreSQL`, { cause })
+    return listen(0)
+  }
+}

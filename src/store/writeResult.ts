@@ -1,0 +1,7 @@
+/** What became of the rows of a write. Rows that stood twice in a batch count as unchanged. */
+export interface WriteResult {
+  readonly inserted: number
+  readonly updated: number
+  /** Rows that were stored already, with the same values. */
+  readonly unchanged: number
+}

@@ -1,0 +1,53 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type ColumnSpec, columnNames, type ColumnValue, rowsFrom } from './columns.js'
+import type { Database } from './schema.js'
+import type { WriteResult } from './writeResult.js'
+
+/** A statement of this size stays clear of the columnstore's limit on tuples that one may decompress. */
+const rowsPerStatement = 1_000
+
+/** Calls `write` for one statement's worth of rows at a time. Between statements other work of the process gets its turn. */
+export async function inStatements<Row>(
+  rows: readonly Row[],
+  write: (part: readonly Row[]) => Promise<WriteResult>,
+): Promise<WriteResult> {
+  let inserted = 0
+  let updated = 0
+  for (let start = 0; start < rows.length; start += rowsPerStatement) {
+    const part = start === 0 && rows.length <= rowsPerStatement ? rows : rows.slice(start, start + rowsPerStatement)
+    const result = await write(part)
+    inserted += result.inserted
+    updated += result.updated
+  }
+  return { inserted, updated, unchanged: rows.length - inserted - updated }
+}
+
+/** A table whose rows never change once they are stored. */
+export interface AppendTable<Row> {
+  readonly name: string
+  readonly columns: readonly ColumnSpec[]
+  /** Names of the key's columns. */
+  readonly key: readonly string[]
+  valueOf(row: Row, column: number): ColumnValue
+}
+
+/** Inserts rows and leaves those that are there already. The order is the same for every writer, so that two cannot deadlock. */
+export async function appendRows<Row>(
+  db: Kysely<Database>,
+  table: AppendTable<Row>,
+  rows: readonly Row[],
+): Promise<WriteResult> {
+  return inStatements(rows, async (part) => {
+    const source = rowsFrom(part, table.columns, (row, column) => table.valueOf(row, column))
+    const result = await sql`
+      insert into ${sql.table(table.name)} (${columnNames(table.columns)})
+      select ${columnNames(table.columns)} from ${source} as incoming
+      order by ${keyOrder(table.key)}
+      on conflict do nothing`.execute(db)
+    return { inserted: Number(result.numAffectedRows ?? 0n), updated: 0, unchanged: 0 }
+  })
+}
+
+export function keyOrder(key: readonly string[]): RawBuilder<unknown> {
+  return sql.join(key.map((name) => sql.ref(name)))
+}
