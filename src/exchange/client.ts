@@ -43,6 +43,10 @@ export interface Page<Row> {
 }
 
 export interface RequestOptions {
+  /**
+   * Gives up waiting, for a place within the limits or for a repetition. A request that has departed is finished all the
+   * same: its answer may hold what cannot be asked for again.
+   */
   readonly signal?: AbortSignal
   /** Default `live`. */
   readonly priority?: Priority
@@ -135,27 +139,35 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     request: RequestOptions = {},
   ): Promise<Page<Row>> {
     const parameters = toParameters(query)
-    // One signal for a call, aborted by its caller or by closing the client.
+    // Closing the client cuts off what is under way; the caller's signal only ends waiting.
+    const cut = new AbortController()
     const abort = new AbortController()
+    cut.signal.addEventListener('abort', () => abort.abort(cut.signal.reason), { once: true })
     const follow = () => abort.abort(request.signal?.reason)
     const forgetSignal = onAbort(request.signal, follow)
-    if (isClosed) abort.abort(closedError())
+    if (isClosed) cut.abort(closedError())
     if (request.signal?.aborted === true) follow()
-    calls.add(abort)
+    calls.add(cut)
     try {
       return await withRetries(clock, options.retry, abort.signal, async (attempt) => {
-        const { answer, sentAt, receivedAt } = await exchange(operation, parameters, request, attempt)
+        const { answer, sentAt, receivedAt } = await exchange(operation, parameters, request, attempt, cut.signal)
         const read = await readRows(rowSchema, answer.rows, operation, parameters)
         return { operation, parameters, requestTime: answer.requestTime ?? receivedAt, sentAt, receivedAt, ...read }
       })
     } finally {
-      calls.delete(abort)
+      calls.delete(cut)
       forgetSignal()
     }
   }
 
   /** One attempt, from its place in the queue to the opened envelope. */
-  async function exchange(operation: Operation, parameters: Parameters, request: RequestOptions, attempt: Attempt) {
+  async function exchange(
+    operation: Operation,
+    parameters: Parameters,
+    request: RequestOptions,
+    attempt: Attempt,
+    cut: AbortSignal,
+  ) {
     const priority = request.priority ?? 'live'
     const enqueuedMs = clock.monotonicMs()
     const departure = await acquire(operation, parameters, priority, request.deadline, attempt.signal)
@@ -166,7 +178,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     let settlement: Settlement = { outcome: 'failed' }
     let outcome: RequestEvent['outcome'] = 'ok'
     try {
-      raw = await transport.get(operation, parameters, attempt.signal)
+      raw = await transport.get(operation, parameters, cut)
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
       const answer = await readAnswer({ operation, parameters }, raw)
@@ -220,7 +232,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     stats: () => pacer.stats(),
     close: () => {
       isClosed = true
-      for (const abort of calls) abort.abort(closedError())
+      for (const cut of calls) cut.abort(closedError())
       transport.close()
     },
   }

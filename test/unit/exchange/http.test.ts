@@ -188,11 +188,26 @@ describe('failures of the transport', () => {
     expect(error.message).toContain('elsewhere.invalid')
   })
 
-  it('an abort ends a request under way', async () => {
+  it('an abort leaves a request under way to its end, but does not repeat it', async () => {
     const abort = new AbortController()
-    await start(() => abort.abort(new Error('enough')))
+    await start((_request, response) => {
+      abort.abort(new Error('enough'))
+      response.end(envelope('[]', 42))
+    })
     const request = client.fills({ category: 'SPOT', symbol: 'BTCUSDT' }, { signal: abort.signal })
-    expect(await failure(request)).toMatchObject({ kind: 'aborted', retryable: false })
+    expect(await request).toMatchObject({ requestTime: 42, rows: [] })
+
+    const failing = await startFakeService((_request, response) => {
+      second.abort(new Error('enough'))
+      response.writeHead(503).end()
+    })
+    const second = new AbortController()
+    const other = clientOf(failing.url)
+    const repeated = other.fills({ category: 'SPOT', symbol: 'BTCUSDT' }, { signal: second.signal })
+    expect((await failure(repeated)).kind).toBe('aborted')
+    expect(failing.requests).toHaveLength(1)
+    other.close()
+    await failing.close()
   })
 
   it('an abort ends a request that waits for its turn, and one never sent', async () => {
