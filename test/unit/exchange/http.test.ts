@@ -202,7 +202,7 @@ describe('failures of the transport', () => {
       response.writeHead(503).end()
     })
     const second = new AbortController()
-    const other = clientOf(failing.url)
+    const other = clientOf(failing.url, { retry: { attempts: 3, minDelayMs: 100, maxDelayMs: 100, totalMs: 5000 } })
     const repeated = other.fills({ category: 'SPOT', symbol: 'BTCUSDT' }, { signal: second.signal })
     expect((await failure(repeated)).kind).toBe('aborted')
     expect(failing.requests).toHaveLength(1)
