@@ -10,7 +10,7 @@ interface SchemaNode {
   readonly items?: SchemaNode
   readonly anyOf?: readonly SchemaNode[]
   readonly enum?: readonly unknown[]
-  readonly const?: unknown
+  readonly const?: string
   readonly minimum?: number
   readonly maximum?: number
   readonly format?: string
@@ -51,7 +51,7 @@ export function exampleFile(): string {
 }
 
 function root(): SchemaNode {
-  return configJsonSchema() as SchemaNode
+  return configJsonSchema()
 }
 
 function sectionOf(name: string, node: SchemaNode): string {
@@ -80,7 +80,7 @@ function optionsBelow(path: string, node: SchemaNode): [string, SchemaNode][] {
 
 function typeOf(node: SchemaNode): string {
   if (node.anyOf) return node.anyOf.map(typeOf).join(' or ')
-  if (node.const !== undefined) return `\`${String(node.const)}\``
+  if (node.const !== undefined) return `\`${node.const}\``
   if (node.enum) return node.enum.map((value) => `\`${String(value)}\``).join(', ')
   if (node.items) return `list of ${node.items.enum ? typeOf(node.items) : 'text'}`
   if (node.type === 'integer') return `${String(node.minimum)} to ${String(node.maximum)}`
