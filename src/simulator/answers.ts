@@ -60,7 +60,7 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     const category = categoryOf(query)
     if (query['symbol']) {
       const { symbol } = existing(category, query['symbol'], at)
-      return plain(world.instruments(category, at).filter((row) => row['symbol'] === symbol))
+      return plain([world.instrument(category, symbol, at)])
     }
     const known = instrumentPages.get(category)
     const stamp = stampOf()

@@ -45,7 +45,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
   /** A failure in a proper envelope, such as 45001 in a release window. */
   z.strictObject({
     kind: z.literal('errorCode'),
-    code: z.string(),
+    code: z.coerce.string(),
     msg: z.string().default('service unavailable'),
     ...common,
   }),

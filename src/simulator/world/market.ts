@@ -1,6 +1,6 @@
 import type { TimeMs } from '../../market/values.js'
 import { createFillProcess, type FillProcess, runMs } from './fills.js'
-import { mix, mixWide } from './hash.js'
+import { mix, mixText, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
 import { createPricePath, type PricePath } from './prices.js'
 
@@ -26,8 +26,11 @@ export interface Market {
 
 export function createMarket(seed: number, listing: Listing, burstiness: number): Market {
   const key = mix(seed, listing.marketId, 0x3a4)
-  const path = createPricePath(mix(key, 1))
-  const { basePriceTicks, fillsPerHour: perHour, meanSizeLots } = listing
+  // The markets of one coin move together, each at a distance of its own: equal prices would hide mixed-up categories.
+  const path = createPricePath(mixText(seed, listing.baseCoin))
+  const basis = 1 + (unit(mix(key, 1)) - 0.5) * 0.002
+  const { fillsPerHour: perHour, meanSizeLots } = listing
+  const basePriceTicks = Math.round(listing.basePriceTicks * basis)
   const fills = createFillProcess(mix(key, 2), { perHour, meanSizeLots, burstiness })
   const halfSpread = Math.max(1, Math.round(basePriceTicks * 5e-5))
   const mid = (at: TimeMs): number => Math.round(basePriceTicks * path(at))

@@ -31,6 +31,7 @@ export interface World {
   find(category: Category, symbol: string): Listing | undefined
   /** Rows as the operation gives them. */
   instruments(category: Category, at: TimeMs): readonly InstrumentRow[]
+  instrument(category: Category, symbol: string, at: TimeMs): InstrumentRow | null
   tickers(category: TradedCategory, at: TimeMs): readonly TickerRow[]
   ticker(category: TradedCategory, symbol: string, at: TimeMs): TickerRow | null
   orderBook(category: TradedCategory, symbol: string, at: TimeMs, limit: number): BookRow
@@ -115,6 +116,10 @@ export function createWorld(options: WorldOptions): World {
     find,
     version: () => version,
     instruments: (category, at) => shown(category, at).map((listing) => instrumentRow(listing, at, quirks())),
+    instrument(category, symbol, at) {
+      const listing = need(category, symbol)
+      return isShown(listing, at) ? instrumentRow(listing, at, quirks()) : null
+    },
     tickers: (category, at) =>
       shown(category, at)
         .map((listing) => ticker(listing, at))
