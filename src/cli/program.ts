@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config.js'
+import { packageVersion } from '../runtime/version.js'
 import { demoCommand } from './demo.js'
 import { doctorCommand } from './doctor.js'
 import { exitCodes, Failed } from './failed.js'
@@ -48,17 +48,4 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
     process.stderr.write(`error: ${message.replaceAll(/\s*\n\s*/g, ' ')}\n`)
     return exitCodes.failed
   }
-}
-
-function packageVersion(): string {
-  const url = new URL('../../package.json', import.meta.url)
-  const development = new URL('../../../package.json', import.meta.url)
-  for (const candidate of [development, url]) {
-    try {
-      return (JSON.parse(readFileSync(candidate, 'utf8')) as { version: string }).version
-    } catch {
-      // The compiled program lies one folder deeper than its source.
-    }
-  }
-  return 'unknown'
 }

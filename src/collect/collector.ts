@@ -5,6 +5,7 @@ import type { InstrumentKey } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import type { RecorderMetrics } from '../runtime/metrics.js'
 import type { Database } from '../store/schema.js'
 import { candlePoller } from './candlePoller.js'
 import { cronPoller } from './cronPoller.js'
@@ -13,7 +14,7 @@ import { fillsPoller } from './fillsPoller.js'
 import { Incidents } from './incidents.js'
 import type { PollContext } from './pollContext.js'
 import { type Poller, sleepUntil } from './poller.js'
-import { Sink } from './sink.js'
+import { type Backlog, Sink } from './sink.js'
 import { type CollectorStats, createStats } from './streamStats.js'
 import { type AnyStream, type StreamDefinition, streamNamed, streams } from './streams.js'
 import { Universe } from './universe.js'
@@ -24,6 +25,7 @@ export interface CollectorDependencies {
   readonly db: Kysely<Database>
   readonly clock: Clock
   readonly logger: Logger
+  readonly metrics?: RecorderMetrics
 }
 
 /** How long to wait before asking again for the lists without which nothing else can start. */
@@ -39,6 +41,7 @@ const listRetryMs = 5_000
 export class Collector {
   readonly stats: CollectorStats = createStats()
   readonly universe = new Universe()
+  readonly incidents: Incidents
   readonly #dependencies: CollectorDependencies
   readonly #stopping = new AbortController()
   readonly #sink: Sink
@@ -49,10 +52,11 @@ export class Collector {
 
   constructor(dependencies: CollectorDependencies) {
     this.#dependencies = dependencies
-    const { config, client, db, clock, logger } = dependencies
+    const { config, client, db, clock, logger, metrics } = dependencies
     const incidents = new Incidents(logger, clock)
+    this.incidents = incidents
     const { maxInFlightWrites } = config.collector
-    this.#sink = new Sink(db, { maxInFlightWrites, clock, incidents, stats: this.stats })
+    this.#sink = new Sink(db, { maxInFlightWrites, clock, incidents, stats: this.stats, metrics })
     this.#context = {
       client,
       sink: this.#sink,
@@ -64,6 +68,16 @@ export class Collector {
       signal: this.#stopping.signal,
     }
     this.#starting = this.#start()
+  }
+
+  get phase(): 'starting' | 'collecting' | 'stopping' {
+    if (this.#stopping.signal.aborted) return 'stopping'
+    return this.#isCollecting ? 'collecting' : 'starting'
+  }
+
+  /** What was answered and is not committed yet. */
+  backlog(): Backlog {
+    return this.#sink.backlog()
   }
 
   /** Stops asking, waits until what was answered is stored, at most `drainTimeoutMs`. Resolves to whether all of it was. */

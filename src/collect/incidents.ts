@@ -1,17 +1,39 @@
+import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 
+/** Equal failures of one thing, from the first to the first success after them. */
+export interface IncidentReport {
+  /** What failed. */
+  readonly what: string
+  /** Why, at the last time. */
+  readonly message: string
+  readonly count: number
+  readonly since: TimeMs
+  readonly lastAt: TimeMs
+  /** When it worked again; null while it does not. */
+  readonly until: TimeMs | null
+}
+
 interface Incident {
+  readonly what: string
+  message: string
   count: number
-  readonly since: number
+  readonly since: TimeMs
+  readonly sinceMonotonicMs: number
+  lastAt: TimeMs
   lastLoggedAt: number
+  until: TimeMs | null
 }
 
 const repeatAfterMs = 30_000
+/** Enough for a person to read; what happened before is in the log. */
+const kept = 100
 
 /** Turns a storm of equal failures into one line at its start, one each half minute with a count, and one at its end. */
 export class Incidents {
   readonly #open = new Map<string, Incident>()
+  readonly #recent: Incident[] = []
   readonly #logger: Logger
   readonly #clock: Clock
 
@@ -23,23 +45,46 @@ export class Incidents {
   /** @param what names what failed: failures of the same thing are one incident */
   failed(what: string, message: string): void {
     const now = this.#clock.monotonicMs()
+    const at = this.#clock.now()
     const incident = this.#open.get(what)
     if (incident === undefined) {
-      this.#open.set(what, { count: 1, since: now, lastLoggedAt: now })
+      const opened: Incident = {
+        what,
+        message,
+        count: 1,
+        since: at,
+        sinceMonotonicMs: now,
+        lastAt: at,
+        lastLoggedAt: now,
+        until: null,
+      }
+      this.#open.set(what, opened)
+      this.#recent.unshift(opened)
+      if (this.#recent.length > kept) this.#recent.pop()
       this.#logger.warn(`${what}: ${message}`)
       return
     }
     incident.count += 1
+    incident.message = message
+    incident.lastAt = at
     if (now - incident.lastLoggedAt < repeatAfterMs) return
     incident.lastLoggedAt = now
-    this.#logger.warn(`${what}: still failing, ${incident.count} times in ${seconds(now - incident.since)}: ${message}`)
+    this.#logger.warn(
+      `${what}: still failing, ${incident.count} times in ${seconds(now - incident.sinceMonotonicMs)}: ${message}`,
+    )
+  }
+
+  /** The newest first, at most a hundred: those that last and those that are over. */
+  recent(): readonly IncidentReport[] {
+    return this.#recent
   }
 
   succeeded(what: string): void {
     const incident = this.#open.get(what)
     if (incident === undefined) return
     this.#open.delete(what)
-    const duration = seconds(this.#clock.monotonicMs() - incident.since)
+    incident.until = this.#clock.now()
+    const duration = seconds(this.#clock.monotonicMs() - incident.sinceMonotonicMs)
     this.#logger.info(`${what}: works again after ${incident.count} failure(s) in ${duration}`)
   }
 }

@@ -1,6 +1,9 @@
 import type { Kysely } from 'kysely'
 import pLimit from 'p-limit'
+import type { InstrumentKey } from '../market/category.js'
+import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
+import type { RecorderMetrics } from '../runtime/metrics.js'
 import { describeDatabaseError, isConnectionError } from '../store/databaseError.js'
 import type { Database } from '../store/schema.js'
 import type { Batch } from './batch.js'
@@ -13,6 +16,15 @@ export interface SinkOptions {
   readonly clock: Clock
   readonly incidents: Incidents
   readonly stats: CollectorStats
+  readonly metrics?: RecorderMetrics | undefined
+}
+
+/** Answers in memory that are not committed yet. */
+export interface Backlog {
+  readonly batches: number
+  readonly rows: number
+  /** When the oldest of them was received; null when there is none. */
+  readonly oldestReceivedAt: TimeMs | null
 }
 
 const firstRetryMs = 250
@@ -24,6 +36,8 @@ export class Sink {
   readonly #options: SinkOptions
   readonly #limit: ReturnType<typeof pLimit>
   readonly #giveUp = new AbortController()
+  /** In the order of arrival, so the first is the oldest. */
+  readonly #waiting = new Set<Batch>()
 
   constructor(db: Kysely<Database>, options: SinkOptions) {
     this.#db = db
@@ -33,7 +47,22 @@ export class Sink {
 
   /** Resolves when everything in the batch is committed. Rejects only after `abandon`. */
   async write(batch: Batch): Promise<void> {
-    await this.#limit(() => this.#writePatiently(batch))
+    this.#waiting.add(batch)
+    try {
+      await this.#limit(() => this.#writePatiently(batch))
+    } finally {
+      this.#waiting.delete(batch)
+    }
+  }
+
+  backlog(): Backlog {
+    let rows = 0
+    let oldestReceivedAt: TimeMs | null = null
+    for (const batch of this.#waiting) {
+      rows += batch.rows.length
+      oldestReceivedAt ??= batch.receivedAt
+    }
+    return { batches: this.#waiting.size, rows, oldestReceivedAt }
   }
 
   /** Ends all waiting for a database that is away; what waited is lost, and its writers are told. */
@@ -42,8 +71,9 @@ export class Sink {
   }
 
   async #writePatiently(batch: Batch): Promise<void> {
-    const { clock, incidents, stats } = this.#options
+    const { clock, incidents, stats, metrics } = this.#options
     for (let delayMs = firstRetryMs; ; delayMs = Math.min(lastRetryMs, delayMs * 2)) {
+      const startedMs = clock.monotonicMs()
       try {
         const result = await storeBatch(this.#db, batch)
         incidents.succeeded('database')
@@ -53,6 +83,12 @@ export class Sink {
         stream.rowsRejected += result.rejected
         stream.gapsFound += batch.gaps.length
         stream.lastStoredAt = clock.now()
+        metrics?.writeDuration.observe({ stream: batch.stream }, (clock.monotonicMs() - startedMs) / 1000)
+        metrics?.storeLag.observe({ stream: batch.stream }, Math.max(0, clock.now() - batch.receivedAt) / 1000)
+        if (metrics?.instrumentStored && isInstrument(batch.target)) {
+          const { category, symbol } = batch.target
+          metrics.instrumentStored.set({ stream: batch.stream, category, symbol }, clock.now() / 1000)
+        }
         return
       } catch (error) {
         if (!isConnectionError(error)) throw error
@@ -61,4 +97,8 @@ export class Sink {
       }
     }
   }
+}
+
+function isInstrument(target: unknown): target is InstrumentKey {
+  return typeof target === 'object' && target !== null && 'category' in target && 'symbol' in target
 }

@@ -1,0 +1,96 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+
+/** Prefix of every metric of the recorder. Those of the process and of Node keep the names that dashboards know. */
+export const metricPrefix = 'market_recorder_'
+
+/** What happens is observed here by whoever does it; what merely is (queues, budgets, freshness) is read at each scrape. */
+export interface RecorderMetrics {
+  readonly registry: Registry
+  readonly requests: Counter<'operation' | 'outcome'>
+  readonly requestDuration: Histogram<'operation'>
+  readonly requestWait: Histogram<'class'>
+  readonly responseBytes: Counter<'operation'>
+  readonly writeDuration: Histogram<'stream'>
+  readonly storeLag: Histogram<'stream'>
+  /** Only where labels by instrument are switched on: there may be thousands. */
+  readonly instrumentStored: Gauge<'stream' | 'category' | 'symbol'> | null
+}
+
+export interface MetricsOptions {
+  readonly version: string
+  /** Whether to keep a series for each instrument. Default false. */
+  readonly byInstrument?: boolean
+}
+
+const requestBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const writeBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
+const lagBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300]
+
+/** Gauges that prom-client names like counters, which Prometheus' own conventions do not allow. */
+const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total']
+
+/** One registry for one recorder: several may run in a process. */
+export function createMetrics({ version, byInstrument = false }: MetricsOptions): RecorderMetrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  for (const name of misnamed) registry.removeSingleMetric(name)
+  const registers = [registry]
+  const name = (rest: string) => `${metricPrefix}${rest}`
+  new Gauge({
+    name: name('build_info'),
+    help: 'Always 1; the labels say what is running.',
+    labelNames: ['version', 'node'],
+    registers,
+  }).set({ version, node: process.version }, 1)
+  return {
+    registry,
+    requests: new Counter({
+      name: name('requests_total'),
+      help: 'Requests to the service, every attempt, by how they ended.',
+      labelNames: ['operation', 'outcome'],
+      registers,
+    }),
+    requestDuration: new Histogram({
+      name: name('request_duration_seconds'),
+      help: 'From sending a request to the last byte of its answer, or to its failure.',
+      labelNames: ['operation'],
+      buckets: requestBuckets,
+      registers,
+    }),
+    requestWait: new Histogram({
+      name: name('request_wait_seconds'),
+      help: 'How long requests waited for their place within the limits, by class of urgency.',
+      labelNames: ['class'],
+      buckets: lagBuckets,
+      registers,
+    }),
+    responseBytes: new Counter({
+      name: name('response_bytes_total'),
+      help: 'Bytes of answers, after decompression.',
+      labelNames: ['operation'],
+      registers,
+    }),
+    writeDuration: new Histogram({
+      name: name('write_duration_seconds'),
+      help: 'Time of one transaction that stores an answer.',
+      labelNames: ['stream'],
+      buckets: writeBuckets,
+      registers,
+    }),
+    storeLag: new Histogram({
+      name: name('store_lag_seconds'),
+      help: "From the last byte of an answer to its commit, by the recorder's clock.",
+      labelNames: ['stream'],
+      buckets: lagBuckets,
+      registers,
+    }),
+    instrumentStored: byInstrument
+      ? new Gauge({
+          name: name('instrument_last_stored_timestamp_seconds'),
+          help: 'When an answer for the instrument was last stored, Unix time.',
+          labelNames: ['stream', 'category', 'symbol'],
+          registers,
+        })
+      : null,
+  }
+}
