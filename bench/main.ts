@@ -1,0 +1,26 @@
+import { benchDaemon } from './daemon.js'
+import { benchPacing } from './pacing.js'
+
+/** Each benchmark takes the arguments after its name and gives the exit code: 0 when every target was met. */
+const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promise<number>; summary: string }>> = {
+  pacing: {
+    run: benchPacing,
+    summary: 'requests a second inside the limits, against the safe bound [--seconds 120] [--jitter 60] [--sequential]',
+  },
+  daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
+}
+
+const [name = '', ...argv] = process.argv.slice(2)
+const benchmark = Object.hasOwn(benchmarks, name) ? benchmarks[name] : undefined
+if (benchmark === undefined) {
+  const lines = Object.entries(benchmarks).map(([known, { summary }]) => `  ${known.padEnd(8)} ${summary}`)
+  console.error(['Usage: npm run bench -- <benchmark> [options]', ...lines].join('\n'))
+  process.exitCode = 2
+} else {
+  try {
+    process.exitCode = await benchmark.run(argv)
+  } catch (error) {
+    console.error(`${name}: ${error instanceof Error ? error.message : String(error)}`)
+    process.exitCode = 1
+  }
+}

@@ -1,0 +1,231 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { cpus } from 'node:os'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import Table from 'cli-table3'
+import { createExchangeClient, type ExchangeClient, type RequestOptions } from '../src/exchange/client.js'
+import { type Operation, operations } from '../src/market/operation.js'
+import type { Report, SourceReport } from '../src/simulator/limits.js'
+import { specifiedPerSecond } from '../src/simulator/limits.js'
+
+const overallPerMinute = 6_000
+/** What the table asks of each run: the share of the safe bound that is used, without a single rejection. */
+const target = 0.98
+const warmUpMs = 3_000
+/** So many calls wait at any time: there is always a next request. */
+const callers = 16
+
+interface Run {
+  readonly name: string
+  readonly address: string
+  readonly operations: readonly Operation[]
+  readonly limit: string
+  /** Requests a second that no strict window at the service can reject, whatever the jitter. */
+  readonly safePerSecond: number
+}
+
+interface Result {
+  readonly run: Run
+  readonly perSecond: number
+  readonly highest: string
+  readonly rejected: number
+  readonly failures: number
+}
+
+/**
+ * Saturates the limits against a simulator that counts arrivals in strict windows behind a random latency: each
+ * operation alone, and all together under the overall limit. Each run leaves from a loopback address of its own.
+ */
+export async function benchPacing(argv: readonly string[]): Promise<number> {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      seconds: { type: 'string', default: '120' },
+      jitter: { type: 'string', default: '60' },
+      sequential: { type: 'boolean', default: false },
+    },
+  })
+  const seconds = Number(values.seconds)
+  const jitterMs = Number(values.jitter)
+  if (!(seconds >= 1) || !(jitterMs >= 0)) throw new Error('--seconds must be 1 or more, --jitter milliseconds')
+
+  const simulator = fork(fileURLToPath(new URL('./simulatorProcess.js', import.meta.url)), {
+    env: { ...process.env, BENCH_JITTER_MS: String(jitterMs) },
+  })
+  try {
+    const url = await firstMessage(simulator)
+    const runs = planRuns(jitterMs)
+    console.log(
+      `${runs.length} runs of ${seconds} s${values.sequential ? ', one after the other' : ' side by side'}, ` +
+        `latency 0-${jitterMs} ms, strict windows by arrival`,
+    )
+    const load = watchLoad()
+    const results: Result[] = []
+    if (values.sequential) for (const run of runs) results.push(await measure(url, run, seconds, jitterMs))
+    else results.push(...(await Promise.all(runs.map((run) => measure(url, run, seconds, jitterMs)))))
+    print(results)
+    console.log(load())
+    return results.every(isGood) ? 0 : 1
+  } finally {
+    if (simulator.connected) simulator.disconnect()
+    if (simulator.exitCode === null) await once(simulator, 'exit')
+  }
+}
+
+function planRuns(jitterMs: number): Run[] {
+  const alone = operations.map((operation, index) => ({
+    name: operation,
+    address: `127.0.0.${index + 11}`,
+    operations: [operation],
+    limit: `${specifiedPerSecond[operation]} / s`,
+    safePerSecond: (specifiedPerSecond[operation] * 1_000) / (1_000 + jitterMs),
+  }))
+  const together = {
+    name: 'all together',
+    address: '127.0.0.10',
+    operations,
+    limit: `${overallPerMinute} / min`,
+    safePerSecond: (overallPerMinute * 1_000) / (60_000 + jitterMs),
+  }
+  return [...alone, together]
+}
+
+async function measure(url: string, run: Run, seconds: number, jitterMs: number): Promise<Result> {
+  const stop = new AbortController()
+  let failures = 0
+  const client = createExchangeClient({
+    baseUrl: url,
+    timeoutMs: 10_000,
+    maxResponseBytes: 32_000_000,
+    maxConnections: 64,
+    localAddress: run.address,
+    limits: { overallPerMinute, perSecond: specifiedPerSecond },
+    latencyJitterMs: jitterMs,
+    retry: { attempts: 1, minDelayMs: 100, maxDelayMs: 1_000, totalMs: 10_000 },
+    onRequest: ({ outcome }) => {
+      if (outcome !== 'ok' && outcome !== 'aborted') failures++
+    },
+  })
+  const repeat = async (operation: Operation) => {
+    while (!stop.signal.aborted) await request(client, operation, { signal: stop.signal }).catch(() => undefined)
+  }
+  const calls = run.operations.flatMap((operation) => Array.from({ length: callers }, () => repeat(operation)))
+  await sleep(warmUpMs)
+  const before = await countAt(url, run)
+  await sleep(seconds * 1_000)
+  const after = await countAt(url, run)
+  stop.abort()
+  await Promise.all(calls)
+  client.close()
+  const { overall, operations: perOperation } = after.source
+  const [first] = run.operations
+  const highest =
+    run.operations.length === 1 && first !== undefined
+      ? `${perOperation[first].highestPerSecond} in 1 s`
+      : `${overall.highestPerMinute} in 60 s`
+  const perSecond = ((overall.requests - before.source.overall.requests) * 1_000) / (after.atMs - before.atMs)
+  return { run, perSecond, highest, rejected: overall.rejected, failures }
+}
+
+async function countAt(url: string, run: Run): Promise<{ atMs: number; source: SourceReport }> {
+  const response = await fetch(`${url}/simulator/report`)
+  const atMs = performance.now()
+  const source = ((await response.json()) as Report)[run.address]
+  if (source === undefined) throw new Error(`no request of ${run.name} arrived`)
+  return { atMs, source }
+}
+
+function request(client: ExchangeClient, operation: Operation, options: RequestOptions): Promise<unknown> {
+  const spot = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+  switch (operation) {
+    case 'instruments':
+      return client.instruments(spot, options)
+    case 'rpi-symbols':
+      return client.rpiSymbols(options)
+    case 'tickers':
+      return client.tickers(spot, options)
+    case 'orderbook':
+      return client.orderBook({ ...spot, limit: 50 }, options)
+    case 'rpi-orderbook':
+      return client.rpiOrderBook({ ...spot, limit: 50 }, options)
+    case 'fills':
+      return client.fills(spot, options)
+    case 'candles':
+      return client.candles({ ...spot, interval: '1m', limit: 100 }, options)
+    case 'history-candles':
+      return client.historyCandles({ ...spot, interval: '1m', limit: 100 }, options)
+  }
+}
+
+const shareOf = ({ perSecond, run }: Result) => perSecond / run.safePerSecond
+const isGood = (result: Result) => shareOf(result) >= target && result.rejected === 0 && result.failures === 0
+
+function print(results: readonly Result[]): void {
+  const table = new Table({
+    head: ['operation', 'limit', 'safe bound /s', 'measured /s', 'share', 'highest', 'rejected', 'failed', ''],
+    style: { head: [], border: [] },
+    colAligns: ['left', 'right', 'right', 'right', 'right', 'right', 'right', 'right', 'left'],
+  })
+  for (const result of results) {
+    const { run, perSecond, highest, rejected, failures } = result
+    table.push([
+      run.name,
+      run.limit,
+      run.safePerSecond.toFixed(2),
+      perSecond.toFixed(2),
+      shareOf(result).toFixed(4),
+      highest,
+      rejected,
+      failures,
+      isGood(result) ? 'ok' : 'MISSED',
+    ])
+  }
+  console.log(table.toString())
+}
+
+/** A busy machine makes timers late: the numbers above mean little without these. */
+function watchLoad(): () => string {
+  const delay = monitorEventLoopDelay({ resolution: 10 })
+  delay.enable()
+  const usage = process.cpuUsage()
+  const busy = busyShare()
+  const startedMs = performance.now()
+  return () => {
+    const { user, system } = process.cpuUsage(usage)
+    const own = (user + system) / 1_000 / (performance.now() - startedMs)
+    const p99 = delay.percentile(99) / 1e6 - 10
+    const percent = (share: number) => `${(share * 100).toFixed(0)} %`
+    return `machine ${percent(busy())} busy, this process ${percent(own)} of a core, event-loop lag p99 ${p99.toFixed(1)} ms`
+  }
+}
+
+function busyShare(): () => number {
+  const sum = () => {
+    const all = cpus().flatMap(({ times }) => [times.user + times.nice + times.sys + times.irq, times.idle])
+    return {
+      busy: total(all.filter((_, index) => index % 2 === 0)),
+      idle: total(all.filter((_, index) => index % 2 === 1)),
+    }
+  }
+  const start = sum()
+  return () => {
+    const end = sum()
+    const busy = end.busy - start.busy
+    return busy / Math.max(1, busy + end.idle - start.idle)
+  }
+}
+
+const total = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0)
+
+async function firstMessage(child: ChildProcess): Promise<string> {
+  const [message] = (await Promise.race([
+    once(child, 'message'),
+    once(child, 'exit').then(() => {
+      throw new Error('the simulator ended before it was ready')
+    }),
+  ])) as [unknown]
+  return String(message)
+}
