@@ -238,7 +238,7 @@ const fills = z
   .strictObject({
     enabled,
     minPollSeconds: whole(1, 86_400).default(2).describe('Least seconds between two requests for an instrument.'),
-    maxPollSeconds: whole(1, 86_400).default(300).describe('Most seconds between two requests for an instrument.'),
+    maxPollSeconds: whole(1, 86_400).default(600).describe('Most seconds between two requests for an instrument.'),
     // Margin trades on the spot books: its fills would be the spot ones once more.
     select: select(categories, { categories: tradedCategories, busiest: 'all' }),
   })

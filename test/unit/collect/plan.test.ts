@@ -90,7 +90,7 @@ describe('arithmetic', () => {
     const [busy, quiet] = ['1000000000', '0']
     const config = withStreams(({ tickers }) => Object.assign(tickers, { enabled: false }))
     expect(demandOf(config, 'fills', listed({ turnover24h: busy })).requestsPerSecond).toBe(1 / 2)
-    expect(demandOf(config, 'fills', listed({ turnover24h: quiet })).requestsPerSecond).toBe(1 / 300)
+    expect(demandOf(config, 'fills', listed({ turnover24h: quiet })).requestsPerSecond).toBe(1 / 600)
   })
 
   test('fills: an instrument whose ticker shows no trade needs no request', () => {
