@@ -138,7 +138,11 @@ describe('what cannot fit', () => {
     const plan = planConfig(config, assumedUniverse())
     expect(plan.fits).toBe(false)
     expect(Object.values(plan.operations).every((use) => use.share <= 1)).toBe(true)
+    // Max-min fair: whoever has to give way is left with the same share, and nobody below an equal part.
+    const shares = plan.advice.map((advice) => advice.affordablePerSecond)
     expect(plan.advice.map((advice) => advice.stream)).toContain('fills')
+    expect(Math.max(...shares)).toBeCloseTo(Math.min(...shares), 9)
+    expect(Math.min(...shares)).toBeGreaterThan(plan.overall.safePerSecond / plan.streams.length)
   })
 
   test('the advice, when followed, fits: any one alternative for each stream', () => {

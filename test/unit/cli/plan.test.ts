@@ -1,0 +1,112 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { openExchange } from '../../../src/app.js'
+import { Failed } from '../../../src/cli/failed.js'
+import { planCommand, refuseOverload } from '../../../src/cli/plan.js'
+import type { Plan } from '../../../src/collect/plan.js'
+import { readUniverse } from '../../../src/collect/readUniverse.js'
+import { type Config, loadConfig } from '../../../src/config.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+
+let simulator: Simulator
+beforeAll(async () => {
+  simulator = await startSimulator({ scale: 'tiny' })
+})
+afterAll(() => simulator.close())
+afterEach(() => {
+  vi.restoreAllMocks()
+  vi.unstubAllEnvs()
+})
+
+/** Nobody listens on the discard port of the loopback address. */
+const unreachable = 'http://127.0.0.1:9'
+
+function configFor(baseUrl: string, change: (config: Config) => void = () => {}): Config {
+  const config = loadConfig({ env: { EXCHANGE_BASE_URL: baseUrl } })
+  change(config)
+  return config
+}
+
+const asksTooMuch = (config: Config) => {
+  config.streams.orderBooks.everySeconds = 1
+  config.streams.orderBooks.select.busiest = Infinity
+  config.exchange.limits.perSecond.orderbook = 5
+}
+
+function captureOutput() {
+  let errors = ''
+  let output = ''
+  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    errors += String(text)
+    return true
+  })
+  vi.spyOn(console, 'log').mockImplementation((text: unknown) => {
+    output += String(text)
+  })
+  return { errors: () => errors, output: () => output }
+}
+
+describe('readUniverse', () => {
+  test('knows the instruments of all categories, their turnover and their RPI membership', async () => {
+    const client = openExchange(configFor(simulator.url), createLogger('silent'))
+    const universe = await readUniverse(client, new AbortController().signal).finally(() => client.close())
+    expect(universe.kind).toBe('listed')
+    expect(new Set(universe.instruments.map(({ category }) => category)).size).toBe(5)
+    expect(universe.instruments.some(({ hasRpi }) => hasRpi)).toBe(true)
+    expect(universe.instruments.some(({ turnover24h }) => Number(turnover24h) > 0)).toBe(true)
+    expect(
+      universe.instruments.filter(({ category }) => category === 'MARGIN').every((i) => i.turnover24h === null),
+    ).toBe(true)
+  })
+})
+
+describe('refuseOverload', () => {
+  test('lets a configuration that fits pass without a word', async () => {
+    const { errors } = captureOutput()
+    await refuseOverload(configFor(simulator.url))
+    expect(errors()).toBe('')
+  })
+
+  test('refuses what does not fit the instruments that the service lists, and says what to change', async () => {
+    const { errors } = captureOutput()
+    await expect(refuseOverload(configFor(simulator.url, asksTooMuch))).rejects.toThrow(Failed)
+    expect(errors()).toMatch(/streams\.orderBooks\.everySeconds: 1 -> \d+/)
+    expect(errors()).toContain('--allow-overload')
+  })
+
+  test('only warns when the service cannot say what it lists: recording goes on once it is back', async () => {
+    const { errors } = captureOutput()
+    await refuseOverload(configFor(unreachable, asksTooMuch))
+    expect(errors()).toContain('started all the same')
+  })
+})
+
+describe('plan', () => {
+  const plan = (...options: string[]) => planCommand().parseAsync(options, { from: 'user' })
+
+  test('prints JSON for what the service lists', async () => {
+    vi.stubEnv('EXCHANGE_BASE_URL', simulator.url)
+    const { output } = captureOutput()
+    await plan('--json')
+    const printed = JSON.parse(output()) as Plan
+    expect(printed).toMatchObject({ fits: true, universe: { kind: 'listed' }, advice: [] })
+    expect(printed.streams).toHaveLength(7)
+  })
+
+  test('asks nobody when offline', async () => {
+    vi.stubEnv('EXCHANGE_BASE_URL', unreachable)
+    const { output, errors } = captureOutput()
+    await plan('--offline')
+    expect(output()).toContain('Instruments assumed: SPOT 3,400')
+    expect(output()).toContain('It fits.')
+    expect(errors()).toBe('')
+  })
+
+  test('says so when the service could not be asked', async () => {
+    vi.stubEnv('EXCHANGE_BASE_URL', unreachable)
+    const { errors } = captureOutput()
+    await plan()
+    expect(errors()).toMatch(/^warning: the service did not list its instruments, .*connection refused/)
+    expect(errors().trim()).not.toContain('\n')
+  })
+})
