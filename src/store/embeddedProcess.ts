@@ -103,6 +103,8 @@ const keeper = `
 "$@" 3<&- &
 server=$!
 (
+  # Once the sleep is over and has been waited for: nothing is left behind, not even for a moment.
+  trap 'exit 0' TERM
   while read -r _; do :; done <&3
   kill -INT $server
   for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 1; kill -0 $server || exit 0; done
@@ -113,6 +115,7 @@ exec 3<&-
 wait $server
 status=$?
 kill $reader 2>/dev/null
+wait $reader
 exit $status
 `
 

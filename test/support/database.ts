@@ -1,0 +1,37 @@
+import { randomBytes } from 'node:crypto'
+import { inject } from 'vitest'
+import { openDatabase, type RecorderDatabase } from '../../src/store/database.js'
+import { asAdmin, databaseUrl } from './databaseServer.js'
+
+export interface TestDatabase {
+  readonly url: string
+  readonly database: RecorderDatabase
+  /** Closes and removes it. */
+  drop(): Promise<void>
+}
+
+/** A database of its own for a test file: migrated, empty, and reconciled where the server has TimescaleDB. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  return create(`template ${inject('testServer').template}`)
+}
+
+/** A database without anything in it. */
+export async function createEmptyDatabase(): Promise<TestDatabase> {
+  return create('')
+}
+
+async function create(options: string): Promise<TestDatabase> {
+  const { adminUrl } = inject('testServer')
+  const name = `recorder_test_${randomBytes(6).toString('hex')}`
+  await asAdmin(adminUrl, `create database ${name} ${options}`)
+  const url = databaseUrl(adminUrl, name)
+  const database = openDatabase({ url, applicationName: name })
+  return {
+    url,
+    database,
+    async drop() {
+      await database.close()
+      await asAdmin(adminUrl, `drop database if exists ${name} with (force)`)
+    },
+  }
+}

@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestProject } from 'vitest/node'
+import { openDatabase } from '../../src/store/database.js'
+import { startEmbeddedPostgres } from '../../src/store/embedded.js'
+import { embeddedPaths, hasUsers } from '../../src/store/embeddedProcess.js'
+import { migrateToLatest } from '../../src/store/migrate.js'
+import { reconcile } from '../../src/store/timescale.js'
+import { asAdmin, databaseUrl, testChunks } from './databaseServer.js'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    readonly testServer: TestServer
+  }
+}
+
+export interface TestServer {
+  /** Of a database from which others can be created and dropped. */
+  readonly adminUrl: string
+  /** A migrated database to clone. */
+  readonly template: string
+}
+
+interface RunningServer extends TestServer {
+  stop(): Promise<void>
+}
+
+interface Shared {
+  server: Promise<RunningServer>
+  users: number
+}
+
+/** Each project evaluates this file on its own; the server is one for all of them. */
+const shared = globalThis as { marketRecorderTestServer?: Shared }
+
+/** Starts the database server of the run (or uses that of TEST_DATABASE_URL), and stops it after the last project. */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  shared.marketRecorderTestServer ??= { server: start(), users: 0 }
+  const { server } = shared.marketRecorderTestServer
+  shared.marketRecorderTestServer.users += 1
+  const { adminUrl, template } = await server
+  project.provide('testServer', { adminUrl, template })
+  return async () => {
+    const current = shared.marketRecorderTestServer
+    if (current === undefined || --current.users > 0) return
+    delete shared.marketRecorderTestServer
+    await (await current.server).stop()
+  }
+}
+
+const directoryPrefix = 'market-recorder-test-'
+
+async function start(): Promise<RunningServer> {
+  const given = process.env.TEST_DATABASE_URL
+  if (given !== undefined && given !== '') {
+    const template = await createTemplate(given)
+    return { adminUrl: given, template, stop: () => asAdmin(given, `drop database if exists ${template} with (force)`) }
+  }
+  await removeLeftovers()
+  const dataDir = await mkdtemp(join(tmpdir(), directoryPrefix))
+  // Thrown away at the end: nothing in it has to survive a power cut.
+  const settings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '100' }
+  const server = await startEmbeddedPostgres({ dataDir, settings })
+  const stop = async () => {
+    await server.stop()
+    await rm(dataDir, { recursive: true, force: true })
+  }
+  try {
+    return { adminUrl: server.url, template: await createTemplate(server.url), stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function createTemplate(adminUrl: string): Promise<string> {
+  const template = `recorder_template_${randomBytes(4).toString('hex')}`
+  await asAdmin(adminUrl, `create database ${template}`)
+  const database = openDatabase({ url: databaseUrl(adminUrl, template), poolSize: 1 })
+  try {
+    await migrateToLatest(database)
+    await reconcile(database.db, { settings: testChunks })
+  } finally {
+    await database.close()
+  }
+  // A database with sessions in it cannot be cloned, and TimescaleDB's background workers open some.
+  await asAdmin(adminUrl, `alter database ${template} allow_connections false`)
+  await asAdmin(adminUrl, `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${template}'`)
+  return template
+}
+
+/** Data of runs that were killed. Their servers have ended by themselves. */
+async function removeLeftovers(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const directory = join(tmpdir(), name)
+    if (!name.startsWith(directoryPrefix) || !(await isOldAndOurs(directory))) continue
+    if (!isInUse(directory)) await rm(directory, { recursive: true, force: true })
+  }
+}
+
+async function isOldAndOurs(directory: string): Promise<boolean> {
+  const found = await stat(directory).catch(() => undefined)
+  return found !== undefined && found.uid === process.getuid?.() && Date.now() - found.mtimeMs > 3_600_000
+}
+
+function isInUse(directory: string): boolean {
+  try {
+    return hasUsers(embeddedPaths(directory).users)
+  } catch {
+    return false
+  }
+}
