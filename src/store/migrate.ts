@@ -5,6 +5,7 @@ import * as marketData from '../../migrations/0003_market_data.js'
 import * as bookkeeping from '../../migrations/0004_bookkeeping.js'
 import * as views from '../../migrations/0005_views.js'
 import * as roles from '../../migrations/0006_roles.js'
+import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -16,6 +17,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0004_bookkeeping': bookkeeping,
   '0005_views': views,
   '0006_roles': roles,
+  '0007_analyst_functions': analystFunctions,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

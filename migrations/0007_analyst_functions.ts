@@ -1,0 +1,336 @@
+import { type Kysely, sql } from 'kysely'
+
+interface AnalystFunction {
+  readonly signature: string
+  readonly returns: string
+  readonly volatility: 'immutable' | 'stable'
+  readonly body: string
+  readonly comment: string
+}
+
+const instrument = 'category market.category, symbol text'
+const range = 'from_time timestamptz, to_time timestamptz'
+
+/**
+ * What is easily written wrong by hand. Bodies are text, which the planner inlines, and which ties the functions to no
+ * view that may have to be replaced. Parameters are named through the function, as columns of the same name go first.
+ */
+const functions: Readonly<Record<string, AnalystFunction>> = {
+  interval_length: {
+    signature: '(which market.candle_interval)',
+    returns: 'interval',
+    volatility: 'immutable',
+    body: `
+      select case which
+        when '1m' then interval '1 minute' when '3m' then interval '3 minutes' when '5m' then interval '5 minutes'
+        when '15m' then interval '15 minutes' when '30m' then interval '30 minutes'
+        when '1H' then interval '1 hour' when '4H' then interval '4 hours' when '6H' then interval '6 hours'
+        when '12H' then interval '12 hours' when '1D' then interval '24 hours' end`,
+    comment: 'How long a candle of this interval is.',
+  },
+  fill_base_size: {
+    signature: '(category market.category, price numeric, size numeric)',
+    returns: 'numeric',
+    volatility: 'immutable',
+    body: `select case fill_base_size.category when 'COIN-FUTURES' then size / nullif(price, 0) else size end`,
+    comment: 'Size of a fill in base coin. Fills of COIN-FUTURES have theirs in quote coin.',
+  },
+  fill_quote_value: {
+    signature: '(category market.category, price numeric, size numeric)',
+    returns: 'numeric',
+    volatility: 'immutable',
+    body: `select case fill_quote_value.category when 'COIN-FUTURES' then size else size * price end`,
+    comment: 'Value of a fill in quote coin. Fills of COIN-FUTURES have their size in quote coin already.',
+  },
+  spread_bps: {
+    signature: '(best_bid numeric, best_ask numeric)',
+    returns: 'numeric',
+    volatility: 'immutable',
+    body: `select (best_ask - best_bid) * 20000 / nullif(best_ask + best_bid, 0)`,
+    comment: 'Spread in basis points (1/10000) of the middle price; NULL when a side is empty.',
+  },
+  ticker_at: {
+    signature: `(${instrument}, moment timestamptz)`,
+    returns: 'setof market.tickers',
+    volatility: 'stable',
+    body: `
+      select t.* from market.tickers t
+      where t.category = ticker_at.category and t.symbol = ticker_at.symbol and t.ts <= moment
+      order by t.ts desc limit 1`,
+    comment: 'The ticker that was the newest at a moment: one row, or none before the first.',
+  },
+  order_book_at: {
+    signature: `(${instrument}, moment timestamptz)`,
+    returns: 'setof market.order_books',
+    volatility: 'stable',
+    body: `
+      select b.* from market.order_books b
+      where b.category = order_book_at.category and b.symbol = order_book_at.symbol and b.ts <= moment
+      order by b.ts desc limit 1`,
+    comment: 'The order book that was the newest at a moment: one row, or none before the first.',
+  },
+  rpi_order_book_at: {
+    signature: `(${instrument}, moment timestamptz)`,
+    returns: 'setof market.rpi_order_books',
+    volatility: 'stable',
+    body: `
+      select b.* from market.rpi_order_books b
+      where b.category = rpi_order_book_at.category and b.symbol = rpi_order_book_at.symbol and b.ts <= moment
+      order by b.ts desc limit 1`,
+    comment: 'The order book with RPI sizes that was the newest at a moment: one row, or none before the first.',
+  },
+  instrument_at: {
+    signature: `(${instrument}, moment timestamptz)`,
+    returns: 'setof market.instrument_history',
+    volatility: 'stable',
+    body: `
+      select h.* from market.instrument_history h
+      where h.category = instrument_at.category and h.symbol = instrument_at.symbol
+        and h.valid_from <= moment and (h.valid_to is null or h.valid_to > moment)`,
+    comment: 'The specification of an instrument that held at a moment: one row, or none while it was not listed.',
+  },
+  vwap: {
+    signature: `(${instrument}, ${range})`,
+    returns: 'numeric',
+    volatility: 'stable',
+    body: `
+      select sum(market.fill_quote_value(f.category, f.price, f.size))
+        / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0)
+      from market.fills f
+      where f.category = vwap.category and f.symbol = vwap.symbol and f.ts >= from_time and f.ts < to_time`,
+    comment: 'Volume-weighted average price of the fills of a half-open range, in quote coin; NULL without fills.',
+  },
+  vwap_series: {
+    signature: `(${instrument}, ${range}, step interval)`,
+    returns: 'table (open_time timestamptz, vwap numeric, base_volume numeric, quote_turnover numeric, fills bigint)',
+    volatility: 'stable',
+    body: `
+      select date_bin(step, f.ts, from_time),
+        sum(market.fill_quote_value(f.category, f.price, f.size))
+          / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0),
+        sum(market.fill_base_size(f.category, f.price, f.size)),
+        sum(market.fill_quote_value(f.category, f.price, f.size)),
+        count(*)
+      from market.fills f
+      where f.category = vwap_series.category and f.symbol = vwap_series.symbol
+        and f.ts >= from_time and f.ts < to_time
+      group by 1 order by 1`,
+    comment:
+      'Volume-weighted average price for each step of a half-open range that has fills, steps from from_time on.',
+  },
+  volume_profile: {
+    signature: `(${instrument}, ${range}, price_step numeric)`,
+    returns:
+      'table (price_from numeric, price_to numeric, base_volume numeric, quote_turnover numeric, ' +
+      'buy_volume numeric, sell_volume numeric, fills bigint)',
+    volatility: 'stable',
+    body: `
+      select p.price_from, p.price_from + price_step,
+        sum(market.fill_base_size(f.category, f.price, f.size)),
+        sum(market.fill_quote_value(f.category, f.price, f.size)),
+        coalesce(sum(market.fill_base_size(f.category, f.price, f.size)) filter (where f.side = 'buy'), 0),
+        coalesce(sum(market.fill_base_size(f.category, f.price, f.size)) filter (where f.side = 'sell'), 0),
+        count(*)
+      from market.fills f
+      -- div() is exact; a division would be rounded and could put a price into the next step.
+      cross join lateral (select div(f.price, price_step) * price_step as price_from) p
+      where f.category = volume_profile.category and f.symbol = volume_profile.symbol
+        and f.ts >= from_time and f.ts < to_time
+      group by 1 order by 1`,
+    comment:
+      'Volume by price: one row for each price step that has fills, split by the side of the taker, in base coin.',
+  },
+  depth_within: {
+    signature: '(prices numeric[], sizes numeric[], mid numeric, within_bps numeric)',
+    returns: 'table (size numeric, value numeric, levels bigint, is_whole boolean)',
+    volatility: 'immutable',
+    body: `
+      select coalesce(sum(l.size) filter (where l.is_within), 0),
+        coalesce(sum(l.size * l.price) filter (where l.is_within), 0),
+        count(*) filter (where l.is_within),
+        coalesce(bool_or(not l.is_within), false)
+      from (
+        select u.price, u.size, abs(u.price - mid) * 10000 <= mid * within_bps as is_within
+        from unnest(prices, sizes) as u (price, size)
+      ) l`,
+    comment:
+      'One side of an order book up to a distance from the middle price, in basis points: size, value (price times ' +
+      'size) and levels. is_whole is false when the snapshot ends before that distance, so that there may be more.',
+  },
+  book_depth: {
+    signature: `(${instrument}, ${range}, within_bps numeric)`,
+    returns:
+      'table (ts timestamptz, mid numeric, spread_bps numeric, bid_size numeric, ask_size numeric, ' +
+      'bid_value numeric, ask_value numeric, is_whole boolean)',
+    volatility: 'stable',
+    body: `
+      select b.ts, b.mid, market.spread_bps(b.best_bid, b.best_ask),
+        bid.size, ask.size, bid.value, ask.value, bid.is_whole and ask.is_whole
+      from market.order_books b
+      cross join lateral market.depth_within(b.bid_prices, b.bid_sizes, b.mid, within_bps) bid
+      cross join lateral market.depth_within(b.ask_prices, b.ask_sizes, b.mid, within_bps) ask
+      where b.category = book_depth.category and b.symbol = book_depth.symbol
+        and b.ts >= from_time and b.ts < to_time and b.mid is not null
+      order by b.ts`,
+    comment:
+      'Spread and depth within a distance (basis points) of the middle price, for each snapshot of a half-open range that ' +
+      'has both sides. is_whole is false when a side of the snapshot ends before that distance.',
+  },
+  execution_price: {
+    signature: '(prices numeric[], sizes numeric[], quantity numeric)',
+    returns: 'numeric',
+    volatility: 'immutable',
+    body: `
+      select case when sum(l.taken) >= quantity then sum(l.taken * l.price) / nullif(quantity, 0) end
+      from (
+        select u.price, least(u.size,
+          greatest(quantity - coalesce(sum(u.size) over (order by u.level rows between unbounded preceding and 1 preceding), 0), 0)
+        ) as taken
+        from unnest(prices, sizes) with ordinality as u (price, size, level)
+      ) l`,
+    comment:
+      'Average price of a market order of this quantity (base coin) against one side of a book, best level first; NULL when ' +
+      'the side is not deep enough.',
+  },
+  rpi_improvement: {
+    signature: `(${instrument}, ${range})`,
+    returns:
+      'table (ts timestamptz, visible_bid numeric, visible_ask numeric, rpi_bid numeric, rpi_ask numeric, ' +
+      'bid_improvement numeric, ask_improvement numeric, bid_improvement_bps numeric, ask_improvement_bps numeric)',
+    volatility: 'stable',
+    body: `
+      select b.ts, v.bid, v.ask, r.bid, r.ask,
+        greatest(r.bid - v.bid, 0), greatest(v.ask - r.ask, 0),
+        greatest(r.bid - v.bid, 0) * 20000 / nullif(v.bid + v.ask, 0),
+        greatest(v.ask - r.ask, 0) * 20000 / nullif(v.bid + v.ask, 0)
+      from market.rpi_order_books b
+      cross join lateral (select
+        (select max(u.price) from unnest(b.bid_prices, b.bid_sizes) as u (price, size) where u.size > 0) as bid,
+        (select min(u.price) from unnest(b.ask_prices, b.ask_sizes) as u (price, size) where u.size > 0) as ask
+      ) v
+      cross join lateral (select
+        (select max(u.price) from unnest(b.bid_prices, b.bid_rpi_sizes) as u (price, size) where u.size > 0) as bid,
+        (select min(u.price) from unnest(b.ask_prices, b.ask_rpi_sizes) as u (price, size) where u.size > 0) as ask
+      ) r
+      where b.category = rpi_improvement.category and b.symbol = rpi_improvement.symbol
+        and b.ts >= from_time and b.ts < to_time
+      order by b.ts`,
+    comment:
+      'How much better the best RPI quote is than the best visible one, for each snapshot of a half-open range: in quote coin ' +
+      'and in basis points of the visible middle price; 0 when it is not better, NULL when there is no quote of a kind.',
+  },
+  funding_history: {
+    signature: `(${instrument}, ${range})`,
+    returns: 'table (settled_at timestamptz, funding_rate numeric, fund_interval bigint, seen_at timestamptz)',
+    volatility: 'stable',
+    body: `
+      select s.settled_at, t.funding_rate, s.fund_interval, t.ts
+      from (
+        select h.settled_at, coalesce(
+          (select v.fund_interval from market.instrument_at(funding_history.category, funding_history.symbol, h.settled_at) v),
+          (select i.fund_interval from market.instruments i
+            where i.category = funding_history.category and i.symbol = funding_history.symbol), 8) as fund_interval
+        from generate_series(
+          date_bin('1 hour', from_time + interval '1 hour' - interval '1 microsecond', timestamptz 'epoch'),
+          least(to_time, now()) - interval '1 microsecond', interval '1 hour') as h (settled_at)
+      ) s
+      cross join lateral (
+        select k.funding_rate, k.ts from market.tickers k
+        where k.category = funding_history.category and k.symbol = funding_history.symbol
+          and k.ts < s.settled_at and k.ts >= s.settled_at - make_interval(hours => s.fund_interval::integer)
+          and k.funding_rate is not null
+        order by k.ts desc limit 1
+      ) t
+      where extract(hour from s.settled_at at time zone 'UTC')::bigint % s.fund_interval = 0
+      order by s.settled_at`,
+    comment:
+      'Funding at each settlement of a half-open range: the last rate that tickers showed before it (a fraction), the hours ' +
+      'between settlements at that time, and when the rate was seen. Settlements without tickers before them are left out.',
+  },
+  candles_without_gaps: {
+    signature: `(${instrument}, candle_interval market.candle_interval, ${range}, type market.candle_type default 'market')`,
+    returns:
+      'table (open_time timestamptz, open numeric, high numeric, low numeric, close numeric, ' +
+      'base_volume numeric, quote_turnover numeric, is_filled boolean)',
+    volatility: 'stable',
+    body: `
+      with before as (
+        select c.open_time, c.close from market.candles c
+        where c.category = candles_without_gaps.category and c.symbol = candles_without_gaps.symbol
+          and c.type = candles_without_gaps.type and c.interval = candle_interval and c.is_closed and c.open_time < from_time
+        order by c.open_time desc limit 1
+      ), inside as (
+        select c.* from market.candles c
+        where c.category = candles_without_gaps.category and c.symbol = candles_without_gaps.symbol
+          and c.type = candles_without_gaps.type and c.interval = candle_interval and c.is_closed
+          and c.open_time >= from_time and c.open_time < to_time
+      ), grid as (
+        -- Aligned to the candles that there are: those of a day need not open at midnight UTC.
+        select g.open_time
+        from (select coalesce((select min(i.open_time) from inside i), (select b.open_time from before b)) as open_time) anchor
+        cross join lateral generate_series(
+          date_bin(market.interval_length(candle_interval), from_time, anchor.open_time),
+          least(to_time, now()) - interval '1 microsecond', market.interval_length(candle_interval)) as g (open_time)
+        where g.open_time >= from_time
+      ), grouped as (
+        select g.open_time, i.open, i.high, i.low, i.close, i.base_volume, i.quote_turnover,
+          count(i.close) over (order by g.open_time) as candles_so_far
+        from grid g left join inside i on i.open_time = g.open_time
+      ), carried as (
+        select g.*, coalesce(
+          first_value(g.close) over (partition by g.candles_so_far order by g.open_time),
+          (select b.close from before b)) as last_close
+        from grouped g
+      )
+      select c.open_time, coalesce(c.open, c.last_close), coalesce(c.high, c.last_close), coalesce(c.low, c.last_close),
+        coalesce(c.close, c.last_close), coalesce(c.base_volume, 0), coalesce(c.quote_turnover, 0), c.close is null
+      from carried c
+      where c.last_close is not null
+      order by c.open_time`,
+    comment:
+      'Closed candles of a half-open range, one for each step. Where one is missing, is_filled is true, its prices are the ' +
+      'close before it and its volume is 0. Begins with the first candle that there is, and ends with the present.',
+  },
+  ohlcv: {
+    signature: `(${instrument}, width interval, ${range}, origin timestamptz default 'epoch')`,
+    returns:
+      'table (open_time timestamptz, open numeric, high numeric, low numeric, close numeric, ' +
+      'base_volume numeric, quote_turnover numeric)',
+    volatility: 'stable',
+    body: `
+      with fit as materialized (
+        select case
+          when seconds % 3600 = 0 and extract(epoch from origin) % 3600 = 0 then '1h'
+          when seconds % 300 = 0 and extract(epoch from origin) % 300 = 0 then '5m' else '1m' end as rollup
+        from extract(epoch from width) as seconds
+      ), source as (
+        select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover from market.ohlcv_1h r
+        where (select rollup from fit) = '1h' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
+          and r.open_time >= from_time and r.open_time < to_time
+        union all
+        select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover from market.ohlcv_5m r
+        where (select rollup from fit) = '5m' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
+          and r.open_time >= from_time and r.open_time < to_time
+        union all
+        select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover from market.candles c
+        where (select rollup from fit) = '1m' and c.category = ohlcv.category and c.symbol = ohlcv.symbol
+          and c.type = 'market' and c.interval = '1m' and c.is_closed
+          and c.open_time >= from_time and c.open_time < to_time
+      )
+      select date_bin(width, s.open_time, origin), (array_agg(s.open order by s.open_time))[1], max(s.high), min(s.low),
+        (array_agg(s.close order by s.open_time desc))[1], sum(s.base_volume), sum(s.quote_turnover)
+      from source s group by 1 order by 1`,
+    comment:
+      'Candles of any width and alignment, rolled up from closed 1m market candles that open in a half-open range: ' +
+      "width '24 hours' with origin '1970-01-01 16:00Z' gives days that open at 16:00 UTC.",
+  },
+}
+
+/** Functions for analysts, beside the relations that they read. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  for (const [name, { signature, returns, volatility, body, comment }] of Object.entries(functions)) {
+    await sql`create function market.${sql.raw(`${name} ${signature} returns ${returns}`)}
+      language sql ${sql.raw(volatility)} parallel safe as ${sql.lit(`${body}\n`)}`.execute(db)
+    await sql`comment on function ${sql.raw(`market.${name}`)} is ${sql.lit(comment)}`.execute(db)
+  }
+}
