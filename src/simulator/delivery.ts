@@ -89,12 +89,10 @@ export function deliverSlowly(
   const size = Math.ceil(whole.length / pieces)
   let piece = 0
   const timer = setInterval(() => {
-    if (response.destroyed) clearInterval(timer)
-    else if (piece < pieces) response.write(whole.subarray(piece * size, ++piece * size))
-    else {
-      clearInterval(timer)
-      response.end()
-    }
+    response.write(whole.subarray(piece * size, ++piece * size))
+    if (piece < pieces) return
+    clearInterval(timer)
+    response.end()
   }, overMs / pieces)
   response.once('close', () => clearInterval(timer))
 }

@@ -1,5 +1,6 @@
 import type { TimeMs } from '../market/values.js'
 import type { Quirks } from './quirks.js'
+import { mixWide } from './world/hash.js'
 
 /**
  * The envelope around `data`, as the parts of a body. The data's text is passed on as it is: parsing and printing it
@@ -15,7 +16,7 @@ export function envelope(
   const quotedCode = `"code":${JSON.stringify(code)}`
   const quotedMessage = `"msg":${JSON.stringify(message)}`
   const time = `"requestTime":${requestTime}`
-  switch (quirks.envelopeOrderVaries ? requestTime % 3 : 0) {
+  switch (quirks.envelopeOrderVaries ? mixWide(0xe4, requestTime) % 3 : 0) {
     case 1:
       return ['{"data":', data, `,${quotedCode},${quotedMessage},${time}}`]
     case 2:

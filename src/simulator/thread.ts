@@ -1,0 +1,30 @@
+import { once } from 'node:events'
+import { parentPort, Worker, workerData } from 'node:worker_threads'
+import { type SimulatorOptions, startSimulator } from './server.js'
+
+const marker = 'market-recorder simulator'
+
+/** What can be handed to another thread. */
+export type ThreadOptions = Pick<SimulatorOptions, 'scale' | 'seed' | 'port' | 'latencyMs'>
+
+/**
+ * Starts the stand-in in a thread of its own. It counts requests when its event loop sees them: in the same thread as the
+ * client, whatever keeps that thread busy would look like a burst.
+ */
+export async function startSimulatorThread(options: ThreadOptions): Promise<{ url: string; close(): Promise<void> }> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: { [marker]: options } })
+  const [url] = (await once(worker, 'message')) as [string]
+  return {
+    url,
+    async close() {
+      await worker.terminate()
+    },
+  }
+}
+
+// This module is both sides. Other threads may import it too; only the one that was started here has the marker.
+const handed = workerData as { readonly [marker]?: ThreadOptions } | null
+if (handed?.[marker] !== undefined && parentPort !== null) {
+  const simulator = await startSimulator(handed[marker])
+  parentPort.postMessage(simulator.url)
+}
