@@ -1,10 +1,12 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { stopSignal } from '../runtime/shutdown.js'
 import { parseFault, parseQuirk } from '../simulator/arguments.js'
 import type { Fault } from '../simulator/faults.js'
 import { startSimulator } from '../simulator/server.js'
 import type { Quirks } from '../simulator/quirks.js'
 import { reportTable } from '../simulator/reportTable.js'
 import { type Scale, scales } from '../simulator/world/catalogue.js'
+import { sleepUnlessStopped } from './wait.js'
 
 interface SimulateOptions {
   readonly port: number
@@ -14,6 +16,7 @@ interface SimulateOptions {
   readonly fault: readonly Fault[]
   readonly quirk: Partial<Quirks>
   readonly limitFactor: number
+  readonly journal?: boolean
   readonly latency?: readonly [number, number]
 }
 
@@ -36,27 +39,32 @@ export function simulateCommand(): Command {
     .option('--quirk <name[=value]>', 'switch an observed quirk; may be repeated', collectQuirk, {})
     .option('--limit-factor <number>', 'multiplies all request limits', positive, 1)
     .option('--latency <min-max>', 'milliseconds a request travels before it is counted, such as 0-60', latency)
+    .option('--journal', 'keep every served answer in memory, to be read from /simulator/journal')
     .addHelpText('after', examples)
     .action(simulate)
 }
 
 async function simulate(options: SimulateOptions): Promise<void> {
-  const simulator = await startSimulator({
-    port: options.port,
-    host: options.host,
-    seed: options.seed,
-    scale: options.scale,
-    faults: options.fault,
-    quirks: options.quirk,
-    limits: { factor: options.limitFactor },
-    ...(options.latency ? { latencyMs: options.latency } : {}),
-  })
-  process.stdout.write(`${simulator.url}\n`)
-  await new Promise<void>((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve())
-  })
-  await simulator.close()
-  process.stdout.write(`${reportTable(simulator.control.report())}\n`)
+  const stop = stopSignal()
+  try {
+    const simulator = await startSimulator({
+      port: options.port,
+      host: options.host,
+      seed: options.seed,
+      scale: options.scale,
+      faults: options.fault,
+      quirks: options.quirk,
+      limits: { factor: options.limitFactor },
+      journal: options.journal ?? false,
+      ...(options.latency ? { latencyMs: options.latency } : {}),
+    })
+    process.stdout.write(`${simulator.url}\n`)
+    await sleepUnlessStopped(undefined, stop.signal)
+    await simulator.close()
+    process.stdout.write(`${reportTable(simulator.control.report())}\n`)
+  } finally {
+    stop.release()
+  }
 }
 
 function wholeNumber(text: string): number {

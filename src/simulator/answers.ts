@@ -132,7 +132,7 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
   const isEmptyAtFirst = (operation: Operation, query: Query): boolean => {
     const { emptyAtFirst } = quirks()
     if (!emptyAtFirst?.operations.includes(operation)) return false
-    const key = `${operation} ${JSON.stringify(Object.entries(query).toSorted())}`
+    const key = `${operation} ${JSON.stringify(Object.entries(query).toSorted(([a], [b]) => (a < b ? -1 : 1)))}`
     const answered = emptyAnswers.get(key) ?? 0
     if (answered >= emptyAtFirst.answers) return false
     emptyAnswers.set(key, answered + 1)

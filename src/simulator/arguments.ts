@@ -1,5 +1,5 @@
 import { closest, distance } from 'fastest-levenshtein'
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { TimeMs } from '../market/values.js'
 import { type Fault, faultKinds, faultSchema } from './faults.js'
 import { type Quirks, quirksSchema } from './quirks.js'
@@ -14,7 +14,7 @@ export function parseFault(text: string, now: TimeMs): Fault {
   if (!faultKinds.some((known) => known === kind)) throw new Error(unknown('fault', kind, faultKinds))
   const fields: Record<string, unknown> = { kind }
   for (const pair of rest.join(':').split(',').filter(Boolean)) {
-    const [name = '', value] = splitOnce(pair)
+    const [name, value] = splitOnce(pair)
     if (value === undefined) throw new Error(`"${pair}" must be name=value, such as probability=0.1.`)
     fields[name] = name === 'operations' ? value.split('+') : textFields.has(name) ? value : jsonOrText(value)
   }
@@ -31,7 +31,7 @@ const textFields = new Set(['msg', 'body'])
 
 /** A quirk as it is written on the command line: `NAME` switches it on, `NAME=VALUE` sets it (JSON or a word). */
 export function parseQuirk(text: string): Partial<Quirks> {
-  const [name = '', value = 'true'] = splitOnce(text)
+  const [name, value = 'true'] = splitOnce(text)
   const names = Object.keys(quirksSchema.shape)
   if (!names.includes(name)) throw new Error(unknown('quirk', name, names))
   const parsed = quirksSchema.partial().safeParse({ [name]: jsonOrText(value) })

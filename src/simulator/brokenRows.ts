@@ -35,7 +35,7 @@ function brokenRow(
     return Object.fromEntries(Object.entries(row).filter(([name]) => name !== identity))
   }
   const change = kind === 'type' ? { [identity]: { unexpected: true } } : { [value]: '1.2.3' }
-  return Array.isArray(row) ? Object.assign([...(row as readonly unknown[])], change) : { ...row, ...change }
+  return Object.assign(structuredClone(row), change)
 }
 
 function brokenBook(book: BookRow, kind: BrokenKind): AnswerData {

@@ -88,7 +88,7 @@ describe('instruments', () => {
   test('delivery futures have their times and period, perpetual ones do not', async () => {
     const { rows } = await ask(await start(), 'instruments?category=USDT-FUTURES')
     const delivery = rows.filter((row) => row['type'] === 'delivery')
-    expect(delivery.map((row) => row['deliveryPeriod']).toSorted()).toEqual(['next_quarter', 'this_quarter'])
+    expect(new Set(delivery.map((row) => row['deliveryPeriod']))).toEqual(new Set(['next_quarter', 'this_quarter']))
     expect(rows.find((row) => row['symbol'] === 'BTCUSDT')).not.toHaveProperty('deliveryTime')
   })
 
@@ -228,7 +228,7 @@ describe('limits', () => {
     const simulator = await start({ limits: { perSecond: { 'rpi-symbols': 2 } } })
     const answers = [1, 2, 3].map(() => ask(simulator, 'rpi-symbols'))
     const statuses = (await Promise.all(answers)).map(({ status }) => status)
-    expect(statuses.toSorted()).toEqual([200, 200, 429])
+    expect(statuses.toSorted((a, b) => a - b)).toEqual([200, 200, 429])
     const refused = await ask(simulator, 'rpi-symbols')
     expect(refused.text).toBe('{"code":"429","msg":"Too Many Requests","data":null}')
     expect(refused.headers.get('retry-after')).toBeNull()
