@@ -13,7 +13,7 @@ interface Package {
 }
 interface LockedPackage {
   readonly hasInstallScript?: boolean
-  readonly engines?: { readonly node?: string }
+  readonly optionalDependencies?: Readonly<Record<string, string>>
 }
 
 const manifest = JSON.parse(readRepositoryFile('package.json')) as Package
@@ -42,6 +42,13 @@ test('no package runs a script when it is installed, except the ones that are al
   expect(withScript.filter((name) => !isAllowed(name))).toEqual([])
 })
 
+test('the lock file names the builds for all platforms, or npm ci fails where one is not at hand', () => {
+  const missing = Object.entries(lock.packages).flatMap(([path, { optionalDependencies = {} }]) =>
+    Object.keys(optionalDependencies).filter((name) => !isLocked(path, name)),
+  )
+  expect(missing).toEqual([])
+})
+
 test('every migration is listed, in order, and numbered without a hole', () => {
   const files = repositoryFiles(/^migrations\/\d.*\.ts$/).map(({ path }) => basename(path, '.ts'))
   expect(files.map((name) => name.slice(0, 4))).toEqual(files.map((_, index) => String(index + 1).padStart(4, '0')))
@@ -50,6 +57,12 @@ test('every migration is listed, in order, and numbered without a hole', () => {
     .find((names) => names.length > 0)
   expect(listing).toEqual(files)
 })
+
+/** Whether the package at `path` finds `name`, in its own folder or in one above. */
+function isLocked(path: string, name: string): boolean {
+  const folders = [path, path.replace(/(?:^|\/)node_modules\/(?!.*node_modules\/).*$/, '')]
+  return folders.some((folder) => `${folder === '' ? '' : `${folder}/`}node_modules/${name}` in lock.packages)
+}
 
 /** A package of the same scope and kind, built for another platform. */
 function sameScope(name: string) {
