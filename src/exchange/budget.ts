@@ -1,4 +1,4 @@
-/** Covers what happens between a departure and its arrival besides latency: a busy event loop, a stalled server. */
+/** Covers what happens between a departure and its arrival besides latency, for a start. */
 const logGuardMs = 4
 
 export interface BudgetOptions {
@@ -18,8 +18,9 @@ export interface BudgetOptions {
  * One limit of the service, as a schedule of departures. Two rules hold at once:
  * - even spacing, from the first request on: so that a predecessor process of which nothing is known, spaced evenly
  *   too, and this one stay inside the limit together;
- * - a log of actual departures: `limit` + 1 of them in a row span more than a window plus the jitter, so that no strict
- *   window at the service holds more than `limit` arrivals, however late timers fire.
+ * - a log of actual departures: each is more than a window plus the jitter after the one `limit` places before it. Of
+ *   any `limit` + 1 requests two are a multiple of `limit` places apart, so that no strict window at the service holds
+ *   more than `limit` arrivals, however late timers fire and in whatever order requests arrive.
  */
 export class Budget {
   readonly limit: number
@@ -27,7 +28,7 @@ export class Budget {
   readonly #strictMs: number
   readonly #spacingMs: number
   readonly #catchUpMs: number
-  /** Departures in order, the newest at `#next - 1`: a ring of twice the limit. */
+  /** The moments of departure by place, the newest at `#next - 1`: a ring of twice the limit. */
   readonly #log: Float64Array
   #next = 0
   #dueMs: number
@@ -48,10 +49,18 @@ export class Budget {
     return Math.max(this.#dueMs, this.#departure(this.limit) + this.#strictMs)
   }
 
-  /** Reserves a place at `nowMs`, which is not before `readyAtMs()`. `rate` below 1 makes the next place later. */
-  take(nowMs: number, rate: number): void {
-    this.#record(nowMs)
+  /**
+   * Reserves a place at `nowMs`, which is not before `readyAtMs()`, and returns its number. `rate` below 1 makes the
+   * next place later.
+   */
+  take(nowMs: number, rate: number): number {
     this.#dueMs = Math.max(this.#dueMs, nowMs - this.#catchUpMs) + this.#spacingMs / rate
+    return this.#record(nowMs)
+  }
+
+  /** Corrects the departure at a place to the moment when its last byte left. */
+  postpone(place: number, sentMs: number): void {
+    if (sentMs > (this.#log[place] as number)) this.#log[place] = sentMs
   }
 
   /** Counts requests of others on the same IP as if they had departed now. */
@@ -62,7 +71,7 @@ export class Budget {
   /** How many departures were later than `sinceMs`, up to twice the limit. */
   countSince(sinceMs: number): number {
     let count = 0
-    while (count < this.#log.length && this.#departure(count + 1) > sinceMs) count++
+    for (const departedMs of this.#log) if (departedMs > sinceMs) count++
     return count
   }
 
@@ -76,8 +85,10 @@ export class Budget {
     return this.#log[(this.#next - back + size) % size] as number
   }
 
-  #record(nowMs: number): void {
-    this.#log[this.#next] = nowMs
-    this.#next = (this.#next + 1) % this.#log.length
+  #record(nowMs: number): number {
+    const place = this.#next
+    this.#log[place] = nowMs
+    this.#next = (place + 1) % this.#log.length
+    return place
   }
 }

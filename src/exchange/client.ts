@@ -178,7 +178,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     let settlement: Settlement = { outcome: 'failed' }
     let outcome: RequestEvent['outcome'] = 'ok'
     try {
-      raw = await transport.get(operation, parameters, cut)
+      raw = await transport.get(operation, parameters, cut, () => pacer.sent(departure))
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
       const answer = await readAnswer({ operation, parameters }, raw)

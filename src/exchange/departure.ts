@@ -4,6 +4,8 @@ import type { Operation } from '../market/operation.js'
 export interface Departure {
   readonly operation: Operation
   readonly atMs: number
+  /** Where its operation's budget has noted it. */
+  readonly place: number
 }
 
 export type Settlement =

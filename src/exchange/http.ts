@@ -28,8 +28,16 @@ export interface RawAnswer {
 }
 
 export interface Transport {
-  /** Any HTTP status is an answer; throws an `ExchangeError` when there is none, or not a whole one. */
-  get(operation: Operation, parameters: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<RawAnswer>
+  /**
+   * Any HTTP status is an answer; throws an `ExchangeError` when there is none, or not a whole one. `onSent` is called
+   * when the last byte of the request has left: on a new connection that is after its handshakes.
+   */
+  get(
+    operation: Operation,
+    parameters: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+    onSent: () => void,
+  ): Promise<RawAnswer>
   close(): void
 }
 
@@ -56,11 +64,12 @@ export function createTransport(options: TransportOptions): Transport {
     responseType: 'arraybuffer',
     transformResponse: (data: unknown) => data,
     validateStatus: () => true,
-    headers: { Accept: 'application/json' },
+    headers: { Accept: 'application/json', 'User-Agent': 'market-recorder' },
   })
   const baseUrl = options.baseUrl.replace(/\/+$/, '')
   return {
-    get: (operation, parameters, signal) => get(instance, baseUrl, options, operation, parameters, signal),
+    get: (operation, parameters, signal, onSent) =>
+      get(instance, baseUrl, options, { operation, parameters, signal, onSent }),
     close: () => {
       httpAgent.destroy()
       httpsAgent.destroy()
@@ -68,13 +77,18 @@ export function createTransport(options: TransportOptions): Transport {
   }
 }
 
+interface TransportRequest {
+  readonly operation: Operation
+  readonly parameters: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+  readonly onSent: () => void
+}
+
 async function get(
   instance: AxiosInstance,
   baseUrl: string,
   options: TransportOptions,
-  operation: Operation,
-  parameters: Readonly<Record<string, string>>,
-  signal: AbortSignal | undefined,
+  { operation, parameters, signal, onSent }: TransportRequest,
 ): Promise<RawAnswer> {
   const query = new URLSearchParams(parameters).toString()
   const url = `${baseUrl}${pathPrefix}${operation}${query === '' ? '' : `?${query}`}`
@@ -86,9 +100,9 @@ async function get(
     abort.abort()
   }, options.timeoutMs)
   const forgetSignal = onAbort(signal, () => abort.abort())
-  if (signal?.aborted) abort.abort()
+  if (signal.aborted) abort.abort()
   try {
-    const response = await instance.get<Buffer>(url, { signal: abort.signal })
+    const response = await instance.get<Buffer>(url, { signal: abort.signal, transport: watched(onSent) })
     return {
       status: response.status,
       body: response.data,
@@ -100,10 +114,21 @@ async function get(
     const [kind, what] = timedOut
       ? (['timeout', `no whole answer within ${options.timeoutMs} ms`] as const)
       : explainFailure(error, options)
-    throw new ExchangeError(kind, { operation, parameters, what, cause: error })
+    throw new ExchangeError(kind, { operation, parameters, what, cause: withoutRequest(error) })
   } finally {
     clearTimeout(timer)
     forgetSignal()
+  }
+}
+
+/** Node's own HTTP, in the place where axios lets it be replaced, because axios does not tell when a request has left. */
+function watched(onSent: () => void) {
+  return {
+    request: (options: https.RequestOptions, onResponse: (response: http.IncomingMessage) => void) => {
+      const request = (options.protocol === 'https:' ? https : http).request(options, onResponse)
+      request.once('finish', onSent)
+      return request
+    },
   }
 }
 
@@ -130,6 +155,13 @@ function explainFailure(error: unknown, options: TransportOptions): readonly [Ex
   // Broken HTTP framing and broken compression: something answered, but not the service.
   if (code.startsWith('HPE_') || code.startsWith('Z_')) return ['malformed', `${code}: ${error.message}`]
   return ['network', describe(error)]
+}
+
+/** Axios' errors hold the request, its sockets and buffers: too much to keep, and nothing for a log. */
+function withoutRequest(error: unknown): unknown {
+  if (!isAxiosError(error)) return error
+  if (error.cause instanceof Error && !isAxiosError(error.cause)) return error.cause
+  return new Error(error.code === undefined ? error.message : `${error.code}: ${error.message}`)
 }
 
 function describe(error: unknown): string {

@@ -1,7 +1,9 @@
+import { inspect } from 'node:util'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { ExchangeClient, ExchangeOptions, RequestEvent } from '../../../src/exchange/client.js'
 import { ExchangeError } from '../../../src/exchange/errors.js'
+import { createTransport } from '../../../src/exchange/http.js'
 import {
   clientOf,
   envelope,
@@ -69,6 +71,23 @@ describe('requests', () => {
     expect([...ports]).toEqual([expect.stringMatching(/^127\.0\.0\.7 /)])
   })
 
+  it('tell when they have left, once each and before their answer, on new connections and old', async () => {
+    await start((_request, response) => void response.end(envelope('[]')))
+    const transport = createTransport({
+      baseUrl: service.url,
+      timeoutMs: 1_000,
+      maxResponseBytes: 1_000,
+      maxConnections: 1,
+    })
+    const order: string[] = []
+    for (let i = 0; i < 2; i++) {
+      await transport.get('fills', {}, new AbortController().signal, () => void order.push('sent'))
+      order.push('answered')
+    }
+    transport.close()
+    expect(order).toEqual(['sent', 'answered', 'sent', 'answered'])
+  })
+
   it('read compressed answers', async () => {
     let encoding = 'gzip'
     await start((_request, response) => {
@@ -97,8 +116,10 @@ describe('failures of the transport', () => {
     await start((_request, response) => void response.end())
     await service.close()
     const error = await failure(fills())
-    expect(error).toMatchObject({ kind: 'network', retryable: true })
+    expect(error).toMatchObject({ kind: 'network', retryable: true, cause: { code: 'ECONNREFUSED' } })
     expect(error.message).toContain('connection refused')
+    // A log of it must not spill the request, nor must an error keep its buffers alive.
+    expect(inspect(error, { depth: 9 })).not.toContain('httpAgent')
   })
 
   it('an unknown host is a network failure', async () => {
