@@ -4,7 +4,7 @@ import { type Recorder, startRecorder } from '../app.js'
 import { loadConfig } from '../config.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
-import { startSimulator } from '../simulator/server.js'
+import { startSimulatorThread } from '../simulator/thread.js'
 import { countRows } from '../store/tableCounts.js'
 import { Failed } from './failed.js'
 import { positiveSeconds } from './options.js'
@@ -29,7 +29,7 @@ export function demoCommand(): Command {
 async function runDemo(options: DemoOptions): Promise<void> {
   const stop = stopSignal()
   const logger = createLogger('info')
-  const simulator = await startSimulator({ scale: 'small' })
+  const simulator = await startSimulatorThread({ scale: 'small' })
   try {
     const config = loadConfig({ file: fileURLToPath(new URL('../../../config/demo.yaml', import.meta.url)), env: {} })
     config.exchange.baseUrl = simulator.url

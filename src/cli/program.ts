@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config.js'
+import { describeDatabaseError, isDatabaseError } from '../store/databaseError.js'
 import { packageVersion } from '../runtime/version.js'
 import { demoCommand } from './demo.js'
 import { doctorCommand } from './doctor.js'
@@ -44,8 +45,12 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
       for (const problem of error.problems) process.stderr.write(`error: ${problem}\n`)
       return exitCodes.wrongUsage
     }
-    const message = error instanceof Error ? error.message : String(error)
-    process.stderr.write(`error: ${message.replaceAll(/\s*\n\s*/g, ' ')}\n`)
+    process.stderr.write(`error: ${describe(error).replaceAll(/\s*\n\s*/g, ' ')}\n`)
     return exitCodes.failed
   }
+}
+
+function describe(error: unknown): string {
+  if (isDatabaseError(error)) return describeDatabaseError(error)
+  return error instanceof Error ? error.message : String(error)
 }

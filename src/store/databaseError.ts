@@ -1,3 +1,5 @@
+import pg from 'pg'
+
 /** What the driver and the operating system put on an error. */
 interface ErrorDetails {
   readonly code?: unknown
@@ -63,6 +65,11 @@ export function describeDatabaseError(error: unknown): string {
   const todo = advised ?? (connectionLost.test(cause.message) ? advice['08'] : undefined)
   const line = `database: ${what}${todo === undefined ? '' : `; ${todo}`}`
   return line.replaceAll(/\s*\n\s*/g, ' ').replaceAll(/(postgres(?:ql)?:\/\/[^:@/\s]*):[^@\s]*@/g, '$1:…@')
+}
+
+/** Whether an error is the database's, or that of the way to it. */
+export function isDatabaseError(error: unknown): boolean {
+  return error instanceof pg.DatabaseError || isConnectionError(error)
 }
 
 /** Whether the database was away, so that the same statement can succeed later. */

@@ -1,0 +1,69 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+
+const entryPoint = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url))
+
+export interface Finished {
+  readonly exitCode: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Running {
+  readonly process: ChildProcessByStdio<null, Readable, Readable>
+  readonly finished: Promise<Finished>
+  /** Resolves when the output matches; rejects when the program ends first. */
+  printed(pattern: RegExp): Promise<RegExpMatchArray>
+}
+
+/** Starts the built program as a user would. Of the environment it gets only PATH, HOME and what is given. */
+export function startProgram(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
+  if (!existsSync(entryPoint)) throw new Error(`${entryPoint} is not there: run npm run build first`)
+  const { PATH = '', HOME = '' } = process.env
+  const child = spawn(process.execPath, [entryPoint, ...args], {
+    env: { PATH, HOME, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let stdout = ''
+  let stderr = ''
+  const watchers = new Set<() => void>()
+  const notify = () => {
+    for (const watcher of watchers) watcher()
+  }
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+    notify()
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+    notify()
+  })
+  const finished = new Promise<Finished>((resolve) => {
+    child.on('close', (exitCode) => resolve({ exitCode, stdout, stderr }))
+  })
+  return {
+    process: child,
+    finished,
+    printed: (pattern) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const match = (stdout + stderr).match(pattern)
+          if (match === null) return
+          watchers.delete(look)
+          resolve(match)
+        }
+        watchers.add(look)
+        look()
+        void finished.then(() => reject(new Error(`ended without printing ${String(pattern)}:\n${stdout}${stderr}`)))
+      }),
+  }
+}
+
+export async function runProgram(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Finished> {
+  return startProgram(args, env).finished
+}

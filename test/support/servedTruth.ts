@@ -1,0 +1,220 @@
+import { intervalMs, type Interval } from '../../src/market/interval.js'
+import type { ServedAnswer } from '../../src/simulator/journal.js'
+
+/**
+ * What the database must hold, worked out from what the simulator served. Written from the specification and apart from
+ * the recorder's own reading of payloads, so that both cannot share a mistake.
+ *
+ * A row is its columns as text in one fixed spelling: decimals without trailing zeros, times in milliseconds.
+ */
+export type TruthRow = Readonly<Record<string, string | null>>
+
+/** By key, every row that was served under it, oldest first. */
+export type Truth = ReadonlyMap<string, readonly TruthRow[]>
+
+type Wire = Readonly<Record<string, unknown>>
+
+export function trimmed(text: string | null): string | null {
+  if (text === null || !/^-?\d+(\.\d+)?$/.test(text)) return text
+  const bare = text.includes('.') ? text.replace(/\.?0+$/, '') : text
+  return bare === '-0' ? '0' : bare
+}
+
+function value(row: Wire, field: string, unset: readonly string[] = []): string | null {
+  const given = row[field]
+  if (given === undefined || given === null || given === '') return null
+  const text = String(given as string | number | boolean)
+  return unset.includes(text) ? null : text
+}
+
+const decimal = (row: Wire, field: string, unset: readonly string[] = []) => trimmed(value(row, field, unset))
+const time = (row: Wire, field: string) => value(row, field, ['0', '-1'])
+function yesNo(row: Wire, field: string): string | null {
+  const text = value(row, field)?.toLowerCase()
+  return text === undefined ? null : String(text === 'yes' || text === 'true')
+}
+
+/** `bid1Price` is `bid1_price`, `openPrice24h` is `open_price_24h`. */
+export function columnOf(field: string): string {
+  return field.replace(/24h/, '_24h').replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+const instrumentTimes = ['offTime', 'limitOpenTime', 'deliveryTime', 'deliveryStartTime', 'launchTime', 'maintainTime']
+const instrumentFlags = ['isRwa', 'isReality', 'areaSymbol', 'isIsolatedBaseBorrowable', 'isIsolatedQuotedBorrowable']
+const instrumentTexts = ['baseCoin', 'quoteCoin', 'type', 'status', 'deliveryPeriod', 'symbolType']
+const feeRates = ['makerFeeRate', 'takerFeeRate']
+const instrumentNumbers = [
+  ...['buyLimitPriceRatio', 'sellLimitPriceRatio', 'feeRateUpRatio', 'openCostUpRatio', 'minOrderQty', 'maxOrderQty'],
+  ...['pricePrecision', 'quantityPrecision', 'quotePrecision', 'priceMultiplier', 'quantityMultiplier'],
+  ...['minOrderAmount', 'maxSymbolOrderNum', 'maxProductOrderNum', 'maxPositionNum', 'fundInterval', 'minLeverage'],
+  ...['maxLeverage', 'maxMarketOrderQty', 'warningRiskRatio', 'liquidationRiskRatio', 'maxCrossedLeverage'],
+  ...['maxIsolatedLeverage', 'userMinBorrow', 'maxMarketOrderAmount'],
+]
+
+function instrument(row: Wire): TruthRow {
+  const columns: Record<string, string | null> = {
+    category: value(row, 'category'),
+    symbol: value(row, 'symbol'),
+  }
+  for (const field of instrumentTexts) columns[columnOf(field)] = value(row, field)
+  for (const field of instrumentFlags) columns[columnOf(field)] = yesNo(row, field)
+  for (const field of instrumentTimes) columns[columnOf(field)] = time(row, field)
+  for (const field of instrumentNumbers) columns[columnOf(field)] = decimal(row, field, ['-1'])
+  // "0" there is no limit, which is the same as none being set.
+  columns['max_order_qty'] = decimal(row, 'maxOrderQty', ['-1', '0'])
+  for (const field of feeRates) columns[columnOf(field)] = decimal(row, field)
+  return columns
+}
+
+const tickerDecimals = [
+  ...['lastPrice', 'openPrice24h', 'lowPrice24h', 'highPrice24h', 'ask1Price', 'bid1Price', 'bid1Size', 'ask1Size'],
+  ...['price24hPcnt', 'turnover24h', 'volume24h', 'indexPrice', 'markPrice', 'fundingRate', 'openInterest'],
+  'platformTurnover24h',
+]
+
+function ticker(row: Wire, answer: ServedAnswer): TruthRow {
+  const columns: Record<string, string | null> = {
+    category: answer.parameters['category'] ?? null,
+    symbol: value(row, 'symbol'),
+    ts: time(row, 'ts') ?? String(answer.atMs),
+    delivery_start_time: time(row, 'deliveryStartTime'),
+    delivery_time: time(row, 'deliveryTime'),
+    delivery_status: value(row, 'deliveryStatus'),
+  }
+  for (const field of tickerDecimals) columns[columnOf(field)] = decimal(row, field)
+  return columns
+}
+
+type Level = readonly unknown[]
+const array = (levels: readonly Level[], position: number) =>
+  `{${levels.map((level) => trimmed(String(level[position] as string | number))).join(',')}}`
+
+function book(row: Wire, answer: ServedAnswer): TruthRow {
+  const bids = row['b'] as readonly Level[]
+  const asks = row['a'] as readonly Level[]
+  const columns: Record<string, string | null> = {
+    category: answer.parameters['category'] ?? null,
+    symbol: answer.parameters['symbol'] ?? null,
+    ts: value(row, 'ts'),
+    bid_prices: array(bids, 0),
+    bid_sizes: array(bids, 1),
+    ask_prices: array(asks, 0),
+    ask_sizes: array(asks, 1),
+  }
+  if (answer.operation === 'rpi-orderbook') {
+    columns['bid_rpi_sizes'] = array(bids, 2)
+    columns['ask_rpi_sizes'] = array(asks, 2)
+  }
+  return columns
+}
+
+function fill(row: Wire, answer: ServedAnswer): TruthRow {
+  return {
+    category: answer.parameters['category'] ?? null,
+    symbol: answer.parameters['symbol'] ?? null,
+    ts: value(row, 'ts'),
+    exec_id: value(row, 'execId'),
+    exec_link_id: value(row, 'execLinkId'),
+    side: value(row, 'side'),
+    price: decimal(row, 'price'),
+    size: decimal(row, 'size'),
+    is_rpi: yesNo(row, 'isRPI'),
+  }
+}
+
+/** @param settleMs how long after its close a candle must be read to be final */
+function candle(row: readonly string[], answer: ServedAnswer, settleMs: number): TruthRow {
+  const { category, symbol, type = 'market', interval = '' } = answer.parameters
+  const [openTime = '', open = '', high = '', low = '', close = '', baseVolume = '', quoteTurnover = ''] = row
+  const closesAt = Number(openTime) + intervalMs[interval as Interval]
+  return {
+    category: category ?? null,
+    symbol: symbol ?? null,
+    type,
+    interval,
+    open_time: openTime,
+    open: trimmed(open),
+    high: trimmed(high),
+    low: trimmed(low),
+    close: trimmed(close),
+    base_volume: trimmed(baseVolume),
+    quote_turnover: trimmed(quoteTurnover),
+    is_closed: String(answer.atMs >= closesAt + settleMs),
+  }
+}
+
+function rpiSymbol(row: Wire): TruthRow {
+  return { category: String(row['category']).toUpperCase(), symbol: value(row, 'symbol') }
+}
+
+export const keyColumns = {
+  instruments: ['category', 'symbol'],
+  rpi_symbols: ['category', 'symbol'],
+  tickers: ['category', 'symbol', 'ts'],
+  order_books: ['category', 'symbol', 'ts'],
+  rpi_order_books: ['category', 'symbol', 'ts'],
+  fills: ['category', 'symbol', 'ts', 'exec_id'],
+  candles: ['category', 'symbol', 'type', 'interval', 'open_time'],
+} as const
+export type RecordedTable = keyof typeof keyColumns
+
+export function keyOf(table: RecordedTable, row: TruthRow): string {
+  return keyColumns[table].map((column) => row[column]).join(' ')
+}
+
+const tableOf: Readonly<Record<string, RecordedTable>> = {
+  instruments: 'instruments',
+  'rpi-symbols': 'rpi_symbols',
+  tickers: 'tickers',
+  orderbook: 'order_books',
+  'rpi-orderbook': 'rpi_order_books',
+  fills: 'fills',
+  candles: 'candles',
+  'history-candles': 'candles',
+}
+
+/** Everything that was served in a complete answer, by table and key. */
+export function servedTruth(
+  answers: readonly ServedAnswer[],
+  settleMs: number,
+): Readonly<Record<RecordedTable, Truth>> {
+  const truth: Record<RecordedTable, Map<string, TruthRow[]>> = {
+    instruments: new Map(),
+    rpi_symbols: new Map(),
+    tickers: new Map(),
+    order_books: new Map(),
+    rpi_order_books: new Map(),
+    fills: new Map(),
+    candles: new Map(),
+  }
+  for (const answer of answers) {
+    const table = tableOf[answer.operation]
+    if (answer.delivered !== 'complete' || answer.data === null || table === undefined) continue
+    for (const row of rowsOf(answer, settleMs)) {
+      const key = keyOf(table, row)
+      const served = truth[table].get(key)
+      if (served === undefined) truth[table].set(key, [row])
+      else served.push(row)
+    }
+  }
+  return truth
+}
+
+function rowsOf(answer: ServedAnswer, settleMs: number): TruthRow[] {
+  switch (answer.operation) {
+    case 'instruments':
+      return (answer.data as Wire[]).map(instrument)
+    case 'rpi-symbols':
+      return (answer.data as Wire[]).map(rpiSymbol)
+    case 'tickers':
+      return (answer.data as Wire[]).map((row) => ticker(row, answer))
+    case 'orderbook':
+    case 'rpi-orderbook':
+      return [book(answer.data as Wire, answer)]
+    case 'fills':
+      return (answer.data as Wire[]).map((row) => fill(row, answer))
+    case 'candles':
+    case 'history-candles':
+      return (answer.data as string[][]).map((row) => candle(row, answer, settleMs))
+  }
+}

@@ -1,0 +1,36 @@
+import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
+import type { Report } from '../../src/simulator/limits.js'
+import type { ServedAnswer } from '../../src/simulator/journal.js'
+import { startProgram } from './program.js'
+
+/** The simulator in a process of its own: what keeps the recorder's event loop busy must not delay its counting. */
+export interface SimulatorProcess {
+  readonly url: string
+  /** Every answer since the start, oldest first; needs `--journal`. */
+  journal(): Promise<ServedAnswer[]>
+  report(): Promise<Report>
+  close(): Promise<void>
+}
+
+export async function startSimulatorProcess(args: readonly string[]): Promise<SimulatorProcess> {
+  const program = startProgram(['simulate', '--port', '0', ...args])
+  const [url] = await program.printed(/http:\/\/\S+/)
+  return {
+    url,
+    async journal() {
+      const { body } = await fetch(`${url}/simulator/journal`)
+      const answers: ServedAnswer[] = []
+      if (body === null) return answers
+      for await (const line of createInterface({ input: Readable.fromWeb(body) })) {
+        if (line !== '') answers.push(JSON.parse(line) as ServedAnswer)
+      }
+      return answers
+    },
+    report: async () => (await fetch(`${url}/simulator/report`)).json() as Promise<Report>,
+    async close() {
+      program.process.kill('SIGTERM')
+      await program.finished
+    },
+  }
+}
