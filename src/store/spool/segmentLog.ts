@@ -1,0 +1,196 @@
+import { type FileHandle, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { recordBytes, recordHeader, scanRecords } from './records.js'
+
+export interface SegmentLogOptions {
+  /** A segment is closed when it has reached this size. */
+  readonly segmentBytes: number
+  /** Told of what could not be read back, once for each segment. */
+  readonly onDamage: (damage: Damage) => void
+}
+
+export interface Damage {
+  readonly file: string
+  readonly stretches: number
+  readonly bytes: number
+}
+
+/** A closed segment with its records in memory. It stays on disk until it is removed. */
+export interface Segment {
+  readonly name: string
+  readonly records: readonly Buffer[]
+}
+
+interface Pending {
+  readonly body: Uint8Array
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+interface OpenSegment {
+  readonly name: string
+  readonly file: FileHandle
+  bytes: number
+}
+
+const suffix = '.seg'
+
+/**
+ * A log on disk, appended to at one end and removed at the other, a segment at a time.
+ *
+ * Names of segments begin with the time of their creation, so that their order is that of their names, whoever wrote them.
+ * Only closed segments are read: whoever reads up to the end closes the one that is being written.
+ */
+export class SegmentLog {
+  readonly #directory: string
+  readonly #options: SegmentLogOptions
+  /** Closed segments, oldest first, with their sizes. */
+  readonly #closed = new Map<string, number>()
+  #current: OpenSegment | undefined
+  #pending: Pending[] = []
+  #flushing: Promise<void> | undefined
+  #sequence = 0
+
+  private constructor(directory: string, options: SegmentLogOptions) {
+    this.#directory = directory
+    this.#options = options
+  }
+
+  /** Opens a log, with what an earlier process left in it. Reads no contents, so that none can stop the start. */
+  static async open(directory: string, options: SegmentLogOptions): Promise<SegmentLog> {
+    await mkdir(directory, { recursive: true, mode: 0o700 })
+    const log = new SegmentLog(directory, options)
+    const names = (await readdir(directory)).filter((name) => name.endsWith(suffix)).toSorted()
+    for (const name of names) {
+      const found = await stat(join(directory, name)).catch(() => undefined)
+      if (found?.isFile() === true) log.#closed.set(name, found.size)
+    }
+    return log
+  }
+
+  /** On disk, without what is about to be written. */
+  get bytes(): number {
+    let sum = this.#current?.bytes ?? 0
+    for (const size of this.#closed.values()) sum += size
+    return sum
+  }
+
+  get isEmpty(): boolean {
+    return this.#closed.size === 0 && this.#current === undefined && this.#pending.length === 0
+  }
+
+  /**
+   * Resolves when the record is on the disk for good. Records that come while the disk is busy are written and synced
+   * together. Rejects with the error of the file system; the record may then be there or not.
+   */
+  append(body: Uint8Array): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#pending.push({ body, resolve, reject })
+      this.#flushing ??= this.#flush()
+    })
+  }
+
+  /** The oldest segment that is not among `except`; null when there is none. */
+  async oldest(except: ReadonlySet<string> = new Set()): Promise<Segment | null> {
+    for (;;) {
+      let name = this.#firstClosed(except)
+      if (name === undefined) {
+        await this.#closeCurrent()
+        name = this.#firstClosed(except)
+      }
+      if (name === undefined) return null
+      const segment = await this.#read(name)
+      if (segment !== null) return segment
+      this.#closed.delete(name)
+    }
+  }
+
+  async remove(segment: Segment): Promise<void> {
+    await rm(join(this.#directory, segment.name), { force: true })
+    this.#closed.delete(segment.name)
+  }
+
+  /** Finishes what is being written. What is in the log stays for the next process. */
+  async close(): Promise<void> {
+    await this.#closeCurrent()
+  }
+
+  #firstClosed(except: ReadonlySet<string>): string | undefined {
+    for (const name of this.#closed.keys()) if (!except.has(name)) return name
+    return undefined
+  }
+
+  async #read(name: string): Promise<Segment | null> {
+    const file = join(this.#directory, name)
+    let bytes: Buffer
+    try {
+      bytes = await readFile(file)
+    } catch (error) {
+      const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT'
+      this.#options.onDamage({ file, stretches: 1, bytes: this.#closed.get(name) ?? 0 })
+      if (isGone) return null
+      // Unreadable: an empty segment is removed by whoever works through it, and nothing behind it waits.
+      return { name, records: [] }
+    }
+    const { records, damagedStretches, damagedBytes } = scanRecords(bytes)
+    if (damagedStretches > 0) this.#options.onDamage({ file, stretches: damagedStretches, bytes: damagedBytes })
+    return { name, records }
+  }
+
+  async #closeCurrent(): Promise<void> {
+    while (this.#flushing !== undefined) await this.#flushing
+    await this.#seal()
+  }
+
+  async #seal(): Promise<void> {
+    const current = this.#current
+    if (current === undefined) return
+    this.#current = undefined
+    this.#closed.set(current.name, current.bytes)
+    await current.file.close()
+  }
+
+  async #flush(): Promise<void> {
+    // Whoever appends in the same turn comes along.
+    await Promise.resolve()
+    while (this.#pending.length > 0) {
+      const batch = this.#pending
+      this.#pending = []
+      try {
+        await this.#write(batch.map(({ body }) => body))
+        for (const { resolve } of batch) resolve()
+      } catch (error) {
+        // A part may have been written: what comes next must not stand behind it in the same segment.
+        await this.#seal().catch(() => undefined)
+        for (const { reject } of batch) reject(error)
+      }
+    }
+    this.#flushing = undefined
+  }
+
+  async #write(bodies: readonly Uint8Array[]): Promise<void> {
+    const current = (this.#current ??= await this.#create())
+    const parts = bodies.flatMap((body) => [recordHeader(body), body])
+    const size = bodies.reduce((sum, body) => sum + recordBytes(body), 0)
+    // Counted before: after a failure nobody knows how much of it is there, and the bound must hold all the same.
+    current.bytes += size
+    const { bytesWritten } = await current.file.writev(parts)
+    if (bytesWritten < size)
+      throw new Error(`only ${bytesWritten} of ${size} bytes could be written to ${current.name}`)
+    await current.file.datasync()
+    if (current.bytes >= this.#options.segmentBytes) await this.#seal()
+  }
+
+  async #create(): Promise<OpenSegment> {
+    const name = `${String(Date.now()).padStart(15, '0')}-${process.pid}-${String(this.#sequence++).padStart(9, '0')}${suffix}`
+    const file = await open(join(this.#directory, name), 'ax', 0o600)
+    // The file's name has to survive a power cut, too.
+    const directory = await open(this.#directory, 'r')
+    try {
+      await directory.sync()
+    } finally {
+      await directory.close()
+    }
+    return { name, file, bytes: 0 }
+  }
+}
