@@ -41,6 +41,7 @@ export type Answerer = (operation: Operation, query: Query, at: TimeMs) => Promi
 export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
   const instrumentPages = new Map<Category, CachedPage>()
   const tickerPages = new Map<TradedCategory, { readonly page: Promise<AnswerData>; readonly stamp: string }>()
+  let lastTickerPage: Promise<unknown> = Promise.resolve()
   const emptyAnswers = new Map<string, number>()
   let quirkStamp = { quirks: quirks(), number: 0 }
 
@@ -81,7 +82,9 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     const stamp = `${stampOf()}:${Math.floor(at / 500)}`
     const known = tickerPages.get(category)
     if (known?.stamp === stamp) return known.page
-    const page = tickerPage(world, category, at)
+    // One page at a time: slices of several would add up within a turn of the event loop.
+    const page = lastTickerPage.then(() => tickerPage(world, category, at))
+    lastTickerPage = page.catch(() => undefined)
     tickerPages.set(category, { page, stamp })
     return page
   }
