@@ -2,9 +2,15 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { Collector } from './collect/collector.js'
 import { type Config, ConfigError } from './config.js'
-import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
+import { createExchangeClient, type ExchangeClient, type RequestEvent } from './exchange/client.js'
 import { type Clock, systemClock } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
+import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
+import { packageVersion } from './runtime/version.js'
+import { removeAddress, writeAddress } from './serve/address.js'
+import { collectorSource } from './serve/collectorSource.js'
+import { type RunningServer, startServer } from './serve/server.js'
+import type { RecorderSource } from './serve/source.js'
 import { openDatabase, type RecorderDatabase } from './store/database.js'
 import { acquireEgressLock, type EgressLock } from './store/egressLock.js'
 import { startEmbeddedPostgres } from './store/embedded.js'
@@ -51,19 +57,26 @@ export async function prepareStore(store: OpenStore, config: Config, logger: Log
   for (const change of await reconcile(store.database.db, { settings: config.storage })) logger.info(change)
 }
 
-export function openExchange(config: Config, logger: Logger, clock: Clock = systemClock): ExchangeClient {
+export function openExchange(
+  config: Config,
+  logger: Logger,
+  clock: Clock = systemClock,
+  onRequest?: (event: RequestEvent) => void,
+): ExchangeClient {
   const { baseUrl } = config.exchange
   if (baseUrl === undefined) {
     throw new ConfigError([
       'exchange.baseUrl is not set; give the address of the service there or in EXCHANGE_BASE_URL (or try the demo, which brings its own)',
     ])
   }
-  return createExchangeClient({ ...config.exchange, baseUrl, clock, logger })
+  return createExchangeClient({ ...config.exchange, baseUrl, clock, logger, ...(onRequest && { onRequest }) })
 }
 
 export interface Recorder {
   readonly collector: Collector
   readonly store: OpenStore
+  /** Address of the page; null when nothing is served. */
+  readonly pageUrl: string | null
   /** Stops asking, stores what is in hand and closes everything. Resolves to whether all of it was stored in time. */
   stop(): Promise<boolean>
 }
@@ -75,29 +88,77 @@ export async function startRecorder(
   options: { readonly clock?: Clock; readonly signal?: AbortSignal } = {},
 ): Promise<Recorder> {
   const clock = options.clock ?? systemClock
-  const client = openExchange(config, logger, clock)
+  const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
+  const client = openExchange(config, logger, clock, (event) => observeRequest(metrics, event))
   const store = await openStore(config, logger)
+  const egress = config.collector.egress ?? hostname()
+  let collector: Collector | undefined
+  let server: RunningServer | undefined
   let lock: EgressLock | undefined
   try {
     await prepareStore(store, config, logger)
-    const egress = config.collector.egress ?? hostname()
+    if (config.serve.enabled) {
+      const source = collectorSource({
+        egress,
+        startedAt: clock.now(),
+        collector: () => collector,
+        budget: () => client.stats(),
+      })
+      server = await serve(config, source, metrics, store, logger, clock)
+    }
     lock = await acquireEgressLock(store.url, egress, { logger, ...(options.signal && { signal: options.signal }) })
   } catch (error) {
+    await server?.close()
     client.close()
     await store.close()
     throw error
   }
   const heldLock = lock
-  const collector = new Collector({ config, client, db: store.database.db, clock, logger })
+  const running = new Collector({ config, client, db: store.database.db, clock, logger, metrics })
+  collector = running
   return {
-    collector,
+    collector: running,
     store,
+    pageUrl: server?.url ?? null,
     async stop() {
-      const drained = await collector.stop()
+      const drained = await running.stop()
       client.close()
+      await server?.close()
       await heldLock.release()
       await store.close()
       return drained
     },
   }
+}
+
+async function serve(
+  config: Config,
+  source: RecorderSource,
+  metrics: RecorderMetrics,
+  store: OpenStore,
+  logger: Logger,
+  clock: Clock,
+): Promise<RunningServer> {
+  const { dataDir } = config.database
+  const version = packageVersion()
+  const server = await startServer({ config, source, metrics, databaseUrl: store.url, version, logger, clock })
+  logger.info(`the page is at ${server.url}`)
+  await writeAddress(dataDir, server.url).catch((error: Error) =>
+    logger.warn(`the status command will not find the page by itself: ${error.message}`),
+  )
+  return {
+    url: server.url,
+    async close() {
+      await removeAddress(dataDir, server.url)
+      await server.close()
+    },
+  }
+}
+
+function observeRequest(metrics: RecorderMetrics, event: RequestEvent): void {
+  const { operation, outcome, durationMs, waitedMs, priority, bytes } = event
+  metrics.requests.inc({ operation, outcome })
+  metrics.requestDuration.observe({ operation }, durationMs / 1000)
+  metrics.requestWait.observe({ class: priority }, waitedMs / 1000)
+  metrics.responseBytes.inc({ operation }, bytes)
 }

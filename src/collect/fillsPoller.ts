@@ -23,7 +23,7 @@ export function fillsPoller(
   stream: StreamDefinition<InstrumentKey, FillPayload, Fill>,
   { minPollMs, maxPollMs }: Extract<Trigger, { kind: 'overlap' }>,
 ): Poller<InstrumentKey> {
-  const { clock, universe } = context
+  const { clock, universe, stats } = context
   const loops = new LoopSet<InstrumentKey>(instrumentText, async (target, ended) => {
     const signal = AbortSignal.any([ended, context.signal])
     let memory: FillMemory | null | undefined
@@ -33,6 +33,7 @@ export function fillsPoller(
       const markNow = universe.tradeMark(target)
       const trusted = clock.monotonicMs() - askedAt < longestTrustMs
       if (memory != null && markNow !== null && markNow === mark && trusted) {
+        stats[stream.name].lastIdleAt = clock.now()
         waitMs = minPollMs
         continue
       }

@@ -15,6 +15,8 @@ export interface StreamStats {
   rowsRejected: number
   gapsFound: number
   lastStoredAt: TimeMs | null
+  /** When something else last told that there was nothing to ask for; null for streams that always ask. */
+  lastIdleAt: TimeMs | null
 }
 
 export type CollectorStats = Readonly<Record<StreamName, StreamStats>>
@@ -33,6 +35,7 @@ export function createStats(): CollectorStats {
         rowsRejected: 0,
         gapsFound: 0,
         lastStoredAt: null,
+        lastIdleAt: null,
       } satisfies StreamStats,
     ]),
   ) as Record<StreamName, StreamStats>

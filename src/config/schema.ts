@@ -308,6 +308,10 @@ const serve = z
     enabled: z.boolean().default(true).describe('Whether metrics, health and the status page are served.'),
     host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
     port: whole(0, 65_535).default(8080).describe('Port to listen on; 0 takes any free one.'),
+    metricsByInstrument: z
+      .boolean()
+      .default(false)
+      .describe('Whether /metrics also says of each instrument when it was last stored: thousands of series.'),
   })
   .prefault({})
   .describe('The HTTP server for metrics, health and the status page.')

@@ -1,0 +1,354 @@
+import { z } from 'zod'
+import { candleTypes } from '../../market/candle.js'
+import { categories, tradedCategories } from '../../market/category.js'
+import { intervals } from '../../market/interval.js'
+import { streamNames } from '../../market/stream.js'
+
+// The whole contract of the JSON API. Answers are checked against it in tests, and the reference is generated from it.
+
+const time = (what: string) => z.int().describe(`${what} Unix time, milliseconds.`)
+const decimal = (what: string) => z.string().describe(`${what} Decimal text, exact.`)
+const count = (what: string) => z.int().nonnegative().describe(what)
+const orNull = <T extends z.ZodType>(schema: T) => schema.nullable().describe(schema.description ?? '')
+
+const category = z.enum(categories).describe('Product line.')
+const symbol = z.string().min(1).max(100).describe('Instrument, as the service spells it.')
+const stream = z.enum(streamNames).describe('Stream, named as the table that holds it.')
+const candleType = z.enum(candleTypes).describe('What the candles are made of.')
+const interval = z.enum(intervals).describe('Length of a candle.')
+
+const range = z.strictObject({ from: time('Begin, inclusive.'), to: time('End, exclusive.') })
+
+const seriesKey = {
+  stream,
+  category,
+  symbol,
+  type: orNull(candleType.describe('Candles: their type; null otherwise.')),
+  interval: orNull(interval.describe('Candles: their interval; null otherwise.')),
+}
+
+export const problem = z
+  .strictObject({
+    about: z
+      .enum(['egress', 'database', 'stream', 'budget', 'spool', 'gap', 'recorder'])
+      .describe('Which part is concerned.'),
+    name: z.string().describe('Of the part, for example the stream.'),
+    message: z.string().describe('What is wrong, for a person.'),
+    isBlocking: z.boolean().describe('Whether /readyz fails because of it.'),
+  })
+  .describe('Something that is not as it should be.')
+
+const streamStatus = z.strictObject({
+  name: stream,
+  state: z
+    .enum(['off', 'idle', 'starting', 'fresh', 'stale'])
+    .describe(
+      'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs.',
+    ),
+  targets: count('Instruments, series or lists covered now.'),
+  lastStoredAt: orNull(time('When an answer was last committed; null before the first.')),
+  ageMs: orNull(
+    z.number().nonnegative().describe('Time since then, or since it was known that there was nothing to ask for, ms.'),
+  ),
+  freshnessLimitMs: z.number().nonnegative().describe('Age beyond which the stream counts as stale, milliseconds.'),
+  rowsPerSecond: z.number().nonnegative().describe('Rows written, mean of the last 10 seconds.'),
+  rowsWritten: count('Rows inserted or updated since the start.'),
+  rowsUnchanged: count('Rows that were stored already, since the start.'),
+  rowsRejected: count('Rows that could not be understood, since the start.'),
+  answers: count('Answers of the service, since the start.'),
+  failures: count('Requests without a usable answer, since the start.'),
+  skippedPolls: count('Polls left out because the one before was still under way, since the start.'),
+  gapsFound: count('Holes found, since the start.'),
+  history: z.array(z.number().nonnegative()).max(60).describe('Rows written per second, means of 5 s, oldest first.'),
+})
+
+const backfill = z.strictObject({
+  id: z.string().describe('Identifies the work.'),
+  what: z.string().describe('What is fetched, for a person.'),
+  state: z.enum(['waiting', 'running', 'failed']).describe('What it is doing.'),
+  doneShare: orNull(z.number().min(0).max(1).describe('How much is done, 0 to 1; null when not known.')),
+  reachedAt: orNull(time('The moment in the past that it has reached.')),
+  etaMs: orNull(z.number().nonnegative().describe('How long it will still take, milliseconds; null when not known.')),
+  message: orNull(z.string().describe('Why it failed or waits.')),
+})
+
+const operationBudget = z.strictObject({
+  operation: z.string().describe('Operation of the service.'),
+  used: count('Requests in the last second.'),
+  limit: count('What the service allows in a second.'),
+  perSecond: z.number().nonnegative().describe('Requests per second, mean of the last 10 seconds.'),
+})
+
+export const status = z.strictObject({
+  time: time('When this was true.'),
+  startedAt: time('When the recorder was started.'),
+  instanceId: z.string().describe('Another one after each restart.'),
+  version: z.string().describe('Version of the recorder.'),
+  egress: z.string().describe('Name of the IP address whose budget it owns.'),
+  phase: z
+    .enum(['waiting', 'starting', 'collecting', 'stopping'])
+    .describe('waiting: another recorder owns the budget. starting: reads the lists of what there is.'),
+  problems: z.array(problem).describe('What is wrong now; empty when all is well.'),
+  streams: z.array(streamStatus),
+  budget: z.strictObject({
+    overall: z.strictObject({
+      used: count('Requests in the last minute.'),
+      limit: count('What the service allows in a minute.'),
+    }),
+    operations: z.array(operationBudget),
+    waiting: z.array(
+      z.strictObject({
+        class: z.enum(['live', 'repair', 'backfill']).describe('Class of urgency, the most urgent first.'),
+        count: count('Requests that wait for their place.'),
+        oldestWaitMs: z.number().nonnegative().describe('How long the first of them has waited, milliseconds.'),
+      }),
+    ),
+    inFlight: count('Requests under way.'),
+    pausedMs: z.number().nonnegative().describe('How long all requests still pause after a rejection, milliseconds.'),
+    rate: z.number().min(0).max(1).describe('1 at full speed; less for a while after a rejection.'),
+  }),
+  backlog: z.strictObject({
+    batches: count('Answers in memory that are not committed yet.'),
+    rows: count('Their rows.'),
+    oldestReceivedAt: orNull(time('When the oldest of them arrived.')),
+  }),
+  spool: orNull(
+    z
+      .strictObject({
+        bytes: count('Size on disk.'),
+        limitBytes: count('Size at which rows are dropped.'),
+        rows: count('Rows that wait to be replayed.'),
+        oldestAt: orNull(time('When the oldest of them arrived.')),
+        droppedRows: count('Rows dropped since the start.'),
+      })
+      .describe('Rows that wait on disk for the database; null when there is no spool.'),
+  ),
+  database: z.strictObject({
+    isReachable: z.boolean().describe('Whether it answered the last time it was asked.'),
+    latencyMs: orNull(z.number().nonnegative().describe('How long it took to answer, milliseconds.')),
+    error: orNull(z.string().describe('Why it did not answer, and what to do.')),
+    bytes: orNull(z.int().describe('Size on disk.')),
+  }),
+  gaps: z.array(
+    z
+      .strictObject({
+        stream,
+        state: z.enum(['open', 'repaired', 'lost']).describe('open: may be repaired. lost: gone for good.'),
+        reason: z.string().describe('Why they are there.'),
+        count: count('How many.'),
+      })
+      .describe('Known holes of a kind.'),
+  ),
+  backfills: z.array(backfill),
+  incidents: z.array(
+    z
+      .strictObject({
+        what: z.string().describe('What failed.'),
+        message: z.string().describe('Why, at the last time.'),
+        count: count('How often in a row.'),
+        since: time('The first failure.'),
+        lastAt: time('The last failure.'),
+        until: orNull(time('When it worked again; null while it does not.')),
+      })
+      .describe('Failures of one thing, from the first to the next success.'),
+  ),
+  process: z.strictObject({
+    residentBytes: count('Memory in use.'),
+    eventLoopLagP99Ms: z.number().nonnegative().describe('99th percentile of the last minute, milliseconds.'),
+  }),
+})
+
+export const health = z.strictObject({
+  ok: z.boolean().describe('Whether the check passed.'),
+  reasons: z.array(z.string()).describe('Why not; empty when it passed.'),
+})
+
+const instrumentRow = z.strictObject({
+  category,
+  symbol,
+  baseCoin: orNull(z.string().describe('Base coin.')),
+  quoteCoin: orNull(z.string().describe('Quote coin.')),
+  status: orNull(z.string().describe('Status, as the service says.')),
+  pricePrecision: orNull(z.int().describe('Decimal places of a price.')),
+  disappearedAt: orNull(time('When the service had stopped listing it.')),
+})
+
+export const instruments = z.strictObject({ instruments: z.array(instrumentRow).max(100) })
+
+export const candles = z.strictObject({
+  candles: z
+    .array(
+      z.strictObject({
+        openTime: time('Opening time.'),
+        open: decimal('First price.'),
+        high: decimal('Highest price.'),
+        low: decimal('Lowest price.'),
+        close: decimal('Last price.'),
+        baseVolume: decimal('Volume in base coin.'),
+        quoteTurnover: decimal('Turnover in quote coin.'),
+        isClosed: z.boolean().describe('Whether it is final; false while it forms.'),
+      }),
+    )
+    .describe('Ascending.'),
+  source: interval.describe('The interval that was read: the asked one, or 1m when rolled up from it.'),
+  covered: z.array(range).describe('What is proven to be stored in full, within the span of the candles.'),
+  gaps: z
+    .array(
+      range.extend({
+        reason: z.string().describe('Why it is there.'),
+        state: z.enum(['open', 'repaired', 'lost']).describe('What became of it.'),
+        detectedAt: time('When it was found.'),
+      }),
+    )
+    .describe('Known holes within the span of the candles.'),
+})
+
+const bookSide = z.strictObject({
+  prices: z.array(z.string()).describe('Best first. Decimal text, exact.'),
+  sizes: z.array(z.string()).describe('Visible size at each price.'),
+  rpiSizes: z.array(z.string()).nullable().describe('RPI size at each price; null when the snapshot does not tell.'),
+})
+
+export const book = z
+  .strictObject({
+    ts: time("The service's time of the snapshot."),
+    receivedAt: time('When it was received.'),
+    bids: bookSide,
+    asks: bookSide,
+  })
+  .nullable()
+  .describe('null when none is stored.')
+
+export const ticker = z
+  .strictObject({
+    ts: time("The service's time of the ticker."),
+    receivedAt: time('When it was received.'),
+    lastPrice: orNull(decimal('Last price.')),
+    bid1Price: orNull(decimal('Best bid.')),
+    ask1Price: orNull(decimal('Best ask.')),
+    price24hPcnt: orNull(decimal('Change in 24 hours, a fraction.')),
+    volume24h: orNull(decimal('Volume in 24 hours, base coin.')),
+    turnover24h: orNull(decimal('Turnover in 24 hours, quote coin.')),
+    markPrice: orNull(decimal('Mark price.')),
+    indexPrice: orNull(decimal('Index price.')),
+    fundingRate: orNull(decimal('Funding rate, a fraction.')),
+    openInterest: orNull(decimal('Open interest.')),
+  })
+  .nullable()
+  .describe('null when none is stored.')
+
+export const instrument = z.strictObject({ instrument: orNull(instrumentRow), ticker, book })
+
+export const history = z.strictObject({
+  points: z.array(
+    z.strictObject({
+      time: time('Begin of the span.'),
+      fundingRate: orNull(decimal('The newest funding rate in it, a fraction.')),
+      spreadBps: orNull(decimal('Mean spread, basis points.')),
+      maxSpreadBps: orNull(decimal('Widest spread, basis points.')),
+    }),
+  ),
+  stepMs: z.int().describe('Length of a span, milliseconds.'),
+})
+
+export const calendar = z.strictObject({
+  from: time('First day, 00:00 UTC.'),
+  to: time('End of the last day.'),
+  total: count('Series that match.'),
+  series: z.array(
+    z.strictObject({
+      ...seriesKey,
+      days: z
+        .array(z.enum(['none', 'complete', 'partial', 'lost', 'empty']))
+        .describe(
+          'One for each day. none: nothing proven. partial: some of it. lost: with a hole that cannot be filled. empty: proven, and nothing happened.',
+        ),
+    }),
+  ),
+})
+
+export const coverage = z.strictObject({
+  covered: z.array(range).describe('Proven to be stored in full.'),
+  empty: z.array(range).describe('Of that, where there is nothing: confirmed empty. Candles only.'),
+  gaps: candles.shape.gaps,
+})
+
+/** What an open page gets every two seconds of the instrument that it shows. */
+export const instrumentEvent = z.strictObject({
+  ticker,
+  book,
+  candles: candles.shape.candles.describe('The newest three.'),
+})
+
+export const failure = z.strictObject({ error: z.string().describe('What is wrong with the request, one line.') })
+
+export type Status = z.infer<typeof status>
+export type StreamStatus = z.infer<typeof streamStatus>
+export type Problem = z.infer<typeof problem>
+export type BackfillStatus = z.infer<typeof backfill>
+export type Health = z.infer<typeof health>
+export type InstrumentsAnswer = z.infer<typeof instruments>
+export type CandlesAnswer = z.infer<typeof candles>
+export type BookAnswer = z.infer<typeof book>
+export type TickerAnswer = z.infer<typeof ticker>
+export type InstrumentAnswer = z.infer<typeof instrument>
+export type HistoryAnswer = z.infer<typeof history>
+export type CalendarAnswer = z.infer<typeof calendar>
+export type CoverageAnswer = z.infer<typeof coverage>
+export type InstrumentEvent = z.infer<typeof instrumentEvent>
+
+// Parameters arrive as text.
+const number = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
+const instrumentKey = { category: z.enum(categories).describe('Product line.'), symbol }
+const limit = (max: number, usual: number) => number(1, max).default(usual).describe(`Most rows, at most ${max}.`)
+const at = (what: string) => number(0, 8.64e15).describe(`${what} Unix time, milliseconds.`)
+
+export const queries = {
+  instruments: z.strictObject({
+    search: z.string().max(100).default('').describe('Part of the symbol or base coin, whatever its case.'),
+    category: z.enum(categories).exactOptional().describe('Only this product line.'),
+    limit: limit(100, 20),
+  }),
+  instrument: z.strictObject({ ...instrumentKey, depth: limit(100, 15).describe('Levels on each side, at most 100.') }),
+  candles: z.strictObject({
+    category: z.enum(tradedCategories).describe('Product line.'),
+    symbol,
+    type: candleType.default('market'),
+    interval: interval.default('1m'),
+    before: at('Only candles that open before this moment. Default: now.').exactOptional(),
+    limit: limit(1500, 500),
+  }),
+  history: z.strictObject({
+    ...instrumentKey,
+    hours: number(1, 168).default(6).describe('How far back, at most 168.'),
+  }),
+  calendar: z.strictObject({
+    search: z.string().max(100).default('').describe('Part of the symbol, whatever its case.'),
+    stream: stream.exactOptional(),
+    category: z.enum(categories).exactOptional().describe('Only this product line.'),
+    symbol: symbol.exactOptional().describe('Exactly this instrument.'),
+    days: number(1, 92).default(42).describe('How many days up to today or `to`, at most 92.'),
+    to: at('The last day is the one that this moment is in. Default: now.').exactOptional(),
+    limit: limit(100, 20),
+    offset: number(0, 1_000_000).default(0).describe('How many series to leave out.'),
+  }),
+  coverage: z.strictObject({
+    stream,
+    ...instrumentKey,
+    type: candleType.exactOptional(),
+    interval: interval.exactOptional(),
+    from: at('Begin.'),
+    to: at('End, at most 31 days after the begin.'),
+  }),
+  events: z.strictObject({
+    category: z.enum(tradedCategories).exactOptional().describe('With symbol: also events of this instrument.'),
+    symbol: symbol.exactOptional(),
+    type: candleType.default('market'),
+    interval: interval.default('1m'),
+  }),
+  nothing: z.strictObject({}),
+} as const
+
+export type InstrumentsQuery = z.output<typeof queries.instruments>
+export type CandlesQuery = z.output<typeof queries.candles>
+export type EventsQuery = z.output<typeof queries.events>

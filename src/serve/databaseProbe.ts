@@ -1,0 +1,72 @@
+import type { Clock } from '../runtime/clock.js'
+import type { RecorderDatabase } from '../store/database.js'
+import { describeDatabaseError } from '../store/databaseError.js'
+import { ping, type StoreOverview, storeOverview } from '../store/read/overview.js'
+
+export interface DatabaseState {
+  readonly isReachable: boolean
+  readonly latencyMs: number | null
+  readonly error: string | null
+  /** The last one known; null before the first. */
+  readonly overview: StoreOverview | null
+}
+
+const pingEveryMs = 1_000
+const overviewEveryMs = 15_000
+const patienceMs = 3_000
+
+/** Asks whether the database answers, at most once a second however many want to know. */
+export class DatabaseProbe {
+  readonly #database: RecorderDatabase
+  readonly #clock: Clock
+  #checking: Promise<DatabaseState> | undefined
+  #state: DatabaseState = { isReachable: false, latencyMs: null, error: 'not asked yet', overview: null }
+  #checkedMs = -Infinity
+  #overviewMs = -Infinity
+
+  constructor(database: RecorderDatabase, clock: Clock) {
+    this.#database = database
+    this.#clock = clock
+  }
+
+  /** What is known, at most about a second old. Never rejects. */
+  async state(): Promise<DatabaseState> {
+    if (this.#clock.monotonicMs() - this.#checkedMs < pingEveryMs) return this.#state
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = undefined
+      this.#checkedMs = this.#clock.monotonicMs()
+    })
+    return this.#checking
+  }
+
+  async #check(): Promise<DatabaseState> {
+    const startedMs = this.#clock.monotonicMs()
+    try {
+      await withPatience(ping(this.#database.db))
+      const latencyMs = this.#clock.monotonicMs() - startedMs
+      this.#state = { ...this.#state, isReachable: true, latencyMs, error: null }
+      if (startedMs - this.#overviewMs >= overviewEveryMs) {
+        const overview = await withPatience(storeOverview(this.#database.db))
+        this.#overviewMs = startedMs
+        this.#state = { ...this.#state, overview }
+      }
+    } catch (error) {
+      this.#state = { ...this.#state, isReachable: false, latencyMs: null, error: describeDatabaseError(error) }
+    }
+    return this.#state
+  }
+}
+
+/** A database that hangs is as good as one that is away. */
+async function withPatience<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`the database did not answer within ${patienceMs / 1000} s`)), patienceMs)
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+    work.catch(() => undefined)
+  }
+}

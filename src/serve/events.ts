@@ -1,0 +1,101 @@
+import type { CandleSeries } from '../market/candle.js'
+import type { Clock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+
+export interface EventClient {
+  /** What it watches besides the status; null when nothing. */
+  readonly series: CandleSeries | null
+  /** Resolves when the event has left the process. */
+  send(event: 'status' | 'instrument', data: string): Promise<void>
+}
+
+export interface EventSources {
+  status(): Promise<unknown>
+  instrument(series: CandleSeries): Promise<unknown>
+}
+
+const tickMs = 1_000
+/** An instrument is asked for on every so many ticks. */
+const instrumentTicks = 2
+
+/** Sends what is new to all open pages. Each thing is asked for once, however many watch it, and nothing when nobody does. */
+export class EventHub {
+  readonly #sources: EventSources
+  readonly #clock: Clock
+  readonly #logger: Logger
+  /** Clients with whether they are still taking their last event: a slow one gets fewer, and delays nobody. */
+  readonly #clients = new Map<EventClient, { isBusy: boolean }>()
+  #running: AbortController | undefined
+
+  constructor(sources: EventSources, clock: Clock, logger: Logger) {
+    this.#sources = sources
+    this.#clock = clock
+    this.#logger = logger
+  }
+
+  get size(): number {
+    return this.#clients.size
+  }
+
+  /** Returns what takes the client off again. */
+  add(client: EventClient): () => void {
+    this.#clients.set(client, { isBusy: false })
+    if (this.#running === undefined) {
+      this.#running = new AbortController()
+      void this.#run(this.#running.signal)
+    } else void this.#serve([client], true)
+    return () => {
+      this.#clients.delete(client)
+      if (this.#clients.size === 0) this.close()
+    }
+  }
+
+  close(): void {
+    this.#running?.abort()
+    this.#running = undefined
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    for (let tick = 0; !signal.aborted; tick += 1) {
+      const startedMs = this.#clock.monotonicMs()
+      await this.#serve([...this.#clients.keys()], tick % instrumentTicks === 0)
+      const restMs = Math.max(100, tickMs - (this.#clock.monotonicMs() - startedMs))
+      await this.#clock.sleep(restMs, signal).catch(() => undefined)
+    }
+  }
+
+  /** Never rejects: what cannot be told now is told with the next tick. */
+  async #serve(clients: readonly EventClient[], withInstruments: boolean): Promise<void> {
+    try {
+      const status = JSON.stringify(await this.#sources.status())
+      for (const client of clients) this.#send(client, 'status', status)
+      if (!withInstruments) return
+      const watchers = new Map<string, EventClient[]>()
+      for (const client of clients) {
+        if (client.series === null) continue
+        const key = JSON.stringify(client.series)
+        const others = watchers.get(key)
+        if (others === undefined) watchers.set(key, [client])
+        else others.push(client)
+      }
+      for (const [key, watching] of watchers) {
+        const now = JSON.stringify(await this.#sources.instrument(JSON.parse(key) as CandleSeries))
+        for (const client of watching) this.#send(client, 'instrument', now)
+      }
+    } catch (error) {
+      this.#logger.debug(`no events for the page: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+
+  #send(client: EventClient, event: 'status' | 'instrument', data: string): void {
+    const state = this.#clients.get(client)
+    if (state === undefined || (state.isBusy && event === 'status')) return
+    state.isBusy = true
+    client
+      .send(event, data)
+      .catch(() => undefined)
+      .finally(() => {
+        state.isBusy = false
+      })
+  }
+}

@@ -1,0 +1,68 @@
+import { parse as parseCron } from 'node-cron'
+import type { StreamStats } from '../collect/streamStats.js'
+import type { Config } from '../config.js'
+import { intervalMs } from '../market/interval.js'
+import type { StreamName } from '../market/stream.js'
+import type { TimeMs } from '../market/values.js'
+
+/** An age beyond which something is wrong with a stream: two of its periods, and time for an answer to come and be stored. */
+const graceMs = 30_000
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+
+/** The age at which each stream counts as stale, milliseconds; null for streams that are not configured. */
+export function freshnessLimits({ streams }: Config): Record<StreamName, number | null> {
+  const limit = (isEnabled: boolean, periodMs: number) => (isEnabled ? 2 * periodMs + graceMs : null)
+  const { instruments, rpiSymbols, tickers, orderBooks, rpiOrderBooks, fills, candles } = streams
+  // Long intervals are looked at every hour all the same.
+  const shortest = Math.min(hourMs, ...candles.intervals.map((interval) => intervalMs[interval]))
+  return {
+    instruments: limit(instruments.enabled, longestPauseMs(instruments.schedule)),
+    rpi_symbols: limit(rpiSymbols.enabled, longestPauseMs(rpiSymbols.schedule)),
+    tickers: limit(tickers.enabled, longestPauseMs(tickers.schedule)),
+    order_books: limit(orderBooks.enabled, orderBooks.everySeconds * 1000),
+    rpi_order_books: limit(rpiOrderBooks.enabled, rpiOrderBooks.everySeconds * 1000),
+    fills: limit(fills.enabled, fills.maxPollSeconds * 1000),
+    candles: limit(candles.enabled, shortest + candles.settleMs),
+  }
+}
+
+/** The longest time between two matches of a cron expression of six fields. Restricted days count as if they were a month apart. */
+export function longestPauseMs(expression: string): number {
+  const fields = parseCron(expression)
+  const { dayOfMonth, month, dayOfWeek } = fields
+  const isDaily = dayOfMonth.length === 31 && month.length === 12 && dayOfWeek.length === 7
+  if (!isDaily) return 31 * dayMs
+  const times = fields.hour
+    .map(Number)
+    .flatMap((hour) =>
+      fields.minute
+        .map(Number)
+        .flatMap((minute) => fields.second.map((second) => hour * 3600 + minute * 60 + Number(second))),
+    )
+    .toSorted((a, b) => a - b)
+  const first = times[0] ?? 0
+  const pauses = times.map((time, i) => (times[i + 1] ?? first + 86_400) - time)
+  return pauses.reduce((longest, pause) => Math.max(longest, pause), 0) * 1000
+}
+
+/** How long ago a stream last showed that it works; null when it has not yet. */
+export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: TimeMs): number | null {
+  const last = Math.max(lastStoredAt ?? -Infinity, lastIdleAt ?? -Infinity)
+  return last === -Infinity ? null : Math.max(0, now - last)
+}
+
+export type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale'
+
+/** @param limitMs the stream's freshness limit; null when it is not configured */
+export function freshnessOf(
+  stats: StreamStats,
+  limitMs: number | null,
+  times: { readonly now: TimeMs; readonly startedAt: TimeMs; readonly isCollecting: boolean },
+): Freshness {
+  if (limitMs === null) return 'off'
+  if (times.isCollecting && stats.targets === 0) return 'idle'
+  const age = ageMs(stats, times.now)
+  if (age !== null) return age > limitMs ? 'stale' : 'fresh'
+  return times.now - times.startedAt > limitMs ? 'stale' : 'starting'
+}

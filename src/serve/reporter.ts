@@ -1,0 +1,61 @@
+import type { Config } from '../config.js'
+import type { Clock } from '../runtime/clock.js'
+import type { RecorderDatabase } from '../store/database.js'
+import type { BackfillStatus, Status } from './api/contract.js'
+import { DatabaseProbe } from './databaseProbe.js'
+import { freshnessLimits } from './freshness.js'
+import { Sampler } from './sampler.js'
+import type { RecorderSource } from './source.js'
+import { statusReport } from './statusReport.js'
+
+export interface ReporterOptions {
+  readonly config: Config
+  readonly source: RecorderSource
+  readonly database: RecorderDatabase
+  readonly version: string
+  readonly instanceId: string
+  readonly clock: Clock
+}
+
+const backfillsEveryMs = 2_000
+
+/** Reports on the recorder to whoever asks; what costs a query is asked for at most once in a while. */
+export class StatusReporter {
+  readonly #options: ReporterOptions
+  readonly #sampler: Sampler
+  readonly #probe: DatabaseProbe
+  readonly #limits
+  #backfills: readonly BackfillStatus[] = []
+  #backfillsMs = -Infinity
+
+  constructor(options: ReporterOptions) {
+    this.#options = options
+    this.#sampler = new Sampler(options.source)
+    this.#probe = new DatabaseProbe(options.database, options.clock)
+    this.#limits = freshnessLimits(options.config)
+  }
+
+  /** Never rejects: a database that is away is part of the report. */
+  async report(): Promise<Status> {
+    const { source, version, instanceId, clock } = this.#options
+    const database = await this.#probe.state()
+    if (database.isReachable && clock.monotonicMs() - this.#backfillsMs >= backfillsEveryMs) {
+      this.#backfillsMs = clock.monotonicMs()
+      this.#backfills = await source.backfills().catch(() => this.#backfills)
+    }
+    return statusReport({
+      now: clock.now(),
+      instanceId,
+      version,
+      source,
+      sampler: this.#sampler,
+      limits: this.#limits,
+      database,
+      backfills: this.#backfills,
+    })
+  }
+
+  close(): void {
+    this.#sampler.close()
+  }
+}

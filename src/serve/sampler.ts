@@ -1,0 +1,104 @@
+import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
+import { type Operation, operations } from '../market/operation.js'
+import { type StreamName, streamNames } from '../market/stream.js'
+import type { RecorderSource } from './source.js'
+
+const sampleMs = 1000
+/** Rates shown are means of so many samples. */
+const rateSamples = 10
+const historySamples = 5
+const historyLength = 60
+const lagResolutionMs = 10
+
+/** Looks at the recorder's counters once a second and remembers five minutes of them. */
+export class Sampler {
+  readonly #source: RecorderSource
+  readonly #timer: NodeJS.Timeout
+  readonly #lag: IntervalHistogram = monitorEventLoopDelay({ resolution: lagResolutionMs })
+  #lagP99Ms = 0
+  #samples = 0
+  #before: Readonly<Record<StreamName, number>>
+  /** Rows written in each of the last seconds, the newest last. */
+  readonly #rows: Record<StreamName, number[]> = byStream(() => [])
+  readonly #history: Record<StreamName, number[]> = byStream(() => [])
+  readonly #requests: Record<Operation, number[]>
+
+  constructor(source: RecorderSource) {
+    this.#source = source
+    this.#before = rowsOf(source)
+    this.#requests = Object.fromEntries(operations.map((name) => [name, []])) as unknown as Record<Operation, number[]>
+    this.#lag.enable()
+    this.#timer = setInterval(() => this.sample(), sampleMs)
+    this.#timer.unref()
+  }
+
+  /** Rows per second, mean of the last ten seconds. */
+  rowsPerSecond(stream: StreamName): number {
+    return mean(this.#rows[stream])
+  }
+
+  /** Requests per second, mean of the last ten seconds. */
+  requestsPerSecond(operation: Operation): number {
+    return mean(this.#requests[operation])
+  }
+
+  /** Rows per second, one mean for each five seconds, oldest first. */
+  history(stream: StreamName): readonly number[] {
+    return this.#history[stream]
+  }
+
+  /** 99th percentile of the last whole minute; of what there is in the first. */
+  get eventLoopLagP99Ms(): number {
+    return this.#lagP99Ms > 0 ? this.#lagP99Ms : this.#measuredLagMs()
+  }
+
+  /** One second's sample. */
+  sample(): void {
+    const now = rowsOf(this.#source)
+    const { operations: used } = this.#source.budget()
+    this.#samples += 1
+    for (const stream of streamNames) {
+      push(this.#rows[stream], now[stream] - this.#before[stream], rateSamples)
+      if (this.#samples % historySamples === 0) {
+        push(this.#history[stream], mean(this.#rows[stream].slice(-historySamples)), historyLength)
+      }
+    }
+    for (const operation of operations) push(this.#requests[operation], used[operation].used, rateSamples)
+    this.#before = now
+    if (this.#samples % 60 === 0) {
+      this.#lagP99Ms = this.#measuredLagMs()
+      this.#lag.reset()
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#lag.disable()
+  }
+
+  /** The histogram holds the time between two ticks of its timer, the tick itself included. */
+  #measuredLagMs(): number {
+    const ms = this.#lag.percentile(99) / 1e6 - lagResolutionMs
+    return Number.isFinite(ms) ? Math.max(0, ms) : 0
+  }
+}
+
+function rowsOf(source: RecorderSource): Record<StreamName, number> {
+  const stats = source.streams()
+  return byStream((name) => stats[name].rowsWritten)
+}
+
+function byStream<T>(make: (name: StreamName) => T): Record<StreamName, T> {
+  return Object.fromEntries(streamNames.map((name) => [name, make(name)])) as Record<StreamName, T>
+}
+
+function push(values: number[], value: number, most: number): void {
+  values.push(value)
+  if (values.length > most) values.shift()
+}
+
+function mean(values: readonly number[]): number {
+  if (values.length === 0) return 0
+  const sum = values.reduce((total, value) => total + value, 0)
+  return Math.round((sum / values.length) * 100) / 100
+}

@@ -1,0 +1,182 @@
+import { randomUUID } from 'node:crypto'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createAdaptorServer } from '@hono/node-server'
+import { serveStatic } from '@hono/node-server/serve-static'
+import { type Context, Hono } from 'hono'
+import { compress } from 'hono/compress'
+import { streamSSE } from 'hono/streaming'
+import type { Config } from '../config.js'
+import type { CandleSeries } from '../market/candle.js'
+import { type Clock, systemClock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import type { RecorderMetrics } from '../runtime/metrics.js'
+import { openDatabase } from '../store/database.js'
+import { describeDatabaseError } from '../store/databaseError.js'
+import { BadRequest } from './api/badRequest.js'
+import { queries } from './api/contract.js'
+import { openApi } from './api/openApi.js'
+import { readParameters } from './api/parameters.js'
+import { type ApiContext, instrumentNow, routes } from './api/routes.js'
+import { EventHub } from './events.js'
+import { pageFolder } from './pageFolder.js'
+import { StatusReporter } from './reporter.js'
+import { ownNamesOnly, securityHeaders } from './security.js'
+import type { RecorderSource } from './source.js'
+import { StatusMetrics } from './statusMetrics.js'
+
+export interface ServerOptions {
+  readonly config: Config
+  readonly source: RecorderSource
+  readonly metrics: RecorderMetrics
+  /** Connection string of the database: the server has connections of its own. */
+  readonly databaseUrl: string
+  readonly version: string
+  readonly logger: Logger
+  readonly clock?: Clock
+}
+
+export interface RunningServer {
+  readonly url: string
+  close(): Promise<void>
+}
+
+const poolSize = 3
+const statementTimeoutMs = 5_000
+/** Each page is one; a browser allows six to a host. */
+const maxPages = 200
+
+/** Serves metrics, health, the API and the page until it is closed. Rejects when the address cannot be listened on. */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { config, source, metrics, version, logger, clock = systemClock } = options
+  const database = openDatabase({
+    url: options.databaseUrl,
+    poolSize,
+    statementTimeoutMs,
+    applicationName: 'market-recorder page',
+  })
+  const instanceId = randomUUID()
+  const reporter = new StatusReporter({ config, source, database, version, instanceId, clock })
+  const api: ApiContext = { database, clock, status: () => reporter.report() }
+  const hub = new EventHub(
+    { status: () => reporter.report(), instrument: (series) => instrumentNow(api, series) },
+    clock,
+    logger,
+  )
+  const statusMetrics = new StatusMetrics(metrics.registry)
+
+  const app = new Hono()
+  app.use(ownNamesOnly(config.serve.host), securityHeaders())
+  app.use(async (context, next) => {
+    if (context.req.method === 'GET' || context.req.method === 'HEAD') return next()
+    return context.json({ error: `${context.req.method}: everything here is read-only; use GET` }, 405, {
+      Allow: 'GET, HEAD',
+    })
+  })
+  app.use(compress({ encoding: 'gzip' }))
+
+  app.get('/metrics', async (context) => {
+    statusMetrics.update(await reporter.report(), hub.size)
+    return context.body(await metrics.registry.metrics(), 200, { 'Content-Type': metrics.registry.contentType })
+  })
+  app.get('/healthz', (context) => context.json({ ok: true, reasons: [] }))
+  app.get('/readyz', async (context) => {
+    const { problems } = await reporter.report()
+    const reasons = problems.filter(({ isBlocking }) => isBlocking).map(({ message }) => message)
+    return context.json({ ok: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503)
+  })
+
+  app.get('/api', (context) => context.json(openApi(version)))
+  app.get('/api/events', (context) => {
+    const { category, symbol, type, interval } = readParameters(queries.events, context.req.query())
+    if ((category === undefined) !== (symbol === undefined)) {
+      throw new BadRequest('category, symbol: an instrument needs both')
+    }
+    if (hub.size >= maxPages) return context.json({ error: `${maxPages} pages are open already; close some` }, 503)
+    const series = category === undefined || symbol === undefined ? null : { category, symbol, type, interval }
+    return streamEvents(context, hub, series)
+  })
+  for (const route of routes) {
+    app.get(route.path, async (context) => {
+      const answer = await route.answerTo(api, readParameters(route.query, context.req.query()))
+      return context.json(answer as object, 200, { 'Cache-Control': 'no-store' })
+    })
+  }
+  app.all('/api/*', (context) => context.json({ error: `${context.req.path}: there is no such thing; see /api` }, 404))
+  servePage(app)
+  app.onError((error, context) => {
+    if (error instanceof BadRequest) return context.json({ error: error.message }, 400)
+    const message = describeDatabaseError(error)
+    logger.debug(`${context.req.path}: ${message}`)
+    return context.json({ error: message }, 503)
+  })
+
+  const server = createAdaptorServer({ fetch: app.fetch }) as Server
+  try {
+    await listen(server, config.serve)
+  } catch (error) {
+    reporter.close()
+    await database.close()
+    throw error
+  }
+  return {
+    url: urlOf(server, config.serve.host),
+    async close() {
+      hub.close()
+      reporter.close()
+      const closed = new Promise((resolve) => server.close(resolve))
+      server.closeAllConnections()
+      await closed
+      await database.close()
+    },
+  }
+}
+
+function streamEvents(context: Context, hub: EventHub, series: CandleSeries | null): Response {
+  return streamSSE(context, async (stream) => {
+    const gone = new Promise<void>((resolve) => stream.onAbort(resolve))
+    const remove = hub.add({ series, send: (event, data) => stream.writeSSE({ event, data, retry: 1000 }) })
+    await gone
+    remove()
+  })
+}
+
+function servePage(app: Hono): void {
+  const folder = pageFolder()
+  if (folder === null) {
+    app.get('/', (context) => context.text('The page has not been built: run npm run build.\n', 503))
+    return
+  }
+  // Their names change with their content.
+  app.use('/assets/*', async (context, next) => {
+    await next()
+    if (context.res.ok) context.header('Cache-Control', 'public, max-age=31536000, immutable')
+  })
+  app.use('/*', async (context, next) => {
+    await next()
+    if (!context.res.headers.has('Cache-Control')) context.header('Cache-Control', 'no-cache')
+  })
+  app.use('/*', serveStatic({ root: folder, precompressed: true }))
+}
+
+async function listen(server: Server, { host, port }: Config['serve']): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => reject(new Error(cannotListen(error, host, port))))
+    server.listen(port, host, resolve)
+  })
+}
+
+function cannotListen(error: NodeJS.ErrnoException, host: string, port: number): string {
+  const what = `cannot serve the page on ${host}:${port}`
+  if (error.code === 'EADDRINUSE') return `${what}: the port is taken; set serve.port to another, or to 0 for any`
+  if (error.code === 'EACCES') return `${what}: no permission; set serve.port to one above 1023`
+  if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND') {
+    return `${what}: that is no address of this machine; set serve.host to one`
+  }
+  return `${what}: ${error.message}`
+}
+
+function urlOf(server: Server, host: string): string {
+  const { port } = server.address() as AddressInfo
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+}

@@ -1,0 +1,50 @@
+import type { Backlog } from '../collect/sink.js'
+import type { IncidentReport } from '../collect/incidents.js'
+import type { CollectorStats } from '../collect/streamStats.js'
+import type { Operation } from '../market/operation.js'
+import type { TimeMs } from '../market/values.js'
+import type { BackfillStatus } from './api/contract.js'
+
+interface Use {
+  readonly used: number
+  readonly limit: number
+}
+
+/** How much of the service's limits is in use and who waits. */
+export interface BudgetUse {
+  readonly waiting: Readonly<
+    Record<'live' | 'repair' | 'backfill', { readonly count: number; readonly oldestWaitMs: number }>
+  >
+  /** Requests in the last second. */
+  readonly operations: Readonly<Record<Operation, Use>>
+  /** Requests in the last minute. */
+  readonly overall: Use
+  readonly inFlight: number
+  readonly pausedMs: number
+  readonly rate: number
+}
+
+/** Rows that wait on disk for the database. */
+export interface SpoolUse {
+  readonly bytes: number
+  readonly limitBytes: number
+  readonly rows: number
+  readonly oldestAt: TimeMs | null
+  readonly droppedRows: number
+}
+
+/** The running recorder, as the server sees it: read at any moment, never changed. */
+export interface RecorderSource {
+  readonly egress: string
+  readonly startedAt: TimeMs
+  /** `waiting` while another recorder owns the budget of the egress. */
+  phase(): 'waiting' | 'starting' | 'collecting' | 'stopping'
+  streams(): CollectorStats
+  incidents(): readonly IncidentReport[]
+  backlog(): Backlog
+  budget(): BudgetUse
+  /** null without a spool. */
+  spool(): SpoolUse | null
+  /** Backfills that wait, run or have failed. May ask the database, and may reject when it does not answer. */
+  backfills(): Promise<readonly BackfillStatus[]>
+}

@@ -1,0 +1,146 @@
+import { type StreamName, streamNames } from '../market/stream.js'
+import { operations } from '../market/operation.js'
+import type { BackfillStatus, Problem, Status, StreamStatus } from './api/contract.js'
+import type { DatabaseState } from './databaseProbe.js'
+import { ageMs, freshnessOf } from './freshness.js'
+import type { Sampler } from './sampler.js'
+import type { RecorderSource } from './source.js'
+
+export interface ReportInput {
+  readonly now: number
+  readonly instanceId: string
+  readonly version: string
+  readonly source: RecorderSource
+  readonly sampler: Sampler
+  readonly limits: Readonly<Record<StreamName, number | null>>
+  readonly database: DatabaseState
+  readonly backfills: readonly BackfillStatus[]
+}
+
+const shownIncidents = 30
+/** A live request that waits so long is late for every stream. */
+const starvedAfterMs = 30_000
+const spoolAlarmShare = 0.5
+
+/** Everything that the page, the status command and the health checks say of the recorder. */
+export function statusReport(input: ReportInput): Status {
+  const { now, instanceId, version, source, database, backfills, sampler } = input
+  const budget = source.budget()
+  const streams = streamNames.map((name) => streamStatus(input, name))
+  const spool = source.spool()
+  return {
+    time: now,
+    startedAt: source.startedAt,
+    instanceId,
+    version,
+    egress: source.egress,
+    phase: source.phase(),
+    problems: problemsOf(input, streams),
+    streams,
+    budget: {
+      overall: budget.overall,
+      operations: operations.map((operation) => ({
+        operation,
+        ...budget.operations[operation],
+        perSecond: sampler.requestsPerSecond(operation),
+      })),
+      waiting: (['live', 'repair', 'backfill'] as const).map((name) => ({ class: name, ...budget.waiting[name] })),
+      inFlight: budget.inFlight,
+      pausedMs: budget.pausedMs,
+      rate: budget.rate,
+    },
+    backlog: source.backlog(),
+    spool,
+    database: {
+      isReachable: database.isReachable,
+      latencyMs: database.latencyMs,
+      error: database.error,
+      bytes: database.overview?.bytes ?? null,
+    },
+    gaps: [...(database.overview?.gaps ?? [])],
+    backfills: [...backfills],
+    incidents: source
+      .incidents()
+      .slice(0, shownIncidents)
+      .map(({ what, message, count, since, lastAt, until }) => ({ what, message, count, since, lastAt, until })),
+    process: { residentBytes: process.memoryUsage.rss(), eventLoopLagP99Ms: sampler.eventLoopLagP99Ms },
+  }
+}
+
+function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
+  const stats = source.streams()[name]
+  const { targets, lastStoredAt, rowsWritten, rowsUnchanged, rowsRejected } = stats
+  const { answers, failures, skippedPolls, gapsFound } = stats
+  const isCollecting = source.phase() === 'collecting'
+  return {
+    name,
+    state: freshnessOf(stats, limits[name], { now, startedAt: source.startedAt, isCollecting }),
+    targets,
+    lastStoredAt,
+    ageMs: ageMs(stats, now),
+    freshnessLimitMs: limits[name] ?? 0,
+    rowsPerSecond: Math.max(0, sampler.rowsPerSecond(name)),
+    rowsWritten,
+    rowsUnchanged,
+    rowsRejected,
+    answers,
+    failures,
+    skippedPolls,
+    gapsFound,
+    history: [...sampler.history(name)],
+  }
+}
+
+function problemsOf({ source, database }: ReportInput, streams: readonly StreamStatus[]): Problem[] {
+  const problems: Problem[] = []
+  const phase = source.phase()
+  const spool = source.spool()
+  const { waiting, pausedMs } = source.budget()
+  const add = (about: Problem['about'], name: string, message: string, isBlocking = true) =>
+    problems.push({ about, name, message, isBlocking })
+
+  if (phase === 'waiting') {
+    add(
+      'egress',
+      source.egress,
+      `Another recorder owns the budget of ${source.egress}; this one takes over when it ends.`,
+    )
+    return problems
+  }
+  if (phase === 'stopping') add('recorder', 'recorder', 'The recorder is stopping.')
+  if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads what there is to record.')
+  if (!database.isReachable)
+    add('database', 'database', `The database does not answer: ${database.error ?? 'no reason'}`)
+  for (const { name, state, ageMs: age, freshnessLimitMs } of streams) {
+    if (state !== 'stale') continue
+    const since = age === null ? 'since the start' : `for ${inWords(age)}`
+    add('stream', name, `${name}: nothing stored ${since}; more than ${inWords(freshnessLimitMs)} is too long.`)
+  }
+  if (pausedMs > 0) {
+    add('budget', 'budget', `The service rejected requests; all of them pause for ${inWords(pausedMs)}.`, false)
+  }
+  if (waiting.live.oldestWaitMs > starvedAfterMs) {
+    const wait = inWords(waiting.live.oldestWaitMs)
+    add(
+      'budget',
+      'live',
+      `Live requests wait ${wait} for their turn: the limits are exhausted. See the plan command.`,
+      false,
+    )
+  }
+  if (spool !== null && spool.bytes > spool.limitBytes * spoolAlarmShare) {
+    const share = Math.round((spool.bytes / spool.limitBytes) * 100)
+    add('spool', 'spool', `The spool is ${share} % full; when it is full, rows are dropped.`, false)
+  }
+  return problems
+}
+
+/** A duration for a person: 45 s, 12 min, 3 h, 2 days. */
+export function inWords(ms: number): string {
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 120) return `${seconds} s`
+  const minutes = Math.round(seconds / 60)
+  if (minutes < 120) return `${minutes} min`
+  const hours = Math.round(minutes / 60)
+  return hours < 48 ? `${hours} h` : `${Math.round(hours / 24)} days`
+}
