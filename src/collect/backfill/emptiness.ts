@@ -1,0 +1,65 @@
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+import type { Grid } from './grid.js'
+import { type CandleOperation, newestPage, pageCandles, type PageRequest } from './pageRequest.js'
+import type { Ask } from './reach.js'
+
+/** `unknown`: the service gave no candle on either side, so that its silence means nothing. */
+export type Emptiness = 'empty' | 'candles-below' | 'unknown'
+
+export interface SilentRange {
+  readonly range: TimeRange
+  /** How far down to look. */
+  readonly floor: TimeMs
+  readonly grid: Grid
+  readonly sleep: (ms: number) => Promise<void>
+  /** Opening time of the oldest candle that `candles` is known to reach. */
+  readonly reachedTo: TimeMs
+}
+
+const attempts = 3
+const retryDelayMs = 100
+
+/**
+ * Tells whether a range that stays silent lies before the beginning of its series. An empty page proves nothing, so two
+ * things must hold: pages at growing distances below it down to the floor are empty, too; and a page across its upper
+ * end shows the candle that follows it, and none before.
+ */
+export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Emptiness> {
+  const { range, floor, grid } = silent
+  for (const window of windowsBelow(range, floor, grid.lengthMs)) {
+    if ((await askPatiently(ask, { operation: 'history-candles', window }, silent)).length > 0) return 'candles-below'
+  }
+  const operation: CandleOperation = range.to >= silent.reachedTo ? 'candles' : 'history-candles'
+  // Few candles above the end, so that even a page that is shorter than it should be has room for those below.
+  const above = 2
+  const below = pageCandles('history-candles', grid.lengthMs) - above
+  const across = { from: range.to - below * grid.lengthMs, to: range.to + above * grid.lengthMs }
+  for (const way of new Set<CandleOperation>([operation, 'history-candles'])) {
+    const openTimes = await askPatiently(ask, { operation: way, window: across }, silent)
+    const inWindow = openTimes.filter((time) => time >= across.from && time < across.to)
+    if (inWindow.some((time) => time < range.to)) return 'candles-below'
+    if (inWindow.includes(range.to)) return 'empty'
+  }
+  return 'unknown'
+}
+
+/** Pages below a range, each four times as far away as the one before; the last one ends the search at the floor. */
+function windowsBelow(range: TimeRange, floor: TimeMs, lengthMs: number): TimeRange[] {
+  const pageMs = pageCandles('history-candles', lengthMs) * lengthMs
+  const windows: TimeRange[] = []
+  for (let distance = pageMs; range.from - distance > floor; distance *= 4) {
+    windows.push(newestPage('history-candles', { from: floor, to: range.from - distance + pageMs }, lengthMs).window)
+  }
+  if (range.from > floor) windows.push({ from: floor, to: Math.min(range.from, floor + pageMs) })
+  return windows
+}
+
+/** Some answers are empty at first and right when asked again. */
+async function askPatiently(ask: Ask, request: PageRequest, { sleep }: SilentRange): Promise<readonly TimeMs[]> {
+  for (let attempt = 1; ; attempt++) {
+    const openTimes = await ask(request)
+    if (openTimes.length > 0 || attempt === attempts) return openTimes
+    await sleep(retryDelayMs * attempt)
+  }
+}

@@ -1,0 +1,279 @@
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+import { confirmEmpty, type Emptiness } from './emptiness.js'
+import { filledBy, type Grid, withCandles } from './grid.js'
+import { type CandleOperation, newestPage } from './pageRequest.js'
+import { normalized, subtract, union } from './ranges.js'
+import { type Ask, exploreReach, isUnexplored, type Reach } from './reach.js'
+
+export interface FillTask {
+  readonly lengthMs: number
+  /** Ranges of opening times to get. */
+  readonly wanted: readonly TimeRange[]
+  /** Whoever asked wants nothing older than this. */
+  readonly floor: TimeMs
+  /** Opening time of some candle of the series, if one is known. */
+  readonly anchor: TimeMs | null
+  /** Opening time of the oldest candle that is stored, if there is one. */
+  readonly oldestKnown: TimeMs | null
+  /** Most requests under way at once. */
+  readonly maxInFlight: number
+}
+
+/** What filling a range needs from outside. */
+export interface FillContext {
+  /** Asks for a page and sees to it that what it answers is stored; rejects when there is no answer to be had. */
+  readonly ask: Ask
+  /** The service's clock. */
+  readonly now: () => TimeMs
+  readonly sleep: (ms: number) => Promise<void>
+  readonly reach: {
+    get(): Reach
+    observe(seen: Partial<Reach>): Promise<void>
+    learn(isNeeded: (reach: Reach) => boolean, explore: (known: Reach) => Promise<Reach>): Promise<void>
+  }
+}
+
+export interface FillOutcome {
+  /** Proven to hold no candle: the series begins at its end. */
+  readonly empty: readonly TimeRange[]
+  /** Asked for repeatedly without getting the candles. */
+  readonly unresolved: readonly TimeRange[]
+  /** Opening time of some candle of the series. */
+  readonly anchor: TimeMs | null
+}
+
+interface Piece extends TimeRange {
+  /** How often it was asked for in vain. */
+  readonly attempts: number
+  readonly operation: CandleOperation
+  /** What is older waits for the answer: it may tell that there is nothing older, or who has it. */
+  readonly isInDoubt: boolean
+}
+
+/**
+ * Whom to ask at each attempt before a range counts as silent. `candles` is asked twice before the other, so that an answer
+ * that is empty once is not taken for the end of its reach.
+ */
+const attemptsInReach: readonly CandleOperation[] = [
+  'candles',
+  'candles',
+  'history-candles',
+  'candles',
+  'history-candles',
+  'history-candles',
+]
+const attemptsBeyond: readonly CandleOperation[] = ['history-candles', 'history-candles', 'history-candles']
+const retryDelayMs = 100
+
+/**
+ * Gets the candles of the wanted ranges, newest first, whatever the answers look like: what a page leaves open is asked for
+ * again, exactly, and by the other operation, too. Ends when nothing is open any more but what stays silent.
+ */
+export async function fillRange(task: FillTask, context: FillContext): Promise<FillOutcome> {
+  return new Filling(task, context).run()
+}
+
+class Filling {
+  readonly #task: FillTask
+  readonly #context: FillContext
+  /** Wanted, and not asked for yet. */
+  #fresh: TimeRange[]
+  #received: TimeRange[] = []
+  #retries: Piece[] = []
+  #silent: TimeRange[] = []
+  #unresolved: TimeRange[] = []
+  #empty: TimeRange[] = []
+  #anchor: TimeMs | null
+  #oldestKnown: TimeMs | null
+  /** Grows with every answer, so that a range without candles does not draw a volley of requests. */
+  #window = 1
+  /** Requests under way whose answer decides about what is older. */
+  #doubts = 0
+  /** Ends of ranges that `candles` was asked for in vain, and the oldest candle that it did give. */
+  readonly #unanswered = new Set<TimeMs>()
+  #oldestOfCandles: TimeMs | null = null
+  readonly #inFlight = new Set<Promise<void>>()
+
+  constructor(task: FillTask, context: FillContext) {
+    this.#task = task
+    this.#context = context
+    this.#fresh = normalized(task.wanted)
+    this.#anchor = task.anchor
+    this.#oldestKnown = task.oldestKnown
+  }
+
+  async run(): Promise<FillOutcome> {
+    try {
+      await this.#explore()
+      for (;;) {
+        this.#launch()
+        if (this.#inFlight.size > 0) await Promise.race(this.#inFlight)
+        else if (this.#silent.length > 0) await this.#resolveSilent()
+        else break
+      }
+    } finally {
+      await Promise.allSettled(this.#inFlight)
+    }
+    return {
+      empty: this.#empty,
+      unresolved: withCandles(this.#grid(), normalized(this.#unresolved)),
+      anchor: this.#anchor,
+    }
+  }
+
+  async #explore(): Promise<void> {
+    const { reach, now } = this.#context
+    const { lengthMs } = this.#task
+    const hull = () => ({ from: this.#fresh[0]?.from ?? 0, to: this.#fresh.at(-1)?.to ?? 0 })
+    await reach.learn(
+      (known) => this.#fresh.length > 0 && isUnexplored(known, hull(), lengthMs, now()),
+      (known) => exploreReach(known, { ask: this.#ask, now, grid: () => this.#grid(), hull: hull() }),
+    )
+  }
+
+  #launch(): void {
+    while (this.#inFlight.size < Math.min(this.#window, this.#task.maxInFlight)) {
+      const piece = this.#retries.shift() ?? this.#nextFresh()
+      if (piece === undefined) return
+      const running: Promise<void> = this.#askFor(piece).finally(() => this.#inFlight.delete(running))
+      // Its failure is met where it is awaited; until then it must not count as unhandled.
+      running.catch(() => undefined)
+      this.#inFlight.add(running)
+    }
+  }
+
+  /** The newest page not asked for yet; none while an older answer is in doubt. */
+  #nextFresh(): Piece | undefined {
+    const { lengthMs } = this.#task
+    if (this.#doubts > 0 || this.#silent.length > 0) return undefined
+    this.#fresh = withCandles(this.#grid(), this.#fresh)
+    const newest = this.#fresh.at(-1)
+    if (newest === undefined) return undefined
+    const isReached = newest.to - lengthMs >= this.#reachedTo()
+    const operation = isReached ? 'candles' : 'history-candles'
+    const from = isReached ? Math.max(newest.from, newest.to - this.#reachBelow(newest.to)) : newest.from
+    const { window } = newestPage(operation, { from, to: newest.to }, lengthMs)
+    this.#fresh = subtract(this.#fresh, [window])
+    return { ...window, operation, attempts: 0, isInDoubt: false }
+  }
+
+  /** Opening time of the oldest candle that `candles` is known to reach. */
+  #reachedTo(): TimeMs {
+    const { reachedMs } = this.#context.reach.get()
+    return reachedMs === 0 ? Number.POSITIVE_INFINITY : this.#context.now() - reachedMs
+  }
+
+  /** How far below `to` pages of `candles` may go: not past the reach, where they would come back short. */
+  #reachBelow(to: TimeMs): number {
+    const { lengthMs } = this.#task
+    return Math.max(1, Math.floor((to - this.#reachedTo()) / lengthMs)) * lengthMs
+  }
+
+  async #askFor(piece: Piece): Promise<void> {
+    const { lengthMs, maxInFlight } = this.#task
+    if (piece.isInDoubt) this.#doubts++
+    try {
+      if (piece.attempts > 0) await this.#context.sleep(retryDelayMs * 2 ** (piece.attempts - 1))
+      const { operation, window } = newestPage(piece.operation, piece, lengthMs)
+      const openTimes = await this.#ask({ operation, window })
+      const inWindow = openTimes.filter((time) => time >= window.from && time < window.to)
+      if (inWindow.length > 0) this.#window = Math.min(maxInFlight, this.#window * 2)
+      // A retry by the operation with the smaller pages asks for the newest part of its piece only.
+      this.#fresh = union(this.#fresh, this.#open([{ from: piece.from, to: window.from }]))
+      await this.#sort(piece, window, inWindow)
+    } finally {
+      if (piece.isInDoubt) this.#doubts--
+    }
+  }
+
+  /** Decides what becomes of the part of a page that was not answered. */
+  async #sort(piece: Piece, window: TimeRange, openTimes: readonly TimeMs[]): Promise<void> {
+    const left = this.#open([window])
+    if (openTimes.length === 0) return this.#again({ ...piece, isInDoubt: true }, left)
+    const oldest = Math.min(...openTimes)
+    if (piece.operation === 'candles') {
+      if (this.#oldestOfCandles === null || oldest < this.#oldestOfCandles) this.#oldestOfCandles = oldest
+    } else await this.#doubtReach(window.to)
+    for (const range of left) {
+      // A page that ends early probably ends with the reach of its operation, or with the series: the other one is next.
+      if (range.to <= oldest)
+        this.#again({ ...piece, isInDoubt: true, attempts: piece.operation === 'candles' ? 1 : -1 }, [range])
+      else this.#again(piece, [range])
+    }
+  }
+
+  /** `history-candles` has answered for the range below `to`. If `candles` did not, it does not reach so far. */
+  async #doubtReach(to: TimeMs): Promise<void> {
+    const { reach, now } = this.#context
+    if (!this.#unanswered.delete(to) || (this.#oldestOfCandles !== null && this.#oldestOfCandles < to)) return
+    const age = now() - (to - this.#task.lengthMs)
+    const { reachedMs, beyondMs } = reach.get()
+    if (beyondMs === null || age < beyondMs || age <= reachedMs) {
+      await reach.observe({ beyondMs: age, reachedMs: Math.min(reachedMs, age - 1) })
+    }
+  }
+
+  #again(piece: Piece, ranges: readonly TimeRange[]): void {
+    const attempts = piece.attempts + 1
+    for (const range of ranges) {
+      const isReached = range.to - this.#task.lengthMs >= this.#reachedTo()
+      const operation = (isReached ? attemptsInReach : attemptsBeyond)[attempts]
+      if (piece.operation === 'candles') this.#unanswered.add(range.to)
+      if (operation !== undefined) this.#retries.push({ ...piece, ...range, attempts, operation })
+      else if (this.#isHole(range)) this.#unresolved = union(this.#unresolved, [range])
+      else this.#silent = union(this.#silent, [range])
+    }
+  }
+
+  /** Whatever is newer than a candle we know of is a hole; what is older than all of them may be before the beginning. */
+  #isHole(range: TimeRange): boolean {
+    return this.#oldestKnown !== null && this.#oldestKnown < range.from
+  }
+
+  /** The part of ranges that may hold candles and is not received. */
+  #open(ranges: readonly TimeRange[]): TimeRange[] {
+    return withCandles(this.#grid(), subtract(normalized(ranges), this.#received))
+  }
+
+  async #resolveSilent(): Promise<void> {
+    const holes = this.#silent.filter((range) => this.#isHole(range))
+    const [lowest, ...others] = subtract(this.#silent, holes)
+    this.#unresolved = union(this.#unresolved, holes)
+    this.#silent = others
+    if (lowest === undefined) return
+    const emptiness = await this.#confirmEmpty(lowest)
+    if (emptiness === 'candles-below') {
+      this.#unresolved = union(this.#unresolved, this.#open([lowest]))
+      return
+    }
+    const below = { from: this.#task.floor, to: lowest.to }
+    if (emptiness === 'empty') this.#empty = union(this.#empty, [below])
+    else this.#unresolved = union(this.#unresolved, [lowest, ...this.#fresh.filter(({ to }) => to <= lowest.to)])
+    this.#fresh = subtract(this.#fresh, [below])
+  }
+
+  #confirmEmpty(range: TimeRange): Promise<Emptiness> {
+    const { sleep } = this.#context
+    const { floor } = this.#task
+    return confirmEmpty(this.#ask, { range, floor, grid: this.#grid(), sleep, reachedTo: this.#reachedTo() })
+  }
+
+  #grid(): Grid {
+    return { lengthMs: this.#task.lengthMs, anchor: this.#anchor }
+  }
+
+  /** Every answer counts for everything that is open, not only for the page that was asked for. */
+  readonly #ask: Ask = async (request) => {
+    const openTimes = await this.#context.ask(request)
+    const filled = filledBy(openTimes, this.#task.lengthMs)
+    this.#received = union(this.#received, filled)
+    this.#fresh = subtract(this.#fresh, filled)
+    this.#unresolved = subtract(this.#unresolved, filled)
+    for (const openTime of openTimes) {
+      this.#anchor ??= openTime
+      if (this.#oldestKnown === null || openTime < this.#oldestKnown) this.#oldestKnown = openTime
+    }
+    return openTimes
+  }
+}

@@ -1,0 +1,87 @@
+import type { Conventions, PageRequest } from '../../../../src/collect/backfill/pageRequest.js'
+import type { TimeMs } from '../../../../src/market/values.js'
+
+/** How a service that has certain candles answers for pages of them. */
+export interface Behaviour {
+  /** Opening times of the candles that exist, ascending. */
+  readonly truth: readonly TimeMs[]
+  readonly lengthMs: number
+  /** The oldest opening time that `candles` answers for. */
+  readonly reachedFrom: TimeMs
+  readonly candlesStartInclusive: boolean
+  readonly candlesEndExclusive: boolean
+  readonly historyEndInclusive: boolean
+  /** Whether `history-candles` has what `candles` has, too. */
+  readonly historyHoldsRecent: boolean
+  /** Candles left out of the answers of one operation, or of both. */
+  readonly hidden: (operation: string, openTime: TimeMs) => boolean
+  /** How many of the first answers to the same parameters are empty. */
+  readonly emptyAtFirst: number
+  /** Fewer rows than the limit that was asked for. */
+  readonly rowsAtMost: number
+  /** The limit counts places on the time axis instead of candles. */
+  readonly limitCountsPlaces: boolean
+}
+
+export interface PageModel {
+  ask(request: PageRequest): Promise<readonly TimeMs[]>
+  readonly received: Set<TimeMs>
+  readonly requests: { readonly operation: string; readonly isEmpty: boolean }[]
+}
+
+export function pageModel(behaviour: Behaviour, conventions: Conventions): PageModel {
+  const received = new Set<TimeMs>()
+  const requests: { operation: string; isEmpty: boolean }[] = []
+  const asked = new Map<string, number>()
+  return {
+    received,
+    requests,
+    ask(request) {
+      const parameters = conventions.parameters(request, behaviour.lengthMs)
+      const key = JSON.stringify([request.operation, parameters])
+      const times = (asked.get(key) ?? 0) + 1
+      asked.set(key, times)
+      const rows = times <= behaviour.emptyAtFirst ? [] : answer(behaviour, request.operation, parameters)
+      requests.push({ operation: request.operation, isEmpty: rows.length === 0 })
+      for (const openTime of rows) received.add(openTime)
+      conventions.learn(request, parameters, rows)
+      return Promise.resolve(rows)
+    },
+  }
+}
+
+function answer(
+  behaviour: Behaviour,
+  operation: PageRequest['operation'],
+  parameters: ReturnType<Conventions['parameters']>,
+): TimeMs[] {
+  const { truth, lengthMs, reachedFrom } = behaviour
+  const { startTime = Number.NEGATIVE_INFINITY, endTime, limit } = parameters
+  const isRecent = operation === 'candles'
+  const before = (isRecent ? behaviour.candlesEndExclusive : !behaviour.historyEndInclusive) ? endTime : endTime + 1
+  const from = isRecent ? Math.max(reachedFrom, behaviour.candlesStartInclusive ? startTime : startTime + 1) : -Infinity
+  const until = isRecent || behaviour.historyHoldsRecent ? before : Math.min(before, reachedFrom)
+  const rowsAtMost = Math.min(limit, behaviour.rowsAtMost)
+  const end = firstNotBefore(truth, until)
+  // More than any page holds, hidden ones included.
+  const inRange = truth.slice(Math.max(end - 3000, firstNotBefore(truth, from)), end)
+  const newest = inRange.at(-1)
+  if (newest === undefined) return []
+  const isShown = (time: TimeMs) => !behaviour.hidden(operation, time)
+  if (behaviour.limitCountsPlaces) {
+    const oldest = newest - (rowsAtMost - 1) * lengthMs
+    return inRange.slice(firstNotBefore(inRange, oldest)).filter(isShown)
+  }
+  return inRange.filter(isShown).slice(-rowsAtMost)
+}
+
+function firstNotBefore(sorted: readonly TimeMs[], time: TimeMs): number {
+  let low = 0
+  let high = sorted.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((sorted[middle] as TimeMs) < time) low = middle + 1
+    else high = middle
+  }
+  return low
+}
