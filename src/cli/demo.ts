@@ -54,6 +54,7 @@ function printWelcome(recorder: Recorder, simulatorUrl: string): void {
   console.log(`
 Recording a simulated exchange (${simulatorUrl}) into an embedded PostgreSQL.
 
+  Page  ${recorder.pageUrl ?? 'not served'}
   SQL   psql '${recorder.store.url}'
   or    npx market-recorder query "select * from market.latest_tickers limit 5"
 
