@@ -1,14 +1,13 @@
 import type { ChildProcess } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
-import { chmod, chown, link, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { dirname, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { type Account, canEnter, serverAccount } from './embeddedAccount.js'
+import { serverAccount } from './embeddedAccount.js'
 import { findBinaries } from './embeddedBinaries.js'
+import { prepareDirectory, rememberedPassword, requireCluster, rotateLog } from './embeddedDirectory.js'
 import {
-  createCluster,
   embeddedPaths,
   hasUsers,
   lastError,
@@ -41,29 +40,10 @@ export interface EmbeddedPostgres {
 
 const user = 'recorder'
 const database = 'recorder'
-const largestLogBytes = 10_000_000
 const startDeadlineMs = 60_000
 /** Recovery after a crash replays what was not written to the tables yet. */
 const recoveryDeadlineMs = 600_000
 const stopDeadlineMs = 60_000
-
-/** For a small machine that does other things too. */
-const tuning = {
-  shared_buffers: '128MB',
-  max_connections: '40',
-  effective_cache_size: '512MB',
-  maintenance_work_mem: '64MB',
-  work_mem: '16MB',
-  max_wal_size: '1GB',
-  checkpoint_timeout: '15min',
-  wal_compression: 'on',
-  random_page_cost: '1.1',
-  io_method: 'sync',
-  jit: 'off',
-  log_checkpoints: 'off',
-  timezone: 'UTC',
-  log_timezone: 'UTC',
-}
 
 /**
  * Starts a PostgreSQL of our own on a data directory, or joins the one that another process has started there. It listens on
@@ -80,7 +60,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   await prepareDirectory(dataDir, account)
   const binaries = await findBinaries(account)
   const password = await rememberedPassword(paths.password, account)
-  await requireCluster(dataDir, account, binaries, options)
+  await requireCluster(dataDir, account, binaries, user, options.logger)
   await rotateLog(paths.log)
 
   // Before looking for a server: one that is found cannot end any more.
@@ -181,104 +161,6 @@ function isPassing(failure: string): boolean {
 async function whyItEnded(log: string): Promise<string | undefined> {
   const text = await readFile(log, 'utf8').catch(() => '')
   return lastError(text.slice(-5_000))
-}
-
-async function prepareDirectory(dataDir: string, account: Account): Promise<void> {
-  try {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 })
-    const { uid } = await stat(dataDir)
-    const own = process.getuid?.()
-    if (own !== 0 && uid !== own) throw new Error('it belongs to another user')
-    // On Linux the server gets its directory handed over open and needs no way to it.
-    if (account !== undefined && process.platform !== 'linux') {
-      await chmod(dataDir, 0o711)
-      if (!(await canEnter(account, dataDir))) throw new Error('the user postgres cannot enter it')
-    }
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw new Error(`the data directory ${dataDir} cannot be used: ${why}; choose another one`, { cause })
-  }
-}
-
-/** Made at the first start. Readable by nobody but us and the server. */
-async function rememberedPassword(file: string, account: Account): Promise<string> {
-  const mine = `${file}.${process.pid}`
-  await writeFile(mine, `${randomBytes(24).toString('hex')}\n`, { mode: 0o600 })
-  try {
-    if (account !== undefined) await chown(mine, account.uid, account.gid)
-    // Another process may be first: linking fails then, and its password counts.
-    await link(mine, file).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error
-    })
-    return (await readFile(file, 'utf8')).trim()
-  } finally {
-    await rm(mine, { force: true })
-  }
-}
-
-/** Creates the cluster at the first start. Throws when there is one of another major version. */
-async function requireCluster(
-  dataDir: string,
-  account: Account,
-  binaries: { readonly initdb: string; readonly major: string },
-  { logger }: EmbeddedOptions,
-): Promise<void> {
-  const { cluster } = embeddedPaths(dataDir)
-  const found = await clusterVersion(cluster)
-  if (found === undefined) {
-    logger?.info(`creating a database in ${dataDir}`)
-    await removeUnfinished(dataDir)
-    const directory = await mkdtemp(`${cluster}.new.${process.pid}.`)
-    try {
-      if (account !== undefined) await chown(directory, account.uid, account.gid)
-      await createCluster({ dataDir, account, program: binaries.initdb, directory, user, settings: tuning })
-      // Complete or not there at all; if another process was faster, its cluster counts.
-      await rename(directory, cluster).catch(async (error: unknown) => {
-        if ((await clusterVersion(cluster)) === undefined) throw error
-      })
-    } finally {
-      await rm(directory, { recursive: true, force: true })
-    }
-    return
-  }
-  if (found !== binaries.major) {
-    throw new Error(
-      `${dataDir} holds a database of PostgreSQL ${found}, this market-recorder brings ${binaries.major}; ` +
-        `move it with pg_dump to a server of yours, or choose another data directory`,
-    )
-  }
-}
-
-async function clusterVersion(cluster: string): Promise<string | undefined> {
-  const text = await readFile(`${cluster}/PG_VERSION`, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return ''
-    throw new Error(`the data directory ${dirname(cluster)} cannot be read: ${error.message}`, { cause: error })
-  })
-  return text.trim() === '' ? undefined : text.trim()
-}
-
-/** What processes that were killed while creating a cluster left behind. */
-async function removeUnfinished(dataDir: string): Promise<void> {
-  for (const name of await readdir(dataDir)) {
-    const pid = Number(/^cluster\.new\.(\d+)\./.exec(name)?.[1] ?? Number.NaN)
-    if (!Number.isNaN(pid) && !isAlive(pid)) await rm(`${dataDir}/${name}`, { recursive: true, force: true })
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}
-
-async function rotateLog(log: string): Promise<void> {
-  const size = await stat(log).then(
-    (found) => found.size,
-    () => 0,
-  )
-  if (size > largestLogBytes) await rename(log, `${log}.1`)
 }
 
 async function requireDatabase(url: string): Promise<void> {
