@@ -11,7 +11,7 @@ const withServers = {
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], sequence: { groupOrder: 0 } } },
+      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, sequence: { groupOrder: 0 } } },
       {
         test: {
           name: 'repository',

@@ -78,11 +78,8 @@ const demandOf: { [Name in StreamName]: (config: Config, universe: PlanUniverse)
       seesTrades: withTicker.has(instrument.category),
     }))
     const requests = rates.map(({ fills: rate, seesTrades }) => {
-      const dueSeconds = fillsPerRequest / rate
-      const everySeconds = Math.max(fills.minPollSeconds, Math.min(fills.maxPollSeconds, dueSeconds))
-      // Where the ticker shows that nothing traded, the request is left out.
-      const isNeeded = seesTrades ? 1 - Math.exp(-rate * everySeconds) : 1
-      return isNeeded / everySeconds
+      const dueSeconds = Math.max(fills.minPollSeconds, Math.min(fills.maxPollSeconds, fillsPerRequest / rate))
+      return 1 / (dueSeconds + (seesTrades ? idleSeconds(rate, dueSeconds) : 0))
     })
     return {
       operation: 'fills',
@@ -93,14 +90,27 @@ const demandOf: { [Name in StreamName]: (config: Config, universe: PlanUniverse)
   },
   candles: ({ streams: { candles } }, universe) => {
     const instruments = coveredInstruments(universe, candles.select).length
-    const closesPerSecond = sum(candles.intervals.map((interval) => 1000 / intervalMs[interval])) * candles.types.length
+    const series = instruments * candles.types.length
+    const perSecond = (longestMs: number) =>
+      sum(candles.intervals.map((interval) => 1000 / Math.min(longestMs, intervalMs[interval])))
     return {
       operation: 'candles',
       instruments,
-      requestsPerSecond: instruments * closesPerSecond,
-      ...stored(instruments * closesPerSecond * secondsPerDay, bytesPerRow.candles),
+      // Candles of more than an hour are looked at hourly, because it is not known at which hour they close.
+      requestsPerSecond: series * perSecond(intervalMs['1H']),
+      ...stored(series * perSecond(Infinity) * secondsPerDay, bytesPerRow.candles),
     }
   },
+}
+
+/** How long an instrument goes unasked while its ticker shows no trade; after that it is asked all the same. */
+const longestIdleSeconds = 3600
+
+/** Seconds on average that a request which is due still waits for a trade, with trades at random times. */
+function idleSeconds(fillsPerSecond: number, dueSeconds: number): number {
+  if (fillsPerSecond === 0) return longestIdleSeconds
+  const isStillIdle = Math.exp(-fillsPerSecond * dueSeconds)
+  return (isStillIdle * (1 - Math.exp(-fillsPerSecond * longestIdleSeconds))) / fillsPerSecond
 }
 
 /** The option group of each stream in the configuration. */

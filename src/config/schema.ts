@@ -283,10 +283,8 @@ function table(chunkHours: number, columnstoreAfterHours: number, what: string) 
       chunkHours: whole(1, 8760).default(chunkHours).describe('Time span of one chunk, on TimescaleDB.'),
       columnstoreAfterHours: whole(1, 87_600)
         .default(columnstoreAfterHours)
-        .describe('Age at which chunks become columnar, on TimescaleDB Community. Not applied yet.'),
-      retentionDays: whole(1, 36_500)
-        .exactOptional()
-        .describe('Age at which rows are removed; by default never. Not applied yet: nothing is removed.'),
+        .describe('Age at which chunks become columnar, on TimescaleDB Community.'),
+      retentionDays: whole(1, 36_500).exactOptional().describe('Age at which rows are removed; by default never.'),
     })
     .prefault({})
     .describe(what)

@@ -86,6 +86,15 @@ describe('arithmetic', () => {
     expect(demandOf(config, 'candles').rowsPerDay).toBeCloseTo(10 * 3 * (1440 + 24), 6)
   })
 
+  test('candles of more than an hour are looked at hourly', () => {
+    const config = withStreams(({ candles }) => {
+      candles.intervals = ['1D']
+      candles.select.busiest = 24
+    })
+    expect(demandOf(config, 'candles').requestsPerSecond).toBeCloseTo(24 / 3600, 12)
+    expect(demandOf(config, 'candles').rowsPerDay).toBeCloseTo(24, 9)
+  })
+
   test('fills: polls stay between the shortest and the longest interval', () => {
     const [busy, quiet] = ['1000000000', '0']
     const config = withStreams(({ tickers }) => Object.assign(tickers, { enabled: false }))
@@ -93,8 +102,11 @@ describe('arithmetic', () => {
     expect(demandOf(config, 'fills', listed({ turnover24h: quiet })).requestsPerSecond).toBe(1 / 600)
   })
 
-  test('fills: an instrument whose ticker shows no trade needs no request', () => {
-    expect(demandOf(defaults, 'fills', listed({ turnover24h: '0' })).requestsPerSecond).toBe(0)
+  test('fills: an instrument whose ticker shows no trade waits for one, but no longer than an hour', () => {
+    const perSecond = (turnover24h: string) => demandOf(defaults, 'fills', listed({ turnover24h })).requestsPerSecond
+    expect(perSecond('0')).toBeCloseTo(1 / (600 + 3600), 12)
+    // A trade in ten minutes on average: due after ten, and then once in 1/e of the cases ten more to wait.
+    expect(perSecond(String(500 * 144))).toBeCloseTo(1 / (600 * (1 + Math.exp(-1) * (1 - Math.exp(-6)))), 12)
   })
 
   test('disabled streams ask for nothing', () => {
@@ -173,7 +185,7 @@ describe('what cannot fit', () => {
   test('the advice is a valid configuration', () => {
     fc.assert(
       fc.property(arbitraryConfig, (config) => {
-        for (const change of planConfig(config, assumedUniverse()).advice.flatMap((advice) => advice.alternatives)) {
+        for (const change of planConfig(config, smallUniverse).advice.flatMap((advice) => advice.alternatives)) {
           expect(change.to).not.toEqual(change.from)
           if (change.option.endsWith('schedule')) expect(runsPerDay(String(change.to))).toBeGreaterThan(0)
           else if (typeof change.to === 'number') expect(change.to).toBeGreaterThanOrEqual(1)
@@ -247,8 +259,16 @@ const arbitraryConfig = fc
     return config
   })
 
+const smallUniverse = assumedUniverse({
+  SPOT: 340,
+  MARGIN: 32,
+  'USDT-FUTURES': 80,
+  'COIN-FUTURES': 2,
+  'USDC-FUTURES': 5,
+})
+
 const arbitraryUniverse: fc.Arbitrary<PlanUniverse> = fc.oneof(
-  fc.constant(assumedUniverse()),
+  fc.constant(smallUniverse),
   fc
     .array(
       fc.record({
