@@ -7,7 +7,7 @@ import type { Config } from './config.js'
 import type { Logger } from './runtime/logger.js'
 import type { RecorderDatabase } from './store/database.js'
 import { pendingMigrations } from './store/migrate.js'
-import { detectServer } from './store/timescale.js'
+import { detectServer } from './store/timescale/server.js'
 
 export interface Finding {
   readonly what: string

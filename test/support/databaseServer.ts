@@ -1,13 +1,13 @@
 import pg from 'pg'
-import type { TimescaleSettings } from '../../src/store/timescale.js'
+import type { StorageSettings } from '../../src/store/timescale/settings.js'
 
-/** Chunks of the hypertables where the server has TimescaleDB. */
-export const testChunks: TimescaleSettings = {
-  tickers: { chunkHours: 24 },
-  orderBooks: { chunkHours: 6 },
-  rpiOrderBooks: { chunkHours: 6 },
-  fills: { chunkHours: 24 },
-  candles: { chunkHours: 168 },
+/** How the tables are kept where the server has TimescaleDB. */
+export const testStorage: StorageSettings = {
+  tickers: { chunkHours: 24, columnstoreAfterHours: 48 },
+  orderBooks: { chunkHours: 6, columnstoreAfterHours: 24 },
+  rpiOrderBooks: { chunkHours: 6, columnstoreAfterHours: 24 },
+  fills: { chunkHours: 24, columnstoreAfterHours: 72 },
+  candles: { chunkHours: 168, columnstoreAfterHours: 336 },
 }
 
 /** The same server, another database. */

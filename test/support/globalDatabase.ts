@@ -8,7 +8,7 @@ import { startEmbeddedPostgres } from '../../src/store/embedded.js'
 import { embeddedPaths, hasUsers } from '../../src/store/embeddedProcess.js'
 import { migrateToLatest } from '../../src/store/migrate.js'
 import { reconcile } from '../../src/store/timescale.js'
-import { asAdmin, databaseUrl, testChunks } from './databaseServer.js'
+import { asAdmin, databaseUrl, testStorage } from './databaseServer.js'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -81,7 +81,7 @@ async function createTemplate(adminUrl: string): Promise<string> {
   const database = openDatabase({ url: databaseUrl(adminUrl, template), poolSize: 1 })
   try {
     await migrateToLatest(database)
-    await reconcile(database.db, { settings: testChunks })
+    await reconcile(database.db, { settings: testStorage })
   } finally {
     await database.close()
   }

@@ -1,0 +1,98 @@
+import { type Kysely, sql } from 'kysely'
+import type { TimeMs } from '../../market/values.js'
+import type { Database } from '../schema.js'
+import { detectServer } from './server.js'
+import { type StorageSettings, type TimeTable, timeTables } from './settings.js'
+
+const dayMs = 86_400_000
+/** Few enough that a statement ends soon and holds nobody up. */
+const rowsPerDelete = 10_000
+
+/**
+ * Removes what is older than the configuration keeps, and takes it back from what is proven to be stored. Returns what was
+ * removed, one line a table; empty when nothing was. To be called again and again: only TimescaleDB Community removes rows by
+ * itself. Cannot run in a transaction.
+ */
+export async function applyRetention(
+  db: Kysely<Database>,
+  settings: StorageSettings,
+  now: TimeMs,
+  signal?: AbortSignal,
+): Promise<string[]> {
+  const { kind } = await detectServer(db)
+  const removed: string[] = []
+  for (const table of timeTables) {
+    const { retentionDays } = settings[table.setting]
+    if (retentionDays === undefined || signal?.aborted === true) continue
+    const before = new Date(now - retentionDays * dayMs)
+    // First, so that nothing is claimed that is gone. What stays a while longer with its chunk is then merely not claimed.
+    await forgetCoverage(db, table.name, before)
+    const what = await removeRows[kind](db, table, before, signal)
+    if (what !== undefined) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
+  }
+  return removed
+}
+
+type Remove = (
+  db: Kysely<Database>,
+  table: TimeTable,
+  before: Date,
+  signal?: AbortSignal,
+) => Promise<string | undefined>
+
+const removeRows: Readonly<Record<'postgresql' | 'timescale-apache' | 'timescale-community', Remove>> = {
+  postgresql: deleteRows,
+  'timescale-apache': dropChunks,
+  'timescale-community': () => Promise.resolve(undefined),
+}
+
+async function forgetCoverage(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
+  const past = sql`tstzmultirange(tstzrange(null, ${before}::timestamptz))`
+  await sql`
+    update recorder.coverage set ranges = ranges - ${past}, updated_at = now()
+    where stream = ${stream} and ranges && ${past}`.execute(db)
+}
+
+async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {
+  const { rows } = await sql`
+    select public.drop_chunks(${`market.${name}`}::regclass, older_than => ${before}::timestamptz)`.execute(db)
+  return rows.length === 0 ? undefined : `${rows.length} ${rows.length === 1 ? 'chunk' : 'chunks'}`
+}
+
+/**
+ * Row by row, along the key: there is no index on the time alone, and one would cost every insert. Each series is found by a
+ * step in the index, so that what there is nothing to remove of costs one look.
+ */
+async function deleteRows(
+  db: Kysely<Database>,
+  { name, timeColumn, seriesColumns }: TimeTable,
+  before: Date,
+  signal?: AbortSignal,
+): Promise<string | undefined> {
+  const table = sql.table(`market.${name}`)
+  const columns = sql.join(seriesColumns.map((column) => sql.ref(column)))
+  const of = (alias: string) => sql.join(seriesColumns.map((column) => sql.ref(`${alias}.${column}`)))
+  const time = sql.ref(`t.${timeColumn}`)
+  let total = 0
+  while (signal?.aborted !== true) {
+    const { numAffectedRows = 0n } = await sql`
+      with recursive series as (
+        (select ${columns} from ${table} order by ${columns} limit 1)
+        union all
+        select ${of('next')} from series s cross join lateral (
+          select ${of('t')} from ${table} t where (${of('t')}) > (${of('s')}) order by ${of('t')} limit 1
+        ) next
+      )
+      delete from ${table} where ctid = any(array(
+        select old.ctid from series s cross join lateral (
+          select t.ctid from ${table} t
+          where (${of('t')}) = (${of('s')}) and ${time} < ${before}::timestamptz
+          order by ${time} limit ${sql.lit(rowsPerDelete)}
+        ) old
+        limit ${sql.lit(rowsPerDelete)}
+      ))`.execute(db)
+    total += Number(numAffectedRows)
+    if (numAffectedRows < rowsPerDelete) break
+  }
+  return total === 0 ? undefined : `${total} ${total === 1 ? 'row' : 'rows'}`
+}

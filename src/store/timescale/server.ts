@@ -1,0 +1,55 @@
+import { type Kysely, sql } from 'kysely'
+import type { Database } from '../schema.js'
+
+export interface ServerInfo {
+  readonly kind: ServerKind
+  /** As `17.6`. */
+  readonly serverVersion: string
+  /** Version of the extension in this database. */
+  readonly timescaleVersion?: string
+}
+export type ServerKind = 'timescale-community' | 'timescale-apache' | 'postgresql'
+
+/** Which of the servers this is. TimescaleDB counts when its extension exists in this database. */
+export async function detectServer(db: Kysely<Database>): Promise<ServerInfo> {
+  const { rows } = await sql<{ server: string; timescale: string | null; license: string | null }>`
+    select split_part(current_setting('server_version'), ' ', 1) as server,
+      (select extversion from pg_extension where extname = 'timescaledb') as timescale,
+      current_setting('timescaledb.license', true) as license`.execute(db)
+  const { server = '', timescale = null, license = null } = rows[0] ?? {}
+  if (timescale === null) return { kind: 'postgresql', serverVersion: server }
+  return { kind: kindOf(license), serverVersion: server, timescaleVersion: timescale }
+}
+
+/** What this server would be with the extension, if it is installed, loaded, and ours to create; else undefined. */
+export async function possibleServer(db: Kysely<Database>): Promise<ServerKind | undefined> {
+  const { rows } = await sql<{ license: string }>`
+    -- Set only where the server was started with the library; without it creating the extension fails.
+    select current_setting('timescaledb.license', true) as license
+    where current_setting('timescaledb.license', true) is not null
+      and exists (
+        select from pg_available_extension_versions
+        where name = 'timescaledb' and (
+          (select rolsuper from pg_roles where rolname = current_user)
+          or (trusted and has_database_privilege(current_database(), 'create'))
+        )
+      )`.execute(db)
+  return rows[0] === undefined ? undefined : kindOf(rows[0].license)
+}
+
+function kindOf(license: string | null): ServerKind {
+  return license === 'apache' ? 'timescale-apache' : 'timescale-community'
+}
+
+/** The columnstore under its present names, and refresh policies without a beginning. */
+const oldestCommunity = [2, 20] as const
+
+/** Throws when a Community edition is too old for what is set up on it. */
+export function requireCommunityVersion(version: string): void {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const [oldestMajor, oldestMinor] = oldestCommunity
+  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return
+  throw new Error(
+    `TimescaleDB ${version} is too old; install ${oldestCommunity.join('.')} or newer and run "alter extension timescaledb update"`,
+  )
+}

@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import type { Fill } from '../../../src/market/fill.js'
+import { upsertCandles } from '../../../src/store/candles.js'
+import { addCoverage, missingRanges } from '../../../src/store/coverage.js'
+import { insertFills } from '../../../src/store/fills.js'
+import { reconcile } from '../../../src/store/timescale.js'
+import { applyRetention } from '../../../src/store/timescale/retention.js'
+import { detectServer } from '../../../src/store/timescale/server.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { testStorage } from '../../support/databaseServer.js'
+import { aCandle, aFill } from '../../support/marketRows.js'
+
+const dayMs = 86_400_000
+/** The last midnight: chunks of a day end where the retention does, and a server's own policy comes to the same as ours. */
+const now = Math.floor(Date.now() / dayMs) * dayMs
+const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: 10 } }
+
+let created: TestDatabase
+beforeAll(async () => {
+  created = await createTestDatabase()
+})
+afterAll(async () => created.drop())
+
+const daysAgo = (days: number) => now - days * dayMs
+const symbols = ['BTCUSDT', 'ETHUSDT']
+const fills = symbols.flatMap((symbol) =>
+  Array.from({ length: 20 }, (_, day): Fill => aFill({ symbol, ts: daysAgo(day) - 3_600_000, execId: `${day}` })),
+)
+
+async function countBefore(days: number): Promise<number> {
+  const query = 'select count(*) from market.fills where ts < $1'
+  const { rows } = await created.database.pool.query<{ count: number }>(query, [new Date(daysAgo(days))])
+  return Number(rows[0]?.count)
+}
+
+it('removes what is older than the configuration keeps, and nothing else', async () => {
+  const { db, pool } = created.database
+  await insertFills(db, fills)
+  await upsertCandles(db, [aCandle({ openTime: daysAgo(400) })])
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+  await addCoverage(db, series, [{ from: daysAgo(20), to: now }])
+  await reconcile(db, { settings })
+
+  const lines = await applyRetention(db, settings, now)
+  if ((await detectServer(db)).kind === 'timescale-community') {
+    // The server's own policy removes rows; it is run here as its scheduler does, which may be at it this very moment.
+    expect(lines).toEqual([])
+    const { rows } = await pool.query<{ id: number }>(`
+      select job_id as id from timescaledb_information.jobs
+      where proc_name = 'policy_retention' and hypertable_name = 'fills'`)
+    await vi.waitFor(() => pool.query(`call public.run_job(${rows[0]?.id})`), { timeout: 60_000, interval: 500 })
+  } else {
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).toMatch(/^removed (20 rows|10 chunks) of market\.fills from before /)
+    expect(lines[0]).toContain(new Date(daysAgo(10)).toISOString())
+  }
+
+  const kept = await db.selectFrom('market.fills').select(['symbol', 'ts']).orderBy('symbol').orderBy('ts').execute()
+  const expected = fills.filter(({ ts }) => ts >= daysAgo(10)).map(({ symbol, ts }) => ({ symbol, ts }))
+  expect(kept).toEqual(expected.toSorted((a, b) => a.symbol.localeCompare(b.symbol) || a.ts - b.ts))
+  expect(kept).toHaveLength(20)
+  expect(await db.selectFrom('market.candles').select('symbol').execute()).toHaveLength(1)
+  expect(await missingRanges(db, series, { from: daysAgo(20), to: now })).toEqual([
+    { from: daysAgo(20), to: daysAgo(10) },
+  ])
+  expect(await applyRetention(db, settings, now)).toEqual([])
+})
+
+it('removes more rows than one statement does', async () => {
+  const { db } = created.database
+  if ((await detectServer(db)).kind === 'timescale-community') return
+  await insertFills(
+    db,
+    Array.from({ length: 25_000 }, (_, i) => aFill({ ts: daysAgo(12), execId: `many-${i}` })),
+  )
+  await applyRetention(db, settings, now)
+  expect(await countBefore(10)).toBe(0)
+})
+
+it('keeps everything when nothing is configured', async () => {
+  const { db } = created.database
+  await insertFills(db, [aFill({ ts: daysAgo(1000) })])
+  expect(await applyRetention(db, testStorage, now)).toEqual([])
+  expect(await countBefore(900)).toBe(1)
+})
