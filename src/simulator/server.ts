@@ -134,7 +134,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   }
 
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const url = new URL(request.url ?? '/', 'http://simulator')
+    const target = `http://simulator${request.url ?? '/'}`
+    const url = URL.canParse(target) ? new URL(target) : new URL('http://simulator/')
     if (url.pathname.startsWith('/simulator/')) return answerControl(control, url.pathname, request, response)
     const operation = operations.find((name) => url.pathname === basePath + name)
     if (!operation || request.method !== 'GET') return deliver(response, notFound, () => undefined)

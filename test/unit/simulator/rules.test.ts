@@ -17,6 +17,7 @@ describe('envelope', () => {
   test('a path that is no operation is not found, neither is another method', async () => {
     const simulator = await start()
     expect((await ask(simulator, 'nothing')).status).toBe(404)
+    expect((await fetch(`${simulator.url}//`)).status).toBe(404)
     expect((await fetch(`${simulator.url}/api/v3/market/tickers?category=SPOT`, { method: 'POST' })).status).toBe(404)
   })
 })

@@ -5,7 +5,7 @@ import { plainQuirks } from '../../../../src/simulator/quirks.js'
 import { createWorld } from '../../../../src/simulator/world/world.js'
 
 const dayMs = 86_400_000
-const world = createWorld({ seed: 2, scale: 'tiny', activity: {}, quirks: () => plainQuirks })
+const world = createWorld({ seed: 2, scale: 'tiny', activity: { scale: 0.15 }, quirks: () => plainQuirks })
 const moments = fc.integer({ min: Date.UTC(2026, 0), max: Date.UTC(2027, 0) })
 const rows = (at: number) =>
   tradedCategories.flatMap((category) => world.tickers(category, at).map((row) => ({ category, row })))
@@ -35,10 +35,25 @@ describe('tickers', () => {
     )
   })
 
+  test('a fill exactly 24 hours ago is no longer in the volume, one of this millisecond is', () => {
+    const at = Date.UTC(2026, 4, 5)
+    const lag = at - Number(world.ticker('SPOT', 'BTCUSDT', at)?.['ts'])
+    const fills = world.fills('SPOT', 'BTCUSDT', at - 4 * dayMs, at)
+    // Tickers are renewed every half second: of these fills, some happened just when there was a new one.
+    const onTheDot = fills.filter(({ ts }) => (Number(ts) + lag) % 500 === 0).slice(0, 8)
+    expect(onTheDot.length).toBeGreaterThan(5)
+    for (const ts of onTheDot.flatMap((fill) => [Number(fill.ts), Number(fill.ts) + dayMs])) {
+      const row = world.ticker('SPOT', 'BTCUSDT', ts + lag)
+      expect(row?.['ts']).toBe(String(ts))
+      const day = world.fills('SPOT', 'BTCUSDT', ts - dayMs + 1, ts + 1)
+      expect(row?.['volume24h']).toBe(sum(day.map((fill) => fill.size)))
+    }
+  })
+
   test('the volume and the last price stay the same while nothing is traded', () => {
     const symbol = 'QUIETUSDT'
     const launchTime = Date.UTC(2026, 1, 1)
-    world.put({ category: 'SPOT', symbol, launchTime, fillsPerHour: 2 })
+    world.put({ category: 'SPOT', symbol, launchTime, fillsPerHour: 12 })
     const start = launchTime + 40 * dayMs
     let changes = 0
     for (let at = start; at < start + dayMs; at += 60_000) {
