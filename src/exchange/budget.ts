@@ -1,5 +1,5 @@
 /** Covers what happens between a departure and its arrival besides latency, for a start. */
-const logGuardMs = 4
+const logGuardMs = 6
 
 export interface BudgetOptions {
   /** How many arrivals the service admits in any window. */
@@ -9,7 +9,7 @@ export interface BudgetOptions {
   readonly latencyJitterMs: number
   /** How much longer than a window plus jitter `limit` evenly spaced departures take. At least the log's guard. */
   readonly spacingGuardMs: number
-  /** How far a departure may lag behind its place and the next still keep theirs. */
+  /** How far departures may lag behind their places, because of late timers, and still make up for it. */
   readonly catchUpMs: number
   readonly startMs: number
 }
@@ -17,7 +17,7 @@ export interface BudgetOptions {
 /**
  * One limit of the service, as a schedule of departures. Two rules hold at once:
  * - even spacing, from the first request on: so that a predecessor process of which nothing is known, spaced evenly
- *   too, and this one stay inside the limit together;
+ *   too, and this one stay inside the limit together. Only what late timers have cost may be made up for;
  * - a log of actual departures: each is more than a window plus the jitter after the one `limit` places before it. Of
  *   any `limit` + 1 requests two are a multiple of `limit` places apart, so that no strict window at the service holds
  *   more than `limit` arrivals, however late timers fire and in whatever order requests arrive.
@@ -40,8 +40,8 @@ export class Budget {
     this.#spacingMs = (options.windowMs + options.latencyJitterMs + options.spacingGuardMs) / options.limit
     this.#catchUpMs = options.catchUpMs
     this.#log = new Float64Array(options.limit * 2).fill(Number.NEGATIVE_INFINITY)
-    // A predecessor may have sent its last request a moment ago.
-    this.#dueMs = options.startMs + this.#spacingMs
+    // A predecessor may have sent its last request a moment ago, and have caught up before.
+    this.#dueMs = options.startMs + this.#spacingMs + options.catchUpMs
   }
 
   /** The earliest moment for the next departure. */
@@ -50,11 +50,13 @@ export class Budget {
   }
 
   /**
-   * Reserves a place at `nowMs`, which is not before `readyAtMs()`, and returns its number. `rate` below 1 makes the
-   * next place later.
+   * Reserves a place at `nowMs`, which is not before `readyAtMs()`, for a request that is there since `wantedMs`, and
+   * returns its number. `rate` below 1 makes the next place later.
    */
-  take(nowMs: number, rate: number): number {
-    this.#dueMs = Math.max(this.#dueMs, nowMs - this.#catchUpMs) + this.#spacingMs / rate
+  take(nowMs: number, wantedMs: number, rate: number): number {
+    // Places that nobody wanted are gone: a burst after a quiet time would not be even.
+    const placeMs = Math.max(this.#dueMs, wantedMs, nowMs - this.#catchUpMs)
+    this.#dueMs = placeMs + this.#spacingMs / rate
     return this.#record(nowMs)
   }
 
