@@ -76,6 +76,26 @@ describe('commands in the documentation', () => {
   })
 })
 
+describe('the documentation is complete', () => {
+  test('README lists every command', () => {
+    const listed = [...readRepositoryFile('README.md').matchAll(/^\| `(\w+)`/gm)].map((match) => match[1] ?? '')
+    const commands = createProgram().commands.map((command) => command.name())
+    expect(listed.toSorted()).toEqual(commands.toSorted())
+  })
+
+  test('the architecture page names every part of src', () => {
+    const page = readRepositoryFile('docs/architecture.md')
+    const parts = new Set(repositoryFiles(/^src\//).map(({ path }) => path.split('/').slice(0, 2).join('/')))
+    expect([...parts].filter((part) => !page.includes(part) && !page.includes(part.replace(/^src\//, '')))).toEqual([])
+  })
+
+  test('README leads to every page of docs', () => {
+    const readme = readRepositoryFile('README.md')
+    const inDocs = pages.map(({ path }) => path).filter((path) => path.startsWith('docs/'))
+    expect(inDocs.filter((path) => !readme.includes(`(${path})`))).toEqual([])
+  })
+})
+
 interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>
 }

@@ -75,9 +75,6 @@ function violation(part: string, path: string, { specifier, isTypeOnly }: Module
   ) {
     return `normalize may import only types, and only from exchange/payloads (${specifier})`
   }
-  if (part === 'serve' && targetPart === 'collect' && !isTypeOnly) {
-    return `serve may import only types from collect (${specifier})`
-  }
   return null
 }
 
