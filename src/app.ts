@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { Collector } from './collect/collector.js'
+import { startRetention } from './collect/retention.js'
 import { type Config, ConfigError } from './config.js'
 import { createExchangeClient, type ExchangeClient, type RequestEvent } from './exchange/client.js'
 import { type Clock, systemClock } from './runtime/clock.js'
@@ -116,12 +117,14 @@ export async function startRecorder(
   const heldLock = lock
   const running = new Collector({ config, client, db: store.database.db, clock, logger, metrics })
   collector = running
+  const retention = startRetention(config, store.database.db, { clock, logger })
   return {
     collector: running,
     store,
     pageUrl: server?.url ?? null,
     async stop() {
       const drained = await running.stop()
+      await retention.stop()
       client.close()
       await server?.close()
       await heldLock.release()
