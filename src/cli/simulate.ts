@@ -35,8 +35,16 @@ export function simulateCommand(): Command {
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--seed <number>', 'the same seed gives the same market', wholeNumber, 1)
     .addOption(new Option('--scale <size>', 'how many instruments there are').choices(scales).default('small'))
-    .option('--fault <kind[:name=value,...]>', 'something that goes wrong; may be repeated', collectFault, [])
-    .option('--quirk <name[=value]>', 'switch an observed quirk; may be repeated', collectQuirk, {})
+    .addOption(
+      new Option('--fault <kind[:name=value,...]>', 'something that goes wrong; may be repeated')
+        .argParser(collectFault)
+        .default([], 'none'),
+    )
+    .addOption(
+      new Option('--quirk <name[=value]>', 'switch an observed quirk; may be repeated')
+        .argParser(collectQuirk)
+        .default({}, 'as observed'),
+    )
     .option('--limit-factor <number>', 'multiplies all request limits', positive, 1)
     .option('--latency <min-max>', 'milliseconds a request travels before it is counted, such as 0-60', latency)
     .option('--journal', 'keep every served answer in memory, to be read from /simulator/journal')
