@@ -1,0 +1,85 @@
+import { describe, expect, test } from 'vitest'
+import { changesNeeded } from '../../../../src/store/timescale/changes.js'
+import { type CurrentState, emptyState, policyKey } from '../../../../src/store/timescale/currentState.js'
+import { rollups } from '../../../../src/store/timescale/rollups.js'
+import { timeTables } from '../../../../src/store/timescale/settings.js'
+import { testStorage } from '../../../support/databaseServer.js'
+
+const hour = 3_600_000
+const texts = (...parameters: Parameters<typeof changesNeeded>) => changesNeeded(...parameters).map(({ text }) => text)
+
+/** What a database of the Community edition has after all of the settings were applied. */
+const complete: CurrentState = {
+  hypertables: new Map(
+    timeTables.map(({ name, setting, seriesColumns, orderColumns }) => [
+      name,
+      {
+        chunkHours: testStorage[setting].chunkHours,
+        columnstore: { segmentBy: seriesColumns.join(','), orderBy: orderColumns.join(',') },
+      },
+    ]),
+  ),
+  rollups: new Set(rollups.map(({ name }) => name)),
+  rollupViews: new Set(rollups.map(({ name }) => name)),
+  policies: new Map([
+    ...timeTables.map(
+      ({ name, setting }) =>
+        [
+          policyKey('columnstore', name),
+          { everyMs: hour, afterHours: testStorage[setting].columnstoreAfterHours },
+        ] as const,
+    ),
+    ...rollups.map(
+      ({ name, refreshEveryMs }) =>
+        [policyKey('refresh', name), { everyMs: refreshEveryMs, afterHours: null }] as const,
+    ),
+  ]),
+}
+
+describe('changes that are needed', () => {
+  test('none on PostgreSQL alone, and none where everything is as it is configured', () => {
+    expect(texts('postgresql', emptyState, testStorage)).toEqual([])
+    expect(texts('timescale-community', complete, testStorage)).toEqual([])
+    expect(texts('timescale-apache', { ...emptyState, hypertables: complete.hypertables }, testStorage)).toEqual([])
+  })
+
+  test('hypertables alone on the Apache edition, whatever else is configured', () => {
+    const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: 5 } }
+    expect(texts('timescale-apache', emptyState, settings)).toEqual([
+      'make market.tickers a hypertable with chunks of 1 day',
+      'make market.order_books a hypertable with chunks of 6 hours',
+      'make market.rpi_order_books a hypertable with chunks of 6 hours',
+      'make market.fills a hypertable with chunks of 1 day',
+      'make market.candles a hypertable with chunks of 7 days',
+    ])
+  })
+
+  test('the rest of a rollup whose filling was cut short', () => {
+    const policies = new Map(complete.policies)
+    policies.delete(policyKey('refresh', 'ohlcv_4h'))
+    const rollupViews = new Set(complete.rollupViews)
+    rollupViews.delete('ohlcv_4h')
+    expect(texts('timescale-community', { ...complete, policies, rollupViews }, testStorage)).toEqual([
+      'fill recorder.ohlcv_4h and refresh it every 60 minutes',
+      'let market.ohlcv_4h read recorder.ohlcv_4h',
+    ])
+  })
+
+  test('a schedule that somebody changed', () => {
+    const policies = new Map(complete.policies).set(policyKey('columnstore', 'tickers'), {
+      everyMs: 12 * hour,
+      afterHours: 48,
+    })
+    expect(texts('timescale-community', { ...complete, policies }, testStorage)).toEqual([
+      'convert chunks of market.tickers to the columnstore after 2 days',
+    ])
+  })
+
+  test('rollups look no further back than candles are kept', () => {
+    const settings = { ...testStorage, candles: { ...testStorage.candles, retentionDays: 30 } }
+    expect(texts('timescale-community', complete, settings)).toEqual([
+      ...[5, 15, 30, 60, 60].map((minutes, i) => `refresh recorder.${rollups[i]?.name} every ${minutes} minutes`),
+      'remove rows of market.candles after 30 days',
+    ])
+  })
+})
