@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { changesNeeded } from '../../../../src/store/timescale/changes.js'
-import { type CurrentState, emptyState, policyKey } from '../../../../src/store/timescale/currentState.js'
+import { type CurrentState, emptyState, type Policy, policyKey } from '../../../../src/store/timescale/currentState.js'
 import { rollups } from '../../../../src/store/timescale/rollups.js'
 import { timeTables } from '../../../../src/store/timescale/settings.js'
 import { testStorage } from '../../../support/databaseServer.js'
@@ -21,7 +21,7 @@ const complete: CurrentState = {
   ),
   rollups: new Set(rollups.map(({ name }) => name)),
   rollupViews: new Set(rollups.map(({ name }) => name)),
-  policies: new Map([
+  policies: new Map<string, Policy>([
     ...timeTables.map(
       ({ name, setting }) =>
         [
