@@ -6,150 +6,155 @@ const milli = 1000
 
 /** Metrics of what is: written from a status report just before each scrape. */
 export class StatusMetrics {
-  readonly #registry: Registry
-  readonly #ready = this.#gauge('ready', 'Whether /readyz passes.')
-  readonly #ownsBudget = this.#gauge('owns_budget', 'Whether this recorder owns the budget of its egress.')
-  readonly #start = this.#gauge('start_timestamp_seconds', 'When the recorder was started, Unix time.')
-
-  readonly #targets = this.#gauge('stream_targets', 'Instruments, series or lists that a stream covers.', 'stream')
-  readonly #lastStored = this.#gauge(
-    'stream_last_stored_timestamp_seconds',
-    'When an answer of a stream was last committed, Unix time; absent before the first.',
-    'stream',
-  )
-  readonly #age = this.#gauge(
-    'stream_age_seconds',
-    'How long ago a stream last showed that it works; since the start when it has not yet.',
-    'stream',
-  )
-  readonly #limit = this.#gauge(
-    'stream_freshness_limit_seconds',
-    'Age beyond which a stream counts as stale; absent for streams that are off or have nothing to cover.',
-    'stream',
-  )
-  readonly #answers = this.#counter('stream_answers_total', 'Usable answers of the service.', 'stream')
-  readonly #failures = this.#counter('stream_failures_total', 'Requests without a usable answer.', 'stream')
-  readonly #skipped = this.#counter(
-    'stream_skipped_polls_total',
-    'Polls left out because the one before was still under way.',
-    'stream',
-  )
-  readonly #written = this.#counter('rows_written_total', 'Rows inserted or updated.', 'stream')
-  readonly #unchanged = this.#counter('rows_unchanged_total', 'Rows that were stored already.', 'stream')
-  readonly #rejected = this.#counter('rows_rejected_total', 'Rows that could not be understood.', 'stream')
-  readonly #gapsFound = this.#counter('gaps_found_total', 'Holes found by the live streams.', 'stream')
-
-  readonly #used = this.#gauge('budget_used_requests', 'Requests of the last second.', 'operation')
-  readonly #left = this.#gauge('budget_left_requests', 'Requests that the last second had room for.', 'operation')
-  readonly #allowed = this.#gauge('budget_limit_requests', 'Requests that a second allows.', 'operation')
-  readonly #overallUsed = this.#gauge('budget_overall_used_requests', 'Requests of the last minute, all operations.')
-  readonly #overallLeft = this.#gauge('budget_overall_left_requests', 'Requests that the last minute had room for.')
-  readonly #overallAllowed = this.#gauge('budget_overall_limit_requests', 'Requests that a minute allows.')
-  readonly #pause = this.#gauge('pause_seconds', 'How long all requests still pause after a rejection.')
-  readonly #rate = this.#gauge('rate_ratio', '1 at full speed; less for a while after a rejection.')
-  readonly #waiting = this.#gauge('waiting_requests', 'Requests that wait for their place in the limits.', 'class')
-  readonly #oldestWait = this.#gauge('waiting_oldest_seconds', 'How long the first of them has waited.', 'class')
-  readonly #inFlight = this.#gauge('in_flight_requests', 'Requests under way.')
-
-  readonly #batches = this.#gauge('backlog_batches', 'Answers in memory that are not committed yet.')
-  readonly #rows = this.#gauge('backlog_rows', 'Rows of those answers.')
-  readonly #backlogAge = this.#gauge('backlog_oldest_seconds', 'Age of the oldest of those answers; 0 without any.')
-  readonly #spoolBytes = this.#gauge('spool_bytes', 'Size of the spool on disk.')
-  readonly #spoolLimit = this.#gauge('spool_limit_bytes', 'Size at which the spool drops rows.')
-  readonly #spoolRows = this.#gauge('spool_rows', 'Rows in the spool.')
-  readonly #spoolAge = this.#gauge('spool_oldest_seconds', 'Age of the oldest rows in the spool; 0 when it is empty.')
-  readonly #dropped = this.#counter('spool_dropped_rows_total', 'Rows that the full spool dropped.')
-
-  readonly #databaseUp = this.#gauge('database_up', 'Whether the database answered when it was last asked.')
-  readonly #latency = this.#gauge('database_latency_seconds', 'How long it took to answer; absent when it did not.')
-  readonly #size = this.#gauge('database_size_bytes', 'Size of the database on disk.')
-  readonly #gaps = this.#gauge('gaps', 'Known holes in what was recorded.', 'stream', 'state', 'reason')
-  readonly #backfills = this.#gauge('backfills', 'Backfills that wait, run or have failed.', 'state')
-  readonly #backfillDone = this.#gauge('backfill_done_ratio', 'How much of the running backfills is done, their mean.')
-  readonly #backfillEta = this.#gauge('backfill_eta_seconds', 'How long the longest running backfill will still take.')
-  readonly #clients = this.#gauge('page_clients', 'Pages that are open.')
+  readonly #metrics: ReturnType<typeof define>
 
   constructor(registry: Registry) {
-    this.#registry = registry
+    this.#metrics = define(registry)
   }
 
   /** @param pageClients how many pages are open */
   update(status: Status, pageClients: number): void {
+    const m = this.#metrics
     const { budget, database, backlog, spool, time } = status
-    this.#ready.set(status.problems.some(({ isBlocking }) => isBlocking) ? 0 : 1)
-    this.#ownsBudget.set(status.phase === 'waiting' ? 0 : 1)
-    this.#start.set(status.startedAt / milli)
-    this.#clients.set(pageClients)
+    m.ready.set(status.problems.some(({ isBlocking }) => isBlocking) ? 0 : 1)
+    m.ownsBudget.set(status.phase === 'waiting' ? 0 : 1)
+    m.start.set(status.startedAt / milli)
+    m.clients.set(pageClients)
     this.#updateStreams(status)
 
     for (const { operation, used, limit } of budget.operations) {
-      this.#used.set({ operation }, used)
-      this.#left.set({ operation }, Math.max(0, limit - used))
-      this.#allowed.set({ operation }, limit)
+      m.used.set({ operation }, used)
+      m.left.set({ operation }, Math.max(0, limit - used))
+      m.allowed.set({ operation }, limit)
     }
-    this.#overallUsed.set(budget.overall.used)
-    this.#overallLeft.set(Math.max(0, budget.overall.limit - budget.overall.used))
-    this.#overallAllowed.set(budget.overall.limit)
-    this.#pause.set(budget.pausedMs / milli)
-    this.#rate.set(budget.rate)
-    this.#inFlight.set(budget.inFlight)
+    m.overallUsed.set(budget.overall.used)
+    m.overallLeft.set(Math.max(0, budget.overall.limit - budget.overall.used))
+    m.overallAllowed.set(budget.overall.limit)
+    m.pause.set(budget.pausedMs / milli)
+    m.rate.set(budget.rate)
+    m.inFlight.set(budget.inFlight)
     for (const { class: name, count, oldestWaitMs } of budget.waiting) {
-      this.#waiting.set({ class: name }, count)
-      this.#oldestWait.set({ class: name }, oldestWaitMs / milli)
+      m.waiting.set({ class: name }, count)
+      m.oldestWait.set({ class: name }, oldestWaitMs / milli)
     }
 
     const age = (at: number | null) => (at === null ? 0 : Math.max(0, time - at) / milli)
-    this.#batches.set(backlog.batches)
-    this.#rows.set(backlog.rows)
-    this.#backlogAge.set(age(backlog.oldestReceivedAt))
-    this.#spoolBytes.set(spool?.bytes ?? 0)
-    this.#spoolLimit.set(spool?.limitBytes ?? 0)
-    this.#spoolRows.set(spool?.rows ?? 0)
-    this.#spoolAge.set(age(spool?.oldestAt ?? null))
-    setCounter(this.#dropped, {}, spool?.droppedRows ?? 0)
+    m.batches.set(backlog.batches)
+    m.rows.set(backlog.rows)
+    m.backlogAge.set(age(backlog.oldestReceivedAt))
+    m.spoolBytes.set(spool?.bytes ?? 0)
+    m.spoolLimit.set(spool?.limitBytes ?? 0)
+    m.spoolRows.set(spool?.rows ?? 0)
+    m.spoolAge.set(age(spool?.oldestAt ?? null))
+    setCounter(m.dropped, {}, spool?.droppedRows ?? 0)
 
-    this.#databaseUp.set(database.isReachable ? 1 : 0)
-    setOrRemove(this.#latency, {}, database.latencyMs === null ? null : database.latencyMs / milli)
-    setOrRemove(this.#size, {}, database.bytes)
-    this.#gaps.reset()
-    for (const { stream, state, reason, count } of status.gaps) this.#gaps.set({ stream, state, reason }, count)
+    m.databaseUp.set(database.isReachable ? 1 : 0)
+    setOrRemove(m.latency, {}, database.latencyMs === null ? null : database.latencyMs / milli)
+    setOrRemove(m.size, {}, database.bytes)
+    m.gaps.reset()
+    for (const { stream, state, reason, count } of status.gaps) m.gaps.set({ stream, state, reason }, count)
     this.#updateBackfills(status)
   }
 
   #updateStreams({ streams, time, startedAt }: Status): void {
+    const m = this.#metrics
     for (const stream of streams) {
       const labels = { stream: stream.name }
       const isWatched = stream.state !== 'off' && stream.state !== 'idle'
-      this.#targets.set(labels, stream.targets)
-      setOrRemove(this.#lastStored, labels, stream.lastStoredAt === null ? null : stream.lastStoredAt / milli)
-      setOrRemove(this.#age, labels, isWatched ? (stream.ageMs ?? time - startedAt) / milli : null)
-      setOrRemove(this.#limit, labels, isWatched ? stream.freshnessLimitMs / milli : null)
-      setCounter(this.#answers, labels, stream.answers)
-      setCounter(this.#failures, labels, stream.failures)
-      setCounter(this.#skipped, labels, stream.skippedPolls)
-      setCounter(this.#written, labels, stream.rowsWritten)
-      setCounter(this.#unchanged, labels, stream.rowsUnchanged)
-      setCounter(this.#rejected, labels, stream.rowsRejected)
-      setCounter(this.#gapsFound, labels, stream.gapsFound)
+      m.targets.set(labels, stream.targets)
+      setOrRemove(m.lastStored, labels, stream.lastStoredAt === null ? null : stream.lastStoredAt / milli)
+      setOrRemove(m.age, labels, isWatched ? (stream.ageMs ?? time - startedAt) / milli : null)
+      setOrRemove(m.limit, labels, isWatched ? stream.freshnessLimitMs / milli : null)
+      setCounter(m.answers, labels, stream.answers)
+      setCounter(m.failures, labels, stream.failures)
+      setCounter(m.skipped, labels, stream.skippedPolls)
+      setCounter(m.written, labels, stream.rowsWritten)
+      setCounter(m.unchanged, labels, stream.rowsUnchanged)
+      setCounter(m.rejected, labels, stream.rowsRejected)
+      setCounter(m.gapsFound, labels, stream.gapsFound)
     }
   }
 
   #updateBackfills({ backfills }: Status): void {
+    const m = this.#metrics
     const running = backfills.filter(({ state }) => state === 'running')
     for (const state of ['waiting', 'running', 'failed'] as const) {
-      this.#backfills.set({ state }, backfills.filter((backfill) => backfill.state === state).length)
+      m.backfills.set({ state }, backfills.filter((backfill) => backfill.state === state).length)
     }
     const done = running.reduce((sum, { doneShare }) => sum + (doneShare ?? 0), 0)
-    this.#backfillDone.set(running.length === 0 ? 1 : done / running.length)
-    this.#backfillEta.set(running.reduce((longest, { etaMs }) => Math.max(longest, etaMs ?? 0), 0) / milli)
+    m.backfillDone.set(running.length === 0 ? 1 : done / running.length)
+    m.backfillEta.set(running.reduce((longest, { etaMs }) => Math.max(longest, etaMs ?? 0), 0) / milli)
   }
+}
 
-  #gauge<Label extends string>(name: string, help: string, ...labelNames: Label[]): Gauge<Label> {
-    return new Gauge({ name: `${metricPrefix}${name}`, help, labelNames, registers: [this.#registry] })
-  }
+function define(registry: Registry) {
+  const registers = [registry]
+  const gauge = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Gauge({ name: `${metricPrefix}${name}`, help, labelNames, registers })
+  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Counter({ name: `${metricPrefix}${name}`, help, labelNames, registers })
+  return {
+    ready: gauge('ready', 'Whether /readyz passes.'),
+    ownsBudget: gauge('owns_budget', 'Whether this recorder owns the budget of its egress.'),
+    start: gauge('start_timestamp_seconds', 'When the recorder was started, Unix time.'),
 
-  #counter<Label extends string>(name: string, help: string, ...labelNames: Label[]): Counter<Label> {
-    return new Counter({ name: `${metricPrefix}${name}`, help, labelNames, registers: [this.#registry] })
+    targets: gauge('stream_targets', 'Instruments, series or lists that a stream covers.', 'stream'),
+    lastStored: gauge(
+      'stream_last_stored_timestamp_seconds',
+      'When an answer of a stream was last committed, Unix time; absent before the first.',
+      'stream',
+    ),
+    age: gauge(
+      'stream_age_seconds',
+      'How long ago a stream last showed that it works; since the start when it has not yet.',
+      'stream',
+    ),
+    limit: gauge(
+      'stream_freshness_limit_seconds',
+      'Age beyond which a stream counts as stale; absent for streams that are off or have nothing to cover.',
+      'stream',
+    ),
+    answers: counter('stream_answers_total', 'Usable answers of the service.', 'stream'),
+    failures: counter('stream_failures_total', 'Requests without a usable answer.', 'stream'),
+    skipped: counter(
+      'stream_skipped_polls_total',
+      'Polls left out because the one before was still under way.',
+      'stream',
+    ),
+    written: counter('rows_written_total', 'Rows inserted or updated.', 'stream'),
+    unchanged: counter('rows_unchanged_total', 'Rows that were stored already.', 'stream'),
+    rejected: counter('rows_rejected_total', 'Rows that could not be understood.', 'stream'),
+    gapsFound: counter('gaps_found_total', 'Holes found by the live streams.', 'stream'),
+
+    used: gauge('budget_used_requests', 'Requests of the last second.', 'operation'),
+    left: gauge('budget_left_requests', 'Requests that the last second had room for.', 'operation'),
+    allowed: gauge('budget_limit_requests', 'Requests that a second allows.', 'operation'),
+    overallUsed: gauge('budget_overall_used_requests', 'Requests of the last minute, all operations.'),
+    overallLeft: gauge('budget_overall_left_requests', 'Requests that the last minute had room for.'),
+    overallAllowed: gauge('budget_overall_limit_requests', 'Requests that a minute allows.'),
+    pause: gauge('pause_seconds', 'How long all requests still pause after a rejection.'),
+    rate: gauge('rate_ratio', '1 at full speed; less for a while after a rejection.'),
+    waiting: gauge('waiting_requests', 'Requests that wait for their place in the limits.', 'class'),
+    oldestWait: gauge('waiting_oldest_seconds', 'How long the first of them has waited.', 'class'),
+    inFlight: gauge('in_flight_requests', 'Requests under way.'),
+
+    batches: gauge('backlog_batches', 'Answers in memory that are not committed yet.'),
+    rows: gauge('backlog_rows', 'Rows of those answers.'),
+    backlogAge: gauge('backlog_oldest_seconds', 'Age of the oldest of those answers; 0 without any.'),
+    spoolBytes: gauge('spool_bytes', 'Size of the spool on disk.'),
+    spoolLimit: gauge('spool_limit_bytes', 'Size at which the spool drops rows.'),
+    spoolRows: gauge('spool_rows', 'Rows in the spool.'),
+    spoolAge: gauge('spool_oldest_seconds', 'Age of the oldest rows in the spool; 0 when it is empty.'),
+    dropped: counter('spool_dropped_rows_total', 'Rows that the full spool dropped.'),
+
+    databaseUp: gauge('database_up', 'Whether the database answered when it was last asked.'),
+    latency: gauge('database_latency_seconds', 'How long it took to answer; absent when it did not.'),
+    size: gauge('database_size_bytes', 'Size of the database on disk.'),
+    gaps: gauge('gaps', 'Known holes in what was recorded.', 'stream', 'state', 'reason'),
+    backfills: gauge('backfills', 'Backfills that wait, run or have failed.', 'state'),
+    backfillDone: gauge('backfill_done_ratio', 'How much of the running backfills is done, their mean.'),
+    backfillEta: gauge('backfill_eta_seconds', 'How long the longest running backfill will still take.'),
+    clients: gauge('page_clients', 'Pages that are open.'),
   }
 }
 
