@@ -69,7 +69,7 @@ function connectionString(url: string): string {
 
 const { getTypeParser: driverParser, builtins } = pg.types
 const numericArrayOid = 1231
-const textArrayOid = 1009
+const textArrayOid: number = 1009
 const parseDate = driverParser(builtins.TIMESTAMPTZ) as (text: string) => Date | number
 
 /** Instants as `TimeMs`; ±infinity stays ±Infinity. */
@@ -78,12 +78,14 @@ function parseTime(text: string): TimeMs {
   return typeof value === 'number' ? value : value.getTime()
 }
 
+type Parse = (text: string) => unknown
+
 // numeric stays text by default, but the driver's own parser turns numeric[] into floats.
-const parsers = new Map<number, (text: string) => unknown>([
+const parsers = new Map<number, Parse>([
   [builtins.INT8, Number],
   [builtins.TIMESTAMPTZ, parseTime],
-  [numericArrayOid, driverParser(textArrayOid as number as typeof builtins.TEXT) as (text: string) => string[]],
+  [numericArrayOid, driverParser(textArrayOid) as Parse],
 ])
 
-const getTypeParser: typeof pg.types.getTypeParser = (oid, format) =>
-  (format === 'binary' ? undefined : parsers.get(oid)) ?? driverParser(oid, format)
+const getTypeParser: typeof pg.types.getTypeParser = (oid, format): Parse =>
+  (format === 'binary' ? undefined : parsers.get(oid)) ?? (driverParser(oid, format) as Parse)

@@ -59,7 +59,7 @@ const connectionLost =
 export function describeDatabaseError(error: unknown): string {
   const cause = rootOf(error)
   const { code, detail, address, port } = cause as ErrorDetails
-  const where = typeof address === 'string' ? ` (${address}${port === undefined ? '' : `:${String(port)}`})` : ''
+  const where = typeof address === 'string' ? ` (${address}${typeof port === 'number' ? `:${port}` : ''})` : ''
   const what = `${cause.message || String(code)}${where}${typeof detail === 'string' ? `: ${detail}` : ''}`
   const advised = typeof code === 'string' ? (advice[code] ?? advice[code.slice(0, 2)]) : undefined
   const todo = advised ?? (connectionLost.test(cause.message) ? advice['08'] : undefined)

@@ -9,9 +9,8 @@ const [dataDir] = process.argv.slice(2)
 try {
   const server = await startEmbeddedPostgres({ dataDir })
   process.stdout.write(`${server.url}\n`)
-  process.stdin.once('data', async () => {
-    await server.stop()
-    process.exit(0)
+  process.stdin.once('data', () => {
+    void server.stop().then(() => process.exit(0))
   })
 } catch (error) {
   process.stderr.write(`${error.message}\n`)

@@ -124,8 +124,16 @@ describe('the schema', () => {
     expect(rows.map(({ relation }) => relation)).toEqual(
       [
         ...marketTables,
-        ...['latest_tickers', 'order_book_levels', 'rpi_order_book_levels', 'coverage', 'gaps'],
-        ...['ohlcv_5m', 'ohlcv_15m', 'ohlcv_1h', 'ohlcv_4h', 'ohlcv_1d'],
+        'latest_tickers',
+        'order_book_levels',
+        'rpi_order_book_levels',
+        'coverage',
+        'gaps',
+        'ohlcv_5m',
+        'ohlcv_15m',
+        'ohlcv_1h',
+        'ohlcv_4h',
+        'ohlcv_1d',
       ].toSorted(),
     )
   })
