@@ -21,7 +21,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         where t.category = i.category and t.symbol = i.symbol
         order by t.ts desc
         limit 1
-      ) t;
+      ) t
+      -- Margin trades on the spot books and has no tickers: looking for them would go through all of the past.
+      where i.category <> 'MARGIN';
 
     create view market.order_book_levels as
       select b.category, b.symbol, b.ts, s.side, l.level::integer as level, l.price, l.size

@@ -54,9 +54,19 @@ export async function createRollup(db: Kysely<Database>, { name, widthMs, source
       group by 1, 2, 3
     with no data`.execute(db)
   await sql`create index on ${sql.table(`recorder.${name}`)} (category, symbol, open_time desc)`.execute(db)
-  await sql`
-    comment on view ${sql.table(`recorder.${name}`)} is ${sql.lit(`What market.${name} reads. Kept by TimescaleDB.`)}
-  `.execute(db)
+  await commentOnRollup(db, name)
+}
+
+/** The columns mean what those of the analysts' view mean. */
+async function commentOnRollup(db: Kysely<Database>, name: string): Promise<void> {
+  const { rows } = await sql<{ column: string; comment: string }>`
+    select attname as "column", col_description(attrelid, attnum) as comment from pg_attribute
+    where attrelid = ${`market.${name}`}::regclass and attnum > 0`.execute(db)
+  const view = sql.table(`recorder.${name}`)
+  await sql`comment on view ${view} is ${sql.lit(`What market.${name} reads. Kept by TimescaleDB.`)}`.execute(db)
+  for (const { column, comment } of rows) {
+    await sql`comment on column ${view}.${sql.ref(column)} is ${sql.lit(comment)}`.execute(db)
+  }
 }
 
 /** Rolls up everything from the beginning. Cannot run in a transaction. */

@@ -1,0 +1,185 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { insertFills } from '../../../src/store/fills.js'
+import { addCoverage } from '../../../src/store/coverage.js'
+import { type RecorderDatabase, openDatabase } from '../../../src/store/database.js'
+import { recordGap } from '../../../src/store/gaps.js'
+import { recordInstruments } from '../../../src/store/instruments.js'
+import { migrateToLatest } from '../../../src/store/migrate.js'
+import { insertOrderBooks, insertRpiOrderBooks } from '../../../src/store/orderBooks.js'
+import { insertRejectedRows } from '../../../src/store/rejectedRows.js'
+import { recordRpiSymbols } from '../../../src/store/rpiSymbols.js'
+import { insertTickers } from '../../../src/store/tickers.js'
+import { reconcile } from '../../../src/store/timescale.js'
+import { applyRetention } from '../../../src/store/timescale/retention.js'
+import { refreshRollups } from '../../../src/store/timescale/rollups.js'
+import { detectServer } from '../../../src/store/timescale/server.js'
+import { upsertCandles } from '../../../src/store/candles.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { testStorage } from '../../support/databaseServer.js'
+import { aBook, aCandle, aFill, anInstrument, anRpiBook, aTicker, someTime } from '../../support/marketRows.js'
+
+/** People and programs as they log in: a user with a password that was granted one of the roles. */
+let created: TestDatabase
+const suffix = randomBytes(4).toString('hex')
+const users = { reader: `reader_${suffix}`, writer: `writer_${suffix}` }
+let reader: RecorderDatabase
+let writer: RecorderDatabase
+
+beforeAll(async () => {
+  created = await createTestDatabase()
+  const password = randomBytes(16).toString('hex')
+  const login = async (user: string, role: string) => {
+    await created.database.pool.query(`create role ${user} login password '${password}' in role ${role}`)
+    const url = new URL(created.url)
+    url.username = user
+    url.password = password
+    return openDatabase({ url: url.href })
+  }
+  reader = await login(users.reader, 'market_reader')
+  writer = await login(users.writer, 'recorder_writer')
+})
+afterAll(async () => {
+  await reader.close()
+  await writer.close()
+  await created.database.pool.query(`drop role ${users.reader}, ${users.writer}`)
+  await created.drop()
+})
+
+async function relations(schema: string): Promise<string[]> {
+  const { rows } = await created.database.pool.query<{ name: string }>(
+    `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = $1 and c.relkind in ('r', 'v', 'm', 'p') order by 1`,
+    [schema],
+  )
+  return rows.map(({ name }) => name)
+}
+
+const denied = /permission denied|must be owner|cannot|not allowed|is not a table/
+
+async function expectDenied(user: RecorderDatabase, statement: string): Promise<void> {
+  await expect(user.pool.query(statement), statement).rejects.toThrow(denied)
+}
+
+describe('recorder_writer', () => {
+  it('records everything that there is to record, and removes what is too old', async () => {
+    const { db } = writer
+    // As the daemon does at its start: nothing is left to migrate or to change, and that needs no right.
+    expect((await migrateToLatest(writer)).applied).toEqual([])
+    expect(await reconcile(db, { settings: testStorage })).toEqual([])
+    await recordInstruments(db, 'SPOT', [anInstrument()], someTime)
+    await recordInstruments(db, 'SPOT', [anInstrument({ status: 'offline' })], someTime + 1000)
+    await recordRpiSymbols(db, [{ category: 'SPOT', symbol: 'BTCUSDT' }], someTime)
+    await recordRpiSymbols(db, [], someTime + 1000)
+    await insertTickers(db, [aTicker()])
+    await insertOrderBooks(db, [aBook()])
+    await insertRpiOrderBooks(db, [anRpiBook()])
+    await insertFills(db, [aFill()])
+    await upsertCandles(db, [aCandle()])
+    expect(await upsertCandles(db, [aCandle({ close: '10.5' })])).toMatchObject({ updated: 1 })
+    const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+    const range = { from: someTime, to: someTime + 1000 }
+    await addCoverage(db, series, [range])
+    await addCoverage(db, series, [{ from: someTime, to: someTime + 2000 }])
+    await recordGap(db, { ...series, range, reason: 'a test', state: 'lost' })
+    await insertRejectedRows(db, [{ operation: 'fills', parameters: {}, reason: 'a test', raw: '{}' }], someTime)
+    await refreshRollups(db, [range])
+    const settings = { ...testStorage, tickers: { ...testStorage.tickers, retentionDays: 1 } }
+    // Chunks are dropped by their owner: on the Apache edition by a daemon that owns the tables.
+    if ((await detectServer(db)).kind === 'timescale-apache') {
+      await expect(applyRetention(db, settings, Date.now())).rejects.toThrow(denied)
+    } else {
+      await applyRetention(db, settings, Date.now())
+    }
+  })
+
+  it.each([
+    'create table market.mine (i integer)',
+    'create table recorder.mine (i integer)',
+    'drop table market.fills',
+    'alter table market.fills add column mine integer',
+    'truncate market.fills',
+    "update market.fills set price = '1'",
+    "update market.tickers set last_price = '1'",
+    'update market.order_books set bid_prices = ask_prices',
+    'delete from market.instruments',
+    'delete from market.instrument_history',
+    'delete from recorder.candle_revision',
+    "update recorder.candle_revision set new_close = '1'",
+    'delete from recorder.migration',
+    "insert into recorder.migration values ('9999_mine', '')",
+    'create role mine',
+    'create schema mine',
+    'set role pg_read_all_data',
+  ])('may not: %s', async (statement) => {
+    await expectDenied(writer, statement)
+  })
+})
+
+describe('market_reader', () => {
+  it('reads every relation of market', async () => {
+    const readable = await relations('market')
+    expect(readable.length).toBeGreaterThan(17)
+    for (const name of readable) await reader.pool.query(`select * from ${name} limit 1`)
+  })
+
+  it('calls every function of market', async () => {
+    const { rows } = await created.database.pool.query<{ name: string; isAllowed: boolean }>(
+      `select oid::regprocedure::text as name, has_function_privilege($1, oid, 'execute') as "isAllowed"
+        from pg_proc where pronamespace = 'market'::regnamespace`,
+      [users.reader],
+    )
+    expect(rows.length).toBeGreaterThan(10)
+    expect(rows.filter(({ isAllowed }) => !isAllowed)).toEqual([])
+    await reader.pool.query("select * from market.ticker_at('SPOT', 'BTCUSDT', now())")
+  })
+
+  it('reads nothing else', async () => {
+    const hidden = await relations('recorder')
+    expect(hidden.length).toBeGreaterThan(5)
+    for (const name of hidden) await expectDenied(reader, `select * from ${name}`)
+  })
+
+  it('changes no relation of market', async () => {
+    for (const name of await relations('market')) {
+      await expectDenied(reader, `insert into ${name} select * from ${name}`)
+      await expectDenied(reader, `update ${name} set symbol = 'X'`)
+      await expectDenied(reader, `delete from ${name}`)
+      await expectDenied(reader, `truncate ${name}`)
+    }
+  })
+
+  it.each([
+    'create table market.mine (i integer)',
+    'create view market.mine as select 1',
+    "create function market.mine() returns integer language sql as 'select 1'",
+    'create table public.mine (i integer)',
+    'create schema mine',
+    'create role mine',
+    'drop view market.latest_tickers',
+    'alter table market.fills add column mine integer',
+    'comment on table market.fills is null',
+    'do $$ begin lock table market.fills in exclusive mode; end $$',
+    "copy market.fills to program 'cat'",
+    "select pg_read_file('postgresql.conf')",
+    'set role recorder_writer',
+  ])('may not: %s', async (statement) => {
+    await expectDenied(reader, statement)
+  })
+
+  it('may not change chunks, policies or rollups either', async () => {
+    const { kind } = await detectServer(created.database.db)
+    if (kind === 'postgresql') return
+    const { rows } = await created.database.pool.query<{ name: string }>(
+      `select format('%I.%I', chunk_schema, chunk_name) as name from timescaledb_information.chunks
+        where hypertable_schema = 'market'`,
+    )
+    expect(rows.length).toBeGreaterThan(0)
+    for (const { name } of rows) await expectDenied(reader, `delete from ${name}`)
+    await expectDenied(reader, "select drop_chunks('market.fills', older_than => now())")
+    await expectDenied(reader, "select set_chunk_time_interval('market.fills', interval '1 hour')")
+    if (kind === 'timescale-apache') return
+    await expectDenied(reader, "select add_retention_policy('market.fills', interval '1 day')")
+    await expectDenied(reader, "call refresh_continuous_aggregate('recorder.ohlcv_5m', null, null)")
+  })
+})
