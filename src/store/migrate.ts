@@ -6,6 +6,7 @@ import * as bookkeeping from '../../migrations/0004_bookkeeping.js'
 import * as views from '../../migrations/0005_views.js'
 import * as roles from '../../migrations/0006_roles.js'
 import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
+import * as backfill from '../../migrations/0010_backfill.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -18,6 +19,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0005_views': views,
   '0006_roles': roles,
   '0007_analyst_functions': analystFunctions,
+  '0010_backfill': backfill,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

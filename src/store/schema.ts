@@ -29,6 +29,8 @@ export interface Database {
   'market.fills': FillsTable
   'market.candles': CandlesTable
   'recorder.coverage': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
+  'recorder.empty_range': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
+  'recorder.candle_reach': CandleReachTable
   'recorder.gap': GapTable
   'recorder.candle_revision': CandleRevisionTable
   'recorder.rejected_row': RejectedRowTable
@@ -125,6 +127,16 @@ export type GapState = 'open' | 'repaired' | 'lost'
 
 type Values<When extends 'old' | 'new'> = {
   [Name in 'open' | 'high' | 'low' | 'close' | 'base_volume' | 'quote_turnover' as `${When}_${Name}`]: Decimal
+}
+
+/** Ages are intervals of the database; the recorder reads and writes them as milliseconds. */
+interface CandleReachTable {
+  category: Category
+  type: CandleType
+  interval: Interval
+  reached: string
+  beyond: string | null
+  learned_at: Generated<TimeMs>
 }
 
 export interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Values<'new'> {

@@ -1,7 +1,7 @@
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Grid } from './grid.js'
-import { type CandleOperation, newestPage, pageCandles, type PageRequest } from './pageRequest.js'
+import { type CandleOperation, pageCandles, type PageRequest } from './pageRequest.js'
 import type { Ask } from './reach.js'
 
 /** `unknown`: the service gave no candle on either side, so that its silence means nothing. */
@@ -22,18 +22,18 @@ const retryDelayMs = 100
 
 /**
  * Tells whether a range that stays silent lies before the beginning of its series. An empty page proves nothing, so two
- * things must hold: pages at growing distances below it down to the floor are empty, too; and a page across its upper
- * end shows the candle that follows it, and none before.
+ * things must hold: the pages from its end down to the floor are empty; and a page across its upper end shows the candle
+ * that follows it, and none before.
  */
 export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Emptiness> {
   const { range, floor, grid } = silent
-  for (const window of windowsBelow(range, floor, grid.lengthMs)) {
+  for (const window of windowsFrom(range.to, floor, grid.lengthMs)) {
     if ((await askPatiently(ask, { operation: 'history-candles', window }, silent)).length > 0) return 'candles-below'
   }
   const operation: CandleOperation = range.to >= silent.reachedTo ? 'candles' : 'history-candles'
   // Few candles above the end, so that even a page that is shorter than it should be has room for those below.
   const above = 2
-  const below = pageCandles('history-candles', grid.lengthMs) - above
+  const below = pageCandles('history-candles', grid.lengthMs) - above - 1
   const across = { from: range.to - below * grid.lengthMs, to: range.to + above * grid.lengthMs }
   for (const way of new Set<CandleOperation>([operation, 'history-candles'])) {
     const openTimes = await askPatiently(ask, { operation: way, window: across }, silent)
@@ -44,14 +44,19 @@ export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Empti
   return 'unknown'
 }
 
-/** Pages below a range, each four times as far away as the one before; the last one ends the search at the floor. */
-function windowsBelow(range: TimeRange, floor: TimeMs, lengthMs: number): TimeRange[] {
-  const pageMs = pageCandles('history-candles', lengthMs) * lengthMs
+/** So many pages are all looked at; of more than that, a sample. */
+const mostPages = 64
+
+/** Every page down to the floor; when they are too many, pages each four times as far away as the one before, and the last one. */
+function windowsFrom(top: TimeMs, floor: TimeMs, lengthMs: number): TimeRange[] {
+  // One candle less than a page holds: it has room for one too many at its end, should that be inclusive.
+  const pageMs = Math.max(1, pageCandles('history-candles', lengthMs) - 1) * lengthMs
+  const isSample = top - floor > mostPages * pageMs
   const windows: TimeRange[] = []
-  for (let distance = pageMs; range.from - distance > floor; distance *= 4) {
-    windows.push(newestPage('history-candles', { from: floor, to: range.from - distance + pageMs }, lengthMs).window)
+  for (let distance = 0; top - distance > floor; distance = isSample ? distance * 4 + pageMs : distance + pageMs) {
+    windows.push({ from: Math.max(floor, top - distance - pageMs), to: top - distance })
   }
-  if (range.from > floor) windows.push({ from: floor, to: Math.min(range.from, floor + pageMs) })
+  if (isSample) windows.push({ from: floor, to: floor + pageMs })
   return windows
 }
 

@@ -44,7 +44,8 @@ export class Conventions {
    * startTime is left out: it was seen to be ignored, and counts towards the 90 days.
    */
   parameters({ operation, window }: PageRequest, lengthMs: number): PageParameters {
-    const limit = Math.min(pageRows[operation], Math.ceil((window.to - window.from) / lengthMs))
+    // One to spare, so that a candle beyond an end that turns out to be inclusive does not push out the oldest.
+    const limit = Math.min(pageRows[operation], Math.ceil((window.to - window.from) / lengthMs) + 1)
     if (operation === 'candles') return { startTime: window.from - 1, endTime: window.to - 1, limit }
     return { endTime: this.#historyEndInclusive ? window.to - lengthMs : window.to, limit }
   }

@@ -1,0 +1,111 @@
+import { type Kysely, sql } from 'kysely'
+import type { CandleSeries } from '../market/candle.js'
+import type { TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+import { type ColumnSpec, rowsFrom } from './columns.js'
+import { type Series, seriesColumns } from './coverage.js'
+import type { Database } from './schema.js'
+
+/** A range of a series, and what is known about it. */
+export interface SeriesRange {
+  readonly series: CandleSeries
+  readonly range: TimeRange
+}
+
+export interface MissingCandles extends SeriesRange {
+  /** Neither covered nor confirmed empty, ascending. */
+  readonly missing: readonly TimeRange[]
+  /** Opening time of the oldest covered candle of the series; null where nothing is covered. */
+  readonly oldestKnown: TimeMs | null
+}
+
+const columns: readonly ColumnSpec[] = [
+  { name: 'category', kind: 'category' },
+  { name: 'symbol', kind: 'text' },
+  { name: 'type', kind: 'text' },
+  { name: 'interval', kind: 'text' },
+  { name: 'from', kind: 'time' },
+  { name: 'to', kind: 'time' },
+]
+
+/** What is missing of each of the requested ranges, in their order; one statement however many they are. */
+export async function missingCandles(
+  db: Kysely<Database>,
+  requested: readonly SeriesRange[],
+): Promise<MissingCandles[]> {
+  if (requested.length === 0) return []
+  const source = rowsFrom(requested, columns, ({ series, range }, column) => {
+    const values = [series.category, series.symbol, series.type, series.interval, range.from, range.to] as const
+    return values[column] as string | number
+  })
+  const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
+    select u.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
+    from ${source} as u
+    left join recorder.coverage c on c.stream = 'candles' and c.category = u.category and c.symbol = u.symbol
+      and c.type = u.type and c.interval = u.interval
+    left join recorder.empty_range e on e.stream = 'candles' and e.category = u.category and e.symbol = u.symbol
+      and e.type = u.type and e.interval = u.interval
+    left join lateral unnest(
+      case when u.from < u.to then tstzmultirange(tstzrange(u.from, u.to)) else '{}' end
+        - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}')
+    ) as m(range) on true
+    order by 1, 2`.execute(db)
+  const results = requested.map(({ series, range }) => ({
+    series,
+    range,
+    missing: [] as TimeRange[],
+    oldestKnown: null as TimeMs | null,
+  }))
+  for (const { place, from, to, oldest } of rows) {
+    const result = results[place - 1]
+    if (result === undefined) continue
+    result.oldestKnown = oldest
+    if (from !== null && to !== null) result.missing.push({ from, to })
+  }
+  return results
+}
+
+export function candleStream(series: CandleSeries): Series {
+  const { category, symbol, type, interval } = series
+  return { stream: 'candles', category, symbol, type, interval }
+}
+
+/** Remembers ranges that were confirmed to hold no candles. */
+export async function addEmptyRanges(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
+): Promise<void> {
+  if (ranges.length === 0) return
+  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
+  const text = ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
+  await sql`
+    insert into recorder.empty_range as e (stream, category, symbol, type, interval, ranges)
+    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${`{${text.join(',')}}`}::tstzmultirange)
+    on conflict (stream, category, symbol, type, interval) do update
+      set ranges = e.ranges + excluded.ranges, updated_at = now()`.execute(db)
+}
+
+/** Open holes of a series that are covered by now count as repaired, those confirmed empty as lost. Returns how many. */
+export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<number> {
+  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
+  const { rows } = await sql<{ count: number }>`
+    with known as (
+      select
+        coalesce((select ranges from recorder.coverage where stream = ${stream} and category = ${category}
+          and symbol = ${symbol} and type = ${type} and interval = ${interval}), '{}') as covered,
+        coalesce((select ranges from recorder.empty_range where stream = ${stream} and category = ${category}
+          and symbol = ${symbol} and type = ${type} and interval = ${interval}), '{}') as empty
+    ), settled as (
+      update recorder.gap g
+      set state = case when g.range <@ covered then 'repaired' else 'lost' end,
+        repaired_at = case when g.range <@ covered then now() end,
+        lost_at = case when g.range <@ covered then null else now() end
+      from known
+      where g.stream = ${stream} and g.category = ${category} and g.symbol = ${symbol} and g.type = ${type}
+        and g.interval = ${interval} and g.state = 'open' and g.range <@ (covered + empty)
+      returning 1
+    )
+    select count(*) from settled`.execute(db)
+  return rows[0]?.count ?? 0
+}
