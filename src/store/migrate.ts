@@ -44,7 +44,7 @@ export async function migrateToLatest(
 ): Promise<{ applied: string[] }> {
   return database.db.connection().execute(async (connection) => {
     await requireServer(connection)
-    // The migrator's own lock comes after it has created its tables, which two processes cannot do at the same time.
+    // The migrator has a lock too, but takes it later: a newer program could migrate between our check and its lock.
     await sql`select pg_advisory_lock(${lockKey})`.execute(connection)
     try {
       const executed = await executedMigrations(connection)

@@ -42,8 +42,10 @@ describe('migrations', () => {
 
   it('can be run by several processes at once', async () => {
     const { url } = await emptyDatabase()
-    const databases = Array.from({ length: 4 }, () => openDatabase({ url, poolSize: 1 }))
+    const databases = Array.from({ length: 8 }, () => openDatabase({ url, poolSize: 1 }))
     try {
+      // Connected beforehand, so that all of them begin in the same moment.
+      await Promise.all(databases.map(({ db }) => sql`select 1`.execute(db)))
       const results = await Promise.all(databases.map((database) => migrateToLatest(database)))
       expect(results.flatMap(({ applied }) => applied).toSorted()).toEqual(all)
     } finally {
