@@ -1,5 +1,6 @@
 import { benchDaemon } from './daemon.js'
 import { benchPacing } from './pacing.js'
+import { benchSql } from './sql.js'
 
 /** Each benchmark takes the arguments after its name and gives the exit code: 0 when every target was met. */
 const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promise<number>; summary: string }>> = {
@@ -8,6 +9,10 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     summary: 'requests a second inside the limits, against the safe bound [--seconds 120] [--jitter 60] [--sequential]',
   },
   daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
+  sql: {
+    run: benchSql,
+    summary: 'queries and disk on TimescaleDB Community [--url URL] [--candles 5000000] [--ticker-hours 24]',
+  },
 }
 
 const [name = '', ...argv] = process.argv.slice(2)
