@@ -1,5 +1,5 @@
-/** Covers what happens between a departure and its arrival besides latency, for a start. */
-const logGuardMs = 6
+/** Covers what happens between a departure and its arrival besides latency, such as a stall of the server. */
+const logGuardMs = 12
 
 export interface BudgetOptions {
   /** How many arrivals the service admits in any window. */
