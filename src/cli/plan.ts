@@ -6,6 +6,7 @@ import type { Advice } from '../collect/planAdvice.js'
 import { assumedUniverse, type PlanUniverse } from '../collect/planUniverse.js'
 import { readUniverse } from '../collect/readUniverse.js'
 import type { Config } from '../config.js'
+import { ExchangeError } from '../exchange/errors.js'
 import { createLogger } from '../runtime/logger.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, readConfig } from './options.js'
@@ -35,40 +36,52 @@ async function runPlan(options: PlanOptions): Promise<void> {
 }
 
 /**
- * Throws unless the configuration fits the limits. A service that cannot be reached now lists no instruments to plan for;
- * a recorder must be able to start then, so only what was learned from the service is a reason to refuse.
+ * Throws unless the service can be reached and the configuration fits its limits. `wait` starts without the service, which
+ * then cannot say what it lists, so that nothing can be refused.
  */
-export async function refuseOverload(config: Config): Promise<void> {
-  const universe = await universeToPlanFor(config)
+export async function refuseOverload(
+  config: Config,
+  options: { readonly allowOverload?: boolean; readonly wait?: boolean } = {},
+): Promise<void> {
+  let universe: PlanUniverse
+  try {
+    universe = await askUniverse(config)
+  } catch (error) {
+    if (!(error instanceof ExchangeError)) throw error
+    if (options.wait !== true) {
+      throw new Error(`${error.message}; not started, --wait starts and keeps asking`, { cause: error })
+    }
+    process.stderr.write(`warning: ${error.message}; waiting for it\n`)
+    return
+  }
   const plan = planConfig(config, universe)
-  if (plan.fits) return
-  const isCertain = universe.kind === 'listed'
+  if (plan.fits || options.allowOverload === true) return
   const lines = [
-    `${isCertain ? 'error' : 'warning'}: the configuration asks for more than the limits of the service allow`,
+    'error: the configuration asks for more than the limits of the service allow',
     ...plan.advice.flatMap(adviceLines),
-    isCertain
-      ? '  not started; change the configuration, or start with --allow-overload'
-      : '  started all the same, because the numbers of instruments are assumed',
+    '  not started; change the configuration, or start with --allow-overload',
   ]
   process.stderr.write(`${lines.join('\n')}\n`)
-  if (isCertain) throw new Failed()
+  throw new Failed()
 }
 
 async function universeToPlanFor(config: Config): Promise<PlanUniverse> {
-  const { baseUrl, retry } = config.exchange
-  if (baseUrl === undefined) return assumedUniverse()
-  // A person is waiting for the answer: one more attempt is enough.
-  const impatient = {
-    ...config,
-    exchange: { ...config.exchange, retry: { ...retry, attempts: Math.min(2, retry.attempts) } },
-  }
-  const client = openExchange(impatient, createLogger('silent'))
+  if (config.exchange.baseUrl === undefined) return assumedUniverse()
   try {
-    return await readUniverse(client, AbortSignal.timeout(30_000))
+    return await askUniverse(config)
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     process.stderr.write(`warning: the service did not list its instruments, planning for assumed ones: ${reason}\n`)
     return assumedUniverse()
+  }
+}
+
+async function askUniverse(config: Config): Promise<PlanUniverse> {
+  // A person is waiting for the answer: one more attempt is enough.
+  const retry = { ...config.exchange.retry, attempts: Math.min(2, config.exchange.retry.attempts) }
+  const client = openExchange({ ...config, exchange: { ...config.exchange, retry } }, createLogger('silent'))
+  try {
+    return await readUniverse(client, AbortSignal.timeout(30_000))
   } finally {
     client.close()
   }

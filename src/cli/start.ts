@@ -10,6 +10,7 @@ import { sleepUnlessStopped } from './wait.js'
 interface StartOptions extends CommonOptions {
   readonly for?: number
   readonly allowOverload?: boolean
+  readonly wait?: boolean
 }
 
 export function startCommand(): Command {
@@ -19,6 +20,7 @@ export function startCommand(): Command {
     .addOption(dataDirOption())
     .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
     .option('--allow-overload', 'start even if the configuration asks for more than the limits allow')
+    .option('--wait', 'start without the service being there, and record as soon as it answers')
     .addHelpText(
       'after',
       '\nExample:\n  EXCHANGE_BASE_URL=https://api.example.com market-recorder start --config recorder.yaml',
@@ -31,7 +33,10 @@ async function runStart(options: StartOptions): Promise<void> {
   const logger = createLogger(config.log.level)
   const stop = stopSignal()
   try {
-    if (!config.collector.allowOverload && options.allowOverload !== true) await refuseOverload(config)
+    await refuseOverload(config, {
+      allowOverload: config.collector.allowOverload || options.allowOverload === true,
+      wait: options.wait === true,
+    })
     const recorder = await startRecorder(config, logger, { signal: stop.signal })
     await sleepUnlessStopped(options.for, stop.signal)
     logger.info('stopping: storing what is in hand')

@@ -63,7 +63,7 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
     const file = join(folder, 'unreachable.yaml')
     await writeFile(file, service)
     const env = { DATABASE_URL: 'postgres://recorder:secret@127.0.0.1:9/market' }
-    const finished = await runProgram(['start', '--config', file, '--allow-overload'], env)
+    const finished = await runProgram(['start', '--config', file, '--wait'], env)
     expect(finished.exitCode).toBe(1)
     expectOneClearLine(finished, /127\.0\.0\.1:9.*is the server running/)
     expect(finished.stderr).not.toContain('secret')
@@ -76,6 +76,13 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
     expect(finished.exitCode).toBe(1)
     expectOneClearLine(finished, /password.*DATABASE_URL/)
     expect(finished.stderr).not.toContain('not-the-password')
+  })
+
+  test('an unreachable service', async () => {
+    const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
+    const finished = await runProgram(['start'], env)
+    expect(finished.exitCode).toBe(1)
+    expectOneClearLine(finished, /connection refused.*exchange\.baseUrl.*--wait/)
   })
 
   test('an unreachable service, by the doctor', async () => {

@@ -74,10 +74,15 @@ describe('refuseOverload', () => {
     expect(errors()).toContain('--allow-overload')
   })
 
-  test('only warns when the service cannot say what it lists: recording goes on once it is back', async () => {
+  test('starts it all the same when told to', async () => {
+    await refuseOverload(configFor(simulator.url, asksTooMuch), { allowOverload: true })
+  })
+
+  test('refuses to start without the service, unless told to wait for it', async () => {
+    await expect(refuseOverload(configFor(unreachable))).rejects.toThrow(/connection refused.*--wait/)
     const { errors } = captureOutput()
-    await refuseOverload(configFor(unreachable, asksTooMuch))
-    expect(errors()).toContain('started all the same')
+    await refuseOverload(configFor(unreachable, asksTooMuch), { wait: true })
+    expect(errors()).toMatch(/^warning: .*connection refused.*waiting for it$/m)
   })
 })
 
