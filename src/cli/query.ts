@@ -1,68 +1,92 @@
-import Table from 'cli-table3'
-import { Command, Option } from 'commander'
+import { text as readAll } from 'node:stream/consumers'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { openStore } from '../app.js'
 import { createLogger } from '../runtime/logger.js'
-import { type QueryResult, runReadOnlyQuery } from '../store/readOnlyQuery.js'
+import { csvLine } from '../store/csv.js'
+import { type QueryColumn, type QueryRow, readInBatches, runReadOnlyQuery } from '../store/readOnlyQuery.js'
 import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
+import { writeOut } from './output.js'
+import { rowsTable } from './rowsTable.js'
 
 interface QueryOptions extends CommonOptions {
   readonly csv?: boolean
   readonly json?: boolean
   readonly timeout: number
+  readonly rows: number
 }
+
+const examples = `
+Examples:
+  market-recorder query "select symbol, last_price from market.latest_tickers limit 5"
+  market-recorder query --csv "select * from market.candles where symbol = 'BTCUSDT'" > candles.csv
+  market-recorder query - < question.sql`
 
 export function queryCommand(): Command {
   return new Command('query')
-    .description('Run one read-only SQL statement and print its rows.')
-    .argument('<sql>', 'the statement')
+    .description('Run one read-only SQL statement and print its rows. Times are in UTC.')
+    .argument('<sql>', 'the statement; - reads it from standard input')
     .addOption(configOption())
     .addOption(dataDirOption())
     .addOption(new Option('--csv', 'print CSV').conflicts('json'))
-    .addOption(new Option('--json', 'print a JSON array of objects; numbers as text, exact'))
+    .addOption(new Option('--json', 'print a JSON array of objects; decimals and 64-bit numbers as text, exact'))
     .addOption(new Option('--timeout <seconds>', 'give up after this time').default(60).argParser(positiveSeconds))
-    .addHelpText(
-      'after',
-      '\nExample:\n  market-recorder query "select symbol, last_price from market.latest_tickers limit 5"',
-    )
+    .addOption(new Option('--rows <number>', 'most rows of the table').default(1000).argParser(wholeNumber))
+    .addHelpText('after', examples)
     .action(runQuery)
 }
 
-async function runQuery(sql: string, options: QueryOptions): Promise<void> {
+async function runQuery(argument: string, options: QueryOptions): Promise<void> {
   const config = readConfig(options)
+  const sql = argument === '-' ? await readAll(process.stdin) : argument
   const store = await openStore(config, createLogger('warn'))
+  const timeoutMs = options.timeout * 1000
   try {
-    const result = await runReadOnlyQuery(store.database, sql, { timeoutMs: options.timeout * 1000 })
-    const print = options.csv === true ? printCsv : options.json === true ? printJson : printTable
-    print(result)
+    if (options.csv === true || options.json === true) {
+      const print = options.csv === true ? printCsv : printJson
+      await readInBatches(store.database, sql, { timeoutMs, batchRows: 1000 }, print)
+    } else {
+      const result = await runReadOnlyQuery(store.database, sql, { timeoutMs, maxRows: options.rows })
+      const { columns, rows, isTruncated } = result
+      if (rows.length > 0) await writeOut(`${rowsTable(columns, rows, process.stdout.columns)}\n`)
+      const count = `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`
+      await writeOut(isTruncated ? `the first ${count}; --rows, --csv and --json give more\n` : `${count}\n`)
+    }
   } finally {
     await store.close()
   }
 }
 
-function printTable({ columns, rows }: QueryResult): void {
-  const table = new Table({
-    head: columns.map((column) => column.name),
-    style: { head: process.stdout.isTTY ? ['cyan'] : [], border: [] },
-    colAligns: columns.map((column) => (numericTypes.has(column.type) ? 'right' : 'left')),
-  })
-  for (const row of rows) table.push(row.map((value) => value ?? ''))
-  console.log(table.toString())
-  console.log(`${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`)
+type Batches = AsyncIterable<readonly QueryRow[]>
+
+async function printCsv(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
+  await writeOut(`${csvLine(columns.map(({ name }) => name))}\n`)
+  for await (const rows of batches) await writeOut(rows.map((row) => `${csvLine(row)}\n`).join(''))
 }
 
-const numericTypes = new Set(['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'])
-
-function printCsv({ columns, rows }: QueryResult): void {
-  const lines = [columns.map((column) => column.name), ...rows].map((values) => values.map(csvValue).join(','))
-  process.stdout.write(`${lines.join('\n')}\n`)
+async function printJson(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
+  const names = columns.map(({ name }) => JSON.stringify(name))
+  let separator = '['
+  for await (const rows of batches) {
+    const objects = rows.map((row) => {
+      const fields = columns.map(({ type }, i) => `${names[i]}: ${jsonValue(type, row[i] ?? null)}`)
+      const text = `${separator}\n  {${fields.join(', ')}}`
+      separator = ','
+      return text
+    })
+    await writeOut(objects.join(''))
+  }
+  await writeOut(separator === '[' ? '[]\n' : '\n]\n')
 }
 
-function csvValue(value: string | null): string {
-  if (value === null) return ''
-  return value === '' || /[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value
+/** The text of a value: as JSON knows it where that is exact in every reader, else a string. */
+function jsonValue(type: string, value: string | null): string {
+  if (value === null) return 'null'
+  if (type === 'bool') return value === 't' ? 'true' : 'false'
+  const isJson = type === 'int2' || type === 'int4' || type === 'json' || type === 'jsonb'
+  return isJson ? value : JSON.stringify(value)
 }
 
-function printJson({ columns, rows }: QueryResult): void {
-  const objects = rows.map((row) => Object.fromEntries(columns.map((column, i) => [column.name, row[i] ?? null])))
-  process.stdout.write(`${JSON.stringify(objects, null, 2)}\n`)
+function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Give a whole number, such as 1000.')
+  return Number(text)
 }

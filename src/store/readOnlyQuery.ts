@@ -1,20 +1,34 @@
 import type pg from 'pg'
 import type { RecorderDatabase } from './database.js'
 
+export interface QueryColumn {
+  readonly name: string
+  /** The server's short name of the type: int8, numeric, timestamptz, … */
+  readonly type: string
+}
+/** Values in the server's own text form, exact, times in UTC; null is NULL. */
+export type QueryRow = readonly (string | null)[]
+
 export interface QueryResult {
-  /** `type` is the server's short name of the type: int8, numeric, timestamptz, … */
-  readonly columns: readonly { readonly name: string; readonly type: string }[]
-  /** Values in the server's own text form, exact; null is NULL. */
-  readonly rows: readonly (readonly (string | null)[])[]
+  readonly columns: readonly QueryColumn[]
+  readonly rows: readonly QueryRow[]
   /** Whether there were more rows than `maxRows`. */
   readonly isTruncated: boolean
 }
 
 export interface QueryOptions {
-  /** The server cancels the query after this time. */
+  /** The server cancels the query when it has not given all rows after this time. */
   readonly timeoutMs: number
   /** Default: all of them. */
   readonly maxRows?: number
+}
+
+export interface BatchOptions {
+  /** The server cancels the query when it has not given all rows after this time. Default: it may take its time. */
+  readonly timeoutMs?: number
+  /** Most rows that are in memory at once. */
+  readonly batchRows: number
+  readonly parameters?: readonly unknown[]
 }
 
 const cursorKeywords = /^(select|with|values|table)\b/i
@@ -24,8 +38,29 @@ const plainKeywords = /^(explain|show)\b/i
 export async function runReadOnlyQuery(
   database: RecorderDatabase,
   sql: string,
-  { timeoutMs, maxRows }: QueryOptions,
+  { timeoutMs, maxRows = Infinity }: QueryOptions,
 ): Promise<QueryResult> {
+  const batchRows = Math.min(maxRows + 1, 10_000)
+  return readInBatches(database, sql, { timeoutMs, batchRows }, async (columns, batches) => {
+    const rows: QueryRow[] = []
+    for await (const batch of batches) {
+      for (const row of batch) rows.push(row)
+      if (rows.length > maxRows) break
+    }
+    return { columns, rows: rows.length > maxRows ? rows.slice(0, maxRows) : rows, isTruncated: rows.length > maxRows }
+  })
+}
+
+/**
+ * The same with any number of rows in bounded memory: `use` gets them batch by batch, as fast as it takes them, and all of one
+ * state of the database. There is at least one batch, which may be empty.
+ */
+export async function readInBatches<Result>(
+  database: RecorderDatabase,
+  sql: string,
+  { timeoutMs, batchRows, parameters = [] }: BatchOptions,
+  use: (columns: readonly QueryColumn[], batches: AsyncIterable<readonly QueryRow[]>) => Promise<Result>,
+): Promise<Result> {
   const statement = withoutLeadingComments(sql)
   const isCursor = cursorKeywords.test(statement) || statement.startsWith('(')
   if (!isCursor && !plainKeywords.test(statement)) {
@@ -33,18 +68,29 @@ export async function runReadOnlyQuery(
   }
   const client = await database.pool.connect()
   try {
-    await client.query('begin read only')
-    await client.query(`set local statement_timeout = ${Math.max(1, Math.ceil(timeoutMs))}`)
-    // A cursor takes nothing but a query, and leaves on the server what is over the limit.
-    if (isCursor) await queryText(client, `declare recorder_query no scroll cursor for ${statement}`)
-    const limit = maxRows === undefined ? 'all' : String(maxRows + 1)
-    const result = await queryText(client, isCursor ? `fetch ${limit} from recorder_query` : statement)
-    const rows = maxRows === undefined ? result.rows : result.rows.slice(0, maxRows)
-    const names = await typeNames(client, result.fields)
-    return {
-      columns: result.fields.map(({ name, dataTypeID }) => ({ name, type: names.get(dataTypeID) ?? 'unknown' })),
-      rows,
-      isTruncated: rows.length < result.rows.length,
+    await client.query("begin isolation level repeatable read read only; set local timezone = 'UTC'")
+    const endAt = timeoutMs === undefined ? undefined : performance.now() + timeoutMs
+    const limitTime = async () => {
+      const restMs = endAt === undefined ? 0 : Math.max(1, Math.ceil(endAt - performance.now()))
+      await client.query(`set local statement_timeout = ${restMs}`)
+    }
+    await limitTime()
+    // A cursor takes nothing but a query, and leaves on the server what has not been asked for.
+    if (isCursor) await queryText(client, `declare recorder_query no scroll cursor for ${statement}`, parameters)
+    const fetch = () => queryText(client, isCursor ? `fetch ${batchRows} from recorder_query` : statement, [])
+    const first = await fetch()
+    const names = await typeNames(client, first.fields)
+    const columns = first.fields.map(({ name, dataTypeID }) => ({ name, type: names.get(dataTypeID) ?? 'unknown' }))
+    return await use(columns, batchesFrom(first))
+
+    async function* batchesFrom(result: pg.QueryArrayResult<(string | null)[]>) {
+      let batch = result.rows
+      yield batch
+      while (isCursor && batch.length === batchRows) {
+        if (endAt !== undefined) await limitTime()
+        batch = (await fetch()).rows
+        yield batch
+      }
     }
   } finally {
     // Not returned to the pool: a query can leave locks and settings behind in its session.
@@ -53,8 +99,13 @@ export async function runReadOnlyQuery(
 }
 
 /** The extended protocol refuses several statements in one text; the identity parsers keep the server's own text. */
-async function queryText(client: pg.PoolClient, text: string): Promise<pg.QueryArrayResult<(string | null)[]>> {
-  const query = { text, rowMode: 'array' as const, queryMode: 'extended', types: { getTypeParser: () => asText } }
+async function queryText(
+  client: pg.PoolClient,
+  text: string,
+  values: readonly unknown[],
+): Promise<pg.QueryArrayResult<(string | null)[]>> {
+  const types = { getTypeParser: () => asText }
+  const query = { text, values: [...values], rowMode: 'array' as const, queryMode: 'extended', types }
   return client.query<(string | null)[]>(query)
 }
 

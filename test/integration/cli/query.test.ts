@@ -1,0 +1,83 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { upsertCandles } from '../../../src/store/candles.js'
+import { insertOrderBooks } from '../../../src/store/orderBooks.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aBook, aCandle } from '../../support/marketRows.js'
+import { runProgram } from '../../support/program.js'
+
+let created: TestDatabase
+beforeAll(async () => {
+  created = await createTestDatabase()
+})
+afterAll(async () => created.drop())
+
+async function query(...args: string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await runProgram(['query', ...args], { DATABASE_URL: created.url })
+  expect(stderr).toBe('')
+  expect(exitCode).toBe(0)
+  return stdout
+}
+
+const price = '12345.123456789012345678'
+const quantity = '1234567890123.123456789012'
+
+describe('query', () => {
+  test('gives decimals as they were sent, in each of its forms', async () => {
+    await upsertCandles(created.database.db, [aCandle({ close: price })])
+    await insertOrderBooks(created.database.db, [aBook({ bidPrices: ['1'], bidSizes: [quantity] })])
+    const sql = 'select c.close, b.bid_sizes from market.candles c, market.order_books b'
+    expect(await query(sql)).toContain(`${price} │ {${quantity}}`)
+    expect(await query('--csv', sql)).toBe(`close,bid_sizes\n${price},{${quantity}}\n`)
+    expect(JSON.parse(await query('--json', sql))).toEqual([{ close: price, bid_sizes: `{${quantity}}` }])
+  })
+
+  test('gives what programs can read: quoted CSV, typed JSON, NULL, no rows', async () => {
+    const sql = `select 'a "b", c' as text, null as nothing, '' as blank, true as yes, 7 as small, 9007199254740993 as large,
+      '{"n": 1.10}'::jsonb as extra`
+    expect(await query('--csv', sql)).toBe(
+      'text,nothing,blank,yes,small,large,extra\n"a ""b"", c",,"",t,7,9007199254740993,"{""n"": 1.10}"\n',
+    )
+    const json = await query('--json', sql)
+    expect(JSON.parse(json)).toEqual([
+      { text: 'a "b", c', nothing: null, blank: '', yes: true, small: 7, large: '9007199254740993', extra: { n: 1.1 } },
+    ])
+    expect(json).toContain('"n": 1.10')
+    expect(await query('--csv', 'select 1 as one where false')).toBe('one\n')
+    expect(JSON.parse(await query('--json', 'select 1 as one where false'))).toEqual([])
+    expect(await query('select 1 as one where false')).toBe('0 rows\n')
+  })
+
+  test('gives every row to programs, and the first thousand to people', async () => {
+    const sql = 'select i from generate_series(1, 25000) as i'
+    const lines = (await query('--csv', sql)).trimEnd().split('\n')
+    expect(lines).toEqual(['i', ...Array.from({ length: 25_000 }, (_, i) => String(i + 1))])
+    expect(await query(sql)).toMatch(/│ 1000 │\n.*\nthe first 1000 rows; --rows, --csv and --json give more\n$/)
+    expect(await query('--rows', '25000', sql)).toMatch(/\n25000 rows\n$/)
+  })
+
+  test('gives times in UTC', async () => {
+    expect(await query('--csv', "select timestamptz '2026-01-01 09:00+09' as at")).toBe('at\n2026-01-01 00:00:00+00\n')
+  })
+
+  test('gives up after its timeout, also between rows', async () => {
+    const never = 'select pg_sleep(0.01) from generate_series(1, 1000000)'
+    const { exitCode, stderr } = await runProgram(['query', '--csv', '--timeout', '1', never], {
+      DATABASE_URL: created.url,
+    })
+    expect(exitCode).toBe(1)
+    expect(stderr).toMatch(/^error: .*statement timeout.*\n$/)
+  })
+
+  test.each([
+    'with gone as (delete from market.candles returning 1) select * from gone',
+    "select set_config('transaction_read_only', 'off', true); delete from market.candles",
+    'select 1; select 2',
+    'explain analyze delete from market.candles',
+    'truncate market.candles',
+  ])('changes nothing: %s', async (sql) => {
+    const { exitCode, stderr } = await runProgram(['query', sql], { DATABASE_URL: created.url })
+    expect(exitCode).toBe(1)
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+    expect(await query('--csv', 'select count(*) from market.candles')).toBe('count\n1\n')
+  })
+})
