@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { Collector } from './collect/collector.js'
+import { BatchSpool } from './collect/batchSpool.js'
+import { Collector, type CollectorDependencies } from './collect/collector.js'
 import { startRetention } from './collect/retention.js'
 import { type Config, ConfigError } from './config.js'
 import { createExchangeClient, type ExchangeClient, type RequestEvent } from './exchange/client.js'
@@ -96,6 +97,7 @@ export async function startRecorder(
   let collector: Collector | undefined
   let server: RunningServer | undefined
   let lock: EgressLock | undefined
+  let running: RunningCollector
   try {
     await prepareStore(store, config, logger)
     if (config.serve.enabled) {
@@ -107,23 +109,32 @@ export async function startRecorder(
       })
       server = await serve(config, source, metrics, store, logger, clock)
     }
-    lock = await acquireEgressLock(store.url, egress, { logger, ...(options.signal && { signal: options.signal }) })
+    lock = await acquireEgressLock(store.url, egress, {
+      logger,
+      clock,
+      // What is waiting for its turn goes on waiting until this recorder may send again.
+      onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
+      ...(options.signal && { signal: options.signal }),
+    })
+    running = await startCollector({ config, client, store, logger, clock, metrics })
   } catch (error) {
+    await lock?.release()
     await server?.close()
     client.close()
     await store.close()
     throw error
   }
   const heldLock = lock
-  const running = new Collector({ config, client, db: store.database.db, clock, logger, metrics })
-  collector = running
+  const { collector: started, close } = running
+  collector = started
   const retention = startRetention(config, store.database.db, { clock, logger })
   return {
-    collector: running,
+    collector: started,
     store,
     pageUrl: server?.url ?? null,
     async stop() {
-      const drained = await running.stop()
+      const drained = await started.stop()
+      await close()
       await retention.stop()
       client.close()
       await server?.close()
@@ -131,6 +142,40 @@ export async function startRecorder(
       await store.close()
       return drained
     },
+  }
+}
+
+interface RunningCollector {
+  readonly collector: Collector
+  close(): Promise<void>
+}
+
+async function startCollector(
+  parts: Pick<CollectorDependencies, 'config' | 'client' | 'clock' | 'logger' | 'metrics'> & {
+    readonly store: OpenStore
+  },
+): Promise<RunningCollector> {
+  const { config, store, logger } = parts
+  const spool = await BatchSpool.open({
+    root: join(config.database.dataDir, 'spool'),
+    maxBytes: config.collector.spoolMaxBytes,
+    onDamage: ({ file, stretches, bytes }) =>
+      logger.error(
+        `the spool is damaged: ${stretches} record(s) or more lost, ${bytes} bytes in ${file}; check the disk`,
+      ),
+  })
+  if (!spool.isEmpty) logger.info(`an earlier run has left ${spool.bytes} bytes in the spool; they are stored first`)
+  // A pool of its own: it gives up what hangs, and neither waits for the page's queries nor makes them wait.
+  const writing = openDatabase({
+    url: store.url,
+    poolSize: config.collector.maxInFlightWrites * 2,
+    applicationName: 'market-recorder writing',
+    statementTimeoutMs: 20_000,
+    silenceTimeoutMs: 30_000,
+  })
+  return {
+    collector: new Collector({ ...parts, db: writing.db, spool }),
+    close: () => writing.close(),
   }
 }
 

@@ -7,6 +7,7 @@ import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
 import type { Database } from '../store/schema.js'
+import type { BatchSpool } from './batchSpool.js'
 import { candlePoller } from './candlePoller.js'
 import { cronPoller } from './cronPoller.js'
 import { cyclePoller } from './cyclePoller.js'
@@ -23,6 +24,8 @@ export interface CollectorDependencies {
   readonly config: Config
   readonly client: ExchangeClient
   readonly db: Kysely<Database>
+  /** Where answers wait for the database. The collector closes it when it stops. */
+  readonly spool: BatchSpool
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics?: RecorderMetrics
@@ -52,11 +55,11 @@ export class Collector {
 
   constructor(dependencies: CollectorDependencies) {
     this.#dependencies = dependencies
-    const { config, client, db, clock, logger, metrics } = dependencies
+    const { config, client, db, spool, clock, logger, metrics } = dependencies
     const incidents = new Incidents(logger, clock)
     this.incidents = incidents
     const { maxInFlightWrites } = config.collector
-    this.#sink = new Sink(db, { maxInFlightWrites, clock, incidents, stats: this.stats, metrics })
+    this.#sink = new Sink(db, { maxInFlightWrites, clock, incidents, stats: this.stats, spool, metrics })
     this.#context = {
       client,
       sink: this.#sink,
@@ -80,9 +83,13 @@ export class Collector {
     return this.#sink.backlog()
   }
 
-  /** Stops asking, waits until what was answered is stored, at most `drainTimeoutMs`. Resolves to whether all of it was. */
+  /**
+   * Stops asking and waits until what was answered is durable: in the database, or on disk for the next start. Resolves to
+   * whether all answers came within `drainTimeoutMs`; those under way then are given up.
+   */
   async stop(): Promise<boolean> {
     const { config, clock } = this.#dependencies
+    const startedMs = clock.monotonicMs()
     this.#stopping.abort()
     const stopped = (async () => {
       await this.#starting
@@ -96,12 +103,19 @@ export class Collector {
         () => true,
       ),
     ])
-    deadline.abort()
     if (!drained) {
-      this.#sink.abandon()
       this.#dependencies.client.close()
       await stopped
     }
+    // Whatever time is left brings the spool's contents to the database; the rest waits for the next start.
+    const enough = new AbortController()
+    const left = config.collector.drainTimeoutMs - (clock.monotonicMs() - startedMs)
+    void clock.sleep(Math.max(0, left), deadline.signal).then(
+      () => enough.abort(),
+      () => undefined,
+    )
+    await this.#sink.close(enough.signal)
+    deadline.abort()
     return drained
   }
 
@@ -122,7 +136,7 @@ export class Collector {
   }
 
   #createPoller(stream: AnyStream): Poller<unknown> {
-    const { config, db } = this.#dependencies
+    const { config } = this.#dependencies
     const trigger = stream.trigger(config)
     switch (trigger.kind) {
       case 'cron':
@@ -130,7 +144,7 @@ export class Collector {
       case 'cycle':
         return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown, unknown>, trigger.everyMs)
       case 'overlap':
-        return fillsPoller(this.#context, db, streams.fills, trigger)
+        return fillsPoller(this.#context, streams.fills, trigger)
       case 'candle-close':
         return candlePoller(this.#context, streams.candles, trigger.settleMs)
     }

@@ -13,6 +13,8 @@ export interface StreamStats {
   rowsWritten: number
   rowsUnchanged: number
   rowsRejected: number
+  /** Rows that were lost because neither database nor spool could take them. */
+  rowsDropped: number
   gapsFound: number
   lastStoredAt: TimeMs | null
   /** When something else last told that there was nothing to ask for; null for streams that always ask. */
@@ -33,6 +35,7 @@ export function createStats(): CollectorStats {
         rowsWritten: 0,
         rowsUnchanged: 0,
         rowsRejected: 0,
+        rowsDropped: 0,
         gapsFound: 0,
         lastStoredAt: null,
         lastIdleAt: null,

@@ -26,8 +26,6 @@ import { normalizeInstrument } from '../normalize/instruments.js'
 import { normalizeOrderBook, normalizeRpiOrderBook } from '../normalize/orderBooks.js'
 import { normalizeRpiSymbol } from '../normalize/rpiSymbols.js'
 import { normalizeTicker } from '../normalize/tickers.js'
-import { upsertCandles } from '../store/candles.js'
-import { insertFills } from '../store/fills.js'
 import { recordInstruments } from '../store/instruments.js'
 import { insertOrderBooks, insertRpiOrderBooks } from '../store/orderBooks.js'
 import { recordRpiSymbols } from '../store/rpiSymbols.js'
@@ -35,6 +33,8 @@ import type { Database } from '../store/schema.js'
 import { insertTickers } from '../store/tickers.js'
 import type { WriteResult } from '../store/writeResult.js'
 import type { Batch } from './batch.js'
+import { storeCandles } from './storeCandles.js'
+import { storeFills } from './storeFills.js'
 import type { Universe } from './universe.js'
 
 /** What makes the recorder ask for a stream. */
@@ -58,6 +58,7 @@ export interface StreamDefinition<Target, Payload, Row> {
   targets(config: Config, universe: Universe): Target[]
   fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Payload>>
   normalize(payload: Payload, target: Target, answer: AnswerContext): Row
+  /** Called in a transaction. */
   write(db: Kysely<Database>, batch: Batch<Target, Row>): Promise<WriteResult>
   /** What the recorder itself learns from an answer, besides storing it. */
   learn?(universe: Universe, batch: Batch<Target, Row>): void
@@ -162,7 +163,7 @@ const fills: StreamDefinition<InstrumentKey, FillPayload, Fill> = {
     universe.select(config.streams.fills.select).map(({ category, symbol }) => ({ category, symbol })),
   fetch: (client, { category, symbol }, options) => client.fills({ category, symbol }, options),
   normalize: (payload, target, answer) => normalizeFill(payload, target, answer),
-  write: (db, { rows }) => insertFills(db, rows),
+  write: (db, batch) => storeFills(db, batch),
 }
 
 const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
@@ -180,7 +181,7 @@ const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
   fetch: (client, { category, symbol, type, interval, limit }, options) =>
     client.candles({ category, symbol, type, interval, limit }, options),
   normalize: (payload, target, answer) => normalizeCandle(payload, target, answer, target.settleMs),
-  write: (db, { rows }) => upsertCandles(db, rows),
+  write: (db, { rows }) => storeCandles(db, rows),
 }
 
 /** Every stream, declared once: pollers, storage and documentation go by this list. */

@@ -3,13 +3,13 @@ import type { Instrument } from '../market/instrument.js'
 import type { RpiSymbol } from '../market/rpiSymbol.js'
 import type { Ticker } from '../market/ticker.js'
 import type { Decimal } from '../market/values.js'
+import type { TradeSign } from './fillSchedule.js'
 import { type Candidate, type Select, selectInstruments } from './select.js'
 
 interface Known extends Candidate {
   readonly status: string | null
   turnover24h: Decimal | null
-  volume24h: Decimal | null
-  lastPrice: Decimal | null
+  tradeSign: TradeSign | null
   hasRpi: boolean
 }
 
@@ -32,8 +32,7 @@ export class Universe {
         symbol,
         status,
         turnover24h: before?.turnover24h ?? null,
-        volume24h: before?.volume24h ?? null,
-        lastPrice: before?.lastPrice ?? null,
+        tradeSign: before?.tradeSign ?? null,
         hasRpi: this.#rpi.has(key),
       })
     }
@@ -44,8 +43,8 @@ export class Universe {
       const known = this.#known.get(keyText(ticker))
       if (known === undefined) continue
       known.turnover24h = ticker.turnover24h
-      known.volume24h = ticker.volume24h
-      known.lastPrice = ticker.lastPrice
+      const { ts, volume24h, lastPrice } = ticker
+      if (volume24h !== null) known.tradeSign = { ts, volume24h, lastPrice }
     }
   }
 
@@ -55,10 +54,9 @@ export class Universe {
     for (const [key, known] of this.#known) known.hasRpi = this.#rpi.has(key)
   }
 
-  /** Changes whenever the instrument traded; null where no ticker tells. */
-  tradeMark(key: InstrumentKey): string | null {
-    const known = this.#known.get(keyText(key))
-    return known?.volume24h == null ? null : `${known.volume24h} ${known.lastPrice ?? ''}`
+  /** What the newest ticker tells of whether and how much was traded; null where there is none. */
+  tradeSign(key: InstrumentKey): TradeSign | null {
+    return this.#known.get(keyText(key))?.tradeSign ?? null
   }
 
   has(key: InstrumentKey): boolean {

@@ -184,6 +184,11 @@ const collector = z
       ),
     drainTimeoutMs: whole(0, 600_000).default(10_000).describe('Longest time to store what is in hand when stopping.'),
     maxInFlightWrites: whole(1, 64).default(4).describe('Most writes to the database at the same time.'),
+    spoolMaxBytes: whole(16_777_216, 1_000_000_000_000_000)
+      .default(2_147_483_648)
+      .describe(
+        'Most disk space for what waits for the database, below dataDir. Beyond it the oldest goes, and is noted as a gap.',
+      ),
     allowOverload: z
       .boolean()
       .default(false)
@@ -237,7 +242,12 @@ function books(everySeconds: number, busiestByDefault: number, what: string) {
 const fills = z
   .strictObject({
     enabled,
-    minPollSeconds: whole(1, 86_400).default(2).describe('Least seconds between two requests for an instrument.'),
+    minPollSeconds: z
+      .number()
+      .min(0.05)
+      .max(86_400)
+      .default(0.25)
+      .describe('Least seconds between two requests for an instrument.'),
     maxPollSeconds: whole(1, 86_400).default(600).describe('Most seconds between two requests for an instrument.'),
     // Margin trades on the spot books: its fills would be the spot ones once more.
     select: select(categories, { categories: tradedCategories, busiest: 'all' }),

@@ -94,6 +94,9 @@ export interface ExchangeClient {
   historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<CandlePayload>>
   /** How much of the limits is in use and who waits. */
   stats(): PacerStats
+  /** Sends nothing until `resume`: the right to send is lost. Calls wait. */
+  suspend(): void
+  resume(): void
   /** Closes the connections; what waits or is under way fails as `aborted`. */
   close(): void
 }
@@ -230,6 +233,8 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     candles: (query, request) => call('candles', query, candleRow, request),
     historyCandles: (query, request) => call('history-candles', query, candleRow, request),
     stats: () => pacer.stats(),
+    suspend: () => pacer.suspend(),
+    resume: () => pacer.resume(),
     close: () => {
       isClosed = true
       for (const cut of calls) cut.abort(closedError())

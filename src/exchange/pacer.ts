@@ -82,6 +82,7 @@ export class Pacer {
   #sequence = 0
   #inFlight = 0
   #dispatchQueued = false
+  #isSuspended = false
   #timer: Timer | undefined
 
   constructor(options: PacerOptions) {
@@ -157,6 +158,16 @@ export class Pacer {
     this.#dispatchSoon()
   }
 
+  /** Stops every departure until `resume`; what waits keeps waiting. */
+  suspend(): void {
+    this.#isSuspended = true
+  }
+
+  resume(): void {
+    this.#isSuspended = false
+    this.#dispatchSoon()
+  }
+
   /** Stops every departure for a while; what waits keeps waiting. */
   pause(ms: number): void {
     this.#penalty.pause(this.#clock.monotonicMs(), ms)
@@ -198,8 +209,8 @@ export class Pacer {
   #dispatch(): void {
     for (;;) {
       const nowMs = this.#clock.monotonicMs()
-      // A settled request dispatches again: no timer is needed for these two.
-      if (this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return
+      // A settled request dispatches again: and so does resuming: no timer is needed for these.
+      if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return
       const gateMs = Math.max(this.#overall.readyAtMs(), this.#penalty.readyAtMs())
       const entry = gateMs <= nowMs ? this.#next(nowMs) : undefined
       if (entry === undefined) {

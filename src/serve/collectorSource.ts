@@ -24,7 +24,7 @@ export function collectorSource(options: CollectorSourceOptions): RecorderSource
     phase: () => collector()?.phase ?? 'waiting',
     streams: () => collector()?.stats ?? nothing,
     incidents: () => collector()?.incidents.recent() ?? [],
-    backlog: () => collector()?.backlog() ?? { batches: 0, rows: 0, oldestReceivedAt: null },
+    backlog: () => collector()?.backlog() ?? { batches: 0, rows: 0, oldestReceivedAt: null, spooledBytes: 0, isSpooling: false },
     budget: () => options.budget(),
     spool: () => options.spool?.() ?? null,
     backfills: async () => (await options.backfills?.()) ?? [],

@@ -34,6 +34,13 @@ export async function addCoverage(db: Kysely<Database>, series: Series, ranges: 
       where not c.ranges @> excluded.ranges`.execute(db)
 }
 
+/** Makes other transactions wait that read the coverage of a series to change it. Ends with the transaction. */
+export async function lockCoverage(db: Kysely<Database>, series: Series): Promise<void> {
+  const { stream, category, symbol, type, interval } = seriesColumns(series)
+  const key = `coverage ${stream} ${category} ${symbol} ${type} ${interval}`
+  await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(db)
+}
+
 /** The parts of a range that are not proven yet, ascending. */
 export async function missingRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
   if (range.from >= range.to) return []
@@ -49,14 +56,18 @@ export async function missingRanges(db: Kysely<Database>, series: Series, range:
   return rows.map(({ from, to }) => ({ from, to }))
 }
 
-/** The proven ranges of a series, ascending. */
-export async function coveredRanges(db: Kysely<Database>, series: Series): Promise<TimeRange[]> {
+/** The proven ranges of a series, ascending; with `since`, only those that end later, and the one before them. */
+export async function coveredRanges(db: Kysely<Database>, series: Series, since?: TimeMs): Promise<TimeRange[]> {
   const { stream, category, symbol, type, interval } = seriesColumns(series)
+  const from = since === undefined ? sql`'-infinity'` : sql`${new Date(since).toISOString()}`
   const { rows } = await sql<{ from: TimeMs; to: TimeMs }>`
     select lower(r) as "from", upper(r) as "to"
     from recorder.coverage c cross join lateral unnest(c.ranges) as r
     where stream = ${stream} and category = ${category} and symbol = ${symbol}
       and type = ${type} and interval = ${interval}
+      and upper(r) >= coalesce(
+        (select max(upper(before)) from unnest(c.ranges) as before where upper(before) <= ${from}::timestamptz),
+        '-infinity')
     order by 1`.execute(db)
   return rows.map(({ from, to }) => ({ from, to }))
 }

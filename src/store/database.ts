@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { TimeMs } from '../market/values.js'
@@ -19,6 +20,8 @@ export interface DatabaseOptions {
   readonly applicationName?: string
   /** The server cancels statements that take longer. Default: the server's own setting. */
   readonly statementTimeoutMs?: number
+  /** A connection on which nothing moves for so long is given up. Default: never. */
+  readonly silenceTimeoutMs?: number
   /** Told of connections that break while idle: nobody waits for them, and the pool replaces them. */
   readonly onConnectionLost?: (error: Error) => void
 }
@@ -43,14 +46,24 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
   // Without a handler a connection that breaks ends the process: 'error' on the pool comes from idle clients, on the
   // client from one that is checked out, whose query rejects with the same error.
   pool.on('error', options.onConnectionLost ?? (() => undefined))
-  pool.on('connect', (client) => client.on('error', () => undefined))
+  pool.on('connect', (client) => {
+    client.on('error', () => undefined)
+    if (options.silenceTimeoutMs !== undefined) giveUpSilent(client, options.silenceTimeoutMs)
+  })
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
   return { db, pool, close: () => db.destroy() }
 }
 
 const urlForm = 'write postgresql://user:password@host:port/database'
 
-function connectionString(url: string): string {
+/** Without this a server that vanishes without a word keeps whoever waits for it for as long as TCP repeats itself. */
+function giveUpSilent(client: pg.PoolClient, timeoutMs: number): void {
+  const { stream } = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection
+  stream.setTimeout(timeoutMs, () => stream.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))
+}
+
+/** The URL as the driver takes it. Throws one line that does not quote it when it is malformed. */
+export function connectionString(url: string): string {
   let parsed: URL
   try {
     parsed = new URL(url)

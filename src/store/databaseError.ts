@@ -81,6 +81,27 @@ export function isConnectionError(error: unknown): boolean {
   return networkCodes.has(code) || /^(08|53|57P0|40)/.test(code) || code === '25006' || code === '55P03'
 }
 
+/** Missing or forbidden tables, columns, functions: somebody migrates, restores or has yet to grant. */
+const notReady = new Set(['42501', '42P01', '42703', '42704', '42883', '3F000', '3D000', '55000', '57014'])
+
+/**
+ * Whether the same statement may succeed when the database is as it should be: it is away, full, read-only, busy, locked, or
+ * not migrated. False only for what the database or the program refuses for good.
+ */
+export function isUnavailable(error: unknown): boolean {
+  if (error instanceof TypeError || error instanceof RangeError) return false
+  const cause = rootOf(error)
+  if (!(cause instanceof pg.DatabaseError) || isConnectionError(cause)) return true
+  const { code } = cause as ErrorDetails
+  return typeof code !== 'string' || notReady.has(code) || /^(25|28|58|XX)/.test(code)
+}
+
+/** Whether a transaction was ended for the sake of another one: a deadlock, or a conflict of serializable transactions. */
+export function isConflictError(error: unknown): boolean {
+  const { code } = rootOf(error) as ErrorDetails
+  return typeof code === 'string' && code.startsWith('40')
+}
+
 /** Whether the database refused a row for what is in it: data exceptions (22) and broken constraints (23). */
 export function isDataError(error: unknown): boolean {
   const { code } = rootOf(error) as ErrorDetails

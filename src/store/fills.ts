@@ -1,10 +1,10 @@
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../market/category.js'
 import type { Fill } from '../market/fill.js'
 import type { TimeMs } from '../market/values.js'
-import type { ColumnSpec } from './columns.js'
+import { type ColumnSpec, columnNames, rowsFrom } from './columns.js'
 import type { Database } from './schema.js'
-import { type AppendTable, appendRows } from './writeRows.js'
+import { type AppendTable, appendRows, keyOrder } from './writeRows.js'
 import type { WriteResult } from './writeResult.js'
 
 const columns: readonly (ColumnSpec & { readonly field: keyof Fill })[] = [
@@ -32,6 +32,29 @@ const table: AppendTable<Fill> = {
 /** Stores fills; those that are there already stay as they are. */
 export async function insertFills(db: Kysely<Database>, fills: readonly Fill[]): Promise<WriteResult> {
   return appendRows(db, table, fills)
+}
+
+export interface FillPageResult extends WriteResult {
+  /** Time of the oldest of these fills that was there already; null when all are new. */
+  readonly sharedFrom: TimeMs | null
+}
+
+/** Stores the fills of one answer, in one statement, and says how far back they overlap with what was stored. */
+export async function insertFillPage(db: Kysely<Database>, fills: readonly Fill[]): Promise<FillPageResult> {
+  if (fills.length === 0) return { inserted: 0, updated: 0, unchanged: 0, sharedFrom: null }
+  const source = rowsFrom(fills, columns, (fill, column) => fill[fields[column] as keyof Fill])
+  const { rows } = await sql<{ ts: TimeMs; execId: string }>`
+    insert into market.fills (${columnNames(columns)})
+    select ${columnNames(columns)} from ${source} as incoming
+    order by ${keyOrder(table.key)}
+    on conflict do nothing
+    returning ts, exec_id as "execId"`.execute(db)
+  const isNew = new Set(rows.map(({ ts, execId }) => `${ts} ${execId}`))
+  let sharedFrom: TimeMs | null = null
+  for (const { ts, execId } of fills) {
+    if (!isNew.has(`${ts} ${execId}`) && (sharedFrom === null || ts < sharedFrom)) sharedFrom = ts
+  }
+  return { inserted: rows.length, updated: 0, unchanged: fills.length - rows.length, sharedFrom }
 }
 
 /** The newest stored fills of an instrument, newest first. */

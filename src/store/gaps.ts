@@ -40,6 +40,29 @@ export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void
     on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
 }
 
+/** Takes a range out of the holes of a series, because its rows came after all: a hole that is filled wholly is repaired. */
+export async function fillGaps(db: Kysely<Database>, series: Series, filled: TimeRange, at: TimeMs): Promise<void> {
+  const { stream, category, symbol, type, interval } = seriesColumns(series)
+  const range = sql`tstzrange(${toDate(filled.from)}::timestamptz, ${toDate(filled.to)}::timestamptz)`
+  // What is left of a hole may be two holes; each keeps what is known of the one it was.
+  await sql`
+    with touched as (
+      select * from recorder.gap
+      where stream = ${stream} and category = ${category} and symbol = ${symbol}
+        and type = ${type} and interval = ${interval} and range && ${range} and state <> 'repaired'
+    ), repaired as (
+      update recorder.gap g set state = 'repaired', repaired_at = ${toDate(at)}::timestamptz, lost_at = null
+      from touched t where g.id = t.id and t.range <@ ${range}
+    ), cut as (
+      delete from recorder.gap g using touched t where g.id = t.id and not t.range <@ ${range}
+    )
+    insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, lost_at)
+    select t.stream, t.category, t.symbol, t.type, t.interval, rest, t.reason, t.state, t.detected_at, t.lost_at
+    from touched t cross join lateral unnest(tstzmultirange(t.range) - tstzmultirange(${range})) as rest
+    where not t.range <@ ${range}
+    on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
+}
+
 /** Says what became of an open hole, at `at`. One that is not open stays as it is. */
 export async function resolveGap(
   db: Kysely<Database>,

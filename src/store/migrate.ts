@@ -7,6 +7,7 @@ import * as views from '../../migrations/0005_views.js'
 import * as roles from '../../migrations/0006_roles.js'
 import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
 import * as backfill from '../../migrations/0010_backfill.js'
+import * as egress from '../../migrations/0030_egress.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -20,6 +21,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0006_roles': roles,
   '0007_analyst_functions': analystFunctions,
   '0010_backfill': backfill,
+  '0030_egress': egress,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

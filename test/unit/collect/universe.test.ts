@@ -5,7 +5,7 @@ import type { Ticker } from '../../../src/market/ticker.js'
 
 const instrument = (symbol: string) => ({ category: 'SPOT', symbol, status: 'online' }) as Instrument
 const ticker = (symbol: string, volume24h: string, lastPrice: string) =>
-  ({ category: 'SPOT', symbol, volume24h, lastPrice, turnover24h: volume24h }) as Ticker
+  ({ category: 'SPOT', symbol, ts: 1, volume24h, lastPrice, turnover24h: volume24h }) as Ticker
 const select = { categories: ['SPOT' as const], symbols: ['*'], exclude: [], busiest: Infinity }
 
 test('a list replaces what was known of its category, and tickers stay with those that remain', () => {
@@ -14,20 +14,16 @@ test('a list replaces what was known of its category, and tickers stay with thos
   universe.setTickers([ticker('A', '5', '1'), ticker('GONE', '9', '1')])
   universe.setInstruments('SPOT', [instrument('A'), instrument('C')])
   expect(universe.select(select).map(({ symbol }) => symbol)).toEqual(['A', 'C'])
-  expect(universe.tradeMark({ category: 'SPOT', symbol: 'A' })).toBe('5 1')
+  expect(universe.tradeSign({ category: 'SPOT', symbol: 'A' })).toMatchObject({ volume24h: '5', lastPrice: '1' })
 })
 
-test('the mark of an instrument changes when it trades and is unknown without a ticker', () => {
+test('whether an instrument traded is unknown without a ticker', () => {
   const universe = new Universe()
   const key = { category: 'SPOT' as const, symbol: 'A' }
   universe.setInstruments('SPOT', [instrument('A')])
-  expect(universe.tradeMark(key)).toBeNull()
+  expect(universe.tradeSign(key)).toBeNull()
   universe.setTickers([ticker('A', '5', '1')])
-  const before = universe.tradeMark(key)
-  universe.setTickers([ticker('A', '5', '1')])
-  expect(universe.tradeMark(key)).toBe(before)
-  universe.setTickers([ticker('A', '6', '1')])
-  expect(universe.tradeMark(key)).not.toBe(before)
+  expect(universe.tradeSign(key)).toEqual({ ts: 1, volume24h: '5', lastPrice: '1' })
 })
 
 test('RPI books are chosen among the symbols on the RPI list, whichever list came first', () => {
