@@ -1,0 +1,87 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { InstrumentEvent, InstrumentsAnswer } from '../api/contract.js'
+import { useAnswer } from './api.js'
+import { Backfills } from './backfills.js'
+import { Budget } from './budget.js'
+import { Calendar } from './calendar.js'
+import { Header } from './header.js'
+import { Incidents } from './incidents.js'
+import { Instrument } from './instrument.js'
+import { useLive, type Watched } from './live.js'
+import { Notices } from './notices.js'
+import { Streams } from './streams.js'
+import { Tiles } from './tiles.js'
+import { useView } from './urlState.js'
+
+export function App() {
+  const [view, change] = useView()
+  const onInstrument = useRef<((event: InstrumentEvent) => void) | null>(null)
+  const watched: Watched | null =
+    view.category === null || view.symbol === null
+      ? null
+      : { category: view.category, symbol: view.symbol, type: view.type, interval: view.interval }
+  const live = useLive(watched, (event) => onInstrument.current?.(event))
+  const { status, version } = live
+  const now = useNow()
+
+  // A visitor who asks for no instrument sees the busiest; it comes a moment after a recorder's very first start.
+  const busiest = useAnswer<InstrumentsAnswer>(
+    '/api/instruments/busiest',
+    view.symbol === null ? {} : null,
+    version,
+    view.symbol === null ? 3000 : undefined,
+  )
+  useEffect(() => {
+    const first = busiest.answer?.instruments[0]
+    if (view.symbol === null && first) change({ category: first.category, symbol: first.symbol }, 'replace')
+  }, [busiest.answer, view.symbol])
+  useEffect(() => {
+    document.title = view.symbol === null ? 'market-recorder' : `${view.symbol} · market-recorder`
+  }, [view.symbol])
+
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <Header live={live} now={now} change={change} />
+      <main id="main">
+        <Notices live={live} now={now} />
+        <Tiles status={status} />
+        <div class="columns">
+          <Streams status={status} />
+          <Budget status={status} />
+        </div>
+        <Instrument view={view} change={change} version={version} onEvent={onInstrument} />
+        <div class="columns">
+          <Calendar view={view} change={change} version={version} />
+          <div class="stack">
+            <Backfills status={status} />
+            <Incidents status={status} now={now} />
+          </div>
+        </div>
+      </main>
+      <footer>
+        <p>
+          <a href="/api">API</a> <a href="/metrics">Metrics</a> All times are UTC.
+        </p>
+        <p>
+          Charts by{' '}
+          <a href="https://www.tradingview.com/" rel="noreferrer">
+            TradingView Lightweight Charts™
+          </a>
+        </p>
+      </footer>
+    </>
+  )
+}
+
+/** This machine's clock, once a second. */
+function useNow(): number {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [])
+  return now
+}

@@ -1,0 +1,206 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { CalendarAnswer } from '../api/contract.js'
+import { useAnswer } from './api.js'
+import { CoverageDetail } from './coverageDetail.js'
+import { day as dayText, exactCount } from './format.js'
+import { Panel } from './panel.js'
+import type { ChangeView, View } from './urlState.js'
+
+type Series = CalendarAnswer['series'][number]
+
+const dayMs = 86_400_000
+const pageSize = 12
+
+const meanings = {
+  complete: 'complete',
+  partial: 'partly recorded',
+  lost: 'with a hole that cannot be filled',
+  empty: 'confirmed empty',
+  none: 'nothing recorded',
+} as const
+
+/** Each series by day; a day opens to its exact ranges. */
+export function Calendar({ view, change, version }: { view: View; change: ChangeView; version: number }) {
+  const [page, setPage] = useState(0)
+  const days = useDays()
+  const parameters = { search: view.coverage, days, limit: pageSize, offset: page * pageSize }
+  const { answer, error } = useAnswer<CalendarAnswer>('/api/calendar', parameters, version, 30_000)
+  useEffect(() => setPage(0), [view.coverage])
+  const total = answer?.total ?? 0
+  const pages = Math.max(1, Math.ceil(total / pageSize))
+
+  return (
+    <Panel
+      id="coverage"
+      title="Coverage by day"
+      aside={
+        <div class="choices">
+          <input
+            type="search"
+            placeholder="Filter by symbol"
+            aria-label="Filter the calendar by symbol"
+            value={view.coverage}
+            onInput={(event) => change({ coverage: event.currentTarget.value }, 'replace')}
+          />
+          <p class="aside">{exactCount(total)} series</p>
+        </div>
+      }
+    >
+      {answer === null || answer.series.length === 0 ? (
+        <p class="nothing">{error ?? (answer === null ? 'Loading…' : 'Nothing is proven yet of any such series.')}</p>
+      ) : (
+        <Grid answer={answer} view={view} change={change} />
+      )}
+      <div class="chart-foot">
+        <p class="legend">
+          {Object.entries(meanings).map(([name, meaning]) => (
+            <span key={name}>
+              <span class={`key day ${name}`} aria-hidden="true" /> {meaning}
+            </span>
+          ))}
+        </p>
+        {pages > 1 && (
+          <div class="chart-buttons">
+            <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)} aria-label="Previous series">
+              ←
+            </button>
+            <span class="dim">
+              {page + 1} / {pages}
+            </span>
+            <button
+              type="button"
+              disabled={page + 1 >= pages}
+              onClick={() => setPage(page + 1)}
+              aria-label="More series"
+            >
+              →
+            </button>
+          </div>
+        )}
+      </div>
+      {view.series !== null && view.day !== null && (
+        <CoverageDetail series={view.series} day={view.day} change={change} version={version} />
+      )}
+    </Panel>
+  )
+}
+
+function Grid({ answer, view, change }: { answer: CalendarAnswer; view: View; change: ChangeView }) {
+  const dates = Array.from({ length: (answer.to - answer.from) / dayMs }, (_, index) => answer.from + index * dayMs)
+  const table = useRef<HTMLTableElement>(null)
+  // One day can be reached with the tab key; from there the arrow keys lead on.
+  const [cursor, setCursor] = useState<readonly [row: number, column: number]>([0, dates.length - 1])
+  const row = Math.min(cursor[0], answer.series.length - 1)
+  const column = Math.min(cursor[1], dates.length - 1)
+  const move = (event: KeyboardEvent) => {
+    const step = steps[event.key]
+    if (step === undefined) return
+    event.preventDefault()
+    const next = [clamp(row + step[0], answer.series.length), clamp(column + step[1], dates.length)] as const
+    setCursor(next)
+    table.current?.querySelector<HTMLElement>(`[data-cell="${next[0]}-${next[1]}"]`)?.focus()
+  }
+  return (
+    <div class="scroll">
+      <table class="calendar" ref={table} onKeyDown={move}>
+        <caption class="hidden">
+          Series by day, {dates[0] === undefined ? '' : dayText(dates[0])} to {dayText(answer.to - dayMs)}. Arrow keys
+          move, Enter opens a day.
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">Series</th>
+            {dates.map((date, index) => (
+              <th key={date} scope="col" class="date">
+                <span class="hidden">{dayText(date)}</span>
+                <span aria-hidden="true">{dateMark(date, index)}</span>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {answer.series.map((series, seriesIndex) => {
+            const id = seriesId(series)
+            return (
+              <tr key={id}>
+                <th scope="row">
+                  <button
+                    type="button"
+                    class="link"
+                    onClick={() => change({ category: series.category, symbol: series.symbol })}
+                    title="Show this instrument"
+                  >
+                    {series.symbol}
+                  </button>{' '}
+                  <span class="dim">
+                    {series.category} {series.type === null ? series.stream : `${series.type} ${series.interval ?? ''}`}
+                  </span>
+                </th>
+                {series.days.map((status, index) => {
+                  const date = dayText(dates[index] ?? 0)
+                  const isOpen = view.series === id && view.day === date
+                  return (
+                    <td key={date}>
+                      <button
+                        type="button"
+                        class={`day ${status}`}
+                        data-cell={`${seriesIndex}-${index}`}
+                        tabIndex={seriesIndex === row && index === column ? 0 : -1}
+                        aria-label={`${series.symbol} ${date}: ${meanings[status]}`}
+                        aria-pressed={isOpen}
+                        title={`${date}: ${meanings[status]}`}
+                        onFocus={() => setCursor([seriesIndex, index])}
+                        onClick={() =>
+                          change(isOpen ? { series: null, day: null } : { series: id, day: date }, 'replace')
+                        }
+                      />
+                    </td>
+                  )
+                })}
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+const steps: Readonly<Record<string, readonly [number, number]>> = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  Home: [0, -1000],
+  End: [0, 1000],
+}
+
+function clamp(value: number, length: number): number {
+  return Math.max(0, Math.min(length - 1, value))
+}
+
+/** Six weeks on a wide screen, two on a phone. */
+function useDays(): number {
+  const [days, setDays] = useState(daysThatFit)
+  useEffect(() => {
+    const onResize = () => setDays(daysThatFit())
+    addEventListener('resize', onResize)
+    return () => removeEventListener('resize', onResize)
+  }, [])
+  return days
+}
+
+function daysThatFit(): number {
+  return innerWidth < 620 ? 12 : innerWidth < 1000 ? 28 : 42
+}
+
+/** The month where it begins, and the day of each Monday. */
+function dateMark(date: number, index: number): string {
+  const at = new Date(date)
+  if (at.getUTCDate() === 1) return at.toLocaleDateString('en-GB', { month: 'short', timeZone: 'UTC' })
+  return index === 0 || at.getUTCDay() === 1 ? String(at.getUTCDate()) : ''
+}
+
+function seriesId({ stream, category, symbol, type, interval }: Series): string {
+  return [stream, category, symbol, ...(type === null ? [] : [type, interval])].join('.')
+}

@@ -1,0 +1,285 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { CandlesAnswer, InstrumentEvent } from '../api/contract.js'
+import { candleTypes } from '../../market/candle.js'
+import { type Interval, intervalMs } from '../../market/interval.js'
+import { ask, useAnswer } from './api.js'
+import type { CandleChart } from './chart/candleChart.js'
+import { type Candle, type Hole, holesOf, mergeCandles, slotsOf } from './chart/model.js'
+import { decimal, moment } from './format.js'
+import { Panel } from './panel.js'
+import { onThemeChange } from './theme.js'
+import type { ChangeView, View } from './urlState.js'
+
+const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D']
+const pageSize = 500
+const mostCandles = 5000
+
+interface Props {
+  readonly view: View
+  readonly change: ChangeView
+  readonly version: number
+  readonly live: InstrumentEvent | null
+  readonly precision: number | null
+}
+
+interface Loaded {
+  readonly key: string
+  readonly candles: readonly Candle[]
+  readonly covered: CandlesAnswer['covered']
+  readonly gaps: CandlesAnswer['gaps']
+  readonly source: Interval
+  readonly hasMore: boolean
+}
+
+/** Candles and volume, with what is missing marked and the forming candle hollow. */
+export function CandlePanel({ view, change, version, live, precision }: Props) {
+  const { category, symbol, type, interval } = view
+  const parameters = { category, symbol, type, interval, limit: pageSize }
+  const key = JSON.stringify([category, symbol, type, interval])
+  const { answer, error, url } = useAnswer<CandlesAnswer>('/api/candles', parameters, version, 60_000)
+  const [loaded, setLoaded] = useState<Loaded | null>(null)
+  const [pointed, setPointed] = useState<number | null>(null)
+  const isCurrent = loaded?.key === key
+
+  useEffect(() => {
+    if (answer === null || url === null || !isFor(url, parameters)) return
+    setLoaded((before) => ({ key, ...joined(before?.key === key ? before : null, answer) }))
+  }, [answer])
+  useEffect(() => {
+    if (live === null || live.candles.length === 0) return
+    setLoaded((before) =>
+      before?.key === key ? { ...before, candles: mergeCandles(before.candles, live.candles) } : before,
+    )
+  }, [live])
+
+  const isLoading = useRef(false)
+  const loadOlder = async () => {
+    const oldest = loaded?.candles[0]
+    if (!isCurrent || oldest === undefined || !loaded?.hasMore || isLoading.current) return
+    if (loaded.candles.length >= mostCandles) return
+    isLoading.current = true
+    try {
+      const older = await ask<CandlesAnswer>('/api/candles', { ...parameters, before: oldest.openTime })
+      setLoaded((before) => (before?.key === key ? { key, ...withOlder(before, older) } : before))
+    } catch {
+      // The notice above tells when the recorder or its database is away; scrolling again asks again.
+    } finally {
+      isLoading.current = false
+    }
+  }
+
+  const lengthMs = intervalMs[interval]
+  const candles = isCurrent ? loaded.candles : []
+  const holes = isCurrent ? holesOf(candles, lengthMs, loaded, Date.now()) : []
+  const { container, chart } = useChart(candles, holes, lengthMs, precision, setPointed, () => void loadOlder())
+  const shown = candles.find(({ openTime }) => openTime === pointed) ?? candles.at(-1) ?? null
+
+  return (
+    <Panel id="candles" title="Candles" aside={<Choices view={view} change={change} />}>
+      <p class="candle-line" aria-live="off">
+        {shown === null ? (
+          (error ?? (isCurrent ? 'No candles of this kind are stored.' : 'Loading…'))
+        ) : (
+          <CandleLine candle={shown} />
+        )}
+      </p>
+      <div class="chart" ref={container} role="img" aria-label={describe(symbol, interval, candles, holes)} />
+      <div class="chart-foot">
+        <p class="legend">
+          <span class="key forming" aria-hidden="true" /> forming <span class="key empty" aria-hidden="true" />{' '}
+          confirmed empty <span class="key missing" aria-hidden="true" /> not recorded{' '}
+          <span class="key lost" aria-hidden="true" /> lost
+          {isCurrent && loaded.source !== interval && <em> rolled up from {loaded.source}</em>}
+        </p>
+        <div class="chart-buttons">
+          <button type="button" onClick={() => chart.current?.scroll(-0.5)} aria-label="Earlier">
+            ←
+          </button>
+          <button type="button" onClick={() => chart.current?.zoom(0.6)} aria-label="Zoom in">
+            +
+          </button>
+          <button type="button" onClick={() => chart.current?.zoom(1.7)} aria-label="Zoom out">
+            −
+          </button>
+          <button type="button" onClick={() => chart.current?.scroll(0.5)} aria-label="Later">
+            →
+          </button>
+          <button type="button" onClick={() => chart.current?.toNewest()}>
+            Newest
+          </button>
+        </div>
+      </div>
+      <AsTable candles={candles} holes={holes} />
+    </Panel>
+  )
+}
+
+/** The drawing, kept over renders; its code is loaded after the rest of the page has been painted. */
+function useChart(
+  candles: readonly Candle[],
+  holes: readonly Hole[],
+  lengthMs: number,
+  precision: number | null,
+  onPoint: (time: number | null) => void,
+  onOldest: () => void,
+) {
+  const container = useRef<HTMLDivElement>(null)
+  const chart = useRef<CandleChart | null>(null)
+  const oldest = useRef(onOldest)
+  oldest.current = onOldest
+  const [isReady, setReady] = useState(false)
+
+  useEffect(() => {
+    let isGone = false
+    let endTheme: (() => void) | undefined
+    void import('./chart/candleChart.js').then(({ CandleChart: Chart }) => {
+      if (isGone || container.current === null) return
+      chart.current = new Chart(container.current, { onPoint, onOldest: () => oldest.current() })
+      endTheme = onThemeChange(() => chart.current?.restyle())
+      setReady(true)
+    })
+    return () => {
+      isGone = true
+      endTheme?.()
+      chart.current?.close()
+      chart.current = null
+    }
+  }, [])
+  useEffect(() => {
+    if (isReady && precision !== null) chart.current?.setPrecision(precision)
+  }, [isReady, precision])
+  useEffect(() => {
+    if (isReady) chart.current?.show(slotsOf(candles, holes, lengthMs), holes, lengthMs)
+  }, [isReady, candles, lengthMs])
+  return { container, chart }
+}
+
+function Choices({ view, change }: { view: View; change: ChangeView }) {
+  return (
+    <div class="choices">
+      <label class="hidden" for="candle-type">
+        Type of candles
+      </label>
+      <select
+        id="candle-type"
+        value={view.type}
+        onChange={(event) => change({ type: event.currentTarget.value as View['type'] })}
+      >
+        {candleTypes.map((type) => (
+          <option key={type}>{type}</option>
+        ))}
+      </select>
+      <fieldset class="intervals">
+        <legend class="hidden">Interval</legend>
+        {shownIntervals.map((interval) => (
+          <label key={interval}>
+            <input
+              type="radio"
+              name="interval"
+              value={interval}
+              checked={view.interval === interval}
+              onChange={() => change({ interval })}
+            />
+            <span>{interval}</span>
+          </label>
+        ))}
+      </fieldset>
+    </div>
+  )
+}
+
+function CandleLine({ candle }: { candle: Candle }) {
+  const { openTime, open, high, low, close, baseVolume, isClosed } = candle
+  return (
+    <>
+      <time>{moment(openTime).slice(0, 16)}</time> <span>O</span> {decimal(open)} <span>H</span> {decimal(high)}{' '}
+      <span>L</span> {decimal(low)} <span>C</span> {decimal(close)} <span>Vol</span> {decimal(baseVolume)}
+      {!isClosed && <em> forming</em>}
+    </>
+  )
+}
+
+function AsTable({ candles, holes }: { candles: readonly Candle[]; holes: readonly Hole[] }) {
+  return (
+    <details class="as-table">
+      <summary>The last 20 candles and all holes as tables</summary>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Candles, table">
+        <table>
+          <thead>
+            <tr>
+              {['Opens', 'Open', 'High', 'Low', 'Close', 'Volume', 'State'].map((name) => (
+                <th key={name} scope="col">
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {candles
+              .slice(-20)
+              .toReversed()
+              .map((candle) => (
+                <tr key={candle.openTime}>
+                  <th scope="row">{moment(candle.openTime)}</th>
+                  {[candle.open, candle.high, candle.low, candle.close, candle.baseVolume].map((value, index) => (
+                    <td key={index} class="number">
+                      {decimal(value)}
+                    </td>
+                  ))}
+                  <td>{candle.isClosed ? 'closed' : 'forming'}</td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
+        <ul class="holes">
+          {holes.map(({ from, to, kind }) => (
+            <li key={`${from} ${kind}`}>
+              {kind}: {moment(from)} to {moment(to)}
+            </li>
+          ))}
+        </ul>
+      </div>
+    </details>
+  )
+}
+
+function isFor(url: string, parameters: Readonly<Record<string, string | number | null>>): boolean {
+  const asked = new URLSearchParams(url.split('?')[1])
+  return Object.entries(parameters).every(([name, value]) => asked.get(name) === String(value))
+}
+
+function joined(before: Loaded | null, answer: CandlesAnswer): Omit<Loaded, 'key'> {
+  const { covered, gaps, source } = answer
+  const oldest = answer.candles[0]?.openTime ?? Number.POSITIVE_INFINITY
+  // What was loaded from further back stays; its holes were found then.
+  const older = before?.candles.filter(({ openTime }) => openTime < oldest) ?? []
+  return {
+    candles: [...older, ...answer.candles],
+    covered: [...(before?.covered.filter(({ from }) => from < oldest) ?? []), ...covered],
+    gaps: [...(before?.gaps.filter(({ from }) => from < oldest) ?? []), ...gaps],
+    source,
+    hasMore: before?.hasMore ?? answer.candles.length > 0,
+  }
+}
+
+function withOlder(before: Loaded, older: CandlesAnswer): Omit<Loaded, 'key'> {
+  return {
+    candles: mergeCandles(older.candles, before.candles),
+    covered: [...older.covered, ...before.covered],
+    gaps: [...older.gaps, ...before.gaps],
+    source: before.source,
+    hasMore: older.candles.length > 0,
+  }
+}
+
+function describe(
+  symbol: string | null,
+  interval: Interval,
+  candles: readonly Candle[],
+  holes: readonly Hole[],
+): string {
+  const last = candles.at(-1)
+  if (last === undefined) return `Chart of ${symbol ?? 'nothing'}: no candles`
+  const state = last.isClosed ? 'closed' : 'forming'
+  return `Chart of ${candles.length} ${interval} candles of ${symbol ?? ''}; the newest opened ${moment(last.openTime)}, ${state}, at ${last.close}; ${holes.length} holes.`
+}

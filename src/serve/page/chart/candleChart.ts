@@ -1,0 +1,141 @@
+import {
+  CandlestickSeries,
+  createChart,
+  HistogramSeries,
+  type IChartApi,
+  type ISeriesApi,
+  type UTCTimestamp,
+} from 'lightweight-charts'
+import { approximate } from '../format.js'
+import { colour } from '../theme.js'
+import { Bands } from './bands.js'
+import { type Hole, placesOf, type Slot } from './model.js'
+import { chartOptions } from './style.js'
+
+export interface ChartEvents {
+  /** The pointer is over this place; null when it has left. */
+  onPoint(time: number | null): void
+  /** The view has come near the oldest candle. */
+  onOldest(): void
+}
+
+const volumePane = 1
+const nearOldest = 30
+
+/** The drawing of candles and volume: told what to show, it keeps the visitor's zoom. */
+export class CandleChart {
+  readonly #chart: IChartApi
+  readonly #candles: ISeriesApi<'Candlestick'>
+  readonly #volume: ISeriesApi<'Histogram'>
+  readonly #bands = new Bands()
+  #slots: readonly Slot[] = []
+  #holes: readonly Hole[] = []
+  #lengthMs = 60_000
+
+  constructor(container: HTMLElement, events: ChartEvents) {
+    this.#chart = createChart(container, chartOptions())
+    this.#candles = this.#chart.addSeries(CandlestickSeries, { priceLineVisible: true, borderVisible: true })
+    this.#volume = this.#chart.addSeries(
+      HistogramSeries,
+      { priceFormat: { type: 'volume' }, priceLineVisible: false, lastValueVisible: false },
+      volumePane,
+    )
+    this.#chart.panes()[volumePane]?.setStretchFactor(0.22)
+    this.#candles.attachPrimitive(this.#bands)
+    this.#chart.subscribeCrosshairMove(({ time }) =>
+      events.onPoint(typeof time === 'number' ? Number(time) * 1000 : null),
+    )
+    this.#chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
+      if (range !== null && range.from < nearOldest) events.onOldest()
+    })
+  }
+
+  show(slots: readonly Slot[], holes: readonly Hole[], lengthMs: number): void {
+    const isFirst = this.#slots.length === 0
+    this.#slots = slots
+    this.#holes = holes
+    this.#lengthMs = lengthMs
+    const colours = palette()
+    this.#candles.setData(slots.map((slot) => barOf(slot, colours)))
+    this.#volume.setData(slots.map((slot) => volumeOf(slot, colours)))
+    this.#bands.set(
+      holes.flatMap(({ kind, ...range }) => {
+        const places = placesOf(range, lengthMs)
+        const [first, last] = [places[0], places.at(-1)]
+        return first === undefined || last === undefined
+          ? []
+          : [{ from: first / 1000, to: last / 1000, colour: colours[kind] }]
+      }),
+    )
+    if (isFirst) this.toNewest()
+  }
+
+  setPrecision(digits: number): void {
+    this.#candles.applyOptions({ priceFormat: { type: 'price', precision: digits, minMove: 10 ** -digits } })
+  }
+
+  /** Takes the page's colours again after they have changed. */
+  restyle(): void {
+    this.#chart.applyOptions(chartOptions())
+    this.show(this.#slots, this.#holes, this.#lengthMs)
+  }
+
+  toNewest(): void {
+    const scale = this.#chart.timeScale()
+    const bars = Math.max(40, Math.min(160, Math.floor(scale.width() / 7)))
+    scale.setVisibleLogicalRange({ from: this.#slots.length - bars, to: this.#slots.length + 3 })
+  }
+
+  /** @param share of what is visible, to the left when negative */
+  scroll(share: number): void {
+    const scale = this.#chart.timeScale()
+    const range = scale.getVisibleLogicalRange()
+    if (range === null) return
+    const by = (range.to - range.from) * share
+    scale.setVisibleLogicalRange({ from: range.from + by, to: range.to + by })
+  }
+
+  /** @param factor below 1 shows less, larger */
+  zoom(factor: number): void {
+    const scale = this.#chart.timeScale()
+    const range = scale.getVisibleLogicalRange()
+    if (range !== null)
+      scale.setVisibleLogicalRange({ from: range.to - (range.to - range.from) * factor, to: range.to })
+  }
+
+  close(): void {
+    this.#chart.remove()
+  }
+}
+
+type Palette = ReturnType<typeof palette>
+
+function palette() {
+  return {
+    up: colour('up'),
+    down: colour('down'),
+    upSoft: colour('up-soft'),
+    downSoft: colour('down-soft'),
+    empty: colour('band-empty'),
+    missing: colour('band-missing'),
+    lost: colour('band-lost'),
+  }
+}
+
+function barOf({ time, candle }: Slot, { up, down }: Palette) {
+  const at = (time / 1000) as UTCTimestamp
+  if (candle === null) return { time: at }
+  const [open, high, low, close] = [candle.open, candle.high, candle.low, candle.close].map(approximate)
+  if (open === undefined || high === undefined || low === undefined || close === undefined) return { time: at }
+  const edge = close >= open ? up : down
+  // One that still forms is hollow.
+  const body = candle.isClosed ? edge : 'transparent'
+  return { time: at, open, high, low, close, color: body, borderColor: edge, wickColor: edge }
+}
+
+function volumeOf({ time, candle }: Slot, { upSoft, downSoft }: Palette) {
+  const at = (time / 1000) as UTCTimestamp
+  if (candle === null) return { time: at }
+  const rises = approximate(candle.close) >= approximate(candle.open)
+  return { time: at, value: approximate(candle.baseVolume), color: rises ? upSoft : downSoft }
+}

@@ -1,0 +1,24 @@
+import { type ChartOptions, ColorType, CrosshairMode, type DeepPartial } from 'lightweight-charts'
+import { colour } from '../theme.js'
+
+/** Options that follow the page's colours. */
+export function chartOptions(): DeepPartial<ChartOptions> {
+  const line = colour('chart-grid')
+  return {
+    autoSize: true,
+    layout: {
+      background: { type: ColorType.Solid, color: 'transparent' },
+      textColor: colour('dim'),
+      fontSize: 11,
+      fontFamily: getComputedStyle(document.body).fontFamily,
+      // The notice is at the foot of the page; the logo would bring a style of its own, which the page does not allow.
+      attributionLogo: false,
+      panes: { separatorColor: colour('border'), separatorHoverColor: colour('border'), enableResize: false },
+    },
+    grid: { vertLines: { color: line }, horzLines: { color: line } },
+    crosshair: { mode: CrosshairMode.Normal },
+    rightPriceScale: { borderVisible: false },
+    timeScale: { borderVisible: false, timeVisible: true, secondsVisible: false, rightOffset: 4 },
+    localization: { locale: 'en-GB' },
+  }
+}

@@ -1,0 +1,126 @@
+import { useEffect, useRef } from 'preact/hooks'
+import type { CoverageAnswer } from '../api/contract.js'
+import { useAnswer } from './api.js'
+import { duration, moment } from './format.js'
+import type { ChangeView } from './urlState.js'
+
+const dayMs = 86_400_000
+
+interface Props {
+  /** stream.category.symbol, for candles also .type.interval */
+  readonly series: string
+  readonly day: string
+  readonly change: ChangeView
+  readonly version: number
+}
+
+/** The exact ranges of one day of a series. */
+export function CoverageDetail({ series, day, change, version }: Props) {
+  const [stream = '', category = '', ...rest] = series.split('.')
+  // A symbol may hold a point; type and interval may not.
+  const [type, interval] = stream === 'candles' ? rest.slice(-2) : []
+  const symbol = (stream === 'candles' ? rest.slice(0, -2) : rest).join('.')
+  const from = Date.parse(`${day}T00:00:00Z`)
+  const parameters = { stream, category, symbol, type, interval, from, to: from + dayMs }
+  const { answer, error } = useAnswer<CoverageAnswer>('/api/coverage', parameters, version, 30_000)
+  const place = useRef<HTMLDivElement>(null)
+  useEffect(() => place.current?.scrollIntoView({ block: 'nearest' }), [series, day])
+  return (
+    <div class="detail" ref={place} role="region" aria-label={`${symbol} on ${day}`}>
+      <div class="panel-head">
+        <h3>
+          {symbol}{' '}
+          <span class="dim">
+            {category} {type === undefined ? stream : `${type} ${interval ?? ''}`}
+          </span>{' '}
+          · {day}
+        </h3>
+        <button type="button" onClick={() => change({ series: null, day: null }, 'replace')}>
+          Close
+        </button>
+      </div>
+      {answer === null ? <p class="nothing">{error ?? 'Loading…'}</p> : <Ranges answer={answer} from={from} />}
+    </div>
+  )
+}
+
+function Ranges({ answer, from }: { answer: CoverageAnswer; from: number }) {
+  const { covered, empty, gaps } = answer
+  const holes = gaps.filter(({ state }) => state !== 'repaired')
+  return (
+    <>
+      <svg class="day-line" viewBox="0 0 1000 14" preserveAspectRatio="none" aria-hidden="true">
+        {covered.map((range) => (
+          <Piece key={range.from} range={range} from={from} kind="complete" />
+        ))}
+        {empty.map((range) => (
+          <Piece key={range.from} range={range} from={from} kind="empty" />
+        ))}
+        {holes.map((gap) => (
+          <Piece key={gap.from} range={gap} from={from} kind={gap.state === 'lost' ? 'lost' : 'partial'} />
+        ))}
+      </svg>
+      <div class="ranges">
+        <List title="Proven complete" ranges={covered} />
+        <List title="Of that, confirmed empty" ranges={empty} />
+        <div>
+          <h4>Holes</h4>
+          {gaps.length === 0 ? (
+            <p class="nothing">none known</p>
+          ) : (
+            <ul>
+              {gaps.map(({ from: begin, to, reason, state, detectedAt }) => (
+                <li key={begin}>
+                  <Span from={begin} to={to} /> <strong class={state}>{state}</strong>: {reason}
+                  <span class="dim"> (found {moment(detectedAt)})</span>
+                </li>
+              ))}
+            </ul>
+          )}
+        </div>
+      </div>
+    </>
+  )
+}
+
+function List({ title, ranges }: { title: string; ranges: readonly { readonly from: number; readonly to: number }[] }) {
+  return (
+    <div>
+      <h4>{title}</h4>
+      {ranges.length === 0 ? (
+        <p class="nothing">nothing</p>
+      ) : (
+        <ul>
+          {ranges.map(({ from, to }) => (
+            <li key={from}>
+              <Span from={from} to={to} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  )
+}
+
+function Span({ from, to }: { from: number; to: number }) {
+  return (
+    <>
+      <time>{moment(from).slice(11)}</time> to <time>{moment(to).slice(11)}</time>{' '}
+      <span class="dim">{duration(to - from)}</span>
+    </>
+  )
+}
+
+function Piece({
+  range,
+  from,
+  kind,
+}: {
+  range: { readonly from: number; readonly to: number }
+  from: number
+  kind: string
+}) {
+  const x = Math.max(0, ((range.from - from) / dayMs) * 1000)
+  const end = Math.min(1000, ((range.to - from) / dayMs) * 1000)
+  return <rect class={kind} x={x} y={0} width={Math.max(1, end - x)} height={14} />
+}

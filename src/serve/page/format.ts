@@ -1,0 +1,85 @@
+/** Everything is in UTC and in one notation, whatever the browser's own: recordings are compared across desks. */
+const locale = 'en-GB'
+
+const compact = new Intl.NumberFormat(locale, { notation: 'compact', maximumFractionDigits: 1 })
+const grouped = new Intl.NumberFormat(locale)
+const rate = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 })
+
+export function count(value: number): string {
+  return value < 10_000 ? grouped.format(value) : compact.format(value)
+}
+
+export function exactCount(value: number): string {
+  return grouped.format(value)
+}
+
+export function perSecond(value: number): string {
+  return rate.format(value)
+}
+
+export function bytes(value: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
+  let scaled = value
+  let unit = 0
+  while (scaled >= 1000 && unit < units.length - 1) {
+    scaled /= 1000
+    unit += 1
+  }
+  return `${scaled < 10 && unit > 0 ? scaled.toFixed(1) : Math.round(scaled)} ${units[unit] ?? ''}`
+}
+
+/** A duration in its largest fitting unit: 120 ms, 4 s, 12 min, 3 h, 2 d. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  const seconds = ms / 1000
+  if (seconds < 100) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`
+  const minutes = seconds / 60
+  if (minutes < 100) return `${Math.round(minutes)} min`
+  const hours = minutes / 60
+  return hours < 48 ? `${Math.round(hours)} h` : `${Math.round(hours / 24)} d`
+}
+
+/** How long something has been running: 3 d 4 h, 4 h 12 min, 12 min. */
+export function uptime(ms: number): string {
+  const minutes = Math.floor(ms / 60_000)
+  if (minutes < 60) return `${minutes} min`
+  const hours = Math.floor(minutes / 60)
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`
+}
+
+export function clockTime(ms: number): string {
+  return new Date(ms).toISOString().slice(11, 19)
+}
+
+export function day(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}
+
+/** 2026-11-20 14:03:27; with milliseconds where they are not zero. */
+export function moment(ms: number): string {
+  const text = new Date(ms).toISOString()
+  return `${text.slice(0, 10)} ${ms % 1000 === 0 ? text.slice(11, 19) : text.slice(11, 23)}`
+}
+
+/** A decimal as it was sent, its whole part grouped: nothing is rounded. */
+export function decimal(text: string): string {
+  const [whole = '', fraction] = text.split('.')
+  const sign = whole.startsWith('-') ? '−' : ''
+  const digits = whole.replace('-', '').replaceAll(/\B(?=(\d{3})+$)/g, ',')
+  return `${sign}${digits}${fraction === undefined ? '' : `.${fraction}`}`
+}
+
+/** For drawing and for figures that need not be exact. */
+export function approximate(text: string): number {
+  return Number.parseFloat(text)
+}
+
+export function compactDecimal(text: string): string {
+  return compact.format(approximate(text))
+}
+
+/** A fraction as a percentage with a sign: +0.73 %. */
+export function percent(text: string, digits = 2): string {
+  const value = approximate(text) * 100
+  return `${value > 0 ? '+' : value < 0 ? '−' : ''}${Math.abs(value).toFixed(digits)} %`
+}

@@ -1,0 +1,59 @@
+import { useState } from 'preact/hooks'
+import type { Status } from '../api/contract.js'
+import { clockTime, day, uptime } from './format.js'
+import type { Live } from './live.js'
+import { Search } from './search.js'
+import { applyTheme, storedTheme, type Theme } from './theme.js'
+import type { ChangeView } from './urlState.js'
+
+const nextTheme: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' }
+
+export function Header({ live, now, change }: { live: Live; now: number; change: ChangeView }) {
+  const [theme, setTheme] = useState(storedTheme)
+  const { status } = live
+  const health = healthOf(live)
+  const switchTheme = () => {
+    const next = nextTheme[theme]
+    applyTheme(next)
+    setTheme(next)
+  }
+  return (
+    <header>
+      <h1>market-recorder</h1>
+      <p class={`health ${health.level}`} role="status">
+        <span class="dot" aria-hidden="true" />
+        {health.text}
+      </p>
+      <p class="running">
+        {status !== null && `${uptime(status.time - status.startedAt)} · egress ${status.egress} · v${status.version}`}
+      </p>
+      <Search change={change} />
+      <p class="clock">
+        <span class="dim">{day(now)}</span> <time>{clockTime(now)}</time> <span class="dim">UTC</span>
+      </p>
+      <button type="button" class="theme" onClick={switchTheme} aria-label={`Colours: ${theme}. Change.`}>
+        {theme === 'auto' ? '◐' : theme === 'light' ? '○' : '●'} <span>{theme}</span>
+      </button>
+    </header>
+  )
+}
+
+interface Health {
+  readonly level: 'good' | 'warn' | 'bad' | 'unknown'
+  readonly text: string
+}
+
+function healthOf({ status, isConnected }: Live): Health {
+  if (!isConnected) return { level: 'bad', text: 'No connection' }
+  if (status === null) return { level: 'unknown', text: 'Connecting' }
+  return recorderHealth(status)
+}
+
+function recorderHealth({ phase, problems }: Status): Health {
+  if (phase === 'waiting') return { level: 'warn', text: 'Standing by' }
+  if (phase === 'starting') return { level: 'warn', text: 'Starting' }
+  if (phase === 'stopping') return { level: 'warn', text: 'Stopping' }
+  if (problems.length === 0) return { level: 'good', text: 'Recording' }
+  const level = problems.some(({ isBlocking }) => isBlocking) ? 'bad' : 'warn'
+  return { level, text: problems.length === 1 ? '1 problem' : `${problems.length} problems` }
+}

@@ -1,0 +1,63 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { HistoryAnswer } from '../api/contract.js'
+import { useAnswer } from './api.js'
+import type { HistoryChart } from './chart/historyChart.js'
+import { Panel } from './panel.js'
+import { onThemeChange } from './theme.js'
+
+const spans = [1, 6, 24, 168]
+
+/** Spread and funding rate of the last hours. */
+export function HistoryPanel({ category, symbol, version }: { category: string; symbol: string; version: number }) {
+  const [hours, setHours] = useState(6)
+  const { answer, error } = useAnswer<HistoryAnswer>('/api/history', { category, symbol, hours }, version, 15_000)
+  const container = useRef<HTMLDivElement>(null)
+  const chart = useRef<HistoryChart | null>(null)
+  const [isReady, setReady] = useState(false)
+
+  useEffect(() => {
+    let isGone = false
+    let endTheme: (() => void) | undefined
+    void import('./chart/historyChart.js').then(({ HistoryChart: Chart }) => {
+      if (isGone || container.current === null) return
+      chart.current = new Chart(container.current)
+      endTheme = onThemeChange(() => chart.current?.restyle())
+      setReady(true)
+    })
+    return () => {
+      isGone = true
+      endTheme?.()
+      chart.current?.close()
+      chart.current = null
+    }
+  }, [])
+  useEffect(() => {
+    if (isReady && answer !== null) chart.current?.show(answer.points, answer.stepMs)
+  }, [isReady, answer])
+
+  const last = answer?.points.at(-1)
+  const label =
+    last === undefined
+      ? 'No tickers in this time'
+      : `Spread ${last.spreadBps ?? 'unknown'} basis points, funding rate ${last.fundingRate ?? 'not set'}`
+  return (
+    <Panel
+      id="history"
+      title="Spread and funding"
+      aside={
+        <fieldset class="intervals">
+          <legend class="hidden">Hours</legend>
+          {spans.map((span) => (
+            <label key={span}>
+              <input type="radio" name="hours" checked={hours === span} onChange={() => setHours(span)} />
+              <span>{span < 48 ? `${span} h` : `${span / 24} d`}</span>
+            </label>
+          ))}
+        </fieldset>
+      }
+    >
+      <div class="chart small" ref={container} role="img" aria-label={label} />
+      {error !== null && answer === null && <p class="nothing">{error}</p>}
+    </Panel>
+  )
+}

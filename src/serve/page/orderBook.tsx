@@ -1,0 +1,97 @@
+import type { BookAnswer } from '../api/contract.js'
+import { approximate, clockTime, decimal } from './format.js'
+import { Panel } from './panel.js'
+
+type Book = NonNullable<BookAnswer>
+type Side = Book['bids']
+
+const levels = 12
+
+/** The newest snapshot: asks above, bids below, the RPI part of each level told apart from what everybody can take. */
+export function OrderBook({ book }: { book: BookAnswer }) {
+  return (
+    <Panel
+      id="book"
+      title="Order book"
+      aside={
+        <p class="aside">
+          {book === null ? '' : `${clockTime(book.ts)} · ${hasRpi(book) ? 'with RPI' : 'RPI not told'}`}
+        </p>
+      }
+    >
+      {book === null ? <p class="nothing">No order book of this instrument is stored.</p> : <Levels book={book} />}
+    </Panel>
+  )
+}
+
+function Levels({ book }: { book: Book }) {
+  const { bids, asks } = book
+  const largest = Math.max(...sizes(bids), ...sizes(asks), Number.MIN_VALUE)
+  return (
+    <>
+      <table class="book">
+        <thead>
+          <tr>
+            <th scope="col">Price</th>
+            <th scope="col">Visible</th>
+            <th scope="col">RPI</th>
+          </tr>
+        </thead>
+        <tbody class="asks">{rows(asks, largest).toReversed()}</tbody>
+        <tbody class="middle">
+          <tr>
+            <td colSpan={3}>{spreadText(book)}</td>
+          </tr>
+        </tbody>
+        <tbody class="bids">{rows(bids, largest)}</tbody>
+      </table>
+      <p class="legend">
+        <span class="key visible" aria-hidden="true" /> visible <span class="key rpi" aria-hidden="true" /> RPI
+      </p>
+    </>
+  )
+}
+
+function rows({ prices, sizes: visible, rpiSizes }: Side, largest: number) {
+  return prices.slice(0, levels).map((price, index) => {
+    const size = visible[index] ?? '0'
+    const rpi = rpiSizes?.[index] ?? null
+    const visibleShare = (approximate(size) / largest) * 100
+    const rpiShare = rpi === null ? 0 : (approximate(rpi) / largest) * 100
+    return (
+      <tr key={price}>
+        <td class="price">{decimal(price)}</td>
+        <td>{decimal(size)}</td>
+        <td class="rpi">
+          {rpi === null ? (
+            <span class="dim">–</span>
+          ) : approximate(rpi) === 0 ? (
+            <span class="dim">0</span>
+          ) : (
+            decimal(rpi)
+          )}
+          <span class="depth" aria-hidden="true">
+            <span class="visible" style={{ width: `${visibleShare}%` }} />
+            <span class="rpi" style={{ width: `${rpiShare}%` }} />
+          </span>
+        </td>
+      </tr>
+    )
+  })
+}
+
+function sizes({ sizes: visible, rpiSizes }: Side): number[] {
+  return visible.slice(0, levels).map((size, index) => approximate(size) + approximate(rpiSizes?.[index] ?? '0'))
+}
+
+function hasRpi({ bids }: Book): boolean {
+  return bids.rpiSizes !== null
+}
+
+function spreadText({ bids, asks }: Book): string {
+  const bid = approximate(bids.prices[0] ?? '')
+  const ask = approximate(asks.prices[0] ?? '')
+  if (Number.isNaN(bid) || Number.isNaN(ask)) return 'one side is empty'
+  const bps = ((ask - bid) / ((ask + bid) / 2)) * 10_000
+  return `spread ${bps.toFixed(2)} bps`
+}

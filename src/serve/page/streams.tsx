@@ -1,0 +1,109 @@
+import type { Status, StreamStatus } from '../api/contract.js'
+import { count, duration, exactCount, perSecond } from './format.js'
+import { Panel } from './panel.js'
+import { Sparkline } from './sparkline.js'
+
+const names: Readonly<Record<StreamStatus['name'], string>> = {
+  instruments: 'Instruments',
+  rpi_symbols: 'RPI symbols',
+  tickers: 'Tickers',
+  order_books: 'Order books',
+  rpi_order_books: 'RPI order books',
+  fills: 'Fills',
+  candles: 'Candles',
+}
+
+/** Each stream with how fresh it is, how fast it grows and what went wrong. */
+export function Streams({ status }: { status: Status | null }) {
+  return (
+    <Panel id="streams" title="Streams">
+      <div class="scroll" tabIndex={0} role="region" aria-label="Streams, table">
+        <table class="streams">
+          <thead>
+            <tr>
+              <th scope="col">Stream</th>
+              <th scope="col">State</th>
+              <th scope="col" class="number">
+                Covers
+              </th>
+              <th scope="col">Age, of what is allowed</th>
+              <th scope="col">Rows/s, 5 minutes</th>
+              <th scope="col" class="number">
+                Rows/s
+              </th>
+              <th scope="col" class="number">
+                Stored
+              </th>
+              <th scope="col" class="number">
+                Failed
+              </th>
+              <th scope="col" class="number">
+                Late
+              </th>
+              <th scope="col" class="number">
+                Rejected
+              </th>
+              <th scope="col" class="number">
+                Holes
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {status?.streams.map((stream) => (
+              <Row key={stream.name} stream={stream} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  )
+}
+
+function Row({ stream }: { stream: StreamStatus }) {
+  const { name, state, targets, ageMs, freshnessLimitMs, rowsPerSecond, rowsWritten, history } = stream
+  return (
+    <tr data-stream={name} class={state}>
+      <th scope="row">{names[name]}</th>
+      <td>
+        <span class={`state ${state}`}>{state}</span>
+      </td>
+      <td class="number">{exactCount(targets)}</td>
+      <td>
+        <Age ageMs={ageMs} limitMs={freshnessLimitMs} />
+      </td>
+      <td>
+        <Sparkline values={history} label={`${names[name]}: rows per second over five minutes`} />
+      </td>
+      <td class="number">{perSecond(rowsPerSecond)}</td>
+      <td class="number" title={exactCount(rowsWritten)}>
+        {count(rowsWritten)}
+      </td>
+      <Trouble value={stream.failures} of="requests failed" />
+      <Trouble value={stream.skippedPolls} of="polls were left out" />
+      <Trouble value={stream.rowsRejected} of="rows were not understood" />
+      <Trouble value={stream.gapsFound} of="holes were found" />
+    </tr>
+  )
+}
+
+function Age({ ageMs, limitMs }: { ageMs: number | null; limitMs: number }) {
+  if (ageMs === null || limitMs === 0) return <span class="dim">–</span>
+  const share = Math.min(1, ageMs / limitMs)
+  return (
+    <span class="age">
+      <span class="figure">{duration(ageMs)}</span>
+      <span class="bar" aria-hidden="true">
+        <span class={share >= 1 ? 'bad' : share > 0.75 ? 'warn' : 'good'} style={{ width: `${share * 100}%` }} />
+      </span>
+      <span class="dim">{duration(limitMs)}</span>
+    </span>
+  )
+}
+
+function Trouble({ value, of }: { value: number; of: string }) {
+  return (
+    <td class={`number ${value > 0 ? 'trouble' : 'none'}`} title={`${exactCount(value)} ${of} since the start`}>
+      {count(value)}
+    </td>
+  )
+}

@@ -1,0 +1,79 @@
+import type { ComponentChildren } from 'preact'
+import type { Status } from '../api/contract.js'
+import { bytes, count, duration, exactCount, perSecond } from './format.js'
+
+/** The figures that tell at a glance whether all is well. */
+export function Tiles({ status }: { status: Status | null }) {
+  if (status === null) return <dl class="tiles" aria-busy="true" />
+  const { streams, budget, database, backlog, spool, process, gaps } = status
+  const on = streams.filter(({ state }) => state !== 'off' && state !== 'idle')
+  const fresh = on.filter(({ state }) => state === 'fresh').length
+  const rows = on.reduce((sum, { rowsPerSecond }) => sum + rowsPerSecond, 0)
+  const stored = on.reduce((sum, { rowsWritten }) => sum + rowsWritten, 0)
+  const inState = (state: string) => gaps.reduce((sum, gap) => sum + (gap.state === state ? gap.count : 0), 0)
+  const used = budget.overall.used / budget.overall.limit
+  return (
+    <dl class="tiles">
+      <Tile name="Streams fresh" level={fresh === on.length ? 'good' : 'bad'} note="of those configured">
+        {fresh}
+        <small> / {on.length}</small>
+      </Tile>
+      <Tile name="Rows stored" note={`${count(stored)} since the start`}>
+        {perSecond(rows)}
+        <small> /s</small>
+      </Tile>
+      <Tile
+        name="Requests"
+        level={used > 0.98 ? 'warn' : undefined}
+        note={`${Math.round(used * 100)} % of ${exactCount(budget.overall.limit)} a minute`}
+      >
+        {exactCount(budget.overall.used)}
+        <small> /min</small>
+      </Tile>
+      <Tile
+        name="Holes"
+        level={inState('open') + inState('lost') > 0 ? 'warn' : 'good'}
+        note={`${count(inState('lost'))} lost, ${count(inState('repaired'))} repaired`}
+      >
+        {count(inState('open'))}
+        <small> open</small>
+      </Tile>
+      <Tile
+        name="Database"
+        level={database.isReachable ? 'good' : 'bad'}
+        note={database.bytes === null ? 'size not known' : `${bytes(database.bytes)} on disk`}
+      >
+        {database.isReachable && database.latencyMs !== null ? duration(Math.max(1, database.latencyMs)) : 'away'}
+      </Tile>
+      <Tile
+        name="Not yet stored"
+        level={backlog.rows > 10_000 || (spool?.rows ?? 0) > 0 ? 'warn' : undefined}
+        note={spool === null ? 'in memory' : `${count(spool.rows)} rows, ${bytes(spool.bytes)} spooled`}
+      >
+        {count(backlog.rows)}
+        <small> rows</small>
+      </Tile>
+      <Tile name="Process" note={`${bytes(process.residentBytes)} of memory`}>
+        {duration(process.eventLoopLagP99Ms)}
+        <small> lag p99</small>
+      </Tile>
+    </dl>
+  )
+}
+
+interface TileProps {
+  readonly name: string
+  readonly note: string
+  readonly level?: 'good' | 'warn' | 'bad' | undefined
+  readonly children: ComponentChildren
+}
+
+function Tile({ name, note, level, children }: TileProps) {
+  return (
+    <div class={`tile ${level ?? ''}`}>
+      <dt>{name}</dt>
+      <dd class="figure">{children}</dd>
+      <dd class="note">{note}</dd>
+    </div>
+  )
+}

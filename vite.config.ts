@@ -1,0 +1,36 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { defineConfig, type Plugin } from 'vite'
+
+const outDir = fileURLToPath(new URL('dist/src/serve/page', import.meta.url))
+
+/** Puts a compressed copy beside each file, so that the server never compresses the page. */
+function precompress(): Plugin {
+  return {
+    name: 'precompress',
+    closeBundle() {
+      for (const entry of readdirSync(outDir, { recursive: true, withFileTypes: true })) {
+        if (!entry.isFile() || !/\.(html|js|css|svg)$/.test(entry.name)) continue
+        const path = `${entry.parentPath}/${entry.name}`
+        const content = readFileSync(path)
+        writeFileSync(`${path}.gz`, gzipSync(content, { level: 9 }))
+        writeFileSync(`${path}.br`, brotliCompressSync(content))
+      }
+    },
+  }
+}
+
+export default defineConfig({
+  root: fileURLToPath(new URL('src/serve/page', import.meta.url)),
+  logLevel: 'warn',
+  build: {
+    outDir,
+    emptyOutDir: true,
+    target: 'es2022',
+    // Small files would otherwise be inlined, which the content security policy forbids.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  plugins: [precompress()],
+})
