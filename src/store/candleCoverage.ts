@@ -2,8 +2,9 @@ import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { type ColumnSpec, rowsFrom } from './columns.js'
+import { type ColumnSpec, rowsFrom, toDate } from './columns.js'
 import { type Series, seriesColumns } from './coverage.js'
+import { recordGap } from './gaps.js'
 import type { Database } from './schema.js'
 
 /** A range of a series, and what is known about it. */
@@ -108,4 +109,26 @@ export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Pr
     )
     select count(*) from settled`.execute(db)
   return rows[0]?.count ?? 0
+}
+
+/**
+ * Books the holes left in a range that was just tried to be filled. Open holes inside the range that it replaces are closed:
+ * what of them is still missing is among the new ones.
+ */
+export async function replaceGaps(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  range: TimeRange,
+  holes: readonly TimeRange[],
+  reason: string,
+): Promise<void> {
+  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
+  const kept = holes.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
+  await sql`
+    update recorder.gap set state = 'repaired', repaired_at = now()
+    where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
+      and interval = ${interval} and state = 'open'
+      and range <@ tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz)
+      and not range <@ ${`{${kept.join(',')}}`}::tstzmultirange`.execute(db)
+  for (const hole of holes) await recordGap(db, { ...candleStream(series), range: hole, reason })
 }

@@ -148,11 +148,7 @@ export async function openQueue<Data extends object, Outcome extends object>(
       for (const { id } of rows) await boss.fail(name, id, { reason: 'its worker died' })
       return rows.length
     },
-    alone: (work) =>
-      db.transaction().execute(async (trx) => {
-        await sql`select pg_advisory_xact_lock(${planLockKey})`.execute(trx)
-        return work()
-      }),
+    alone: (work) => locks.withPlanLock(work),
     async close() {
       await locks.close()
       await boss.stop({ graceful: false })
@@ -191,6 +187,16 @@ class JobLocks {
     await client.query('select pg_advisory_unlock($1, hashtext($2))', [jobLockClass, id]).catch(() => undefined)
   }
 
+  async withPlanLock<Result>(work: () => Promise<Result>): Promise<Result> {
+    const client = await this.#connected()
+    await client.query('select pg_advisory_lock($1)', [planLockKey])
+    try {
+      return await work()
+    } finally {
+      await client.query('select pg_advisory_unlock($1)', [planLockKey]).catch(() => undefined)
+    }
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     const client = await this.#connection?.catch(() => undefined)
@@ -208,9 +214,12 @@ class JobLocks {
       application_name: 'market-recorder job locks',
       keepAlive: true,
     })
+    let isBroken = false
+    // A connection that is ended by the server tells so more than once.
     client.on('error', (error) => {
+      if (isBroken || this.#isClosed) return
+      isBroken = true
       this.#connection = null
-      if (this.#isClosed) return
       this.#logger.warn(`queue: the connection that marks jobs as being worked on broke: ${error.message}`)
       this.#holdAgain().catch(() => undefined)
     })

@@ -1,0 +1,41 @@
+import type { CandleSeries } from '../../market/candle.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+import type { JobQueue } from '../../store/queue.js'
+
+/** A series and a range of opening times, some minutes' work. What of it is covered already is looked up when it is done. */
+export interface BackfillJob {
+  readonly kind: 'backfill' | 'repair'
+  readonly series: CandleSeries
+  readonly range: TimeRange
+  /** The lower end of the whole request that it is part of. */
+  readonly floor: TimeMs
+  /** Read what is covered, too. */
+  readonly again: boolean
+}
+
+export interface UnresolvedRange extends TimeRange {
+  readonly reason: string
+}
+
+/** What became of a job. It says `failed` where trying again cannot help. */
+export interface JobOutcome {
+  readonly status: 'done' | 'incomplete' | 'failed'
+  readonly requests: number
+  /** Closed candles received. */
+  readonly rows: number
+  readonly inserted: number
+  /** Stored candles that had other values before. */
+  readonly updated: number
+  readonly empty: readonly TimeRange[]
+  readonly unresolved: readonly UnresolvedRange[]
+  readonly failure?: string
+}
+
+export type BackfillQueue = JobQueue<BackfillJob, JobOutcome>
+
+export const backfillQueueName = 'candles'
+
+export function seriesText({ category, symbol, type, interval }: CandleSeries): string {
+  return `${category} ${symbol} ${type} ${interval}`
+}

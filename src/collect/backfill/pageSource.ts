@@ -1,0 +1,102 @@
+import type { CandlePayload } from '../../exchange/payloads.js'
+import type { ExchangeClient, Page, RequestOptions } from '../../exchange/client.js'
+import { ExchangeError } from '../../exchange/errors.js'
+import type { CandleSeries } from '../../market/candle.js'
+import { intervalMs } from '../../market/interval.js'
+import type { TimeMs } from '../../market/values.js'
+import { normalizeCandle } from '../../normalize/candles.js'
+import type { Clock } from '../../runtime/clock.js'
+import type { CandlePage } from './candleWriter.js'
+import type { Conventions, PageRequest } from './pageRequest.js'
+
+/** The service has been away for so long that the job is better put back. */
+export class Postponed extends Error {
+  override readonly name = 'Postponed'
+}
+
+export interface PageSourceOptions {
+  readonly client: ExchangeClient
+  readonly series: CandleSeries
+  /** How long after its close a candle counts as final. */
+  readonly settleMs: number
+  readonly conventions: Conventions
+  readonly priority: 'repair' | 'backfill'
+  readonly clock: Clock
+  readonly signal: AbortSignal
+  readonly store: (page: CandlePage) => Promise<void>
+  /** Told when a request begins and ends to be under way. */
+  readonly onOutstanding: (change: 1 | -1) => void
+}
+
+const firstDelayMs = 500
+const lastDelayMs = 15_000
+/** Without an answer for so long, the job makes room for others. */
+const patienceMs = 180_000
+
+/** Asks for pages of one series and hands their closed candles on to be stored. */
+export class PageSource {
+  readonly counts = { requests: 0, rows: 0 }
+  readonly #options: PageSourceOptions
+  #answeredMs: number
+  #skewMs = 0
+
+  constructor(options: PageSourceOptions) {
+    this.#options = options
+    this.#answeredMs = options.clock.monotonicMs()
+  }
+
+  /** The service's clock, as far as its answers told it. */
+  now(): TimeMs {
+    return this.#options.clock.now() + this.#skewMs
+  }
+
+  /**
+   * Resolves to the opening times of the closed candles in the answer, when they are on their way to the database. Waits while
+   * the service is away; rejects with `Postponed` when that takes too long, and with the client's error when it is final.
+   */
+  async ask(request: PageRequest): Promise<readonly TimeMs[]> {
+    const { series, settleMs, conventions, store } = this.#options
+    const parameters = conventions.parameters(request, intervalMs[series.interval])
+    const page = await this.#askPatiently(request, parameters)
+    this.#skewMs = page.requestTime - page.receivedAt
+    const candles = page.rows
+      .map((payload) => normalizeCandle(payload, series, page, settleMs))
+      .filter(({ isClosed }) => isClosed)
+    conventions.learn(
+      request,
+      parameters,
+      page.rows.map(({ openTime }) => openTime),
+    )
+    this.counts.rows += candles.length
+    const { requestTime, receivedAt, rejected } = page
+    if (candles.length > 0 || rejected.length > 0) await store({ candles, rejected, requestTime, receivedAt })
+    return candles.map(({ openTime }) => openTime)
+  }
+
+  async #askPatiently(
+    { operation }: PageRequest,
+    parameters: ReturnType<Conventions['parameters']>,
+  ): Promise<Page<CandlePayload>> {
+    const { client, series, priority, clock, signal, onOutstanding } = this.#options
+    const { category, symbol, type, interval } = series
+    const query = { category, symbol, type, interval, ...parameters }
+    const options: RequestOptions = { priority, signal }
+    for (let delayMs = firstDelayMs; ; delayMs = Math.min(lastDelayMs, delayMs * 2)) {
+      onOutstanding(1)
+      try {
+        this.counts.requests += 1
+        const page = await (operation === 'candles'
+          ? client.candles(query, options)
+          : client.historyCandles(query, options))
+        this.#answeredMs = clock.monotonicMs()
+        return page
+      } catch (error) {
+        if (!(error instanceof ExchangeError) || !error.retryable) throw error
+        if (clock.monotonicMs() - this.#answeredMs > patienceMs) throw new Postponed(error.message, { cause: error })
+      } finally {
+        onOutstanding(-1)
+      }
+      await clock.sleep(delayMs, signal)
+    }
+  }
+}

@@ -1,0 +1,110 @@
+import type { Kysely } from 'kysely'
+import { intervalMs } from '../../market/interval.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+import { missingCandles } from '../../store/candleCoverage.js'
+import type { NewJob } from '../../store/queue.js'
+import type { Database } from '../../store/schema.js'
+import { candlesIn, gridOf, withCandles } from './grid.js'
+import { type BackfillJob, type BackfillQueue, seriesText } from './job.js'
+import { normalized, type Ranges, subtract } from './ranges.js'
+import type { RequestedSeries } from './request.js'
+
+/** A requested series and what of it has to be got. */
+export interface PlannedSeries extends RequestedSeries {
+  readonly missing: readonly TimeRange[]
+}
+
+/** 200 pages of `history-candles`: some ten seconds of a whole budget, minutes of a shared one. */
+const candlesPerJob = 20_000
+/** While nobody knows where a series begins, cutting it in jobs makes each of them find out. */
+const candlesPerOpenJob = 400_000
+
+export async function planSeries(
+  db: Kysely<Database>,
+  requested: readonly RequestedSeries[],
+  options: { readonly again: boolean },
+): Promise<PlannedSeries[]> {
+  const known = await missingCandles(db, requested)
+  return requested.map((request, index) => {
+    const { missing = [request.range], oldestKnown = null } = known[index] ?? {}
+    const wanted = options.again ? normalized([request.range]) : missing
+    return { ...request, missing: withCandles(gridOf(request.series.interval, oldestKnown), wanted) }
+  })
+}
+
+/**
+ * Puts what is missing on the queue, as far as it is not there yet. Resolves to the ids of all jobs that the request waits
+ * for: those added now and those that others have added before.
+ */
+export async function enqueue(
+  queue: BackfillQueue,
+  planned: readonly PlannedSeries[],
+  options: { readonly kind: BackfillJob['kind']; readonly again: boolean },
+): Promise<string[]> {
+  return queue.alone(async () => {
+    const pending = await queue.pending()
+    const queued = new Map<string, { readonly id: string; readonly range: TimeRange }[]>()
+    for (const { id, data } of pending) {
+      if (data.again !== options.again) continue
+      const key = seriesText(data.series)
+      queued.set(key, [...(queued.get(key) ?? []), { id, range: data.range }])
+    }
+    const waitFor: string[] = []
+    const jobs: NewJob<BackfillJob>[] = []
+    for (const plan of planned) {
+      const others = (queued.get(seriesText(plan.series)) ?? []).filter(({ range }) => overlaps(plan.missing, range))
+      waitFor.push(...others.map(({ id }) => id))
+      const rest = subtract(plan.missing, normalized(others.map(({ range }) => range)))
+      jobs.push(...cutIntoJobs(plan, rest, options))
+    }
+    return [...waitFor, ...(await queue.add(jobs))]
+  })
+}
+
+function overlaps(ranges: Ranges, { from, to }: TimeRange): boolean {
+  return ranges.some((range) => range.from < to && from < range.to)
+}
+
+/** Jobs of bounded size, the newest candles first. */
+export function cutIntoJobs(
+  { series, range, isUrgent, hasOpenBeginning }: PlannedSeries,
+  missing: Ranges,
+  { kind, again }: { readonly kind: BackfillJob['kind']; readonly again: boolean },
+): NewJob<BackfillJob>[] {
+  const lengthMs = intervalMs[series.interval]
+  const size = (hasOpenBeginning ? candlesPerOpenJob : candlesPerJob) * lengthMs
+  const jobs: NewJob<BackfillJob>[] = []
+  const add = (from: TimeMs, to: TimeMs) => {
+    const data: BackfillJob = { kind, series, range: { from, to }, floor: range.from, again }
+    const key = [kind, seriesText(series), from, to, ...(again ? ['again'] : [])].join(' ')
+    jobs.push({ data, priority: priorityOf(kind, isUrgent, to), key })
+  }
+  let to: TimeMs | null = null
+  let from = 0
+  let room = size
+  for (const piece of missing.toReversed()) {
+    for (let end = piece.to; end > piece.from;) {
+      to ??= end
+      from = Math.max(piece.from, end - room)
+      room -= end - from
+      end = from
+      if (room > 0) continue
+      add(from, to)
+      to = null
+      room = size
+    }
+  }
+  if (to !== null) add(from, to)
+  return jobs
+}
+
+/** Repairs go before backfills, instruments about to be delisted before others, and what is newer before what is older. */
+function priorityOf(kind: BackfillJob['kind'], isUrgent: boolean, to: TimeMs): number {
+  const minutes = Math.min(Math.floor(to / 60_000), 400_000_000)
+  return (kind === 'repair' ? 1_000_000_000 : 0) + (isUrgent ? 500_000_000 : 0) + minutes
+}
+
+export function candlesMissing(planned: readonly PlannedSeries[]): number {
+  return planned.reduce((sum, { series, missing }) => sum + candlesIn(gridOf(series.interval, null), missing), 0)
+}

@@ -1,0 +1,147 @@
+import type { Kysely } from 'kysely'
+import { ExchangeError } from '../../exchange/errors.js'
+import type { ExchangeClient } from '../../exchange/client.js'
+import { intervalMs } from '../../market/interval.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { Clock } from '../../runtime/clock.js'
+import type { Logger } from '../../runtime/logger.js'
+import { addEmptyRanges, missingCandles, replaceGaps, settleGaps } from '../../store/candleCoverage.js'
+import { loadReach, saveReach } from '../../store/candleReach.js'
+import type { Database } from '../../store/schema.js'
+import { CandleWriter } from './candleWriter.js'
+import { fillRange } from './fillRange.js'
+import { gridOf, withCandles } from './grid.js'
+import { type BackfillJob, type JobOutcome, seriesText } from './job.js'
+import { Conventions } from './pageRequest.js'
+import { PageSource } from './pageSource.js'
+import { ReachBook } from './reach.js'
+
+/** What all jobs of a process share. */
+export interface JobContext {
+  readonly db: Kysely<Database>
+  readonly client: ExchangeClient
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly settleMs: number
+  readonly onOutstanding: (change: 1 | -1) => void
+}
+
+/** Enough that a job alone keeps the limit busy when answers take their time. */
+const maxInFlight = 16
+
+/** Runs jobs; what one learns about the service's ways is known to the next. */
+export class JobRunner {
+  readonly #context: JobContext
+  readonly #conventions = new Conventions()
+  readonly #reach = new Map<string, ReachBook>()
+
+  constructor(context: JobContext) {
+    this.#context = context
+  }
+
+  /**
+   * Gets what is missing of a job's range. Resolves when everything received is committed; rejects when the job was stopped or
+   * the service is away, and then can be run again and goes on where coverage ends.
+   */
+  async run(job: BackfillJob, signal: AbortSignal): Promise<JobOutcome> {
+    const { db, client, clock, logger, settleMs, onOutstanding } = this.#context
+    const { series, range } = job
+    const [state] = await missingCandles(db, [{ series, range }])
+    const oldestKnown = state?.oldestKnown ?? null
+    const wanted = withCandles(gridOf(series.interval, oldestKnown), job.again ? [range] : (state?.missing ?? [range]))
+    if (wanted.length === 0) return { ...nothingDone, status: 'done' }
+
+    const writer = new CandleWriter(db, { series, clock, logger, signal })
+    const source = new PageSource({
+      client,
+      series,
+      settleMs,
+      conventions: this.#conventions,
+      priority: job.kind,
+      clock,
+      signal,
+      onOutstanding,
+      store: (page) => writer.add(page),
+    })
+    try {
+      const { empty, anchor } = await fillRange(
+        {
+          lengthMs: intervalMs[series.interval],
+          wanted,
+          floor: job.floor,
+          anchor: oldestKnown,
+          oldestKnown,
+          maxInFlight,
+        },
+        {
+          ask: (request) => source.ask(request),
+          now: () => source.now(),
+          sleep: (ms) => clock.sleep(ms, signal),
+          reach: this.#reachOf(job),
+        },
+      )
+      await writer.idle()
+      const reason = writer.counts.rejected > 0 ? reasons.rejected : reasons.silent
+      const left = await this.#conclude(job, empty, anchor, reason)
+      return {
+        ...this.#counts(source, writer),
+        status: left.length === 0 ? 'done' : 'incomplete',
+        empty,
+        unresolved: left.map((hole) => ({ ...hole, reason })),
+      }
+    } catch (error) {
+      // What was received counts, whatever came after it.
+      await writer.idle()
+      if (!(error instanceof ExchangeError) || error.retryable || error.kind === 'aborted') throw error
+      logger.warn(`backfill: ${seriesText(series)}: ${error.message}`)
+      return { ...this.#counts(source, writer), status: 'failed', empty: [], unresolved: [], failure: error.message }
+    }
+  }
+
+  #counts(source: PageSource, writer: CandleWriter) {
+    const { inserted, updated } = writer.counts
+    return { ...source.counts, inserted, updated }
+  }
+
+  /** Books what is proven to be empty and what is still missing; the database says what that is. */
+  async #conclude(
+    { series, range }: BackfillJob,
+    empty: readonly TimeRange[],
+    anchor: number | null,
+    reason: string,
+  ): Promise<TimeRange[]> {
+    return this.#context.db.transaction().execute(async (trx) => {
+      await addEmptyRanges(trx, series, empty)
+      const [state] = await missingCandles(trx, [{ series, range }])
+      const left = withCandles(gridOf(series.interval, state?.oldestKnown ?? anchor), state?.missing ?? [])
+      await replaceGaps(trx, series, range, left, reason)
+      await settleGaps(trx, series)
+      return left
+    })
+  }
+
+  #reachOf({ series: { category, type, interval } }: BackfillJob) {
+    const { db } = this.#context
+    const key = `${category} ${type} ${interval}`
+    let book = this.#reach.get(key)
+    if (book === undefined) {
+      const of = { category, type, interval }
+      book = new ReachBook({ load: () => loadReach(db, of), save: (_key, reach) => saveReach(db, of, reach) })
+      this.#reach.set(key, book)
+    }
+    const known = book
+    return {
+      get: () => known.get(key),
+      observe: known.observe.bind(known, key),
+      learn: known.learn.bind(known, key),
+    }
+  }
+}
+
+const reasons = {
+  silent: 'the service does not give these candles',
+  rejected:
+    'the service does not give these candles, or not so that they can be understood (see recorder.rejected_row)',
+} as const
+
+const nothingDone = { requests: 0, rows: 0, inserted: 0, updated: 0, empty: [], unresolved: [] }

@@ -1,0 +1,134 @@
+import type { Kysely } from 'kysely'
+import type { ExchangeClient } from '../../exchange/client.js'
+import type { Clock } from '../../runtime/clock.js'
+import type { Logger } from '../../runtime/logger.js'
+import { describeDatabaseError } from '../../store/databaseError.js'
+import { openQueue, type TakenJob } from '../../store/queue.js'
+import type { Database } from '../../store/schema.js'
+import { type BackfillJob, type BackfillQueue, backfillQueueName, type JobOutcome, seriesText } from './job.js'
+import { JobRunner } from './runJob.js'
+
+export interface BackfillWorkerOptions {
+  readonly db: Kysely<Database>
+  /** Connection string of the same database: the queue has connections of its own. */
+  readonly url: string
+  /** Its priority classes keep the live streams first. */
+  readonly client: ExchangeClient
+  /** How long after its close a candle counts as final. */
+  readonly settleMs: number
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+export interface BackfillWorker {
+  readonly queue: BackfillQueue
+  /** What it works on now. */
+  running(): readonly BackfillJob[]
+  /** Stops asking, stores what was received and puts the jobs back. */
+  stop(): Promise<void>
+}
+
+/** With so many requests under way or waiting for their turn, the limit is kept busy: another job would only spread the work. */
+const enoughOutstanding = 24
+const mostJobs = 16
+const busyPollMs = 50
+const idlePollMs = 1_000
+const rescueEveryMs = 10_000
+const afterErrorMs = 2_000
+
+/** Opens the queue and works on it until stopped. Throws when the database does not allow a queue. */
+export async function startBackfillWorker(options: BackfillWorkerOptions): Promise<BackfillWorker> {
+  const { db, url, logger } = options
+  const queue = await openQueue<BackfillJob, JobOutcome>(db, backfillQueueName, { url, logger })
+  return new Worker(queue, options)
+}
+
+class Worker implements BackfillWorker {
+  readonly queue: BackfillQueue
+  readonly #options: BackfillWorkerOptions
+  readonly #runner: JobRunner
+  readonly #stopping = new AbortController()
+  readonly #running = new Map<string, { readonly job: BackfillJob; readonly done: Promise<void> }>()
+  readonly #loop: Promise<void>
+  #outstanding = 0
+  #nextRescueMs = 0
+
+  constructor(queue: BackfillQueue, options: BackfillWorkerOptions) {
+    this.queue = queue
+    this.#options = options
+    this.#runner = new JobRunner({
+      ...options,
+      onOutstanding: (change) => {
+        this.#outstanding += change
+      },
+    })
+    this.#loop = this.#work()
+  }
+
+  running(): readonly BackfillJob[] {
+    return [...this.#running.values()].map(({ job }) => job)
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error('the backfill was stopped'))
+    await this.#loop
+    await Promise.all([...this.#running.values()].map(({ done }) => done))
+    await this.queue.close()
+  }
+
+  async #work(): Promise<void> {
+    const { clock, logger } = this.#options
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      let waitMs = busyPollMs
+      try {
+        await this.#rescueIfDue()
+        if (this.#outstanding < enoughOutstanding && this.#running.size < mostJobs) {
+          const taken = await this.queue.take()
+          if (taken !== null) {
+            this.#start(taken)
+            // Until its first requests are out it looks as if there were room for more.
+          } else if (this.#running.size === 0) waitMs = idlePollMs
+        }
+      } catch (error) {
+        logger.warn(`backfill: ${describeDatabaseError(error)}`)
+        waitMs = afterErrorMs
+      }
+      await clock.sleep(waitMs, signal).catch(() => undefined)
+    }
+  }
+
+  async #rescueIfDue(): Promise<void> {
+    const now = this.#options.clock.monotonicMs()
+    if (now < this.#nextRescueMs) return
+    this.#nextRescueMs = now + rescueEveryMs
+    const rescued = await this.queue.rescue()
+    if (rescued > 0) this.#options.logger.info(`backfill: took up ${rescued} job(s) whose worker has died`)
+  }
+
+  #start({ id, data }: TakenJob<BackfillJob>): void {
+    const done = this.#run(id, data).finally(() => this.#running.delete(id))
+    this.#running.set(id, { job: data, done })
+  }
+
+  /** Never rejects: what goes wrong is told, and the job is put back. */
+  async #run(id: string, job: BackfillJob): Promise<void> {
+    const { logger } = this.#options
+    const what = `${seriesText(job.series)} ${isoTime(job.range.from)} to ${isoTime(job.range.to)}`
+    try {
+      const outcome = await this.#runner.run(job, this.#stopping.signal)
+      await this.queue.complete(id, outcome)
+      logger.debug(`backfill: ${what}: ${outcome.status}, ${outcome.rows} candles in ${outcome.requests} requests`)
+    } catch (error) {
+      const isStopped = this.#stopping.signal.aborted
+      const reason = isStopped ? 'its worker was stopped' : error instanceof Error ? error.message : String(error)
+      if (!isStopped) logger.warn(`backfill: ${what}: put back: ${reason}`)
+      // A database that is away cannot be told; the lock that marks the job ends with our connection.
+      await this.queue.giveBack(id, reason).catch(() => undefined)
+    }
+  }
+}
+
+function isoTime(time: number): string {
+  return new Date(time).toISOString().replace(/\.000Z$/, 'Z')
+}

@@ -1,0 +1,140 @@
+import { filledBy } from '../../src/collect/backfill/grid.js'
+import type { JobOutcome } from '../../src/collect/backfill/job.js'
+import { enqueue, planSeries } from '../../src/collect/backfill/plan.js'
+import { type BackfillRequest, resolveRequest } from '../../src/collect/backfill/request.js'
+import { startBackfillWorker } from '../../src/collect/backfill/worker.js'
+import { createExchangeClient, type ExchangeOptions } from '../../src/exchange/client.js'
+import type { CandleSeries } from '../../src/market/candle.js'
+import { intervalMs } from '../../src/market/interval.js'
+import { operations } from '../../src/market/operation.js'
+import type { TimeRange } from '../../src/market/timeRange.js'
+import { systemClock } from '../../src/runtime/clock.js'
+import { createLogger } from '../../src/runtime/logger.js'
+import type { Simulator } from '../../src/simulator/server.js'
+import { candleStream } from '../../src/store/candleCoverage.js'
+import { coveredRanges } from '../../src/store/coverage.js'
+import type { InstrumentSummary } from '../../src/store/instruments.js'
+import type { TestDatabase } from './database.js'
+
+export const settleMs = 5_000
+
+/** A client of the simulator, with its limits multiplied. */
+export function clientOf(url: string, factor: number, more: Partial<ExchangeOptions> = {}) {
+  const perSecond = Object.fromEntries(
+    operations.map((operation) => [operation, (operation.startsWith('rpi') ? 10 : 20) * factor]),
+  ) as ExchangeOptions['limits']['perSecond']
+  return createExchangeClient({
+    baseUrl: url,
+    timeoutMs: 5_000,
+    maxResponseBytes: 10_000_000,
+    maxConnections: 64,
+    latencyJitterMs: 50,
+    limits: { overallPerMinute: 6_000 * factor, perSecond },
+    retry: { attempts: 3, minDelayMs: 20, maxDelayMs: 200, totalMs: 10_000 },
+    ...more,
+  })
+}
+
+/** The simulated instruments as the recorder's own tables would list them. */
+export function instrumentsOf(simulator: Simulator): InstrumentSummary[] {
+  return simulator.world.listings().map(({ category, symbol, launchTime, offTime, limitOpenTime, isReality }) => ({
+    category,
+    symbol,
+    status: 'online',
+    launchTime,
+    offTime,
+    limitOpenTime,
+    isReality,
+    symbolType: 'crypto',
+  }))
+}
+
+export interface Backfilled {
+  readonly outcomes: readonly JobOutcome[]
+  /** Candle requests that the simulator counted. */
+  readonly requests: number
+}
+
+/** Plans a request, queues it and works on it until it is done. */
+export async function runBackfill(
+  test: TestDatabase,
+  simulator: Simulator,
+  request: BackfillRequest,
+  options: { readonly serviceNow: number; readonly again?: boolean; readonly factor?: number },
+): Promise<Backfilled> {
+  const { again = false, factor = 100, serviceNow } = options
+  const client = clientOf(simulator.url, factor)
+  const before = candleRequests(simulator)
+  const logger = createLogger('silent')
+  const worker = await startBackfillWorker({
+    db: test.database.db,
+    url: test.url,
+    client,
+    settleMs,
+    clock: systemClock,
+    logger,
+  })
+  try {
+    const { series } = resolveRequest(request, instrumentsOf(simulator), serviceNow, settleMs)
+    const planned = await planSeries(test.database.db, series, { again })
+    const ids = await enqueue(worker.queue, planned, { kind: 'backfill', again })
+    for (;;) {
+      const statuses = await worker.queue.statuses(ids)
+      const isOver = statuses.every(({ state }) => state === 'completed' || state === 'failed')
+      if (isOver) {
+        const outcomes = statuses.flatMap(({ output }) => (output === null ? [] : [output]))
+        return { outcomes, requests: candleRequests(simulator) - before }
+      }
+      await systemClock.sleep(50)
+    }
+  } finally {
+    await worker.stop()
+    client.close()
+  }
+}
+
+export function candleRequests(simulator: Simulator): number {
+  return Object.values(simulator.control.report()).reduce(
+    (sum, source) => sum + source.operations.candles.requests + source.operations['history-candles'].requests,
+    0,
+  )
+}
+
+type CandleText = string[]
+
+/** The closed candles that exist in a range, as the simulator's market has them. */
+export function trueCandles(
+  simulator: Simulator,
+  series: CandleSeries,
+  { from, to }: TimeRange,
+  at: number,
+): CandleText[] {
+  const length = intervalMs[series.interval]
+  return simulator.world
+    .candles(series, from, to, at)
+    .filter(([openTime]) => Number(openTime) + length + settleMs <= at)
+    .map((row) => [...row])
+}
+
+/** The closed candles of a series that are stored. */
+export async function storedCandles(test: TestDatabase, series: CandleSeries): Promise<CandleText[]> {
+  const { rows } = await test.database.pool.query<string[]>({
+    text: `select (extract(epoch from open_time) * 1000)::bigint::text, open::text, high::text, low::text, close::text,
+        base_volume::text, quote_turnover::text
+      from market.candles
+      where category = $1 and symbol = $2 and type = $3 and interval = $4 and is_closed order by open_time`,
+    values: [series.category, series.symbol, series.type, series.interval],
+    rowMode: 'array',
+  })
+  return rows
+}
+
+/** What the stored candles allow to claim, and what is claimed. */
+export async function claims(test: TestDatabase, series: CandleSeries) {
+  const stored = await storedCandles(test, series)
+  const openTimes = stored.map(([openTime]) => Number(openTime))
+  return {
+    allowed: filledBy(openTimes, intervalMs[series.interval]),
+    claimed: await coveredRanges(test.database.db, candleStream(series)),
+  }
+}
