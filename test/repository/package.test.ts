@@ -49,9 +49,9 @@ test('the lock file names the builds for all platforms, or npm ci fails where on
   expect(missing).toEqual([])
 })
 
-test('every migration is listed, in order, and numbered without a hole', () => {
+test('every migration is listed, in the order of its number', () => {
   const files = repositoryFiles(/^migrations\/\d.*\.ts$/).map(({ path }) => basename(path, '.ts'))
-  expect(files.map((name) => name.slice(0, 4))).toEqual(files.map((_, index) => String(index + 1).padStart(4, '0')))
+  expect(new Set(files.map((name) => name.slice(0, 4))).size).toBe(files.length)
   const listing = repositoryFiles(/^(src\/store|migrations)\/.*\.ts$/)
     .map(({ text }) => [...text.matchAll(/from '.*\/(\d{4}_\w+)\.js'/g)].map((match) => match[1]))
     .find((names) => names.length > 0)
