@@ -42,6 +42,11 @@ export function Calendar({ view, change, version }: { view: View; change: Change
             value={view.coverage}
             onInput={(event) => change({ coverage: event.currentTarget.value }, 'replace')}
           />
+          {view.symbol !== null && view.coverage !== view.symbol && (
+            <button type="button" onClick={() => change({ coverage: view.symbol ?? '' }, 'replace')}>
+              Only {view.symbol}
+            </button>
+          )}
           <p class="aside">{exactCount(total)} series</p>
         </div>
       }
@@ -198,7 +203,9 @@ function daysThatFit(): number {
 function dateMark(date: number, index: number): string {
   const at = new Date(date)
   if (at.getUTCDate() === 1) return at.toLocaleDateString('en-GB', { month: 'short', timeZone: 'UTC' })
-  return index === 0 || at.getUTCDay() === 1 ? String(at.getUTCDate()) : ''
+  // Right after the name of a month there is no room.
+  const isMonday = at.getUTCDay() === 1 && at.getUTCDate() > 3
+  return index === 0 || isMonday ? String(at.getUTCDate()) : ''
 }
 
 function seriesId({ stream, category, symbol, type, interval }: Series): string {

@@ -31,7 +31,7 @@ interface Loaded {
   readonly hasMore: boolean
 }
 
-/** Candles and volume, with what is missing marked and the forming candle hollow. */
+/** Candles and volume, with what is missing marked and the forming candle pale. */
 export function CandlePanel({ view, change, version, live, precision }: Props) {
   const { category, symbol, type, interval } = view
   const parameters = { category, symbol, type, interval, limit: pageSize }
@@ -89,7 +89,7 @@ export function CandlePanel({ view, change, version, live, precision }: Props) {
           <span class="key forming" aria-hidden="true" /> forming <span class="key empty" aria-hidden="true" />{' '}
           confirmed empty <span class="key missing" aria-hidden="true" /> not recorded{' '}
           <span class="key lost" aria-hidden="true" /> lost
-          {isCurrent && loaded.source !== interval && <em> rolled up from {loaded.source}</em>}
+          {isCurrent && loaded.source !== interval && <em>· rolled up from {loaded.source}</em>}
         </p>
         <div class="chart-buttons">
           <button type="button" onClick={() => chart.current?.scroll(-0.5)} aria-label="Earlier">

@@ -25,7 +25,8 @@ export function Header({ live, now, change }: { live: Live; now: number; change:
         {health.text}
       </p>
       <p class="running">
-        {status !== null && `${uptime(status.time - status.startedAt)} · egress ${status.egress} · v${status.version}`}
+        {status !== null &&
+          `up ${uptime(status.time - status.startedAt)} · egress ${status.egress} · v${status.version}`}
       </p>
       <Search change={change} />
       <p class="clock">

@@ -46,7 +46,12 @@ function Levels({ book }: { book: Book }) {
         <tbody class="bids">{rows(bids, largest)}</tbody>
       </table>
       <p class="legend">
-        <span class="key visible" aria-hidden="true" /> visible <span class="key rpi" aria-hidden="true" /> RPI
+        <span>
+          <span class="key visible" aria-hidden="true" /> visible to all
+        </span>
+        <span>
+          <span class="key rpi" aria-hidden="true" /> RPI, for retail only
+        </span>
       </p>
     </>
   )

@@ -26,7 +26,9 @@ export function Streams({ status }: { status: Status | null }) {
               <th scope="col" class="number">
                 Covers
               </th>
-              <th scope="col">Age, of what is allowed</th>
+              <th scope="col" class="age-head">
+                Age, of what is allowed
+              </th>
               <th scope="col">Rows/s, 5 minutes</th>
               <th scope="col" class="number">
                 Rows/s
@@ -38,7 +40,7 @@ export function Streams({ status }: { status: Status | null }) {
                 Failed
               </th>
               <th scope="col" class="number">
-                Late
+                Skipped
               </th>
               <th scope="col" class="number">
                 Rejected
@@ -68,7 +70,7 @@ function Row({ stream }: { stream: StreamStatus }) {
         <span class={`state ${state}`}>{state}</span>
       </td>
       <td class="number">{exactCount(targets)}</td>
-      <td>
+      <td class="age-cell">
         <Age ageMs={ageMs} limitMs={freshnessLimitMs} />
       </td>
       <td>

@@ -83,7 +83,7 @@ export class CandleChart {
   toNewest(): void {
     const scale = this.#chart.timeScale()
     const bars = Math.max(40, Math.min(160, Math.floor(scale.width() / 7)))
-    scale.setVisibleLogicalRange({ from: this.#slots.length - bars, to: this.#slots.length + 3 })
+    scale.setVisibleLogicalRange({ from: Math.max(-2, this.#slots.length - bars), to: this.#slots.length + 3 })
   }
 
   /** @param share of what is visible, to the left when negative */
@@ -122,14 +122,14 @@ function palette() {
   }
 }
 
-function barOf({ time, candle }: Slot, { up, down }: Palette) {
+function barOf({ time, candle }: Slot, { up, down, upSoft, downSoft }: Palette) {
   const at = (time / 1000) as UTCTimestamp
   if (candle === null) return { time: at }
   const [open, high, low, close] = [candle.open, candle.high, candle.low, candle.close].map(approximate)
   if (open === undefined || high === undefined || low === undefined || close === undefined) return { time: at }
   const edge = close >= open ? up : down
-  // One that still forms is hollow.
-  const body = candle.isClosed ? edge : 'transparent'
+  // One that still forms is pale.
+  const body = candle.isClosed ? edge : close >= open ? upSoft : downSoft
   return { time: at, open, high, low, close, color: body, borderColor: edge, wickColor: edge }
 }
 

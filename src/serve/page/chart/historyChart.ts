@@ -2,9 +2,11 @@ import {
   createChart,
   type IChartApi,
   type ISeriesApi,
+  type LineData,
   LineSeries,
   LineType,
   type UTCTimestamp,
+  type WhitespaceData,
 } from 'lightweight-charts'
 import type { HistoryAnswer } from '../../api/contract.js'
 import { approximate } from '../format.js'
@@ -41,6 +43,9 @@ export class HistoryChart {
   }
 
   show(points: readonly Point[], stepMs: number): void {
+    // Spot has no funding: its pane would be an empty half.
+    const hasFunding = points.some(({ fundingRate }) => fundingRate !== null)
+    this.#chart.panes()[1]?.setStretchFactor(hasFunding ? 1 : 0.001)
     this.#spread.setData(line(points, stepMs, ({ spreadBps }) => spreadBps, 1))
     this.#widest.setData(line(points, stepMs, ({ maxSpreadBps }) => maxSpreadBps, 1))
     this.#funding.setData(line(points, stepMs, ({ fundingRate }) => fundingRate, 100))
@@ -59,14 +64,19 @@ export class HistoryChart {
   }
 }
 
-/** A hole in time breaks the line: nobody knows what was in it. */
+/** A place on the axis for each step, with or without a value: a hole in time is as wide as it was long. */
 function line(points: readonly Point[], stepMs: number, valueOf: (point: Point) => string | null, factor: number) {
-  return points.flatMap((point, index) => {
-    const value = valueOf(point)
-    const time = (point.time / 1000) as UTCTimestamp
-    const drawn = value === null ? { time } : { time, value: approximate(value) * factor }
-    const next = points[index + 1]
-    const isBeforeHole = next !== undefined && next.time - point.time > 3 * stepMs
-    return isBeforeHole ? [drawn, { time: ((point.time + stepMs) / 1000) as UTCTimestamp }] : [drawn]
-  })
+  const byTime = new Map(points.map((point) => [point.time, valueOf(point)]))
+  const first = points[0]?.time ?? 0
+  const last = points.at(-1)?.time ?? -1
+  const drawn: (LineData<UTCTimestamp> | WhitespaceData<UTCTimestamp>)[] = []
+  for (let at = first; at <= last; at += stepMs) {
+    const time = (at / 1000) as UTCTimestamp
+    const value = byTime.get(at) ?? null
+    const isBeforeHole = at < last && (byTime.get(at + stepMs) ?? null) === null
+    if (value === null) drawn.push({ time })
+    // The line would lead across the hole: nobody knows what was in it.
+    else drawn.push({ time, value: approximate(value) * factor, ...(isBeforeHole && { color: 'transparent' }) })
+  }
+  return drawn
 }

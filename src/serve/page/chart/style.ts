@@ -17,7 +17,7 @@ export function chartOptions(): DeepPartial<ChartOptions> {
     },
     grid: { vertLines: { color: line }, horzLines: { color: line } },
     crosshair: { mode: CrosshairMode.Normal },
-    rightPriceScale: { borderVisible: false },
+    rightPriceScale: { borderVisible: false, entireTextOnly: true },
     timeScale: { borderVisible: false, timeVisible: true, secondsVisible: false, rightOffset: 4 },
     localization: { locale: 'en-GB' },
   }
