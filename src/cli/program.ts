@@ -2,8 +2,10 @@ import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config.js'
 import { describeDatabaseError, isDatabaseError } from '../store/databaseError.js'
 import { packageVersion } from '../runtime/version.js'
+import { backfillCommand } from './backfill.js'
 import { demoCommand } from './demo.js'
 import { doctorCommand } from './doctor.js'
+import { exportCommand } from './export.js'
 import { exitCodes, Failed } from './failed.js'
 import { migrateCommand } from './migrate.js'
 import { planCommand } from './plan.js'
@@ -19,8 +21,10 @@ export function createProgram(): Command {
   for (const command of [
     demoCommand(),
     startCommand(),
+    backfillCommand(),
     planCommand(),
     queryCommand(),
+    exportCommand(),
     migrateCommand(),
     simulateCommand(),
     doctorCommand(),

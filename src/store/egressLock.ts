@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
+import { type Kysely, sql } from 'kysely'
 import pg from 'pg'
 import { type Clock, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { connectionString } from './database.js'
 import { describeDatabaseError, isUnavailable } from './databaseError.js'
 import { type EgressEvidence, mayStillSend, rightMs } from './egressRight.js'
+import type { Database } from './schema.js'
 
 export interface EgressLockOptions {
   readonly logger: Logger
@@ -261,4 +263,16 @@ function isRefusal(error: unknown): boolean {
   const cause = error instanceof AggregateError ? (error.errors[0] as unknown) : error
   const { code } = cause as { readonly code?: unknown }
   return code === 'ECONNREFUSED' || code === '57P01' || code === '57P02' || code === '57P03'
+}
+
+/** Whether some process owns the budget of an egress at this moment. */
+export async function isEgressOwned(db: Kysely<Database>, egress: string): Promise<boolean> {
+  const { rows } = await sql<{ owned: boolean }>`
+    select exists (
+      select from pg_locks
+      where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
+        and classid = ${ownerClass}::int::oid and objid = (hashtext(${egress})::bigint & 4294967295)::oid
+        and objsubid = 2 and granted
+    ) as owned`.execute(db)
+  return rows[0]?.owned === true
 }

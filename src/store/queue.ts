@@ -63,7 +63,7 @@ const schema = 'recorder_queue'
 const jobTable = sql.table(`${schema}.job`)
 const archiveTable = sql.table(`${schema}.archive`)
 /** Separates these advisory locks from others in the same database. */
-const jobLockClass = 0x6d73
+const jobLockClass = 0x6d74
 const planLockKey = 5_627_110_483
 /** A worker takes the lock right after the job. */
 const lockGraceSeconds = 10

@@ -1,5 +1,5 @@
 import { filledBy } from '../../src/collect/backfill/grid.js'
-import type { JobOutcome } from '../../src/collect/backfill/job.js'
+import { type JobOutcome, openBackfillQueue } from '../../src/collect/backfill/job.js'
 import { enqueue, planSeries } from '../../src/collect/backfill/plan.js'
 import { type BackfillRequest, resolveRequest } from '../../src/collect/backfill/request.js'
 import { startBackfillWorker } from '../../src/collect/backfill/worker.js'
@@ -66,9 +66,10 @@ export async function runBackfill(
   const client = clientOf(simulator.url, factor)
   const before = candleRequests(simulator)
   const logger = createLogger('silent')
-  const worker = await startBackfillWorker({
+  const queue = await openBackfillQueue(test.database.db, { url: test.url, logger })
+  const worker = startBackfillWorker({
     db: test.database.db,
-    url: test.url,
+    queue,
     client,
     settleMs,
     clock: systemClock,
@@ -77,9 +78,9 @@ export async function runBackfill(
   try {
     const { series } = resolveRequest(request, instrumentsOf(simulator), serviceNow, settleMs)
     const planned = await planSeries(test.database.db, series, { again })
-    const ids = await enqueue(worker.queue, planned, { kind: 'backfill', again })
+    const ids = await enqueue(queue, planned, { kind: 'backfill', again })
     for (;;) {
-      const statuses = await worker.queue.statuses(ids)
+      const statuses = await queue.statuses(ids)
       const isOver = statuses.every(({ state }) => state === 'completed' || state === 'failed')
       if (isOver) {
         const outcomes = statuses.flatMap(({ output }) => (output === null ? [] : [output]))
@@ -89,6 +90,7 @@ export async function runBackfill(
     }
   } finally {
     await worker.stop()
+    await queue.close()
     client.close()
   }
 }

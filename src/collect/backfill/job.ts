@@ -1,7 +1,9 @@
 import type { CandleSeries } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import type { JobQueue } from '../../store/queue.js'
+import type { Kysely } from 'kysely'
+import { type JobQueue, openQueue, type QueueOptions } from '../../store/queue.js'
+import type { Database } from '../../store/schema.js'
 
 /** A series and a range of opening times, some minutes' work. What of it is covered already is looked up when it is done. */
 export interface BackfillJob {
@@ -34,7 +36,10 @@ export interface JobOutcome {
 
 export type BackfillQueue = JobQueue<BackfillJob, JobOutcome>
 
-export const backfillQueueName = 'candles'
+/** The queue that all backfills of a database share. */
+export function openBackfillQueue(db: Kysely<Database>, options: QueueOptions): Promise<BackfillQueue> {
+  return openQueue<BackfillJob, JobOutcome>(db, 'candles', options)
+}
 
 export function seriesText({ category, symbol, type, interval }: CandleSeries): string {
   return `${category} ${symbol} ${type} ${interval}`

@@ -3,15 +3,14 @@ import type { ExchangeClient } from '../../exchange/client.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../store/databaseError.js'
-import { openQueue, type TakenJob } from '../../store/queue.js'
+import type { TakenJob } from '../../store/queue.js'
 import type { Database } from '../../store/schema.js'
-import { type BackfillJob, type BackfillQueue, backfillQueueName, type JobOutcome, seriesText } from './job.js'
+import { type BackfillJob, type BackfillQueue, seriesText } from './job.js'
 import { JobRunner } from './runJob.js'
 
 export interface BackfillWorkerOptions {
   readonly db: Kysely<Database>
-  /** Connection string of the same database: the queue has connections of its own. */
-  readonly url: string
+  readonly queue: BackfillQueue
   /** Its priority classes keep the live streams first. */
   readonly client: ExchangeClient
   /** How long after its close a candle counts as final. */
@@ -21,7 +20,6 @@ export interface BackfillWorkerOptions {
 }
 
 export interface BackfillWorker {
-  readonly queue: BackfillQueue
   /** What it works on now. */
   running(): readonly BackfillJob[]
   /** Stops asking, stores what was received and puts the jobs back. */
@@ -36,15 +34,12 @@ const idlePollMs = 1_000
 const rescueEveryMs = 10_000
 const afterErrorMs = 2_000
 
-/** Opens the queue and works on it until stopped. Throws when the database does not allow a queue. */
-export async function startBackfillWorker(options: BackfillWorkerOptions): Promise<BackfillWorker> {
-  const { db, url, logger } = options
-  const queue = await openQueue<BackfillJob, JobOutcome>(db, backfillQueueName, { url, logger })
-  return new Worker(queue, options)
+/** Works on the queue until stopped. */
+export function startBackfillWorker(options: BackfillWorkerOptions): BackfillWorker {
+  return new Worker(options)
 }
 
 class Worker implements BackfillWorker {
-  readonly queue: BackfillQueue
   readonly #options: BackfillWorkerOptions
   readonly #runner: JobRunner
   readonly #stopping = new AbortController()
@@ -53,8 +48,7 @@ class Worker implements BackfillWorker {
   #outstanding = 0
   #nextRescueMs = 0
 
-  constructor(queue: BackfillQueue, options: BackfillWorkerOptions) {
-    this.queue = queue
+  constructor(options: BackfillWorkerOptions) {
     this.#options = options
     this.#runner = new JobRunner({
       ...options,
@@ -73,7 +67,6 @@ class Worker implements BackfillWorker {
     this.#stopping.abort(new Error('the backfill was stopped'))
     await this.#loop
     await Promise.all([...this.#running.values()].map(({ done }) => done))
-    await this.queue.close()
   }
 
   async #work(): Promise<void> {
@@ -84,7 +77,7 @@ class Worker implements BackfillWorker {
       try {
         await this.#rescueIfDue()
         if (this.#outstanding < enoughOutstanding && this.#running.size < mostJobs) {
-          const taken = await this.queue.take()
+          const taken = await this.#options.queue.take()
           if (taken !== null) {
             this.#start(taken)
             // Until its first requests are out it looks as if there were room for more.
@@ -102,7 +95,7 @@ class Worker implements BackfillWorker {
     const now = this.#options.clock.monotonicMs()
     if (now < this.#nextRescueMs) return
     this.#nextRescueMs = now + rescueEveryMs
-    const rescued = await this.queue.rescue()
+    const rescued = await this.#options.queue.rescue()
     if (rescued > 0) this.#options.logger.info(`backfill: took up ${rescued} job(s) whose worker has died`)
   }
 
@@ -117,14 +110,14 @@ class Worker implements BackfillWorker {
     const what = `${seriesText(job.series)} ${isoTime(job.range.from)} to ${isoTime(job.range.to)}`
     try {
       const outcome = await this.#runner.run(job, this.#stopping.signal)
-      await this.queue.complete(id, outcome)
+      await this.#options.queue.complete(id, outcome)
       logger.debug(`backfill: ${what}: ${outcome.status}, ${outcome.rows} candles in ${outcome.requests} requests`)
     } catch (error) {
       const isStopped = this.#stopping.signal.aborted
       const reason = isStopped ? 'its worker was stopped' : error instanceof Error ? error.message : String(error)
       if (!isStopped) logger.warn(`backfill: ${what}: put back: ${reason}`)
       // A database that is away cannot be told; the lock that marks the job ends with our connection.
-      await this.queue.giveBack(id, reason).catch(() => undefined)
+      await this.#options.queue.giveBack(id, reason).catch(() => undefined)
     }
   }
 }

@@ -1,0 +1,225 @@
+import { hostname } from 'node:os'
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { openExchange, openStore, prepareStore, type OpenStore } from '../app.js'
+import { type Estimate, estimate } from '../collect/backfill/estimate.js'
+import { type BackfillQueue, seriesText } from '../collect/backfill/job.js'
+import { enqueue, type PlannedSeries, planSeries } from '../collect/backfill/plan.js'
+import { readProgress, summarize, type Summary } from '../collect/backfill/progress.js'
+import { type BackfillRequest, resolveRequest } from '../collect/backfill/request.js'
+import { type BackfillSession, openSession } from '../collect/backfill/session.js'
+import type { Config } from '../config.js'
+import { candleTypes } from '../market/candle.js'
+import { tradedCategories } from '../market/category.js'
+import { intervals } from '../market/interval.js'
+import type { TimeMs } from '../market/values.js'
+import { systemClock } from '../runtime/clock.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/shutdown.js'
+import { loadReach } from '../store/candleReach.js'
+import { missingLines, printEstimate, printSummary } from './backfillOutput.js'
+import { openProgress } from './backfillProgress.js'
+import { Failed } from './failed.js'
+import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { writeOut } from './output.js'
+
+interface BackfillOptions extends CommonOptions {
+  readonly category: BackfillRequest['categories']
+  readonly symbol: readonly string[]
+  readonly interval: BackfillRequest['intervals']
+  readonly type: BackfillRequest['types']
+  readonly from: TimeMs | 'launch'
+  readonly to?: TimeMs
+  readonly again?: boolean
+  readonly dryRun?: boolean
+  readonly json?: boolean
+}
+
+const examples = `
+Examples:
+  market-recorder backfill --category SPOT --symbol 'BTC*' 'ETH*' --interval 1m --from launch
+  market-recorder backfill --category USDT-FUTURES --symbol BTCUSDT --interval 1m 1H --type market mark \\
+    --from 2025-01-01 --to 2026-01-01 --dry-run
+
+Only what is missing is fetched, so that running it again goes on where it ended.
+Exit code: 0 when everything is there, 1 when something is left undone.`
+
+export function backfillCommand(): Command {
+  return new Command('backfill')
+    .description('Fetch the history of candles. Resumable; with a daemon on this host, the daemon does it.')
+    .addOption(oneOrMore('--category <categories...>', 'product lines', tradedCategories).makeOptionMandatory())
+    .requiredOption('--symbol <globs...>', 'symbols, as names or globs')
+    .addOption(oneOrMore('--interval <intervals...>', 'intervals', intervals).makeOptionMandatory())
+    .addOption(oneOrMore('--type <types...>', 'types of candles', candleTypes).default(['market']))
+    .addOption(
+      new Option('--from <time>', 'first opening time: ISO 8601 (UTC unless it says otherwise), or launch')
+        .argParser((text) => (text === 'launch' ? text : parseTime(text)))
+        .makeOptionMandatory(),
+    )
+    .addOption(new Option('--to <time>', 'end of the opening times, exclusive (default: now)').argParser(parseTime))
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .option('--again', 'read what is stored once more; changes are logged as revisions')
+    .option('--dry-run', 'print requests, minutes, rows and bytes, and fetch nothing')
+    .option('--json', 'print one JSON object at the end')
+    .addHelpText('after', examples)
+    .action(runBackfill)
+}
+
+async function runBackfill(options: BackfillOptions): Promise<void> {
+  const config = readConfig(options)
+  const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
+  const stop = stopSignal()
+  const store = await openStore(config, logger)
+  const settleMs = config.streams.candles.settleMs
+  let session: BackfillSession | undefined
+  try {
+    await prepareStore(store, config, createLogger('warn'))
+    const egress = config.collector.egress ?? hostname()
+    const client = openExchange(config, logger)
+    session = await openSession({
+      db: store.database.db,
+      url: store.url,
+      client,
+      egress,
+      settleMs,
+      clock: systemClock,
+      logger,
+      signal: stop.signal,
+    })
+    const request = requestOf(options)
+    const { instruments, serviceNow } = await session.instruments(request.categories)
+    const { series, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
+    for (const line of skipped) process.stderr.write(`left out: ${line}\n`)
+    if (series.length === 0) {
+      throw new Error(
+        `no instrument of ${request.categories.join(', ')} matches ${request.symbols.join(' ')}; see the symbols with: market-recorder query "select category, symbol from market.instruments"`,
+      )
+    }
+    const again = options.again === true
+    const planned = await planSeries(store.database.db, series, { again })
+    const forecast = await forecastOf(store, config, planned, serviceNow)
+    if (options.dryRun === true) {
+      await (options.json === true ? writeOut(`${JSON.stringify(forecast)}\n`) : printEstimate(forecast, planned))
+      return
+    }
+    const whole = await forecastOf(
+      store,
+      config,
+      await planSeries(store.database.db, series, { again: true }),
+      serviceNow,
+    )
+    const summary = await work(session, store, planned, again, pagesOf(whole) - pagesOf(forecast), stop.signal)
+    await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
+    if (stop.signal.aborted) {
+      process.stderr.write(
+        `stopped; go on with: ${commandLine()}\nWhat is queued is also done by market-recorder start.\n`,
+      )
+    } else for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
+    if (summary.left > 0 || summary.failed.length > 0) throw new Failed()
+  } finally {
+    await session?.close()
+    await store.close()
+    stop.release()
+  }
+}
+
+async function work(
+  session: BackfillSession,
+  store: OpenStore,
+  planned: readonly PlannedSeries[],
+  again: boolean,
+  pagesSaved: number,
+  signal: AbortSignal,
+): Promise<Summary> {
+  const { db } = store.database
+  const open = planned.filter(({ missing }) => missing.length > 0)
+  if (open.length === 0) return { ...nothingDone, pagesSaved }
+  const queue: BackfillQueue = await session.queue()
+  const ids = await enqueue(queue, open, { kind: 'backfill', again })
+  await session.work()
+  const first = await readProgress(db, queue, open, ids, { again })
+  const display = openProgress({ total: first.left, clock: systemClock, isHandedOver: !session.isOwner() })
+  try {
+    for (;;) {
+      const progress = await readProgress(db, queue, open, ids, { again })
+      display.update(progress)
+      if (progress.isOver || signal.aborted) break
+      await systemClock.sleep(first.left < 100_000 ? 200 : 1_000, signal).catch(() => undefined)
+    }
+  } finally {
+    display.close()
+  }
+  // What is in hand is stored before it is counted.
+  if (signal.aborted) await session.rest()
+  return summarize(db, queue, open, ids, pagesSaved)
+}
+
+const nothingDone: Summary = {
+  rows: 0,
+  inserted: 0,
+  updated: 0,
+  requests: 0,
+  pagesSaved: 0,
+  empty: [],
+  failed: [],
+  left: 0,
+}
+
+async function forecastOf(
+  store: OpenStore,
+  config: Config,
+  planned: readonly PlannedSeries[],
+  now: TimeMs,
+): Promise<Estimate> {
+  const kinds = new Map(planned.map(({ series }) => [kindOf(series), series]))
+  const known = await Promise.all(
+    [...kinds].map(async ([kind, series]) => [kind, await loadReach(store.database.db, series)] as const),
+  )
+  const reach = new Map(known)
+  const { limits, latencyJitterMs } = config.exchange
+  const slower = 1 + latencyJitterMs / 1000
+  const rates = {
+    candles: limits.perSecond.candles / slower,
+    historyCandles: limits.perSecond['history-candles'] / slower,
+    overall: limits.overallPerMinute / (60 + latencyJitterMs / 1000),
+  }
+  return estimate(planned, (series) => reach.get(kindOf(series)) ?? null, rates, now)
+}
+
+function kindOf({ category, type, interval }: PlannedSeries['series']): string {
+  return seriesText({ category, symbol: '*', type, interval })
+}
+
+function pagesOf({ requests }: Estimate): number {
+  return requests.candles + requests.historyCandles
+}
+
+function requestOf(options: BackfillOptions): BackfillRequest {
+  const { category, symbol, interval, type, from } = options
+  return {
+    categories: category,
+    symbols: symbol,
+    intervals: interval,
+    types: type,
+    from,
+    to: options.to ?? Number.MAX_SAFE_INTEGER,
+  }
+}
+
+/** `choices` of commander would look at each value of a variadic option, but not say the nearest; it is good enough. */
+function oneOrMore(flags: string, what: string, choices: readonly string[]): Option {
+  return new Option(flags, what).choices([...choices])
+}
+
+function parseTime(text: string): TimeMs {
+  // A date alone is midnight UTC by the standard, a time without a zone is local; here both are UTC.
+  const hasZone = /(Z|[+-]\d{2}:?\d{2})$/i.test(text) || !/[T ]\d/.test(text)
+  const time = /^\d{4}-\d{2}(-\d{2})?([T ]\d{2}:\d{2}.*)?$/.test(text) ? Date.parse(hasZone ? text : `${text}Z`) : NaN
+  if (Number.isNaN(time)) throw new InvalidArgumentError('Give a time such as 2026-01-31 or 2026-01-31T12:00.')
+  return time
+}
+
+function commandLine(): string {
+  const quoted = process.argv.slice(2).map((word) => (/^[\w:.,/=+-]+$/.test(word) ? word : `'${word}'`))
+  return ['market-recorder', ...quoted].join(' ')
+}

@@ -1,0 +1,75 @@
+import { Presets, SingleBar } from 'cli-progress'
+import type { Progress } from '../collect/backfill/progress.js'
+import type { Clock } from '../runtime/clock.js'
+
+export interface ProgressDisplay {
+  update(progress: Progress): void
+  close(): void
+}
+
+export interface ProgressOptions {
+  /** Candles to get. */
+  readonly total: number
+  readonly clock: Clock
+  /** Another process on this host does the work. */
+  readonly isHandedOver: boolean
+}
+
+const lineEveryMs = 10_000
+/** The rate is the mean of so long; limits change, and so does what else needs them. */
+const rateOverMs = 30_000
+
+/** Shows how far the work has come on standard error: a bar on a terminal, a line every ten seconds otherwise. */
+export function openProgress({ total, clock, isHandedOver }: ProgressOptions): ProgressDisplay {
+  const who = isHandedOver ? 'the daemon of this host works on it' : ''
+  if (who !== '') process.stderr.write(`${who}; this command only follows\n`)
+  const describe = createDescriber(total, clock)
+  if (!process.stderr.isTTY) {
+    let nextMs = clock.monotonicMs() + lineEveryMs
+    return {
+      update(progress) {
+        const line = describe(progress)
+        if (clock.monotonicMs() < nextMs) return
+        nextMs = clock.monotonicMs() + lineEveryMs
+        process.stderr.write(`${line}\n`)
+      },
+      close: () => undefined,
+    }
+  }
+  const format = '{bar} {percentage} % · {line}'
+  const bar = new SingleBar({ format, hideCursor: true, stream: process.stderr }, Presets.shades_classic)
+  bar.start(total, 0, { line: 'starting' })
+  return {
+    update: (progress) => bar.update(Math.max(0, total - progress.left), { line: describe(progress) }),
+    close: () => bar.stop(),
+  }
+}
+
+function createDescriber(total: number, clock: Clock): (progress: Progress) => string {
+  const samples: { readonly atMs: number; readonly left: number }[] = []
+  return ({ left, reachedAt, jobs, jobsDone }) => {
+    const nowMs = clock.monotonicMs()
+    samples.push({ atMs: nowMs, left })
+    while (samples.length > 2 && nowMs - (samples[0]?.atMs ?? nowMs) > rateOverMs) samples.shift()
+    const [first] = samples
+    const elapsedMs = nowMs - (first?.atMs ?? nowMs)
+    const rate = elapsedMs > 0 ? ((first?.left ?? left) - left) / (elapsedMs / 1000) : 0
+    return [
+      `${count(total - left)} of ${count(total)} candles`,
+      rate > 0 ? `${count(rate)}/s` : 'waiting',
+      ...(rate > 0 && left > 0 ? [`${duration(left / rate)} to go`] : []),
+      ...(reachedAt === null ? [] : [`back to ${new Date(reachedAt).toISOString().slice(0, 16)}`]),
+      `job ${Math.min(jobs, jobsDone + 1)} of ${jobs}`,
+    ].join(' · ')
+  }
+}
+
+function count(value: number): string {
+  return Math.round(value).toLocaleString('en-US')
+}
+
+function duration(seconds: number): string {
+  if (seconds < 90) return `${Math.ceil(seconds)} s`
+  if (seconds < 5_400) return `${Math.ceil(seconds / 60)} min`
+  return `${(seconds / 3_600).toFixed(1)} h`
+}
