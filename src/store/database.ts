@@ -51,7 +51,15 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
     if (options.silenceTimeoutMs !== undefined) giveUpSilent(client, options.silenceTimeoutMs)
   })
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
-  return { db, pool, close: () => db.destroy() }
+  return {
+    db,
+    pool,
+    async close() {
+      await db.destroy()
+      // A Kysely that was never asked anything leaves the pool open, and its idle connections keep the process alive.
+      if (!pool.ending) await pool.end()
+    },
+  }
 }
 
 const urlForm = 'write postgresql://user:password@host:port/database'

@@ -86,7 +86,8 @@ export async function readInBatches<Result>(
     async function* batchesFrom(result: pg.QueryArrayResult<(string | null)[]>) {
       let batch = result.rows
       yield batch
-      while (isCursor && batch.length === batchRows) {
+      if (!isCursor) return
+      while (batch.length === batchRows) {
         if (endAt !== undefined) await limitTime()
         batch = (await fetch()).rows
         yield batch

@@ -74,7 +74,7 @@ async function deleteRows(
   const of = (alias: string) => sql.join(seriesColumns.map((column) => sql.ref(`${alias}.${column}`)))
   const time = sql.ref(`t.${timeColumn}`)
   let total = 0
-  while (signal?.aborted !== true) {
+  for (;;) {
     const { numAffectedRows = 0n } = await sql`
       with recursive series as (
         (select ${columns} from ${table} order by ${columns} limit 1)
@@ -92,7 +92,7 @@ async function deleteRows(
         limit ${sql.lit(rowsPerDelete)}
       ))`.execute(db)
     total += Number(numAffectedRows)
-    if (numAffectedRows < rowsPerDelete) break
+    if (numAffectedRows < rowsPerDelete || signal?.aborted === true) break
   }
   return total === 0 ? undefined : `${total} ${total === 1 ? 'row' : 'rows'}`
 }

@@ -42,7 +42,12 @@ function served(of: World, category: TradedCategory, symbol: string, interval: I
     .map(([openTime, open, high, low, close, baseVolume, quoteTurnover]) => ({
       ...series,
       openTime: Number(openTime),
-      ...{ open, high, low, close, baseVolume, quoteTurnover },
+      open,
+      high,
+      low,
+      close,
+      baseVolume,
+      quoteTurnover,
       isClosed: true,
     }))
 }

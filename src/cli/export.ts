@@ -1,0 +1,164 @@
+import { resolve } from 'node:path'
+import { Command, InvalidArgumentError, Option } from 'commander'
+import picomatch from 'picomatch'
+import { openStore } from '../app.js'
+import { ConfigError } from '../config.js'
+import { categories } from '../market/category.js'
+import type { TimeMs } from '../market/values.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/shutdown.js'
+import type { RecorderDatabase } from '../store/database.js'
+import { type ExportFormat, exportFormats } from '../store/export/files.js'
+import { type ExportProgress, runExport } from '../store/export/run.js'
+import { describeSource, knownSymbols } from '../store/export/source.js'
+import { Failed } from './failed.js'
+import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+
+interface ExportOptions extends CommonOptions {
+  readonly out: string
+  readonly format: ExportFormat
+  readonly from?: TimeMs
+  readonly to?: TimeMs
+  readonly category?: readonly string[]
+  readonly symbol?: readonly string[]
+  readonly overwrite?: boolean
+  readonly json?: boolean
+}
+
+const examples = `
+Examples:
+  market-recorder export fills --from 2026-03-01 --to 2026-04-01 --symbol 'BTC*' --out ./march
+  market-recorder export ohlcv_1h --from 2026-01-01 --category SPOT --format csv --out ./hourly
+  market-recorder export "select * from market.instruments where status = 'online'" --out ./online
+
+Rows with an instrument and a time go to day=…/category=…/symbol=…/, others to one file. The same command again goes on where
+it was stopped, and adds the days since.`
+
+export function exportCommand(): Command {
+  return new Command('export')
+    .description('Write a relation of schema market, or a query, to Parquet or CSV files, decimals exact.')
+    .argument('<what>', 'a relation such as candles, or a SELECT')
+    .requiredOption('--out <folder>', 'where the files go: a folder of their own')
+    .addOption(new Option('--format <format>', 'of the files').choices(exportFormats).default('parquet'))
+    .addOption(new Option('--from <time>', 'first moment, such as 2026-03-01 or 2026-03-01T12:00Z').argParser(moment))
+    .addOption(new Option('--to <time>', 'end, not included (default: now)').argParser(moment))
+    .addOption(new Option('--category <category...>', 'only these').choices(categories))
+    .option('--symbol <glob...>', 'only these, such as BTCUSDT or BTC*')
+    .option('--overwrite', 'begin anew, also over another export')
+    .option('--json', 'print the result as JSON')
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addHelpText('after', examples)
+    .action(runExportCommand)
+}
+
+async function runExportCommand(what: string, options: ExportOptions): Promise<void> {
+  const config = readConfig(options)
+  const stop = stopSignal()
+  const store = await openStore(config, createLogger('warn'))
+  const progress = progressLines()
+  try {
+    const source = await describeSource(store.database, what)
+    const hasSelection = [options.from, options.to, options.category, options.symbol].some(
+      (value) => value !== undefined,
+    )
+    if (source.timeColumn === undefined && hasSelection) {
+      throw new ConfigError([
+        `${what} has no category, symbol and time to select by: leave out --from, --to, --category and --symbol`,
+      ])
+    }
+    if (source.timeColumn !== undefined && options.from === undefined) {
+      throw new ConfigError(['--from is missing: rows with a time are exported from one moment to another'])
+    }
+    const from = options.from ?? 0
+    const to = options.to ?? Date.now()
+    if (from >= to) throw new ConfigError(['--from must be before --to'])
+    const symbols = options.symbol && (await matchingSymbols(store.database, options.symbol))
+    const result = await runExport(
+      store.database,
+      {
+        what,
+        source,
+        folder: resolve(options.out),
+        format: options.format,
+        from,
+        to,
+        ...(options.category && { categories: options.category }),
+        ...(symbols && options.symbol && { symbols, symbolPatterns: options.symbol }),
+        isOverwriting: options.overwrite === true,
+      },
+      { now: Date.now, signal: stop.signal, onProgress: progress.show, onNote: progress.note },
+    )
+    progress.end()
+    if (options.json === true) {
+      console.log(JSON.stringify({ ...result, folder: resolve(options.out) }))
+      return
+    }
+    const skipped = result.partsSkipped === 0 ? '' : `; ${result.partsSkipped} days were there already`
+    console.log(`${result.rows} rows in ${result.files} files in ${options.out}${skipped}`)
+  } catch (error) {
+    progress.end()
+    if (!stop.signal.aborted) throw error
+    process.stderr.write('stopped: the same command goes on from here\n')
+    throw new Failed()
+  } finally {
+    stop.release()
+    await store.close()
+  }
+}
+
+/** Patterns become the symbols that are known; one without a pattern in it stands for itself. */
+async function matchingSymbols(database: RecorderDatabase, globs: readonly string[]): Promise<string[]> {
+  const known = await knownSymbols(database)
+  const literal = globs.filter((glob) => !picomatch.scan(glob).isGlob)
+  const isMatch = picomatch([...globs])
+  const symbols = [...new Set([...literal, ...known.filter((symbol) => isMatch(symbol))])]
+  if (symbols.length === 0) throw new ConfigError([`no symbol matches ${globs.join(' ')}`])
+  return symbols.toSorted()
+}
+
+function moment(text: string): TimeMs {
+  // A date alone is midnight UTC; a date with a time and no zone would be taken as the machine's own time.
+  const isZoned = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text)
+  const time = Date.parse(text)
+  if (!isZoned || Number.isNaN(time)) {
+    throw new InvalidArgumentError('Write a date (2026-03-01) or a time with its zone (2026-03-01T12:00Z).')
+  }
+  return time
+}
+
+interface ProgressLines {
+  readonly show: (progress: ExportProgress) => void
+  readonly note: (text: string) => void
+  readonly end: () => void
+}
+
+/** A line that is written over on a terminal, and a line every ten seconds elsewhere; on standard error. */
+function progressLines(): ProgressLines {
+  const { stderr } = process
+  const startedAt = performance.now()
+  const everyMs = stderr.isTTY ? 200 : 10_000
+  let shownAt = startedAt
+  let isOpen = false
+  const end = () => {
+    if (isOpen) stderr.write('\n')
+    isOpen = false
+  }
+  return {
+    show({ partsDone, parts, rows }) {
+      const now = performance.now()
+      if (now - shownAt < everyMs) return
+      shownAt = now
+      const seconds = (now - startedAt) / 1000
+      const left = partsDone === 0 ? '' : `, ${Math.ceil((seconds / partsDone) * (parts - partsDone))} s left`
+      const line = `${partsDone} of ${parts} days, ${rows} rows, ${Math.round(rows / seconds)} rows/s${left}`
+      stderr.write(stderr.isTTY ? `\r\u001b[K${line}` : `${line}\n`)
+      isOpen = stderr.isTTY
+    },
+    note(text) {
+      end()
+      stderr.write(`${text}\n`)
+    },
+    end,
+  }
+}
