@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { BatchSpool } from './collect/batchSpool.js'
+import { type Backfilling, startBackfilling } from './collect/backfill/daemon.js'
 import { Collector, type CollectorDependencies } from './collect/collector.js'
 import { startRetention } from './collect/retention.js'
 import { type Config, ConfigError } from './config.js'
@@ -98,14 +99,18 @@ export async function startRecorder(
   let server: RunningServer | undefined
   let lock: EgressLock | undefined
   let running: RunningCollector
+  let backfilling: Backfilling | undefined
   try {
     await prepareStore(store, config, logger)
     if (config.serve.enabled) {
       const source = collectorSource({
         egress,
-        startedAt: clock.now(),
+        clock,
+        spoolMaxBytes: config.collector.spoolMaxBytes,
         collector: () => collector,
         budget: () => client.stats(),
+        maySend: () => lock?.maySend === true,
+        backfills: async () => (await backfilling?.reports()) ?? [],
       })
       server = await serve(config, source, metrics, store, logger, clock)
     }
@@ -127,12 +132,16 @@ export async function startRecorder(
   const heldLock = lock
   const { collector: started, close } = running
   collector = started
+  const { db } = store.database
+  const { universe } = started
+  backfilling = startBackfilling({ config, db, url: store.url, client, universe, clock, logger })
   const retention = startRetention(config, store.database.db, { clock, logger })
   return {
     collector: started,
     store,
     pageUrl: server?.url ?? null,
     async stop() {
+      await backfilling?.stop()
       const drained = await started.stop()
       await close()
       await retention.stop()

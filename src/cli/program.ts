@@ -7,11 +7,14 @@ import { demoCommand } from './demo.js'
 import { doctorCommand } from './doctor.js'
 import { exportCommand } from './export.js'
 import { exitCodes, Failed } from './failed.js'
+import { gapsCommand } from './gaps.js'
 import { migrateCommand } from './migrate.js'
 import { planCommand } from './plan.js'
 import { queryCommand } from './query.js'
 import { simulateCommand } from './simulate.js'
 import { startCommand } from './start.js'
+import { statusCommand } from './status.js'
+import { verifyCommand } from './verify.js'
 
 export function createProgram(): Command {
   const program = new Command('market-recorder')
@@ -21,7 +24,10 @@ export function createProgram(): Command {
   for (const command of [
     demoCommand(),
     startCommand(),
+    statusCommand(),
     backfillCommand(),
+    gapsCommand(),
+    verifyCommand(),
     planCommand(),
     queryCommand(),
     exportCommand(),

@@ -42,6 +42,8 @@ export interface JobQueue<Data extends object, Outcome extends object> {
   /** Jobs that are not done: waiting or being worked on. */
   pending(): Promise<JobStatus<Data, Outcome>[]>
   statuses(ids: readonly string[]): Promise<JobStatus<Data, Outcome>[]>
+  /** Jobs that are not done, and those done in the last hours; at most so many. */
+  recent(most: number): Promise<JobStatus<Data, Outcome>[]>
   /** The most urgent waiting job, now this process's. */
   take(): Promise<TakenJob<Data> | null>
   complete(id: string, outcome: Outcome): Promise<void>
@@ -122,6 +124,11 @@ export async function openQueue<Data extends object, Outcome extends object>(
         ${select(jobTable)} ${wanted} union all ${select(archiveTable)} ${wanted}`.execute(db)
       return rows
     },
+    async recent(most) {
+      const { rows } = await sql<JobStatus<Data, Outcome>>`
+        ${select(jobTable)} order by state, priority desc limit ${most}`.execute(db)
+      return rows
+    },
     async take() {
       const [job] = await boss.fetch<Data>(name, { batchSize: 1 })
       if (job === undefined) return null
@@ -167,6 +174,7 @@ class JobLocks {
   readonly #logger: Logger
   readonly #held = new Set<string>()
   #connection: Promise<pg.Client> | null = null
+  #turn: Promise<void> = Promise.resolve()
   #isClosed = false
 
   constructor(url: string, logger: Logger) {
@@ -176,24 +184,21 @@ class JobLocks {
 
   async hold(id: string): Promise<void> {
     this.#held.add(id)
-    const client = await this.#connected()
-    await client.query('select pg_advisory_lock($1, hashtext($2))', [jobLockClass, id])
+    await this.#query('select pg_advisory_lock($1, hashtext($2))', [jobLockClass, id])
   }
 
   async release(id: string): Promise<void> {
     if (!this.#held.delete(id) || this.#connection === null) return
-    const client = await this.#connection
     // A connection that has broken has released it.
-    await client.query('select pg_advisory_unlock($1, hashtext($2))', [jobLockClass, id]).catch(() => undefined)
+    await this.#query('select pg_advisory_unlock($1, hashtext($2))', [jobLockClass, id]).catch(() => undefined)
   }
 
   async withPlanLock<Result>(work: () => Promise<Result>): Promise<Result> {
-    const client = await this.#connected()
-    await client.query('select pg_advisory_lock($1)', [planLockKey])
+    await this.#query('select pg_advisory_lock($1)', [planLockKey])
     try {
       return await work()
     } finally {
-      await client.query('select pg_advisory_unlock($1)', [planLockKey]).catch(() => undefined)
+      await this.#query('select pg_advisory_unlock($1)', [planLockKey]).catch(() => undefined)
     }
   }
 
@@ -201,6 +206,16 @@ class JobLocks {
     this.#isClosed = true
     const client = await this.#connection?.catch(() => undefined)
     await client?.end().catch(() => undefined)
+  }
+
+  /** One after the other: a connection does one thing at a time. */
+  #query(text: string, values: readonly unknown[]): Promise<void> {
+    const turn = this.#turn.then(async () => {
+      const client = await this.#connected()
+      await client.query(text, [...values])
+    })
+    this.#turn = turn.catch(() => undefined)
+    return turn
   }
 
   #connected(): Promise<pg.Client> {
@@ -233,7 +248,6 @@ class JobLocks {
   }
 
   async #holdAgain(): Promise<void> {
-    const client = await this.#connected()
-    for (const id of this.#held) await client.query('select pg_advisory_lock($1, hashtext($2))', [jobLockClass, id])
+    for (const id of this.#held) await this.#query('select pg_advisory_lock($1, hashtext($2))', [jobLockClass, id])
   }
 }

@@ -1,0 +1,129 @@
+import { hostname } from 'node:os'
+import { Command } from 'commander'
+import { openExchange, openStore, prepareStore } from '../app.js'
+import { seriesText } from '../collect/backfill/job.js'
+import { enqueue, type PlannedSeries, planSeries } from '../collect/backfill/plan.js'
+import { readProgress, summarize } from '../collect/backfill/progress.js'
+import { openSession } from '../collect/backfill/session.js'
+import { isTradedCategory } from '../market/category.js'
+import { intervalMs } from '../market/interval.js'
+import { systemClock } from '../runtime/clock.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/shutdown.js'
+import { type Gap, listGaps } from '../store/gaps.js'
+import { missingLines, printSummary } from './backfillOutput.js'
+import { openProgress } from './backfillProgress.js'
+import { Failed } from './failed.js'
+import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { writeOut } from './output.js'
+
+interface GapsOptions extends CommonOptions {
+  readonly repair?: boolean
+  readonly all?: boolean
+  readonly json?: boolean
+}
+
+export function gapsCommand(): Command {
+  return new Command('gaps')
+    .description('Show the known holes by reason, and which of them can be repaired.')
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .option('--repair', 'fetch what the service still has: holes in candles')
+    .option('--all', 'show repaired ones, too')
+    .option('--json', 'print one JSON array')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  market-recorder gaps\n  market-recorder gaps --repair\n\nExit code of --repair: 0 when every repairable hole is filled, 1 when one is left.',
+    )
+    .action(runGaps)
+}
+
+async function runGaps(options: GapsOptions): Promise<void> {
+  const config = readConfig(options)
+  const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
+  const store = await openStore(config, logger)
+  try {
+    await prepareStore(store, config, createLogger('warn'))
+    const gaps = await listGaps(store.database.db)
+    if (options.repair === true) await repair(gaps.filter(isRepairable))
+    else await show(gaps.filter(({ state }) => options.all === true || state !== 'repaired'))
+  } finally {
+    await store.close()
+  }
+
+  async function show(gaps: readonly Gap[]): Promise<void> {
+    if (options.json === true) return writeOut(`${JSON.stringify(gaps)}\n`)
+    if (gaps.length === 0) return writeOut('no holes are known\n')
+    const byReason = new Map<string, Gap[]>()
+    for (const gap of gaps) {
+      const key = `${gap.stream}, ${gap.state}: ${gap.reason}`
+      byReason.set(key, [...(byReason.get(key) ?? []), gap])
+    }
+    for (const [reason, group] of byReason) {
+      const canRepair = group.filter(isRepairable).length
+      await writeOut(`${reason} (${group.length}${canRepair > 0 ? `, ${canRepair} can be repaired` : ''})\n`)
+      for (const gap of group.slice(0, mostShown)) await writeOut(`  ${gapText(gap)}\n`)
+      if (group.length > mostShown) await writeOut(`  and ${group.length - mostShown} more; see market.gaps\n`)
+    }
+  }
+
+  async function repair(gaps: readonly Gap[]): Promise<void> {
+    if (gaps.length === 0) return writeOut('nothing can be repaired\n')
+    const stop = stopSignal()
+    const { db } = store.database
+    const session = await openSession({
+      db,
+      url: store.url,
+      client: openExchange(config, logger),
+      egress: config.collector.egress ?? hostname(),
+      settleMs: config.streams.candles.settleMs,
+      clock: systemClock,
+      logger,
+      signal: stop.signal,
+    })
+    try {
+      const planned = await planSeries(db, gaps.flatMap(plannedOf), { again: false })
+      const open = planned.filter(({ missing }) => missing.length > 0)
+      const queue = await session.queue()
+      const ids = await enqueue(queue, open, { kind: 'repair', again: false })
+      await session.work()
+      const { left } = await readProgress(db, queue, open, ids, { again: false })
+      const display = openProgress({ total: left, clock: systemClock, isHandedOver: !session.isOwner() })
+      for (let isOver = false; !isOver && !stop.signal.aborted;) {
+        const progress = await readProgress(db, queue, open, ids, { again: false })
+        display.update(progress)
+        ;({ isOver } = progress)
+        if (!isOver) await systemClock.sleep(200, stop.signal).catch(() => undefined)
+      }
+      display.close()
+      const summary = await summarize(db, queue, open, ids, 0)
+      await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
+      for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
+      if (summary.left > 0 || summary.failed.length > 0) throw new Failed()
+    } finally {
+      await session.close()
+      stop.release()
+    }
+  }
+}
+
+const mostShown = 20
+
+function isRepairable({ stream, state, type, interval }: Gap): boolean {
+  return stream === 'candles' && state === 'open' && type !== null && interval !== null
+}
+
+function plannedOf({ category, symbol, type, interval, range }: Gap): PlannedSeries[] {
+  if (type === null || interval === null || !isTradedCategory(category)) return []
+  const series = { category, symbol, type, interval }
+  return [{ series, range, missing: [range], isUrgent: false, hasOpenBeginning: false }]
+}
+
+function gapText({ category, symbol, type, interval, range: { from, to } }: Gap): string {
+  const text = (time: number) => new Date(time).toISOString().slice(0, 19)
+  const what =
+    type !== null && interval !== null && isTradedCategory(category)
+      ? `${seriesText({ category, symbol, type, interval })} (${Math.round((to - from) / intervalMs[interval])} candles)`
+      : `${category} ${symbol}`
+  return `${what} ${text(from)} to ${text(to)}`
+}

@@ -1,0 +1,65 @@
+import { Command } from 'commander'
+import picomatch from 'picomatch'
+import { openStore } from '../app.js'
+import { seriesText } from '../collect/backfill/job.js'
+import { verify } from '../collect/verify/verify.js'
+import type { Disagreement } from '../store/candleChecks.js'
+import { createLogger } from '../runtime/logger.js'
+import { Failed } from './failed.js'
+import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { writeOut } from './output.js'
+
+interface VerifyOptions extends CommonOptions {
+  readonly symbol: readonly string[]
+  readonly json?: boolean
+}
+
+export function verifyCommand(): Command {
+  return new Command('verify')
+    .description(
+      'Cross-check what is stored: coverage against rows, long candles against short ones, volumes against fills.',
+    )
+    .option('--symbol <globs...>', 'only these symbols', ['*'])
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .option('--json', 'print one JSON array')
+    .addHelpText(
+      'after',
+      "\nExample:\n  market-recorder verify --symbol 'BTC*'\n\nExit code: 0 when everything agrees, 1 when anything does not.",
+    )
+    .action(runVerify)
+}
+
+const mostShown = 20
+
+async function runVerify(options: VerifyOptions): Promise<void> {
+  const config = readConfig(options)
+  const store = await openStore(config, createLogger('warn'))
+  const isWanted = picomatch([...options.symbol])
+  let isSound = true
+  const results: unknown[] = []
+  try {
+    for await (const result of verify(store.database.db, ({ symbol }) => isWanted(symbol))) {
+      const { check, series, disagreements } = result
+      isSound &&= disagreements.length === 0
+      if (options.json === true) {
+        results.push(result)
+        continue
+      }
+      const verdict = disagreements.length === 0 ? 'ok' : `${disagreements.length} disagreement(s)`
+      await writeOut(`${check}: ${verdict} (${series} series)\n`)
+      for (const one of disagreements.slice(0, mostShown)) await writeOut(`  ${describe(one)}\n`)
+      if (disagreements.length > mostShown) await writeOut(`  and ${disagreements.length - mostShown} more\n`)
+    }
+  } finally {
+    await store.close()
+  }
+  if (options.json === true) await writeOut(`${JSON.stringify(results)}\n`)
+  if (!isSound) throw new Failed()
+}
+
+function describe({ series, range: { from, to }, count, detail }: Disagreement): string {
+  const text = (time: number) => new Date(time).toISOString().slice(0, 19)
+  const many = count === 1 ? '' : ` (${count} candles)`
+  return `${seriesText(series)} ${text(from)} to ${text(to)}${many}: ${detail}`
+}

@@ -1,0 +1,53 @@
+import type { Kysely } from 'kysely'
+import type { CandleSeries } from '../../market/candle.js'
+import {
+  candleSeries,
+  coveredWithoutRows,
+  type Disagreement,
+  rollupsThatDiffer,
+  rowsWithoutCoverage,
+  volumesThatDiffer,
+} from '../../store/candleChecks.js'
+import type { Database } from '../../store/schema.js'
+
+export interface Verified {
+  readonly check: string
+  /** Series that were looked at. */
+  readonly series: number
+  readonly disagreements: readonly Disagreement[]
+}
+
+interface Check {
+  readonly name: string
+  readonly concerns: (series: CandleSeries) => boolean
+  readonly run: (db: Kysely<Database>, series: CandleSeries) => Promise<Disagreement[]>
+}
+
+const checks: readonly Check[] = [
+  { name: 'what is covered is stored', concerns: () => true, run: coveredWithoutRows },
+  { name: 'what is stored is covered', concerns: () => true, run: rowsWithoutCoverage },
+  {
+    name: "hours and days of the service agree with the service's minutes",
+    concerns: ({ interval }) => interval === '1H' || interval === '1D',
+    run: rollupsThatDiffer,
+  },
+  {
+    name: 'volumes of minutes agree with the fills',
+    concerns: ({ interval, type }) => interval === '1m' && type === 'market',
+    run: volumesThatDiffer,
+  },
+]
+
+/** Compares what is stored with what is claimed about it, and with each other. */
+export async function* verify(
+  db: Kysely<Database>,
+  isWanted: (series: CandleSeries) => boolean,
+): AsyncGenerator<Verified> {
+  const all = (await candleSeries(db)).filter(isWanted)
+  for (const { name, concerns, run } of checks) {
+    const concerned = all.filter(concerns)
+    const disagreements: Disagreement[] = []
+    for (const series of concerned) disagreements.push(...(await run(db, series)))
+    yield { check: name, series: concerned.length, disagreements }
+  }
+}
