@@ -1,6 +1,8 @@
 import { format, resolveConfig } from 'prettier'
+import { apiPage } from './apiDocs.js'
 import { cliPage } from './cliDocs.js'
 import { configJsonSchema, configurationPage, exampleFile } from './configDocs.js'
+import { metricsPage } from './metricsDocs.js'
 
 /** Every generated file by its path in the repository, with what should be in it. */
 export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
@@ -9,6 +11,8 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     'config/recorder.example.yaml': exampleFile(),
     'docs/configuration.md': configurationPage(),
     'docs/cli.md': cliPage(),
+    'docs/api.md': apiPage(),
+    'docs/metrics.md': await metricsPage(),
   }
   const formatted = Object.entries(texts).map(async ([path, text]): Promise<[string, string]> => {
     const options = await resolveConfig(path)

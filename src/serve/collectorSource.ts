@@ -1,32 +1,46 @@
 import type { Collector } from '../collect/collector.js'
 import { createStats } from '../collect/streamStats.js'
+import { streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
+import type { Clock } from '../runtime/clock.js'
 import type { BackfillStatus } from './api/contract.js'
-import type { BudgetUse, RecorderSource, SpoolUse } from './source.js'
+import type { BudgetUse, RecorderSource } from './source.js'
 
 export interface CollectorSourceOptions {
   readonly egress: string
-  readonly startedAt: TimeMs
+  readonly clock: Clock
+  readonly spoolMaxBytes: number
   /** undefined until this recorder owns the budget. */
   collector(): Collector | undefined
   budget(): BudgetUse
-  spool?(): SpoolUse | null
-  backfills?(): Promise<readonly BackfillStatus[]>
+  maySend(): boolean
+  backfills(): Promise<readonly BackfillStatus[]>
 }
 
 /** A collector, and the time before there is one, as the server sees it. */
 export function collectorSource(options: CollectorSourceOptions): RecorderSource {
-  const { egress, startedAt, collector } = options
+  const { egress, clock, collector, spoolMaxBytes } = options
   const nothing = createStats()
+  const streams = () => collector()?.stats ?? nothing
+  let spoolingSince: TimeMs | null = null
   return {
     egress,
-    startedAt,
+    startedAt: clock.now(),
     phase: () => collector()?.phase ?? 'waiting',
-    streams: () => collector()?.stats ?? nothing,
+    streams,
     incidents: () => collector()?.incidents.recent() ?? [],
-    backlog: () => collector()?.backlog() ?? { batches: 0, rows: 0, oldestReceivedAt: null, spooledBytes: 0, isSpooling: false },
+    backlog() {
+      const { batches = 0, rows = 0, oldestReceivedAt = null } = collector()?.backlog() ?? {}
+      return { batches, rows, oldestReceivedAt }
+    },
     budget: () => options.budget(),
-    spool: () => options.spool?.() ?? null,
-    backfills: async () => (await options.backfills?.()) ?? [],
+    spool() {
+      const { isSpooling = false, spooledBytes = 0 } = collector()?.backlog() ?? {}
+      spoolingSince = isSpooling ? (spoolingSince ?? clock.now()) : null
+      const droppedRows = streamNames.reduce((sum, name) => sum + streams()[name].rowsDropped, 0)
+      return { bytes: spooledBytes, limitBytes: spoolMaxBytes, since: spoolingSince, droppedRows }
+    },
+    maySend: () => options.maySend(),
+    backfills: () => options.backfills(),
   }
 }

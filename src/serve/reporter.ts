@@ -18,6 +18,7 @@ export interface ReporterOptions {
 }
 
 const backfillsEveryMs = 2_000
+const shownBackfills = 30
 
 /** Reports on the recorder to whoever asks; what costs a query is asked for at most once in a while. */
 export class StatusReporter {
@@ -39,10 +40,7 @@ export class StatusReporter {
   async report(): Promise<Status> {
     const { source, version, instanceId, clock } = this.#options
     const database = await this.#probe.state()
-    if (database.isReachable && clock.monotonicMs() - this.#backfillsMs >= backfillsEveryMs) {
-      this.#backfillsMs = clock.monotonicMs()
-      this.#backfills = await source.backfills().catch(() => this.#backfills)
-    }
+    if (database.isReachable) await this.#readBackfills()
     return statusReport({
       now: clock.now(),
       instanceId,
@@ -53,6 +51,17 @@ export class StatusReporter {
       database,
       backfills: this.#backfills,
     })
+  }
+
+  /** What was known before stays when the database does not tell. */
+  async #readBackfills(): Promise<void> {
+    const { source, clock } = this.#options
+    if (clock.monotonicMs() - this.#backfillsMs < backfillsEveryMs) return
+    this.#backfillsMs = clock.monotonicMs()
+    const all = await source.backfills().catch(() => null)
+    if (all === null) return
+    const running = all.filter(({ state }) => state === 'running')
+    this.#backfills = [...running, ...all.filter(({ state }) => state !== 'running')].slice(0, shownBackfills)
   }
 
   close(): void {

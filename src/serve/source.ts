@@ -1,9 +1,8 @@
-import type { Backlog } from '../collect/sink.js'
+import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../collect/incidents.js'
 import type { CollectorStats } from '../collect/streamStats.js'
 import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
-import type { BackfillStatus } from './api/contract.js'
 
 interface Use {
   readonly used: number
@@ -24,12 +23,20 @@ export interface BudgetUse {
   readonly rate: number
 }
 
-/** Rows that wait on disk for the database. */
+/** Answers in memory that are not committed yet. */
+export interface Backlog {
+  readonly batches: number
+  readonly rows: number
+  /** When the oldest of them was received; null when there is none. */
+  readonly oldestReceivedAt: TimeMs | null
+}
+
+/** Answers that wait on disk for the database. */
 export interface SpoolUse {
   readonly bytes: number
   readonly limitBytes: number
-  readonly rows: number
-  readonly oldestAt: TimeMs | null
+  /** Since when answers have gone to the disk; null when they go straight to the database. */
+  readonly since: TimeMs | null
   readonly droppedRows: number
 }
 
@@ -43,8 +50,9 @@ export interface RecorderSource {
   incidents(): readonly IncidentReport[]
   backlog(): Backlog
   budget(): BudgetUse
-  /** null without a spool. */
-  spool(): SpoolUse | null
+  spool(): SpoolUse
+  /** Whether requests may be sent: the budget of an egress belongs to one recorder at a time. */
+  maySend(): boolean
   /** Backfills that wait, run or have failed. May ask the database, and may reject when it does not answer. */
   backfills(): Promise<readonly BackfillStatus[]>
 }

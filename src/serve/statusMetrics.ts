@@ -17,7 +17,7 @@ export class StatusMetrics {
     const m = this.#metrics
     const { budget, database, backlog, spool, time } = status
     m.ready.set(status.problems.some(({ isBlocking }) => isBlocking) ? 0 : 1)
-    m.ownsBudget.set(status.phase === 'waiting' ? 0 : 1)
+    m.ownsBudget.set(status.phase === 'waiting' || !status.maySend ? 0 : 1)
     m.start.set(status.startedAt / milli)
     m.clients.set(pageClients)
     this.#updateStreams(status)
@@ -42,11 +42,9 @@ export class StatusMetrics {
     m.batches.set(backlog.batches)
     m.rows.set(backlog.rows)
     m.backlogAge.set(age(backlog.oldestReceivedAt))
-    m.spoolBytes.set(spool?.bytes ?? 0)
-    m.spoolLimit.set(spool?.limitBytes ?? 0)
-    m.spoolRows.set(spool?.rows ?? 0)
-    m.spoolAge.set(age(spool?.oldestAt ?? null))
-    setCounter(m.dropped, {}, spool?.droppedRows ?? 0)
+    m.spoolBytes.set(spool.bytes)
+    m.spoolLimit.set(spool.limitBytes)
+    m.spoolAge.set(age(spool.since))
 
     m.databaseUp.set(database.isReachable ? 1 : 0)
     setOrRemove(m.latency, {}, database.latencyMs === null ? null : database.latencyMs / milli)
@@ -71,6 +69,7 @@ export class StatusMetrics {
       setCounter(m.written, labels, stream.rowsWritten)
       setCounter(m.unchanged, labels, stream.rowsUnchanged)
       setCounter(m.rejected, labels, stream.rowsRejected)
+      setCounter(m.dropped, labels, stream.rowsDropped)
       setCounter(m.gapsFound, labels, stream.gapsFound)
     }
   }
@@ -142,10 +141,9 @@ function define(registry: Registry) {
     rows: gauge('backlog_rows', 'Rows of those answers.'),
     backlogAge: gauge('backlog_oldest_seconds', 'Age of the oldest of those answers; 0 without any.'),
     spoolBytes: gauge('spool_bytes', 'Size of the spool on disk.'),
-    spoolLimit: gauge('spool_limit_bytes', 'Size at which the spool drops rows.'),
-    spoolRows: gauge('spool_rows', 'Rows in the spool.'),
-    spoolAge: gauge('spool_oldest_seconds', 'Age of the oldest rows in the spool; 0 when it is empty.'),
-    dropped: counter('spool_dropped_rows_total', 'Rows that the full spool dropped.'),
+    spoolLimit: gauge('spool_limit_bytes', 'Size at which the spool drops its oldest answers.'),
+    spoolAge: gauge('spool_age_seconds', 'How long answers have gone to the disk; 0 while the database takes them.'),
+    dropped: counter('rows_dropped_total', 'Rows lost because neither database nor spool took them.', 'stream'),
 
     databaseUp: gauge('database_up', 'Whether the database answered when it was last asked.'),
     latency: gauge('database_latency_seconds', 'How long it took to answer; absent when it did not.'),

@@ -27,7 +27,6 @@ export function statusReport(input: ReportInput): Status {
   const { now, instanceId, version, source, database, backfills, sampler } = input
   const budget = source.budget()
   const streams = streamNames.map((name) => streamStatus(input, name))
-  const spool = source.spool()
   return {
     time: now,
     startedAt: source.startedAt,
@@ -35,6 +34,7 @@ export function statusReport(input: ReportInput): Status {
     version,
     egress: source.egress,
     phase: source.phase(),
+    maySend: source.maySend(),
     problems: problemsOf(input, streams),
     streams,
     budget: {
@@ -50,7 +50,7 @@ export function statusReport(input: ReportInput): Status {
       rate: budget.rate,
     },
     backlog: source.backlog(),
-    spool,
+    spool: source.spool(),
     database: {
       isReachable: database.isReachable,
       latencyMs: database.latencyMs,
@@ -69,7 +69,7 @@ export function statusReport(input: ReportInput): Status {
 
 function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
   const stats = source.streams()[name]
-  const { targets, lastStoredAt, rowsWritten, rowsUnchanged, rowsRejected } = stats
+  const { targets, lastStoredAt, rowsWritten, rowsUnchanged, rowsRejected, rowsDropped } = stats
   const { answers, failures, skippedPolls, gapsFound } = stats
   const isCollecting = source.phase() === 'collecting'
   return {
@@ -83,6 +83,7 @@ function streamStatus({ now, source, sampler, limits }: ReportInput, name: Strea
     rowsWritten,
     rowsUnchanged,
     rowsRejected,
+    rowsDropped,
     answers,
     failures,
     skippedPolls,
@@ -91,7 +92,7 @@ function streamStatus({ now, source, sampler, limits }: ReportInput, name: Strea
   }
 }
 
-function problemsOf({ source, database }: ReportInput, streams: readonly StreamStatus[]): Problem[] {
+function problemsOf({ now, source, database }: ReportInput, streams: readonly StreamStatus[]): Problem[] {
   const problems: Problem[] = []
   const phase = source.phase()
   const spool = source.spool()
@@ -106,6 +107,13 @@ function problemsOf({ source, database }: ReportInput, streams: readonly StreamS
       `Another recorder owns the budget of ${source.egress}; this one takes over when it ends.`,
     )
     return problems
+  }
+  if (!source.maySend()) {
+    add(
+      'egress',
+      source.egress,
+      `Nothing is asked for: this recorder cannot prove that it owns the budget of ${source.egress}.`,
+    )
   }
   if (phase === 'stopping') add('recorder', 'recorder', 'The recorder is stopping.')
   if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads what there is to record.')
@@ -128,9 +136,18 @@ function problemsOf({ source, database }: ReportInput, streams: readonly StreamS
       false,
     )
   }
-  if (spool !== null && spool.bytes > spool.limitBytes * spoolAlarmShare) {
+  if (spool.since !== null) {
+    const wait = inWords(now - spool.since)
+    add(
+      'spool',
+      'spool',
+      `Answers have gone to the disk for ${wait}, to be stored when the database takes them.`,
+      false,
+    )
+  }
+  if (spool.bytes > spool.limitBytes * spoolAlarmShare) {
     const share = Math.round((spool.bytes / spool.limitBytes) * 100)
-    add('spool', 'spool', `The spool is ${share} % full; when it is full, rows are dropped.`, false)
+    add('spool', 'spool', `The spool is ${share} % full; when it is full, the oldest answers are dropped.`, false)
   }
   return problems
 }

@@ -55,6 +55,7 @@ const streamStatus = z.strictObject({
   rowsWritten: count('Rows inserted or updated since the start.'),
   rowsUnchanged: count('Rows that were stored already, since the start.'),
   rowsRejected: count('Rows that could not be understood, since the start.'),
+  rowsDropped: count('Rows lost because neither database nor spool took them, since the start.'),
   answers: count('Answers of the service, since the start.'),
   failures: count('Requests without a usable answer, since the start.'),
   skippedPolls: count('Polls left out because the one before was still under way, since the start.'),
@@ -88,14 +89,17 @@ export const status = z.strictObject({
   phase: z
     .enum(['waiting', 'starting', 'collecting', 'stopping'])
     .describe('waiting: another recorder owns the budget. starting: reads the lists of what there is.'),
+  maySend: z.boolean().describe('Whether it may send requests at this moment: one recorder owns the budget at a time.'),
   problems: z.array(problem).describe('What is wrong now; empty when all is well.'),
-  streams: z.array(streamStatus),
+  streams: z.array(streamStatus).describe('Every stream, also those that are off.'),
   budget: z.strictObject({
-    overall: z.strictObject({
-      used: count('Requests in the last minute.'),
-      limit: count('What the service allows in a minute.'),
-    }),
-    operations: z.array(operationBudget),
+    overall: z
+      .strictObject({
+        used: count('Requests in the last minute.'),
+        limit: count('What the service allows in a minute.'),
+      })
+      .describe('All operations together.'),
+    operations: z.array(operationBudget).describe('Each operation by itself.'),
     waiting: z.array(
       z.strictObject({
         class: z.enum(['live', 'repair', 'backfill']).describe('Class of urgency, the most urgent first.'),
@@ -112,17 +116,14 @@ export const status = z.strictObject({
     rows: count('Their rows.'),
     oldestReceivedAt: orNull(time('When the oldest of them arrived.')),
   }),
-  spool: orNull(
-    z
-      .strictObject({
-        bytes: count('Size on disk.'),
-        limitBytes: count('Size at which rows are dropped.'),
-        rows: count('Rows that wait to be replayed.'),
-        oldestAt: orNull(time('When the oldest of them arrived.')),
-        droppedRows: count('Rows dropped since the start.'),
-      })
-      .describe('Rows that wait on disk for the database; null when there is no spool.'),
-  ),
+  spool: z
+    .strictObject({
+      bytes: count('Size on disk.'),
+      limitBytes: count('Size at which the oldest are dropped.'),
+      since: orNull(time('Since when answers have gone to the disk; null while the database takes them.')),
+      droppedRows: count('Rows dropped since the start.'),
+    })
+    .describe('Answers that wait on disk for the database.'),
   database: z.strictObject({
     isReachable: z.boolean().describe('Whether it answered the last time it was asked.'),
     latencyMs: orNull(z.number().nonnegative().describe('How long it took to answer, milliseconds.')),
@@ -139,7 +140,7 @@ export const status = z.strictObject({
       })
       .describe('Known holes of a kind.'),
   ),
-  backfills: z.array(backfill),
+  backfills: z.array(backfill).describe('Those that run come first; at most 30.'),
   incidents: z.array(
     z
       .strictObject({

@@ -4,7 +4,8 @@ import { useAnswer } from './api.js'
 import { CoverageDetail } from './coverageDetail.js'
 import { day as dayText, exactCount } from './format.js'
 import { Panel } from './panel.js'
-import type { ChangeView, View } from './urlState.js'
+import type { ChangeView } from './urlState.js'
+import type { View } from './view.js'
 
 type Series = CalendarAnswer['series'][number]
 

@@ -8,7 +8,8 @@ import { type Candle, type Hole, holesOf, mergeCandles, slotsOf } from './chart/
 import { decimal, moment } from './format.js'
 import { Panel } from './panel.js'
 import { onThemeChange } from './theme.js'
-import type { ChangeView, View } from './urlState.js'
+import type { ChangeView } from './urlState.js'
+import type { View } from './view.js'
 
 const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D']
 const pageSize = 500

@@ -6,7 +6,8 @@ import { CandlePanel } from './candlePanel.js'
 import { approximate, clockTime, compactDecimal, decimal, percent } from './format.js'
 import { HistoryPanel } from './historyPanel.js'
 import { OrderBook } from './orderBook.js'
-import type { ChangeView, View } from './urlState.js'
+import type { ChangeView } from './urlState.js'
+import type { View } from './view.js'
 
 export interface InstrumentProps {
   readonly view: View

@@ -82,7 +82,7 @@ function Row({ stream }: { stream: StreamStatus }) {
       </td>
       <Trouble value={stream.failures} of="requests failed" />
       <Trouble value={stream.skippedPolls} of="polls were left out" />
-      <Trouble value={stream.rowsRejected} of="rows were not understood" />
+      <Trouble value={stream.rowsRejected + stream.rowsDropped} of="rows were not understood, or dropped" />
       <Trouble value={stream.gapsFound} of="holes were found" />
     </tr>
   )

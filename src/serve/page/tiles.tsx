@@ -47,8 +47,8 @@ export function Tiles({ status }: { status: Status | null }) {
       </Tile>
       <Tile
         name="Not yet stored"
-        level={backlog.rows > 10_000 || (spool?.rows ?? 0) > 0 ? 'warn' : undefined}
-        note={spool === null ? 'in memory' : `${count(spool.rows)} rows, ${bytes(spool.bytes)} spooled`}
+        level={spool.since !== null || spool.bytes > 0 ? 'warn' : undefined}
+        note={`${bytes(spool.bytes)} spooled on disk`}
       >
         {count(backlog.rows)}
         <small> rows</small>

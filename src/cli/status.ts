@@ -1,0 +1,136 @@
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { openStore } from '../app.js'
+import type { Config } from '../config.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/shutdown.js'
+import { readAddress } from '../serve/address.js'
+import type { Status } from '../serve/api/contract.js'
+import { newestRows, storeOverview } from '../store/read/overview.js'
+import { Failed } from './failed.js'
+import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
+import { type StoredState, statusText, storedText } from './statusText.js'
+import { sleepUnlessStopped } from './wait.js'
+
+interface StatusOptions extends CommonOptions {
+  readonly url?: string
+  readonly watch?: number | true
+  readonly json?: boolean
+}
+
+interface Answer {
+  /** null when the recorder does not answer. */
+  readonly recorder: Status | null
+  /** What the database tells; only asked for when the recorder does not answer. */
+  readonly stored: StoredState | null
+  /** Why there is no answer of the recorder. */
+  readonly reason: string | null
+}
+
+const usualWatchSeconds = 2
+const patienceMs = 5_000
+
+export function statusCommand(): Command {
+  return new Command('status')
+    .description('Show on one screen how the recorder is doing: streams, budget, backlog, holes, backfills, incidents.')
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(
+      new Option(
+        '--url <url>',
+        'address of the page (default: where the recorder of the data folder says it is)',
+      ).argParser(pageUrl),
+    )
+    .addOption(
+      new Option('--watch [seconds]', 'show it again and again, by default every 2 s').argParser(positiveSeconds),
+    )
+    .addOption(new Option('--json', 'print one JSON object').conflicts('watch'))
+    .addHelpText(
+      'after',
+      '\nExample:\n  market-recorder status --watch\n\nWhen no recorder answers, it shows what the database tells. Exit code: 0 if it records, 1 if not.',
+    )
+    .action(runStatus)
+}
+
+async function runStatus(options: StatusOptions): Promise<void> {
+  const config = readConfig(options)
+  if (options.watch !== undefined) return watch(config, options)
+  const answer = await ask(config, options)
+  console.log(options.json === true ? JSON.stringify(answer, null, 2) : textOf(answer))
+  if (!isRecording(answer)) throw new Failed()
+}
+
+async function watch(config: Config, options: StatusOptions): Promise<void> {
+  const stop = stopSignal()
+  const seconds = options.watch === true ? usualWatchSeconds : (options.watch ?? usualWatchSeconds)
+  try {
+    while (!stop.signal.aborted) {
+      const text = textOf(await ask(config, options))
+      // From the top left corner down, so that nothing flickers.
+      console.log(process.stdout.isTTY ? `\u001b[H\u001b[2J${text}` : `${text}\n`)
+      await sleepUnlessStopped(seconds, stop.signal)
+    }
+  } finally {
+    stop.release()
+  }
+}
+
+async function ask(config: Config, options: StatusOptions): Promise<Answer> {
+  const url = options.url ?? (await knownAddress(config))
+  if (url === null) {
+    const reason = 'no recorder has left its address in the data folder; give --url or --data-dir'
+    return { recorder: null, reason, stored: await readStored(config) }
+  }
+  try {
+    return { recorder: await readStatus(url), stored: null, reason: null }
+  } catch (error) {
+    const reason = `no recorder answers at ${url}: ${causeOf(error)}`
+    return { recorder: null, reason, stored: await readStored(config) }
+  }
+}
+
+async function readStatus(url: string): Promise<Status> {
+  const response = await fetch(new URL('/api/status', url), { signal: AbortSignal.timeout(patienceMs) })
+  if (!response.ok) throw new Error(`it says ${response.status}`)
+  return (await response.json()) as Status
+}
+
+async function knownAddress(config: Config): Promise<string | null> {
+  const { host, port } = config.serve
+  const left = await readAddress(config.database.dataDir)
+  return left ?? (port === 0 ? null : `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
+}
+
+async function readStored(config: Config): Promise<StoredState> {
+  const store = await openStore(config, createLogger('warn'))
+  try {
+    const { db } = store.database
+    const [overview, newest] = await Promise.all([storeOverview(db), newestRows(db)])
+    return { ...overview, newest }
+  } finally {
+    await store.close()
+  }
+}
+
+function textOf({ recorder, stored, reason }: Answer): string {
+  if (recorder !== null) return statusText(recorder, process.stdout.isTTY)
+  const rest = stored === null ? '' : `\n${storedText(stored, Date.now())}`
+  return `The recorder is not running here: ${reason ?? 'no reason'}${rest}`
+}
+
+function isRecording({ recorder }: Answer): boolean {
+  return recorder !== null && !recorder.problems.some(({ isBlocking }) => isBlocking)
+}
+
+/** What fetch hides in the cause is what a person wants to know. */
+function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { cause } = error
+  return cause instanceof Error && cause.message !== '' ? cause.message : error.message
+}
+
+function pageUrl(text: string): string {
+  if (!URL.canParse(text) || !/^https?:/.test(text)) {
+    throw new InvalidArgumentError('Give an address such as http://127.0.0.1:8080.')
+  }
+  return text
+}

@@ -1,0 +1,170 @@
+import Table from 'cli-table3'
+import { type StreamName, streamNames } from '../market/stream.js'
+import type { TimeMs } from '../market/values.js'
+import type { Status, StreamStatus } from '../serve/api/contract.js'
+import { inWords } from '../serve/statusReport.js'
+import type { StoreOverview } from '../store/read/overview.js'
+
+/** What the database alone tells of the recording. */
+export interface StoredState extends StoreOverview {
+  readonly newest: Readonly<Record<StreamName, TimeMs | null>>
+}
+
+type Paint = (text: string, colour: keyof typeof codes) => string
+
+const codes = { green: 32, yellow: 33, red: 31, dim: 2, bold: 1 } as const
+const shownIncidents = 4
+const shownBackfills = 4
+
+/** The recorder's status on one screen of 100 columns. */
+export function statusText(status: Status, withColour: boolean): string {
+  const paint: Paint = (text, colour) => (withColour ? `\u001b[${codes[colour]}m${text}\u001b[0m` : text)
+  const { problems, budget, backlog, spool, database, process, backfills, incidents } = status
+  const health =
+    problems.length === 0
+      ? paint('recording', 'green')
+      : paint(
+          `${problems.length} problem${problems.length === 1 ? '' : 's'}`,
+          problems.some(({ isBlocking }) => isBlocking) ? 'red' : 'yellow',
+        )
+  const running = inWords(status.time - status.startedAt)
+  return [
+    `${paint('market-recorder', 'bold')} ${status.version} · ${health} · up ${running} · egress ${status.egress} · ${clock(status.time)} UTC`,
+    ...problems.map(({ message, isBlocking }) => paint(`  ! ${message}`, isBlocking ? 'red' : 'yellow')),
+    '',
+    streamTable(status.streams, paint),
+    '',
+    `Requests   ${bar(budget.overall.used, budget.overall.limit)} ${number(budget.overall.used)} of ${number(budget.overall.limit)} a minute` +
+      (budget.pausedMs > 0 ? paint(`, paused for ${inWords(budget.pausedMs)}`, 'red') : '') +
+      (budget.rate < 1 ? paint(`, at ${Math.round(budget.rate * 100)} % speed`, 'yellow') : ''),
+    `           ${budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`).join(' · ')}`,
+    `Waiting    ${budget.waiting.map(({ class: name, count, oldestWaitMs }) => `${name} ${count}${count > 0 ? ` for ${inWords(oldestWaitMs)}` : ''}`).join(' · ')}`,
+    `Database   ${database.isReachable ? `answers in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${size(database.bytes)} on disk; ` +
+      `not yet stored: ${number(backlog.rows)} rows in memory, ${size(spool.bytes)} spooled`,
+    `Holes      ${holes(status.gaps)}`,
+    `Process    ${size(process.residentBytes)} of memory, event loop lag p99 ${process.eventLoopLagP99Ms.toFixed(1)} ms`,
+    ...section('Backfills', backfills.slice(0, shownBackfills).map(backfillLine), backfills.length - shownBackfills),
+    ...section(
+      'Incidents',
+      incidents
+        .slice(0, shownIncidents)
+        .map((incident) => paint(incidentLine(incident), incident.until === null ? 'red' : 'dim')),
+      incidents.length - shownIncidents,
+    ),
+  ].join('\n')
+}
+
+/** What is known when no recorder answers. */
+export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): string {
+  const table = plainTable(['stream', 'newest row', 'ago'], ['left', 'left', 'right'])
+  for (const name of streamNames) {
+    const at = newest[name]
+    table.push(
+      at === null
+        ? [name, 'none of the last two days', '']
+        : [name, `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`, inWords(Math.max(0, now - at))],
+    )
+  }
+  return [`Database   ${size(bytes)} on disk`, `Holes      ${holes(gaps)}`, table.toString()].join('\n')
+}
+
+function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
+  const head = [
+    'stream',
+    'state',
+    'covers',
+    'age',
+    'allowed',
+    'rows/s',
+    'stored',
+    'failed',
+    'skipped',
+    'rejected',
+    'holes',
+  ]
+  const table = plainTable(
+    head,
+    head.map((_, index) => (index < 2 ? 'left' : 'right')),
+  )
+  for (const stream of streams) {
+    const colour = stream.state === 'fresh' ? 'green' : stream.state === 'stale' ? 'red' : 'dim'
+    const trouble = (count: number) => (count > 0 ? paint(number(count), 'yellow') : '0')
+    table.push([
+      stream.name,
+      paint(stream.state, colour),
+      number(stream.targets),
+      stream.ageMs === null ? '' : inWords(stream.ageMs),
+      stream.freshnessLimitMs === 0 ? '' : inWords(stream.freshnessLimitMs),
+      String(stream.rowsPerSecond),
+      number(stream.rowsWritten),
+      trouble(stream.failures),
+      trouble(stream.skippedPolls),
+      trouble(stream.rowsRejected + stream.rowsDropped),
+      trouble(stream.gapsFound),
+    ])
+  }
+  return table.toString()
+}
+
+function plainTable(head: string[], colAligns: ('left' | 'right')[]): Table.Table {
+  const none = {
+    top: '',
+    'top-mid': '',
+    'top-left': '',
+    'top-right': '',
+    bottom: '',
+    'bottom-mid': '',
+    'bottom-left': '',
+  }
+  const inner = { 'bottom-right': '', left: '', 'left-mid': '', mid: '', 'mid-mid': '', right: '', 'right-mid': '' }
+  return new Table({
+    head,
+    colAligns,
+    chars: { ...none, ...inner, middle: '  ' },
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+  })
+}
+
+function section(title: string, lines: readonly string[], more: number): string[] {
+  if (lines.length === 0) return []
+  return ['', title, ...lines.map((line) => `  ${line}`), ...(more > 0 ? [`  and ${more} more`] : [])]
+}
+
+function backfillLine({ what, state, doneShare, etaMs, message }: Status['backfills'][number]): string {
+  const done = doneShare === null ? '' : ` ${bar(doneShare, 1)} ${Math.round(doneShare * 100)} %`
+  const eta = etaMs === null ? '' : `, ${inWords(etaMs)} left`
+  return `${what}: ${state}${done}${eta}${message === null ? '' : ` (${message})`}`
+}
+
+function incidentLine({ what, message, count, since, until }: Status['incidents'][number]): string {
+  const times = count === 1 ? 'once' : `${count} times`
+  const end = until === null ? 'still failing' : `works again since ${clock(until)}`
+  return `${clock(since)} ${what} failed ${times}, ${end}: ${message}`
+}
+
+function holes(gaps: StoreOverview['gaps']): string {
+  const inState = (state: string) => gaps.reduce((sum, gap) => sum + (gap.state === state ? gap.count : 0), 0)
+  return `${number(inState('open'))} open, ${number(inState('lost'))} lost, ${number(inState('repaired'))} repaired`
+}
+
+function bar(used: number, limit: number): string {
+  const cells = 20
+  const filled = limit === 0 ? 0 : Math.round(Math.min(1, used / limit) * cells)
+  return `${'█'.repeat(filled)}${'░'.repeat(cells - filled)}`
+}
+
+function number(value: number): string {
+  return value.toLocaleString('en-US')
+}
+
+function size(bytes: number | null): string {
+  if (bytes === null) return 'unknown size'
+  const units = ['B', 'kB', 'MB', 'GB', 'TB']
+  const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3))
+  const scaled = bytes / 1000 ** power
+  return `${power > 0 && scaled < 10 ? scaled.toFixed(1) : Math.round(scaled)} ${units[power] ?? ''}`
+}
+
+function clock(time: TimeMs): string {
+  return new Date(time).toISOString().slice(11, 19)
+}

@@ -1,0 +1,57 @@
+import type { CandleType } from '../../market/candle.js'
+import type { Category } from '../../market/category.js'
+import type { Interval } from '../../market/interval.js'
+
+/** What the page shows, all of it in the address: a link shows the same to everybody. */
+export interface View {
+  readonly category: Category | null
+  readonly symbol: string | null
+  readonly type: CandleType
+  readonly interval: Interval
+  /** Filter of the coverage calendar. */
+  readonly coverage: string
+  /** The series and day whose exact ranges are open: `stream.category.symbol.type.interval` and `2026-11-20`. */
+  readonly series: string | null
+  readonly day: string | null
+}
+
+const categories: readonly string[] = ['SPOT', 'MARGIN', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES']
+const types: readonly string[] = ['market', 'mark', 'index', 'premium']
+const intervals: readonly string[] = ['1m', '3m', '5m', '15m', '30m', '1H', '4H', '6H', '12H', '1D']
+
+/** Anything in the address that makes no sense is left out: it may have been typed by hand. */
+export function readView(search: string): View {
+  const parameters = new URLSearchParams(search)
+  const text = (name: string) => parameters.get(name)
+  const oneOf = <T extends string>(name: string, allowed: readonly string[], usual: T) => {
+    const given = text(name)
+    return given !== null && allowed.includes(given) ? (given as T) : usual
+  }
+  const category = oneOf<Category | ''>('category', categories, '')
+  const symbol = text('symbol')
+  const isWhole = category !== '' && symbol !== null && symbol !== ''
+  return {
+    category: isWhole ? category : null,
+    symbol: isWhole ? symbol : null,
+    type: oneOf<CandleType>('type', types, 'market'),
+    interval: oneOf<Interval>('interval', intervals, '1m'),
+    coverage: text('coverage') ?? '',
+    series: text('series'),
+    day: /^\d{4}-\d{2}-\d{2}$/.test(text('day') ?? '') ? text('day') : null,
+  }
+}
+
+export function writeView(view: View): string {
+  const parameters = new URLSearchParams()
+  if (view.category !== null && view.symbol !== null) {
+    parameters.set('category', view.category)
+    parameters.set('symbol', view.symbol)
+  }
+  if (view.type !== 'market') parameters.set('type', view.type)
+  if (view.interval !== '1m') parameters.set('interval', view.interval)
+  if (view.coverage !== '') parameters.set('coverage', view.coverage)
+  if (view.series !== null) parameters.set('series', view.series)
+  if (view.day !== null) parameters.set('day', view.day)
+  const text = parameters.toString()
+  return text === '' ? '/' : `/?${text}`
+}
