@@ -1,0 +1,137 @@
+import { pino } from 'pino'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { acquireEgressLock, type EgressLock } from '../../../src/store/egressLock.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.js'
+
+const logger = pino({ level: 'silent' })
+
+let database: TestDatabase
+let proxy: TcpProxy
+let locks: EgressLock[]
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+beforeEach(async () => {
+  locks = []
+  proxy = await startTcpProxy(database.url)
+})
+afterEach(async () => {
+  await proxy.restore()
+  for (const lock of locks) await lock.release()
+  await proxy.close()
+})
+
+const changes: [string, boolean, number][] = []
+const acquire = async (name: string, url = database.url, signal?: AbortSignal) => {
+  const lock = await acquireEgressLock(url, 'one address', {
+    logger,
+    onChange: (maySend) => changes.push([name, maySend, performance.now()]),
+    ...(signal && { signal }),
+  })
+  locks.push(lock)
+  return lock
+}
+const within = { timeout: 12_000, interval: 20 }
+const backends = async () => {
+  const { rows } = await database.database.pool.query<{ pid: number }>(
+    `select pid from pg_stat_activity where application_name = 'market-recorder egress lock'
+      and datname = current_database() order by backend_start`,
+  )
+  return rows.map(({ pid }) => pid)
+}
+
+describe('the right to send from an address', () => {
+  test('is given on at once by one that says good-bye', async () => {
+    const first = await acquire('first')
+    expect(first.maySend).toBe(true)
+    let second: EgressLock | undefined
+    void acquire('second').then((lock) => (second = lock))
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    expect(second).toBeUndefined()
+    await first.release()
+    expect(first.maySend).toBe(false)
+    await vi.waitFor(() => expect(second?.maySend).toBe(true), within)
+  })
+
+  test('is lost before another has it when the owner is cut off from the database', async () => {
+    changes.length = 0
+    const first = await acquire('first', proxy.through(database.url))
+    const waiting = acquire('second')
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    const cutOff = performance.now()
+    proxy.stall()
+    // The server's keepalive ends the silent session after 4 s.
+    setTimeout(() => proxy.cutOnServerSide(), 4_000)
+    const second = await waiting
+    const takenOver = performance.now()
+    expect(second.maySend).toBe(true)
+    expect(first.maySend).toBe(false)
+    const lost = changes.find(([name, maySend]) => name === 'first' && !maySend)?.[2] ?? Infinity
+    expect(lost).toBeLessThan(takenOver)
+    expect(takenOver - cutOff).toBeLessThan(10_000)
+    await proxy.restore()
+    await second.release()
+    await vi.waitFor(() => expect(first.maySend).toBe(true), within)
+  })
+
+  test('stays while there is no server that could give it to another, and nobody else has it afterwards', async () => {
+    const first = await acquire('first', proxy.through(database.url))
+    void acquire('second', proxy.through(database.url)).catch(() => undefined)
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    await proxy.refuse()
+    const until = performance.now() + 5_000
+    while (performance.now() < until) {
+      expect(first.maySend).toBe(true)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    await proxy.restore()
+    const over = performance.now() + 6_000
+    while (performance.now() < over) {
+      // Whoever is first at the server that is back: never both.
+      expect(locks.filter((lock) => lock.maySend).length).toBeLessThanOrEqual(1)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    await vi.waitFor(() => expect(locks.filter((lock) => lock.maySend)).toHaveLength(1), within)
+    await locks.find((lock) => lock.maySend)?.release()
+    await vi.waitFor(() => expect(locks).toHaveLength(2), within)
+  })
+
+  test('stays with one that nobody waits for, even if nothing is known of the database', async () => {
+    const first = await acquire('first', proxy.through(database.url))
+    await new Promise((resolve) => setTimeout(resolve, 800))
+    proxy.stall()
+    const until = performance.now() + 5_000
+    while (performance.now() < until) {
+      expect(first.maySend).toBe(true)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    proxy.cut()
+  })
+
+  test('is taken again at once by an owner whose session alone was ended', async () => {
+    const first = await acquire('first')
+    await new Promise((resolve) => setTimeout(resolve, 800))
+    const [owner] = await backends()
+    await database.database.pool.query('select pg_terminate_backend($1)', [owner])
+    await vi.waitFor(async () => expect(await backends()).not.toContain(owner), within)
+    await vi.waitFor(async () => expect(await backends()).toHaveLength(1), within)
+    expect(first.maySend).toBe(true)
+  })
+
+  test('is not waited for any longer when the one that waits is stopped', async () => {
+    await acquire('first')
+    const stop = new AbortController()
+    const waiting = acquire('second', database.url, stop.signal)
+    setTimeout(() => stop.abort(new Error('stopped')), 700)
+    await expect(waiting).rejects.toThrow('stopped')
+    await vi.waitFor(async () => expect(await backends()).toHaveLength(1), within)
+  })
+
+  test('a database that cannot be reached at first is told, not waited for', async () => {
+    await proxy.refuse()
+    await expect(acquire('first', proxy.through(database.url))).rejects.toThrow(/ECONNREFUSED/)
+  })
+})
