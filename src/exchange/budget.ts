@@ -60,9 +60,13 @@ export class Budget {
     return this.#record(nowMs)
   }
 
-  /** Corrects the departure at a place to the moment when its last byte left. */
-  postpone(place: number, sentMs: number): void {
-    if (sentMs > (this.#log[place] as number)) this.#log[place] = sentMs
+  /** Corrects the departure at a place, when it turns out that it was later than noted. */
+  postpone(place: number, departedMs: number): void {
+    if (departedMs > this.departedAtMs(place)) this.#log[place] = departedMs
+  }
+
+  departedAtMs(place: number): number {
+    return this.#log[place] as number
   }
 
   /** Counts requests of others on the same IP as if they had departed now. */

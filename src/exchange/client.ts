@@ -181,7 +181,10 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     let settlement: Settlement = { outcome: 'failed' }
     let outcome: RequestEvent['outcome'] = 'ok'
     try {
-      raw = await transport.get(operation, parameters, cut, () => pacer.sent(departure))
+      raw = await transport.get(operation, parameters, cut, {
+        onSent: () => pacer.sent(departure),
+        onAnswered: () => pacer.answered(departure),
+      })
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
       const answer = await readAnswer({ operation, parameters }, raw)

@@ -27,16 +27,23 @@ export interface RawAnswer {
   readonly location: string | undefined
 }
 
+export interface RequestMoments {
+  /** The last byte of the request has left. */
+  onSent(): void
+  /** The head of the answer is here. */
+  onAnswered(): void
+}
+
 export interface Transport {
   /**
-   * Any HTTP status is an answer; throws an `ExchangeError` when there is none, or not a whole one. `onSent` is called
-   * when the last byte of the request has left: on a new connection that is after its handshakes.
+   * Any HTTP status is an answer; throws an `ExchangeError` when there is none, or not a whole one. The moments of
+   * the request are told as they pass: on a new connection it is sent after the handshakes.
    */
   get(
     operation: Operation,
     parameters: Readonly<Record<string, string>>,
     signal: AbortSignal,
-    onSent: () => void,
+    moments: RequestMoments,
   ): Promise<RawAnswer>
   close(): void
 }
@@ -68,8 +75,8 @@ export function createTransport(options: TransportOptions): Transport {
   })
   const baseUrl = options.baseUrl.replace(/\/+$/, '')
   return {
-    get: (operation, parameters, signal, onSent) =>
-      get(instance, baseUrl, options, { operation, parameters, signal, onSent }),
+    get: (operation, parameters, signal, moments) =>
+      get(instance, baseUrl, options, { operation, parameters, signal, moments }),
     close: () => {
       httpAgent.destroy()
       httpsAgent.destroy()
@@ -81,14 +88,14 @@ interface TransportRequest {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
   readonly signal: AbortSignal
-  readonly onSent: () => void
+  readonly moments: RequestMoments
 }
 
 async function get(
   instance: AxiosInstance,
   baseUrl: string,
   options: TransportOptions,
-  { operation, parameters, signal, onSent }: TransportRequest,
+  { operation, parameters, signal, moments }: TransportRequest,
 ): Promise<RawAnswer> {
   const query = new URLSearchParams(parameters).toString()
   const url = `${baseUrl}${pathPrefix}${operation}${query === '' ? '' : `?${query}`}`
@@ -102,7 +109,7 @@ async function get(
   const forgetSignal = onAbort(signal, () => abort.abort())
   if (signal.aborted) abort.abort()
   try {
-    const response = await instance.get<Buffer>(url, { signal: abort.signal, transport: watched(onSent) })
+    const response = await instance.get<Buffer>(url, { signal: abort.signal, transport: watched(moments) })
     return {
       status: response.status,
       body: response.data,
@@ -121,12 +128,13 @@ async function get(
   }
 }
 
-/** Node's own HTTP, in the place where axios lets it be replaced, because axios does not tell when a request has left. */
-function watched(onSent: () => void) {
+/** Node's own HTTP, in the place where axios lets it be replaced, because axios does not tell these moments. */
+function watched(moments: RequestMoments) {
   return {
     request: (options: https.RequestOptions, onResponse: (response: http.IncomingMessage) => void) => {
       const request = (options.protocol === 'https:' ? https : http).request(options, onResponse)
-      request.once('finish', onSent)
+      request.once('finish', () => moments.onSent())
+      request.prependOnceListener('response', () => moments.onAnswered())
       return request
     },
   }

@@ -5,6 +5,7 @@ import { onAbort } from './abort.js'
 import { Budget } from './budget.js'
 import type { Departure, Settlement } from './departure.js'
 import { Penalty } from './penalty.js'
+import { RoundTrip } from './roundTrip.js'
 import { isBefore, type Waiting, WaitQueue } from './waitQueue.js'
 
 /** From the most to the least urgent. */
@@ -77,6 +78,7 @@ export class Pacer {
   readonly #jitterMs: number
   readonly #budgets: Readonly<Record<Operation, Budget>>
   readonly #overall: Budget
+  readonly #roundTrips = forEachOperation(() => new RoundTrip())
   readonly #queues: Readonly<Record<Priority, Readonly<Record<Operation, WaitQueue<Entry>>>>>
   readonly #penalty: Penalty
   #sequence = 0
@@ -146,6 +148,21 @@ export class Pacer {
   /** The last byte of a request has left, after a busy moment or a handshake: its window begins only now. */
   sent(departure: Departure): void {
     this.#budgets[departure.operation].postpone(departure.place, this.#clock.monotonicMs())
+  }
+
+  /**
+   * The answer to a request begins. An answer later than the fastest time plus the jitter means that the request may
+   * have been held up for longer than the jitter allows for, on the network or by a busy machine: it is then counted
+   * as if it had departed as late as that. Otherwise the next ones would arrive too soon behind it.
+   */
+  answered(departure: Departure): void {
+    const nowMs = this.#clock.monotonicMs()
+    // Later than that, the request that it could be too close to has departed already.
+    if (nowMs - departure.atMs > secondMs) return
+    const budget = this.#budgets[departure.operation]
+    const roundTrip = this.#roundTrips[departure.operation]
+    roundTrip.observe(nowMs - budget.departedAtMs(departure.place))
+    budget.postpone(departure.place, nowMs - roundTrip.fastestMs - this.#jitterMs)
   }
 
   /** Ends a departure with what its answer told about the limits. */

@@ -71,7 +71,7 @@ describe('requests', () => {
     expect([...ports]).toEqual([expect.stringMatching(/^127\.0\.0\.7 /)])
   })
 
-  it('tell when they have left, once each and before their answer, on new connections and old', async () => {
+  it('tell when they have left and when they are answered, on new connections and old', async () => {
     await start((_request, response) => void response.end(envelope('[]')))
     const transport = createTransport({
       baseUrl: service.url,
@@ -81,11 +81,14 @@ describe('requests', () => {
     })
     const order: string[] = []
     for (let i = 0; i < 2; i++) {
-      await transport.get('fills', {}, new AbortController().signal, () => void order.push('sent'))
-      order.push('answered')
+      await transport.get('fills', {}, new AbortController().signal, {
+        onSent: () => void order.push('sent'),
+        onAnswered: () => void order.push('answered'),
+      })
+      order.push('read')
     }
     transport.close()
-    expect(order).toEqual(['sent', 'answered', 'sent', 'answered'])
+    expect(order).toEqual(['sent', 'answered', 'read', 'sent', 'answered', 'read'])
   })
 
   it('read compressed answers', async () => {

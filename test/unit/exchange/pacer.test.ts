@@ -115,6 +115,32 @@ describe('the limits', () => {
     )
   })
 
+  it('are kept, too, when some requests travel far longer than the jitter: their answers tell', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer(), fc.integer({ min: 2, max: 20 }), async (seed, limit) => {
+        const random = randomFrom(seed)
+        const clock = createFakeClock(() => random() * 4 - 1)
+        const { pacer } = setUp({ limits: limitsOf(limit, 6_000), latencyJitterMs: 20 }, clock)
+        const arrivals: number[] = []
+        const send = async () => {
+          const departure = await pacer.acquire('fills')
+          pacer.sent(departure)
+          const travelMs = 30 + random() * 20 + (random() < 0.1 ? random() * 400 : 0)
+          clock.at(travelMs, () => void arrivals.push(clock.monotonicMs()))
+          clock.at(travelMs + 30 + random() * 2, () => {
+            pacer.answered(departure)
+            pacer.settle(departure, answered)
+          })
+        }
+        for (let i = 0; i < limit * 8; i++) void send()
+        await clock.advance(14_000)
+        expect(arrivals.length).toBeGreaterThan(limit * 7)
+        expect(highestCount(arrivals, 1_000)).toBeLessThanOrEqual(limit)
+      }),
+      { numRuns: 40 },
+    )
+  })
+
   it('are kept when jitter is at its worst: the first of a window late, the last early', async () => {
     const jitterMs = 60
     const { clock, departures, send } = setUp({ limits: limitsOf(20), latencyJitterMs: jitterMs })
