@@ -15,10 +15,15 @@ export interface DaemonSample {
   readonly requests: number
   readonly failures: number
   readonly skippedPolls: number
+  /** Rows that changed the database. */
   readonly rowsWritten: number
+  /** Rows brought to the database, those that were there already included. */
+  readonly rowsStored: number
+  readonly spooledBytes: number
+  readonly isSpooling: boolean
 }
 
-const sampleEveryMs = 5_000
+const sampleEveryMs = Number(process.env['BENCH_SAMPLE_MS'] ?? 5_000)
 /** The monitor counts the whole time between two of its ticks; what exceeds the tick is lag. */
 const tickMs = 10
 
@@ -27,6 +32,7 @@ config.database.dataDir = process.env['BENCH_DATA_DIR'] ?? './data'
 config.serve.port = 0
 config.streams.orderBooks.select.busiest = 100
 config.streams.fills.select.busiest = 100
+if (process.env['BENCH_TICKERS'] !== undefined) config.streams.tickers.schedule = process.env['BENCH_TICKERS']
 config.streams.rpiOrderBooks.enabled = false
 config.streams.candles.enabled = false
 
@@ -38,7 +44,7 @@ delay.enable()
 
 const timer = setInterval(() => {
   const stats = Object.values(recorder.collector.stats)
-  const sum = (field: 'answers' | 'failures' | 'skippedPolls' | 'rowsWritten') =>
+  const sum = (field: 'answers' | 'failures' | 'skippedPolls' | 'rowsWritten' | 'rowsUnchanged') =>
     stats.reduce((total, stream) => total + stream[field], 0)
   const { user, system } = process.cpuUsage(startCpu)
   const memory = process.memoryUsage()
@@ -54,6 +60,9 @@ const timer = setInterval(() => {
     failures: sum('failures'),
     skippedPolls: sum('skippedPolls'),
     rowsWritten: sum('rowsWritten'),
+    rowsStored: sum('rowsWritten') + sum('rowsUnchanged'),
+    spooledBytes: recorder.collector.backlog().spooledBytes,
+    isSpooling: recorder.collector.backlog().isSpooling,
   }
   process.send?.(sample)
 }, sampleEveryMs)

@@ -1,5 +1,8 @@
+import { benchBackfill } from './backfill.js'
 import { benchDaemon } from './daemon.js'
+import { benchOutage } from './outage.js'
 import { benchPacing } from './pacing.js'
+import { benchSoak } from './soak.js'
 import { benchSql } from './sql.js'
 
 /** Each benchmark takes the arguments after its name and gives the exit code: 0 when every target was met. */
@@ -9,6 +12,13 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     summary: 'requests a second inside the limits, against the safe bound [--seconds 120] [--jitter 60] [--sequential]',
   },
   daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
+  outage: { run: benchOutage, summary: 'the database away for ten minutes at live scale [--minutes 10] [--before 3]' },
+  soak: { run: benchSoak, summary: 'memory of the daemon over an hour at live scale [--minutes 60]' },
+  backfill: {
+    run: benchBackfill,
+    summary:
+      'a year of candles killed five times, the rate at the limits, beside the daemon, two workers [--only year,limits,beside,two] [--days 365] [--seconds 300]',
+  },
   sql: {
     run: benchSql,
     summary: 'queries and disk on TimescaleDB Community [--url URL] [--candles 5000000] [--ticker-hours 24]',

@@ -10,6 +10,8 @@ export interface ServedAnswer {
   readonly status: number
   /** `complete` only when the whole body was handed to the socket. */
   readonly delivered: 'complete' | 'torn' | 'none'
+  /** When that was known, by the wall clock of this machine; absent while it is under way. */
+  readonly deliveredAtMs?: TimeMs
   /** The envelope's `data` as it was sent; the numbers of order books as their exact text. Null for failures. */
   readonly data: unknown
 }
@@ -20,12 +22,13 @@ export class Journal {
   constructor(private readonly isOn: boolean) {}
 
   /** Notes an answer before it is sent; the function that is returned says what became of it. */
-  begin(answer: Omit<ServedAnswer, 'delivered'>): (delivered: ServedAnswer['delivered']) => void {
+  begin(answer: Omit<ServedAnswer, 'delivered' | 'deliveredAtMs'>): (delivered: ServedAnswer['delivered']) => void {
     if (!this.isOn) return () => undefined
     const entry: (typeof this.answers)[number] = { ...answer, delivered: 'none' }
     this.answers.push(entry)
     return (delivered) => {
       entry.delivered = delivered
+      entry.deliveredAtMs = Date.now()
     }
   }
 

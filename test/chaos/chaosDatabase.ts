@@ -1,0 +1,86 @@
+import { execFileSync } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/store/embedded.js'
+
+/** A server that can be made to fail in the ways of real ones, and comes back at the same address. */
+export interface ChaosDatabase {
+  readonly url: string
+  stop(): Promise<void>
+  start(): Promise<void>
+  /** As after a power cut: nothing is written any more, and what comes next recovers. */
+  crash(): Promise<void>
+  endAllSessions(): Promise<void>
+  lockTable(table: string, forMs: number): Promise<void>
+  readOnly(forMs: number): Promise<void>
+  close(): Promise<void>
+}
+
+export async function startChaosDatabase(dataDir: string): Promise<ChaosDatabase> {
+  let server: EmbeddedPostgres | undefined = await startEmbeddedPostgres({ dataDir })
+  const { url } = server
+  const port = Number(new URL(url).port)
+  const start = async () => {
+    for (let attempt = 1; server === undefined; attempt++) {
+      try {
+        server = await startEmbeddedPostgres({ dataDir, port })
+      } catch (error) {
+        if (attempt >= 10) throw error
+        await sleep(500)
+      }
+    }
+  }
+  const stop = async () => {
+    const running = server
+    server = undefined
+    await running?.stop()
+  }
+  return {
+    url,
+    start,
+    stop,
+    async crash() {
+      const [pid = ''] = (await readFile(join(dataDir, 'cluster', 'postmaster.pid'), 'utf8')).split('\n')
+      execFileSync('kill', ['-QUIT', pid.trim()])
+      await sleep(300)
+      await stop()
+      await start()
+    },
+    endAllSessions: () =>
+      withClient(url, async (client) => {
+        await client.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'market-recorder%'`,
+        )
+      }),
+    lockTable: (table, forMs) =>
+      withClient(url, async (client) => {
+        await client.query('begin')
+        await client.query(`lock table ${table} in access exclusive mode`)
+        await sleep(forMs)
+        await client.query('rollback')
+      }),
+    readOnly: (forMs) =>
+      withClient(url, async (client) => {
+        await client.query('alter system set default_transaction_read_only = on')
+        await client.query('select pg_reload_conf()')
+        await sleep(forMs)
+        await client.query('set default_transaction_read_only = off')
+        await client.query('alter system reset default_transaction_read_only')
+        await client.query('select pg_reload_conf()')
+      }),
+    close: stop,
+  }
+}
+
+async function withClient(url: string, work: (client: pg.Client) => Promise<void>): Promise<void> {
+  const client = new pg.Client({ connectionString: url, application_name: 'chaos' })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    await work(client)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,171 @@
+import type pg from 'pg'
+import type { Category } from '../../src/market/category.js'
+import type { ServedAnswer } from '../../src/simulator/journal.js'
+import type { World } from '../../src/simulator/world/world.js'
+import { keyColumns, type RecordedTable, servedTruth, type TruthRow } from '../support/servedTruth.js'
+import { storedRows } from '../support/storedRows.js'
+
+/** When the daemon was dead: from the kill to the next start, by the wall clock. */
+export interface DeadTime {
+  readonly from: number
+  readonly to: number
+}
+
+export interface TableReport {
+  readonly table: RecordedTable
+  readonly served: number
+  readonly stored: number
+  /** Rows that only answers held which came in the last moment before a kill, or while the daemon was dead. */
+  readonly diedWithTheProcess: number
+  /** How long before the kill the oldest of them had been served, in milliseconds. */
+  readonly oldestDiedMs: number
+  /** What must not be: one line each. */
+  readonly wrong: readonly string[]
+}
+
+/** An answer that came so shortly before a kill may not have been durable yet. */
+export const notYetDurableMs = 2_500
+
+/** Compares every stored row with what was served. Rejects when a key is stored twice. */
+export async function compareTables(
+  pool: pg.Pool,
+  journal: readonly ServedAnswer[],
+  deadTimes: readonly DeadTime[],
+  settleMs: number,
+): Promise<TableReport[]> {
+  const truth = servedTruth(journal, settleMs)
+  const safe = servedTruth(
+    journal.filter(({ deliveredAtMs }) => ageAtKill(deliveredAtMs, deadTimes) === null),
+    settleMs,
+  )
+  const ages = ageOfKeys(journal, deadTimes, settleMs)
+  const reports: TableReport[] = []
+  for (const table of Object.keys(keyColumns) as RecordedTable[]) {
+    const stored = await storedRows(pool, table)
+    const wrong: string[] = []
+    let died = 0
+    let oldestDiedMs = 0
+    for (const [key, served] of truth[table]) {
+      const row = stored.get(key)
+      if (row === undefined) {
+        if (safe[table].has(key)) wrong.push(`${table} ${key}: served, not stored`)
+        else {
+          died++
+          oldestDiedMs = Math.max(oldestDiedMs, ages.get(`${table} ${key}`) ?? 0)
+        }
+      } else if (!served.some((candidate) => isSame(row, candidate))) {
+        wrong.push(`${table} ${key}: stored as ${JSON.stringify(row)}, served as ${JSON.stringify(served.at(-1))}`)
+      }
+    }
+    for (const key of stored.keys()) if (!truth[table].has(key)) wrong.push(`${table} ${key}: stored, never served`)
+    reports.push({
+      table,
+      served: truth[table].size,
+      stored: stored.size,
+      diedWithTheProcess: died,
+      oldestDiedMs,
+      wrong,
+    })
+  }
+  return reports
+}
+
+function isSame(stored: TruthRow, served: TruthRow): boolean {
+  return Object.entries(served).every(([column, value]) => stored[column] === value)
+}
+
+/** How long before a kill it came; 0 while the daemon was dead; null when it had the time to become durable. */
+function ageAtKill(deliveredAtMs: number | undefined, deadTimes: readonly DeadTime[]): number | null {
+  if (deliveredAtMs === undefined) return 0
+  for (const { from, to } of deadTimes) {
+    if (deliveredAtMs > from - notYetDurableMs && deliveredAtMs <= to) return Math.max(0, from - deliveredAtMs)
+  }
+  return null
+}
+
+function ageOfKeys(journal: readonly ServedAnswer[], deadTimes: readonly DeadTime[], settleMs: number) {
+  const ages = new Map<string, number>()
+  for (const answer of journal) {
+    const age = ageAtKill(answer.deliveredAtMs, deadTimes)
+    if (age === null) continue
+    for (const [table, rows] of Object.entries(servedTruth([answer], settleMs))) {
+      for (const key of rows.keys()) ages.set(`${table} ${key}`, Math.max(age, ages.get(`${table} ${key}`) ?? 0))
+    }
+  }
+  return ages
+}
+
+export interface GapReport {
+  readonly lostFills: number
+  readonly gaps: number
+  /** Share of the lost fills that lie in a recorded gap. */
+  readonly recall: number
+  /** Share of the recorded gaps in which fills were lost. */
+  readonly precision: number
+  readonly wrong: readonly string[]
+  /** Instruments in whose proven stretches a fill is missing. */
+  readonly falseClaims: readonly string[]
+}
+
+/** Compares the recorded gaps of fills with the fills that really happened between the first and the last stored one. */
+export async function compareGaps(pool: pg.Pool, world: World): Promise<GapReport> {
+  const { rows: instruments } = await pool.query<{ category: Category; symbol: string; first: number; last: number }>(
+    `select category, symbol, extract(epoch from min(ts)) * 1000 as first, extract(epoch from max(ts)) * 1000 as last
+     from market.fills group by category, symbol`,
+  )
+  const wrong: string[] = []
+  const falseClaims: string[] = []
+  let lostFills = 0
+  let found = 0
+  let gapCount = 0
+  let rightGaps = 0
+  for (const { category, symbol, first, last } of instruments) {
+    const key = [category, symbol]
+    const { rows: stored } = await pool.query<{ id: string }>(
+      'select exec_id as id from market.fills where category = $1 and symbol = $2',
+      key,
+    )
+    const { rows: gaps } = await pool.query<{ from: number; to: number }>(
+      `select extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to"
+       from recorder.gap where stream = 'fills' and category = $1 and symbol = $2 and state <> 'repaired'`,
+      key,
+    )
+    const { rows: covered } = await pool.query<{ from: number; to: number }>(
+      `select extract(epoch from lower(r)) * 1000 as "from", extract(epoch from upper(r)) * 1000 as "to"
+       from recorder.coverage, unnest(ranges) r where stream = 'fills' and category = $1 and symbol = $2`,
+      key,
+    )
+    const ids = new Set(stored.map(({ id }) => id))
+    const isIn = (ts: number) => (range: { from: number; to: number }) =>
+      Number(range.from) <= ts && ts < Number(range.to)
+    const lost = world
+      .fills(category, symbol, Number(first) + 1, Number(last))
+      .filter(({ execId }) => !ids.has(String(execId)))
+      .map(({ ts }) => Number(ts))
+    lostFills += lost.length
+    gapCount += gaps.length
+    for (const ts of lost) {
+      if (gaps.some(isIn(ts))) found++
+      else wrong.push(`${category} ${symbol}: a fill at ${new Date(ts).toISOString()} is lost without a gap`)
+      if (covered.some(isIn(ts)))
+        falseClaims.push(
+          `${category} ${symbol}: a fill at ${new Date(ts).toISOString()} is missing in a proven stretch`,
+        )
+    }
+    for (const gap of gaps) {
+      if (lost.some((ts) => isIn(ts)(gap))) rightGaps++
+      else
+        wrong.push(
+          `${category} ${symbol}: nothing was lost between ${new Date(Number(gap.from)).toISOString()} and ${new Date(Number(gap.to)).toISOString()}`,
+        )
+    }
+  }
+  return {
+    lostFills,
+    gaps: gapCount,
+    recall: lostFills === 0 ? 1 : found / lostFills,
+    precision: gapCount === 0 ? 1 : rightGaps / gapCount,
+    wrong,
+    falseClaims,
+  }
+}

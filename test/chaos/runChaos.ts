@@ -1,0 +1,195 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { type Simulator, startSimulator } from '../../src/simulator/server.js'
+import { ChaosDaemon } from './chaosDaemon.js'
+import { type ChaosDatabase, startChaosDatabase } from './chaosDatabase.js'
+import { compareGaps, compareTables, type DeadTime, type GapReport, type TableReport } from './compare.js'
+import { type ChaosEvent, eventText, planChaos } from './events.js'
+
+export interface ChaosOptions {
+  readonly seed: number
+  readonly durationMs: number
+  readonly print: (line: string) => void
+}
+
+export interface ChaosReport {
+  readonly events: Readonly<Record<string, number>>
+  readonly tables: readonly TableReport[]
+  readonly gaps: GapReport
+  readonly rejectedRows: number
+  /** Exit code of the daemon at its last, orderly end. */
+  readonly exitCode: number | null
+  readonly answers: number
+  readonly damageReports: number
+}
+
+const settleMs = 2_000
+
+/** Runs a daemon, a service and a database, lets them fail by a plan, and compares what is stored with what was served. */
+export async function runChaos({ seed, durationMs, print }: ChaosOptions): Promise<ChaosReport> {
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-chaos-'))
+  const simulator = await startSimulator({
+    seed,
+    scale: 'small',
+    journal: true,
+    latencyMs: [0, 20],
+    // A real block lasts five minutes, and would leave little to see.
+    limits: { blockMs: 6_000 },
+  })
+  const database = await startChaosDatabase(join(folder, 'postgres'))
+  const logFile = join(folder, 'daemon.log')
+  const daemon = await createDaemon(folder, simulator, database, logFile)
+  const deadTimes: DeadTime[] = []
+  const counts: Record<string, number> = {}
+  try {
+    const startedAt = Date.now()
+    daemon.start()
+    const parts = { service: Promise.resolve(), daemon: Promise.resolve(), database: Promise.resolve() }
+    for (const { atMs, event } of planChaos(seed, durationMs)) {
+      await sleep(Math.max(0, startedAt + atMs - Date.now()))
+      print(`${((Date.now() - startedAt) / 1000).toFixed(0).padStart(4)} s  ${eventText(event)}`)
+      const name = event.kind === 'service' ? (event.faults[0]?.kind ?? '') : event.kind
+      counts[name] = (counts[name] ?? 0) + 1
+      // The service, the daemon and the database fail independently, but each in one way at a time.
+      const part = partOf(event)
+      parts[part] = parts[part].then(() => happen(event, simulator, database, daemon, deadTimes))
+    }
+    await sleep(Math.max(0, startedAt + durationMs - Date.now()))
+    await Promise.all(Object.values(parts))
+    simulator.control.clearFaults()
+    await database.start()
+    print('the accidents are over; waiting until everything is stored')
+    // One more round of every list, so that the last answers come from a market without accidents.
+    await sleep(35_000)
+    const exitCode = await daemon.stop()
+    return await compare(simulator, database, deadTimes, { events: counts, exitCode, logFile, settle: settleMs })
+  } finally {
+    await daemon.kill()
+    await simulator.close()
+    await database.close()
+    if (process.env['CHAOS_KEEP'] === undefined) await rm(folder, { recursive: true, force: true })
+    else print(`kept: ${folder}`)
+  }
+}
+
+function partOf({ kind }: ChaosEvent): 'service' | 'daemon' | 'database' {
+  if (kind === 'service') return 'service'
+  return kind === 'kill the daemon' || kind === 'stop the daemon' ? 'daemon' : 'database'
+}
+
+async function createDaemon(folder: string, simulator: Simulator, database: ChaosDatabase, logFile: string) {
+  const config = join(folder, 'recorder.json')
+  const settings = {
+    database: { dataDir: join(folder, 'data') },
+    exchange: { latencyJitterMs: 60, timeoutMs: 6_000, retry: { attempts: 3, totalMs: 10_000, maxDelayMs: 1_000 } },
+    collector: { egress: 'chaos' },
+    streams: {
+      instruments: { schedule: '*/15 * * * * *' },
+      rpiSymbols: { schedule: '7,22,37,52 * * * * *' },
+      tickers: { schedule: '*/5 * * * * *' },
+      orderBooks: { everySeconds: 5, depth: 10, select: { busiest: 20 } },
+      rpiOrderBooks: { everySeconds: 10, depth: 10, select: { busiest: 10 } },
+      fills: { maxPollSeconds: 30 },
+      candles: { settleMs, types: ['market'], intervals: ['1m'], select: { busiest: 30 } },
+    },
+    serve: { enabled: false },
+  }
+  // JSON is YAML, too.
+  await writeFile(config, JSON.stringify(settings))
+  const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url }
+  return new ChaosDaemon(['--config', config, '--allow-overload'], env, logFile)
+}
+
+async function happen(
+  event: ChaosEvent,
+  simulator: Simulator,
+  database: ChaosDatabase,
+  daemon: ChaosDaemon,
+  deadTimes: DeadTime[],
+): Promise<void> {
+  switch (event.kind) {
+    case 'service': {
+      const toMs = Date.now() + event.forMs
+      for (const fault of event.faults) simulator.control.addFault({ ...fault, toMs })
+      return sleep(event.forMs)
+    }
+    case 'kill the daemon': {
+      const from = Date.now()
+      await daemon.kill()
+      await sleep(event.downMs)
+      daemon.start()
+      deadTimes.push({ from, to: Date.now() })
+      return
+    }
+    case 'stop the daemon':
+      await daemon.stop()
+      await sleep(event.downMs)
+      daemon.start()
+      return
+    case 'restart the database':
+      await database.stop()
+      return database.start()
+    case 'crash the database':
+      return database.crash()
+    case 'database away':
+      await database.stop()
+      await sleep(event.forMs)
+      return database.start()
+    case 'end all sessions':
+      return database.endAllSessions()
+    case 'lock a table':
+      return database.lockTable('market.fills', event.forMs)
+    case 'read-only database':
+      return database.readOnly(event.forMs)
+  }
+}
+
+async function compare(
+  simulator: Simulator,
+  database: ChaosDatabase,
+  deadTimes: readonly DeadTime[],
+  run: { readonly events: ChaosReport['events']; exitCode: number | null; logFile: string; settle: number },
+): Promise<ChaosReport> {
+  const pool = new pg.Pool({ connectionString: database.url, max: 2 })
+  try {
+    const journal = simulator.control.journal()
+    const { rows } = await pool.query<{ count: string }>('select count(*) from recorder.rejected_row')
+    return {
+      events: run.events,
+      tables: await compareTables(pool, journal, deadTimes, run.settle),
+      gaps: await compareGaps(pool, simulator.world),
+      rejectedRows: Number(rows[0]?.count),
+      exitCode: run.exitCode,
+      answers: journal.filter(({ delivered, data }) => delivered === 'complete' && data !== null).length,
+      damageReports: (await readFile(run.logFile, 'utf8')).split('the spool is damaged').length - 1,
+    }
+  } finally {
+    await pool.end()
+  }
+}
+
+/** The report as a person reads it. */
+export function chaosText({ events, tables, gaps, ...rest }: ChaosReport): string {
+  const lines = [
+    `accidents: ${Object.entries(events)
+      .map(([kind, count]) => `${count} × ${kind}`)
+      .join(', ')}`,
+    `answers served whole: ${rest.answers}; rows rejected: ${rest.rejectedRows}; damage reported: ${rest.damageReports}; exit code at the end: ${rest.exitCode}`,
+    'table             served    stored  died with the process (oldest, ms)   wrong',
+    ...tables.map(({ table, served, stored, diedWithTheProcess, oldestDiedMs, wrong }) =>
+      [
+        table.padEnd(16),
+        String(served).padStart(8),
+        String(stored).padStart(9),
+        `${diedWithTheProcess} (${oldestDiedMs})`.padStart(23),
+        String(wrong.length).padStart(20),
+      ].join(' '),
+    ),
+    `fills lost: ${gaps.lostFills}; gaps: ${gaps.gaps}; recall ${gaps.recall}; precision ${gaps.precision}; false claims ${gaps.falseClaims.length}`,
+    ...[...tables.flatMap(({ wrong }) => wrong), ...gaps.wrong, ...gaps.falseClaims].slice(0, 20),
+  ]
+  return lines.join('\n')
+}

@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest'
+import { chaosText, runChaos } from '../chaos/runChaos.js'
+
+/** The short form of `npm run chaos`: the same accidents, as many as fit. */
+test('a minute and a half of accidents loses nothing that was durable, and hides nothing', async () => {
+  const seed = Math.floor(Math.random() * 1e6)
+  const lines: string[] = []
+  const report = await runChaos({ seed, durationMs: 90_000, print: (line) => lines.push(line) })
+  const told = `seed ${seed}\n${lines.join('\n')}\n${chaosText(report)}`
+  expect(
+    report.tables.flatMap(({ wrong }) => wrong),
+    told,
+  ).toEqual([])
+  expect(report.gaps, told).toMatchObject({ recall: 1, precision: 1, falseClaims: [] })
+  expect(report.rejectedRows, told).toBe(0)
+  expect(report.exitCode, told).toBe(0)
+})
