@@ -199,10 +199,8 @@ const functions: Readonly<Record<string, AnalystFunction>> = {
       'bid_improvement numeric, ask_improvement numeric, bid_improvement_bps numeric, ask_improvement_bps numeric)',
     volatility: 'stable',
     body: `
-      select b.ts, v.bid, v.ask, r.bid, r.ask,
-        greatest(r.bid - v.bid, 0), greatest(v.ask - r.ask, 0),
-        greatest(r.bid - v.bid, 0) * 20000 / nullif(v.bid + v.ask, 0),
-        greatest(v.ask - r.ask, 0) * 20000 / nullif(v.bid + v.ask, 0)
+      select b.ts, v.bid, v.ask, r.bid, r.ask, better.bid, better.ask,
+        better.bid * 20000 / nullif(v.bid + v.ask, 0), better.ask * 20000 / nullif(v.bid + v.ask, 0)
       from market.rpi_order_books b
       cross join lateral (select
         (select max(u.price) from unnest(b.bid_prices, b.bid_sizes) as u (price, size) where u.size > 0) as bid,
@@ -212,6 +210,11 @@ const functions: Readonly<Record<string, AnalystFunction>> = {
         (select max(u.price) from unnest(b.bid_prices, b.bid_rpi_sizes) as u (price, size) where u.size > 0) as bid,
         (select min(u.price) from unnest(b.ask_prices, b.ask_rpi_sizes) as u (price, size) where u.size > 0) as ask
       ) r
+      -- Not greatest(), which passes over NULL.
+      cross join lateral (select
+        case when r.bid > v.bid then r.bid - v.bid when r.bid <= v.bid then 0 end as bid,
+        case when r.ask < v.ask then v.ask - r.ask when r.ask >= v.ask then 0 end as ask
+      ) better
       where b.category = rpi_improvement.category and b.symbol = rpi_improvement.symbol
         and b.ts >= from_time and b.ts < to_time
       order by b.ts`,

@@ -2,7 +2,14 @@ import { type Kysely, sql } from 'kysely'
 import type { Database } from './schema.js'
 import { changesNeeded } from './timescale/changes.js'
 import { emptyState, readCurrentState } from './timescale/currentState.js'
-import { detectServer, possibleServer, requireCommunityVersion, type ServerKind } from './timescale/server.js'
+import {
+  canCreateExtension,
+  detectServer,
+  requireCommunityVersion,
+  type ServerInfo,
+  type ServerKind,
+  serverWithExtension,
+} from './timescale/server.js'
 import type { StorageSettings } from './timescale/settings.js'
 
 export interface ReconcileOptions {
@@ -34,22 +41,24 @@ export async function reconcile(db: Kysely<Database>, options: ReconcileOptions)
 const createExtension = 'create extension timescaledb'
 
 async function plannedChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
-  const kind = await currentKind(db)
-  const possible = kind === 'postgresql' ? await possibleServer(db) : undefined
-  if (possible === undefined) {
+  const server = await detectServer(db)
+  if (server.kind !== 'postgresql' || !(await canCreateExtension(db))) {
+    const kind = checkedKind(server)
     return changesNeeded(kind, await readCurrentState(db, kind), settings).map(({ text }) => text)
   }
-  return [createExtension, ...changesNeeded(possible, emptyState, settings).map(({ text }) => text)]
+  const kind = checkedKind(await serverWithExtension(db))
+  return [createExtension, ...changesNeeded(kind, emptyState, settings).map(({ text }) => text)]
 }
 
 async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
   const done: string[] = []
-  let kind = await currentKind(db)
-  if (kind === 'postgresql' && (await possibleServer(db)) !== undefined) {
+  let server = await detectServer(db)
+  if (server.kind === 'postgresql' && (await canCreateExtension(db))) {
     await sql`create extension if not exists timescaledb`.execute(db)
     done.push(createExtension)
-    kind = await currentKind(db)
+    server = await detectServer(db)
   }
+  const kind = checkedKind(server)
   for (const change of changesNeeded(kind, await readCurrentState(db, kind), settings)) {
     await change.apply(db)
     done.push(change.text)
@@ -57,8 +66,7 @@ async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Pr
   return done
 }
 
-async function currentKind(db: Kysely<Database>): Promise<ServerKind> {
-  const { kind, timescaleVersion } = await detectServer(db)
+function checkedKind({ kind, timescaleVersion }: ServerInfo): ServerKind {
   if (kind === 'timescale-community' && timescaleVersion !== undefined) requireCommunityVersion(timescaleVersion)
   return kind
 }

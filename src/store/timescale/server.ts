@@ -21,20 +21,49 @@ export async function detectServer(db: Kysely<Database>): Promise<ServerInfo> {
   return { kind: kindOf(license), serverVersion: server, timescaleVersion: timescale }
 }
 
-/** What this server would be with the extension, if it is installed, loaded, and ours to create; else undefined. */
-export async function possibleServer(db: Kysely<Database>): Promise<ServerKind | undefined> {
-  const { rows } = await sql<{ license: string }>`
-    -- Set only where the server was started with the library; without it creating the extension fails.
-    select current_setting('timescaledb.license', true) as license
-    where current_setting('timescaledb.license', true) is not null
+/** Whether the extension is installed, its library loaded, and creating it ours to do. */
+export async function canCreateExtension(db: Kysely<Database>): Promise<boolean> {
+  const { rows } = await sql<{ isPossible: boolean }>`
+    select
+      -- Known only where the server was started with the library; without it creating the extension fails.
+      current_setting('timescaledb.disable_load', true) is not null
       and exists (
         select from pg_available_extension_versions
         where name = 'timescaledb' and (
           (select rolsuper from pg_roles where rolname = current_user)
           or (trusted and has_database_privilege(current_database(), 'create'))
         )
-      )`.execute(db)
-  return rows[0] === undefined ? undefined : kindOf(rows[0].license)
+      ) as "isPossible"`.execute(db)
+  return rows[0]?.isPossible === true
+}
+
+/** What this server would be with the extension: it is created for a look, and that is undone. */
+export async function serverWithExtension(db: Kysely<Database>): Promise<ServerInfo> {
+  const found = await db.connection().execute(async (connection) => {
+    await sql`begin`.execute(connection)
+    try {
+      await sql`create extension timescaledb`.execute(connection)
+      return await detectServer(connection)
+    } finally {
+      await sql`rollback`.execute(connection)
+      // The library stays loaded in the session, and some versions then refuse to create the extension in earnest.
+      await sql`select pg_terminate_backend(pg_backend_pid())`.execute(connection).catch(() => undefined)
+    }
+  })
+  await connectAgain(db)
+  return found
+}
+
+/** The pool may not have noticed yet that a connection ended, and hands it out once more. */
+async function connectAgain(db: Kysely<Database>): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await sql`select`.execute(db)
+      return
+    } catch (error) {
+      if (attempt === 10) throw error
+    }
+  }
 }
 
 function kindOf(license: string | null): ServerKind {

@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { insertFills } from '../../../src/store/fills.js'
 import { addCoverage } from '../../../src/store/coverage.js'
-import { type RecorderDatabase, openDatabase } from '../../../src/store/database.js'
+import type { RecorderDatabase } from '../../../src/store/database.js'
 import { recordGap } from '../../../src/store/gaps.js'
 import { recordInstruments } from '../../../src/store/instruments.js'
 import { migrateToLatest } from '../../../src/store/migrate.js'
@@ -17,32 +16,25 @@ import { detectServer } from '../../../src/store/timescale/server.js'
 import { upsertCandles } from '../../../src/store/candles.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { testStorage } from '../../support/databaseServer.js'
+import { type Login, login } from '../../support/login.js'
 import { aBook, aCandle, aFill, anInstrument, anRpiBook, aTicker, someTime } from '../../support/marketRows.js'
 
-/** People and programs as they log in: a user with a password that was granted one of the roles. */
 let created: TestDatabase
-const suffix = randomBytes(4).toString('hex')
-const users = { reader: `reader_${suffix}`, writer: `writer_${suffix}` }
+let readerLogin: Login
+let writerLogin: Login
 let reader: RecorderDatabase
 let writer: RecorderDatabase
 
 beforeAll(async () => {
   created = await createTestDatabase()
-  const password = randomBytes(16).toString('hex')
-  const login = async (user: string, role: string) => {
-    await created.database.pool.query(`create role ${user} login password '${password}' in role ${role}`)
-    const url = new URL(created.url)
-    url.username = user
-    url.password = password
-    return openDatabase({ url: url.href })
-  }
-  reader = await login(users.reader, 'market_reader')
-  writer = await login(users.writer, 'recorder_writer')
+  readerLogin = await login(created, 'market_reader')
+  writerLogin = await login(created, 'recorder_writer')
+  reader = readerLogin.database
+  writer = writerLogin.database
 })
 afterAll(async () => {
-  await reader.close()
-  await writer.close()
-  await created.database.pool.query(`drop role ${users.reader}, ${users.writer}`)
+  await readerLogin.remove()
+  await writerLogin.remove()
   await created.drop()
 })
 
@@ -127,7 +119,7 @@ describe('market_reader', () => {
     const { rows } = await created.database.pool.query<{ name: string; isAllowed: boolean }>(
       `select oid::regprocedure::text as name, has_function_privilege($1, oid, 'execute') as "isAllowed"
         from pg_proc where pronamespace = 'market'::regnamespace`,
-      [users.reader],
+      [readerLogin.user],
     )
     expect(rows.length).toBeGreaterThan(10)
     expect(rows.filter(({ isAllowed }) => !isAllowed)).toEqual([])

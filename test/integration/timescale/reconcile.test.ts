@@ -22,13 +22,14 @@ afterEach(async () => {
 const timeTables = ['candles', 'fills', 'order_books', 'rpi_order_books', 'tickers']
 const rollups = ['ohlcv_15m', 'ohlcv_1d', 'ohlcv_1h', 'ohlcv_4h', 'ohlcv_5m']
 
-/** By the server's own word, not by ours: what it was started with. */
+/** By the server's own word, not by ours: what its libraries and the extension say. */
 async function edition({ db }: TestDatabase['database']): Promise<'apache' | 'community' | 'none'> {
-  const { rows } = await sql<{ libraries: string; license: string | null }>`
-    select current_setting('shared_preload_libraries') as libraries,
-      current_setting('timescaledb.license', true) as license`.execute(db)
+  const { rows } = await sql<{ libraries: string }>`
+    select current_setting('shared_preload_libraries') as libraries`.execute(db)
   if (rows[0]?.libraries.includes('timescaledb') !== true) return 'none'
-  return rows[0].license === 'apache' ? 'apache' : 'community'
+  const template = await opened(createTestDatabase)
+  const { rows: licenses } = await sql<{ license: string }>`show timescaledb.license`.execute(template.db)
+  return licenses[0]?.['timescaledb.license' as 'license'] === 'apache' ? 'apache' : 'community'
 }
 
 async function column({ db }: TestDatabase['database'], query: string): Promise<unknown[]> {

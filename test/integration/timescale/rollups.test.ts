@@ -8,6 +8,7 @@ import { createWorld, type World } from '../../../src/simulator/world/world.js'
 import { upsertCandles } from '../../../src/store/candles.js'
 import { refreshRollups, rollups } from '../../../src/store/timescale/rollups.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { stopSchedules } from '../../support/schedules.js'
 
 const hourMs = 3_600_000
 const from = Date.UTC(2026, 2, 3, 14)
@@ -55,6 +56,7 @@ function served(of: World, category: TradedCategory, symbol: string, interval: I
 let created: TestDatabase
 beforeAll(async () => {
   created = await createTestDatabase()
+  await stopSchedules(created.database)
   for (const { category, symbol } of instruments) {
     await upsertCandles(created.database.db, served(world, category, symbol, '1m'))
   }

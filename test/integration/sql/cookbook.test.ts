@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { rowsTable } from '../../../src/cli/rowsTable.js'
+import { runReadOnlyQuery } from '../../../src/store/readOnlyQuery.js'
+import { refreshRollups } from '../../../src/store/timescale/rollups.js'
+import { loadCookbookMarket } from '../../support/cookbookMarket.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { type Login, login } from '../../support/login.js'
+import { stopSchedules } from '../../support/schedules.js'
+import { readRepositoryFile } from '../../support/repositoryFiles.js'
+
+const page = readRepositoryFile('docs/sql.md')
+/** A query, and below it its answer. */
+const recipe = /```sql\n([\s\S]*?)```\n\n```text\n([\s\S]*?)```/g
+/** Of a line in the page. */
+const width = 120
+
+let created: TestDatabase
+/** What the page says must hold for whoever only reads. */
+let reader: Login
+beforeAll(async () => {
+  created = await createTestDatabase()
+  reader = await login(created, 'market_reader')
+  const { db } = created.database
+  await stopSchedules(created.database)
+  await loadCookbookMarket(db)
+  // The newer of the two days is left to be computed when it is asked for.
+  await refreshRollups(db, [{ from: Date.UTC(2026, 2, 2), to: Date.UTC(2026, 2, 3) }])
+})
+afterAll(async () => {
+  await reader.remove()
+  await created.drop()
+})
+
+async function answer(query: string): Promise<string> {
+  const { columns, rows } = await runReadOnlyQuery(reader.database, query, { timeoutMs: 60_000 })
+  expect(rows.length, query).toBeGreaterThan(0)
+  return `${rowsTable(columns, rows, width)}\n`
+}
+
+it('answers every question of docs/sql.md as the page says', async () => {
+  const recipes = [...page.matchAll(recipe)]
+  expect(recipes.length).toBeGreaterThanOrEqual(20)
+  expect(recipes.length).toBe([...page.matchAll(/^### /gm)].length)
+  let answered = page
+  for (const [whole, query = ''] of recipes) {
+    const text = `\`\`\`sql\n${query}\`\`\`\n\n\`\`\`text\n${await answer(query)}\`\`\``
+    answered = answered.replace(whole, () => text)
+  }
+  // To write new answers into the page: vitest --update on this file.
+  await expect(answered).toMatchFileSnapshot('../../../docs/sql.md')
+})

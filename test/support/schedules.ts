@@ -1,0 +1,8 @@
+import type { RecorderDatabase } from '../../src/store/database.js'
+import { detectServer } from '../../src/store/timescale/server.js'
+
+/** Keeps the server's own schedules, which begin at once, from refreshing rollups while a test writes what they roll up. */
+export async function stopSchedules({ db, pool }: RecorderDatabase): Promise<void> {
+  if ((await detectServer(db)).kind !== 'timescale-community') return
+  await pool.query('select _timescaledb_functions.stop_background_workers()')
+}
