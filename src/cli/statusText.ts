@@ -37,7 +37,10 @@ export function statusText(status: Status, withColour: boolean): string {
     `Requests   ${bar(budget.overall.used, budget.overall.limit)} ${number(budget.overall.used)} of ${number(budget.overall.limit)} a minute` +
       (budget.pausedMs > 0 ? paint(`, paused for ${inWords(budget.pausedMs)}`, 'red') : '') +
       (budget.rate < 1 ? paint(`, at ${Math.round(budget.rate * 100)} % speed`, 'yellow') : ''),
-    `           ${budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`).join(' · ')}`,
+    ...inLines(
+      budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`),
+      4,
+    ),
     `Waiting    ${budget.waiting.map(({ class: name, count, oldestWaitMs }) => `${name} ${count}${count > 0 ? ` for ${inWords(oldestWaitMs)}` : ''}`).join(' · ')}`,
     `Database   ${database.isReachable ? `answers in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${size(database.bytes)} on disk; ` +
       `not yet stored: ${number(backlog.rows)} rows in memory, ${size(spool.bytes)} spooled`,
@@ -145,6 +148,14 @@ function incidentLine({ what, message, count, since, until }: Status['incidents'
 function holes(gaps: StoreOverview['gaps']): string {
   const inState = (state: string) => gaps.reduce((sum, gap) => sum + (gap.state === state ? gap.count : 0), 0)
   return `${number(inState('open'))} open, ${number(inState('lost'))} lost, ${number(inState('repaired'))} repaired`
+}
+
+/** Continues what a label has begun, so many on a line. */
+function inLines(parts: readonly string[], perLine: number): string[] {
+  const lines = Array.from({ length: Math.ceil(parts.length / perLine) }, (_, line) =>
+    parts.slice(line * perLine, (line + 1) * perLine),
+  )
+  return lines.map((line) => `           ${line.join(' · ')}`)
 }
 
 function bar(used: number, limit: number): string {

@@ -53,6 +53,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     url: options.databaseUrl,
     poolSize,
     statementTimeoutMs,
+    isReadOnly: true,
     applicationName: 'market-recorder page',
   })
   const instanceId = randomUUID()

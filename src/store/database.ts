@@ -22,6 +22,8 @@ export interface DatabaseOptions {
   readonly statementTimeoutMs?: number
   /** A connection on which nothing moves for so long is given up. Default: never. */
   readonly silenceTimeoutMs?: number
+  /** Whether the server refuses every change on these connections. Default false. */
+  readonly isReadOnly?: boolean
   /** Told of connections that break while idle: nobody waits for them, and the pool replaces them. */
   readonly onConnectionLost?: (error: Error) => void
 }
@@ -49,6 +51,8 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
   pool.on('connect', (client) => {
     client.on('error', () => undefined)
     if (options.silenceTimeoutMs !== undefined) giveUpSilent(client, options.silenceTimeoutMs)
+    // Queued before the first statement of whoever gets the connection; when it fails, so does that one.
+    if (options.isReadOnly === true) client.query('set default_transaction_read_only = on').catch(() => undefined)
   })
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
   return {

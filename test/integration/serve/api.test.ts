@@ -1,0 +1,289 @@
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { z } from 'zod'
+import { loadConfig } from '../../../src/config.js'
+import type { Candle } from '../../../src/market/candle.js'
+import { createMetrics } from '../../../src/runtime/metrics.js'
+import * as contract from '../../../src/serve/api/contract.js'
+import { type RunningServer, startServer } from '../../../src/serve/server.js'
+import { upsertCandles } from '../../../src/store/candles.js'
+import { addCoverage } from '../../../src/store/coverage.js'
+import { openDatabase } from '../../../src/store/database.js'
+import { recordGap } from '../../../src/store/gaps.js'
+import { recordInstruments } from '../../../src/store/instruments.js'
+import { insertOrderBooks, insertRpiOrderBooks } from '../../../src/store/orderBooks.js'
+import { insertTickers } from '../../../src/store/tickers.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aBook, aCandle, anInstrument, anRpiBook, aTicker } from '../../support/marketRows.js'
+import { freshen, settableSource } from '../../support/recorderSource.js'
+
+const minute = 60_000
+const dayMs = 86_400_000
+const today = Math.floor(Date.now() / dayMs) * dayMs
+/** Noon two days ago: a whole day lies between it and now. */
+const noon = today - 2 * dayMs + dayMs / 2
+const series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
+
+let testDatabase: TestDatabase
+let server: RunningServer
+const source = settableSource(Date.now() - 60_000)
+
+beforeAll(async () => {
+  testDatabase = await createTestDatabase()
+  const { db } = testDatabase.database
+  const spot = ['BTCUSDT', 'ETHUSDT', 'ETHBTC'].map((symbol) =>
+    anInstrument({ symbol, status: 'online', baseCoin: symbol.slice(0, 3), quoteCoin: symbol.slice(3) }),
+  )
+  await recordInstruments(db, 'SPOT', spot, noon, { complete: true })
+  await recordInstruments(db, 'USDT-FUTURES', [anInstrument({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' })], noon, {
+    complete: true,
+  })
+  await upsertCandles(db, candlesFrom(noon, 240))
+  const proven = { from: noon, to: noon + 240 * minute }
+  await addCoverage(db, series, [proven, { from: today - dayMs, to: today }])
+  await recordGap(db, { ...series, range: { from: noon - 10 * minute, to: noon }, reason: 'it was off', state: 'lost' })
+  const ts = Date.now() - 30_000
+  const tickers = Array.from({ length: 60 }, (_, i) =>
+    aTicker({ ts: ts - i * 5_000, lastPrice: '100.10', bid1Price: '100', ask1Price: '100.1', turnover24h: '5' }),
+  )
+  await insertTickers(db, [
+    ...tickers,
+    aTicker({ category: 'USDT-FUTURES', ts, fundingRate: '0.000149', lastPrice: '7', turnover24h: '4' }),
+  ])
+  await insertOrderBooks(db, [aBook({ ts }), aBook({ ts, symbol: 'ETHUSDT' })])
+  await insertRpiOrderBooks(db, [anRpiBook({ ts: ts - 1000 })])
+  freshen(source, Date.now())
+  server = await startTestServer()
+})
+
+afterAll(async () => {
+  await server?.close()
+  await testDatabase?.drop()
+})
+
+async function startTestServer(): Promise<RunningServer> {
+  const config = loadConfig({ env: {} })
+  config.serve.port = 0
+  return startServer({
+    config,
+    source,
+    metrics: createMetrics({ version: 'test' }),
+    databaseUrl: testDatabase.url,
+    version: 'test',
+    logger: pino({ level: 'silent' }),
+  })
+}
+
+function candlesFrom(from: number, count: number): Candle[] {
+  return Array.from({ length: count }, (_, i) =>
+    // An extreme number of decimals, and one that still forms at the end.
+    aCandle({ openTime: from + i * minute, close: `${i}.000000000000000001`, isClosed: i < count - 1 }),
+  )
+}
+
+async function get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.output<Schema>> {
+  const response = await fetch(server.url + path)
+  const body = (await response.json()) as unknown
+  expect(response.status, JSON.stringify(body)).toBe(200)
+  return schema.parse(body)
+}
+
+async function failure(path: string, init: RequestInit = {}): Promise<{ status: number; error: string }> {
+  const response = await fetch(server.url + path, init)
+  return { status: response.status, ...contract.failure.parse(await response.json()) }
+}
+
+describe('candles', () => {
+  test('are the newest before a moment, ascending, exact to the last digit', async () => {
+    const { candles, source: read } = await get('/api/candles?category=SPOT&symbol=BTCUSDT&limit=3', contract.candles)
+    expect(read).toBe('1m')
+    expect(candles.map(({ openTime, close, isClosed }) => [(openTime - noon) / minute, close, isClosed])).toEqual([
+      [237, '237.000000000000000001', true],
+      [238, '238.000000000000000001', true],
+      [239, '239.000000000000000001', false],
+    ])
+    const before = noon + 2 * minute
+    const older = await get(`/api/candles?category=SPOT&symbol=BTCUSDT&before=${before}`, contract.candles)
+    expect(older.candles.map(({ openTime }) => (openTime - noon) / minute)).toEqual([0, 1])
+  })
+
+  test('come with what is proven and what is missing among them', async () => {
+    const { covered, gaps } = await get('/api/candles?category=SPOT&symbol=BTCUSDT&limit=240', contract.candles)
+    expect(covered).toEqual([{ from: noon, to: noon + 240 * minute }])
+    expect(gaps).toEqual([])
+  })
+
+  test('of an interval that is not recorded are rolled up from minutes', async () => {
+    const path = '/api/candles?category=SPOT&symbol=BTCUSDT&interval=1H&limit=10'
+    const { candles, source: read } = await get(path, contract.candles)
+    expect(read).toBe('1m')
+    expect(candles).toHaveLength(4)
+    expect(candles[0]).toEqual({
+      openTime: noon,
+      open: '10',
+      high: '12',
+      low: '9',
+      close: '59.000000000000000001',
+      baseVolume: '300.0',
+      quoteTurnover: '3300.00',
+      isClosed: true,
+    })
+    expect(candles.map(({ isClosed }) => isClosed)).toEqual([true, true, true, false])
+  })
+
+  test('of an interval that is recorded are those', async () => {
+    const { db } = testDatabase.database
+    await upsertCandles(db, [aCandle({ symbol: 'ETHUSDT', interval: '1D', openTime: today - dayMs / 3 })])
+    const path = '/api/candles?category=SPOT&symbol=ETHUSDT&interval=1D'
+    const { candles, source: read } = await get(path, contract.candles)
+    expect(read).toBe('1D')
+    expect(candles.map(({ openTime }) => openTime)).toEqual([today - dayMs / 3])
+  })
+
+  test('of an unknown instrument are none', async () => {
+    const answer = await get('/api/candles?category=SPOT&symbol=NOSUCH', contract.candles)
+    expect(answer).toEqual({ candles: [], source: '1m', covered: [], gaps: [] })
+  })
+})
+
+describe('instruments', () => {
+  test('are found by a part of symbol or coin in any case, the shortest first', async () => {
+    const { instruments } = await get('/api/instruments?search=eth', contract.instruments)
+    expect(instruments.map(({ symbol }) => symbol)).toEqual(['ETHBTC', 'ETHUSDT'])
+    const one = await get('/api/instruments?search=btc&category=USDT-FUTURES', contract.instruments)
+    expect(one.instruments.map(({ category, symbol }) => `${category} ${symbol}`)).toEqual(['USDT-FUTURES BTCUSDT'])
+  })
+
+  test('a percent sign is a letter like any other', async () => {
+    expect((await get('/api/instruments?search=%25', contract.instruments)).instruments).toEqual([])
+  })
+
+  test('one comes with its newest ticker and the book that tells the RPI part', async () => {
+    const { ticker, book } = await get('/api/instrument?category=SPOT&symbol=BTCUSDT', contract.instrument)
+    expect(ticker).toMatchObject({ lastPrice: '100.10', fundingRate: null })
+    expect(book?.bids).toEqual({ prices: ['240.00', '239.99'], sizes: ['1.0', '2'], rpiSizes: ['0', '0.5'] })
+    const plain = await get('/api/instrument?category=SPOT&symbol=ETHUSDT&depth=1', contract.instrument)
+    expect(plain.book?.bids).toEqual({ prices: ['240.00'], sizes: ['1.0'], rpiSizes: null })
+    expect(plain.ticker).toBeNull()
+  })
+
+  test('the busiest with candles is what a visitor sees first', async () => {
+    const { instruments } = await get('/api/instruments/busiest', contract.instruments)
+    expect(instruments.map(({ category, symbol }) => `${category} ${symbol}`)).toEqual(['SPOT BTCUSDT'])
+  })
+})
+
+test('spread and funding come as points in time', async () => {
+  const spot = await get('/api/history?category=SPOT&symbol=BTCUSDT&hours=1', contract.history)
+  expect(spot.stepMs).toBe(15_000)
+  expect(spot.points.length).toBeGreaterThanOrEqual(20)
+  expect(spot.points[0]).toMatchObject({ spreadBps: '9.9950', maxSpreadBps: '9.9950', fundingRate: null })
+  const future = await get('/api/history?category=USDT-FUTURES&symbol=BTCUSDT', contract.history)
+  expect(future.points.map(({ fundingRate }) => fundingRate)).toEqual(['0.000149'])
+})
+
+describe('coverage', () => {
+  test('by day', async () => {
+    const { from, to, total, series: found } = await get('/api/calendar?days=3&search=btc', contract.calendar)
+    expect([from, to, total]).toEqual([today - 2 * dayMs, today + dayMs, 1])
+    expect(found).toEqual([{ ...series, days: ['lost', 'empty', 'none'] }])
+  })
+
+  test('as exact ranges', async () => {
+    const key = 'stream=candles&category=SPOT&symbol=BTCUSDT&type=market&interval=1m'
+    const range = { from: today - 2 * dayMs, to: today - dayMs + 60 * minute }
+    const answer = await get(`/api/coverage?${key}&from=${range.from}&to=${range.to}`, contract.coverage)
+    expect(answer.covered).toEqual([
+      { from: noon, to: noon + 240 * minute },
+      { from: today - dayMs, to: range.to },
+    ])
+    expect(answer.empty).toEqual([{ from: today - dayMs, to: range.to }])
+    expect(answer.gaps).toMatchObject([{ from: noon - 10 * minute, to: noon, state: 'lost', reason: 'it was off' }])
+  })
+
+  test('nothing matches, nothing is answered', async () => {
+    expect((await get('/api/calendar?search=nosuch', contract.calendar)).total).toBe(0)
+  })
+})
+
+describe('what cannot be answered is said in one line', () => {
+  test.each([
+    ['/api/candles?category=SPOT', 400, 'symbol: is missing'],
+    ['/api/candles?category=SPOT&symbol=X&limit=9999', 400, 'limit: must be at most 1500'],
+    ['/api/coverage?stream=fills&category=SPOT&symbol=X&from=5&to=5', 400, 'to: must be later than from'],
+    [`/api/coverage?stream=fills&category=SPOT&symbol=X&from=0&to=${32 * dayMs}`, 400, 'to: must be at most 31 days'],
+    ['/api/coverage?stream=candles&category=SPOT&symbol=X&from=0&to=5', 400, 'type, interval: candles need both'],
+    ['/api/events?category=SPOT', 400, 'category, symbol: an instrument needs both'],
+    ["/api/candles?category=SPOT&symbol=X&before=1'--", 400, 'before: must be a whole number'],
+    ['/api/nothing', 404, 'there is no such thing'],
+  ])('%s', async (path, status, message) => {
+    const answer = await failure(path)
+    expect(answer.status).toBe(status)
+    expect(answer.error).toContain(message)
+    expect(answer.error).not.toContain('\n')
+  })
+
+  test('nothing can be changed', async () => {
+    for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
+      expect(await failure('/api/status', { method })).toMatchObject({ status: 405 })
+    }
+  })
+})
+
+test('the answers of a series of 500 candles are small on the wire', async () => {
+  const response = await fetch(`${server.url}/api/candles?category=SPOT&symbol=BTCUSDT&limit=500`)
+  expect(response.headers.get('content-encoding')).toBe('gzip')
+})
+
+test('the connections of the page cannot change anything, and are few', async () => {
+  const readOnly = openDatabase({ url: testDatabase.url, isReadOnly: true })
+  try {
+    const change = readOnly.pool.query("delete from market.candles where symbol = 'BTCUSDT'")
+    await expect(change).rejects.toMatchObject({ code: '25006' })
+  } finally {
+    await readOnly.close()
+  }
+  const { rows } = await testDatabase.database.pool.query<{ count: string }>(
+    `select count(*) from pg_stat_activity where application_name = 'market-recorder page' and datname = current_database()`,
+  )
+  expect(Number(rows[0]?.count)).toBeLessThanOrEqual(3)
+})
+
+describe('health', () => {
+  test('ready, and not, with the reason', async () => {
+    freshen(source, Date.now())
+    expect(await get('/readyz', contract.health)).toEqual({ ok: true, reasons: [] })
+    source.state.stats.fills.lastStoredAt = Date.now() - 3_600_000
+    const response = await fetch(`${server.url}/readyz`)
+    expect(response.status).toBe(503)
+    expect(contract.health.parse(await response.json()).reasons[0]).toContain('fills: nothing stored for 60 min')
+    freshen(source, Date.now())
+    expect(await get('/healthz', contract.health)).toEqual({ ok: true, reasons: [] })
+  })
+})
+
+test('events tell of the status at once and of the instrument that is watched', async () => {
+  const response = await fetch(`${server.url}/api/events?category=SPOT&symbol=BTCUSDT`)
+  expect(response.headers.get('content-type')).toContain('text/event-stream')
+  const received = new Map<string, unknown>()
+  let text = ''
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk as Uint8Array).toString()
+    for (const [, event, data] of text.matchAll(/event: (\w+)\ndata: (.*)\n/g)) {
+      received.set(event ?? '', JSON.parse(data ?? 'null'))
+    }
+    if (received.size === 2) break
+  }
+  expect(contract.status.parse(received.get('status')).phase).toBe('collecting')
+  const { candles } = contract.instrumentEvent.parse(received.get('instrument'))
+  expect(candles.map(({ openTime }) => (openTime - noon) / minute)).toEqual([237, 238, 239])
+})
+
+test('a second server on the same port says what to do', async () => {
+  const config = loadConfig({ env: {} })
+  config.serve.port = Number(new URL(server.url).port)
+  const options = { config, source, metrics: createMetrics({ version: '' }), databaseUrl: testDatabase.url }
+  await expect(startServer({ ...options, version: '', logger: pino({ level: 'silent' }) })).rejects.toThrow(
+    /the port is taken; set serve.port to another/,
+  )
+})

@@ -1,0 +1,68 @@
+import type { IncidentReport } from '../../src/collect/incidents.js'
+import { type CollectorStats, createStats } from '../../src/collect/streamStats.js'
+import { operations } from '../../src/market/operation.js'
+import type { TimeMs } from '../../src/market/values.js'
+import type { BackfillStatus } from '../../src/serve/api/contract.js'
+import type { Backlog, BudgetUse, RecorderSource, SpoolUse } from '../../src/serve/source.js'
+
+type Changeable<T> = { -readonly [Key in keyof T]: T[Key] }
+
+/** A recorder whose state a test sets as it likes. */
+export interface SettableSource extends RecorderSource {
+  readonly state: {
+    phase: ReturnType<RecorderSource['phase']>
+    readonly stats: CollectorStats
+    incidents: IncidentReport[]
+    backlog: Changeable<Backlog>
+    budget: Changeable<BudgetUse>
+    spool: Changeable<SpoolUse>
+    maySend: boolean
+    backfills: BackfillStatus[]
+  }
+}
+
+export function settableSource(startedAt: TimeMs): SettableSource {
+  const perOperation = operations.map((name) => [name, { used: 0, limit: name.startsWith('rpi') ? 10 : 20 }])
+  const state: SettableSource['state'] = {
+    phase: 'collecting',
+    stats: createStats(),
+    incidents: [],
+    backlog: { batches: 0, rows: 0, oldestReceivedAt: null },
+    budget: {
+      waiting: {
+        live: { count: 0, oldestWaitMs: 0 },
+        repair: { count: 0, oldestWaitMs: 0 },
+        backfill: { count: 0, oldestWaitMs: 0 },
+      },
+      operations: Object.fromEntries(perOperation) as BudgetUse['operations'],
+      overall: { used: 0, limit: 6000 },
+      inFlight: 0,
+      pausedMs: 0,
+      rate: 1,
+    },
+    spool: { bytes: 0, limitBytes: 1_000_000, since: null, droppedRows: 0 },
+    maySend: true,
+    backfills: [],
+  }
+  return {
+    state,
+    egress: 'test',
+    startedAt,
+    phase: () => state.phase,
+    streams: () => state.stats,
+    incidents: () => state.incidents,
+    backlog: () => state.backlog,
+    budget: () => state.budget,
+    spool: () => state.spool,
+    maySend: () => state.maySend,
+    backfills: () => Promise.resolve(state.backfills),
+  }
+}
+
+/** Makes every stream look as if it had just stored an answer. */
+export function freshen({ state }: SettableSource, at: TimeMs): void {
+  for (const stats of Object.values(state.stats)) {
+    stats.targets = 1
+    stats.lastStoredAt = at
+  }
+}

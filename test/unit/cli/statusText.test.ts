@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'vitest'
+import { statusText, storedText } from '../../../src/cli/statusText.js'
+import { loadConfig } from '../../../src/config.js'
+import { freshnessLimits } from '../../../src/serve/freshness.js'
+import { Sampler } from '../../../src/serve/sampler.js'
+import { statusReport } from '../../../src/serve/statusReport.js'
+import { freshen, settableSource, type SettableSource } from '../../support/recorderSource.js'
+
+const now = Date.UTC(2026, 10, 20, 12, 0, 0)
+
+function text(prepare: (source: SettableSource) => void, isReachable = true): string {
+  const source = settableSource(now - 3_600_000)
+  freshen(source, now - 4000)
+  prepare(source)
+  const sampler = new Sampler(source)
+  sampler.close()
+  const database = {
+    isReachable,
+    latencyMs: isReachable ? 2 : null,
+    error: isReachable ? null : 'refused',
+    overview: { bytes: 12_345_678, gaps: [{ stream: 'fills', state: 'lost', reason: 'x', count: 1234 } as const] },
+  }
+  const limits = freshnessLimits(loadConfig({ env: {} }))
+  const { backfills } = source.state
+  return statusText(
+    statusReport({ now, instanceId: 'i', version: '1.2.3', source, sampler, limits, database, backfills }),
+    false,
+  )
+}
+
+describe('the status on a terminal', () => {
+  test('says at once that all is well', () => {
+    const shown = text(() => undefined)
+    expect(shown.split('\n')[0]).toBe('market-recorder 1.2.3 · recording · up 60 min · egress test · 12:00:00 UTC')
+    expect(shown).toMatch(/^tickers +fresh +1 +4 s +40 s/m)
+    expect(shown).toContain('0 open, 1,234 lost, 0 repaired')
+    expect(shown).toContain('12 MB on disk')
+  })
+
+  test('says first what is wrong', () => {
+    const lines = text(({ state }) => void (state.stats.fills.lastStoredAt = now - 7_200_000), false).split('\n')
+    expect(lines[0]).toContain('2 problems')
+    expect(lines[1]).toBe('  ! The database does not answer: refused')
+    expect(lines[2]).toContain('fills: nothing stored for 2 h')
+  })
+
+  test('tells of backfills and incidents', () => {
+    const shown = text(({ state }) => {
+      state.backfills = [
+        { id: '1', what: 'BTC 1m', state: 'running', doneShare: 0.5, reachedAt: null, etaMs: 90_000, message: null },
+      ]
+      state.incidents = [{ what: 'tickers', message: 'timeout', count: 3, since: now - 5000, lastAt: now, until: null }]
+    })
+    expect(shown).toContain('BTC 1m: running ██████████░░░░░░░░░░ 50 %, 90 s left')
+    expect(shown).toContain('11:59:55 tickers failed 3 times, still failing: timeout')
+  })
+
+  test('fits a screen of 110 columns', () => {
+    for (const line of text(() => undefined).split('\n')) expect(line.length).toBeLessThanOrEqual(110)
+  })
+})
+
+test('without a recorder it says what the database holds', () => {
+  const newest = { tickers: now - 60_000, fills: null } as unknown as Parameters<typeof storedText>[0]['newest']
+  const shown = storedText({ newest: { ...emptyNewest, ...newest }, gaps: [], bytes: 1000 }, now)
+  expect(shown).toMatch(/tickers +2026-11-20 11:59:00 UTC +60 s/)
+  expect(shown).toMatch(/fills +none of the last two days/)
+})
+
+const emptyNewest = {
+  instruments: null,
+  rpi_symbols: null,
+  tickers: null,
+  order_books: null,
+  rpi_order_books: null,
+  fills: null,
+  candles: null,
+}

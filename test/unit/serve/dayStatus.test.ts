@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest'
+import { dayStatus } from '../../../src/serve/api/dayStatus.js'
+
+const dayMs = 86_400_000
+const day = Date.UTC(2026, 0, 15)
+const past = day + 10 * dayMs
+const aDay = { day, coveredMs: 0, openGapMs: 0, lostMs: 0, hasRows: true }
+
+test.each([
+  ['none without a proof', aDay, past, 'none'],
+  ['complete when all of it is proven', { ...aDay, coveredMs: dayMs }, past, 'complete'],
+  ['partial when a second is missing', { ...aDay, coveredMs: dayMs - 1000 }, past, 'partial'],
+  ['partial with an open hole alone', { ...aDay, openGapMs: 1 }, past, 'partial'],
+  ['lost with a hole for good, whatever else is proven', { ...aDay, coveredMs: dayMs, lostMs: 1 }, past, 'lost'],
+  ['empty when it is proven that nothing happened', { ...aDay, coveredMs: dayMs, hasRows: false }, past, 'empty'],
+  ['complete today when what has passed is proven', { ...aDay, coveredMs: 3_600_000 }, day + 3_700_000, 'complete'],
+  ['partial today when an hour is missing', { ...aDay, coveredMs: 3_600_000 }, day + 7_800_000, 'partial'],
+] as const)('a day is %s', (_name, given, now, expected) => {
+  expect(dayStatus(given, '1m', now)).toBe(expected)
+})

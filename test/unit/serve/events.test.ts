@@ -1,0 +1,68 @@
+import { afterEach, expect, test, vi } from 'vitest'
+import { pino } from 'pino'
+import type { CandleSeries } from '../../../src/market/candle.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { type EventClient, EventHub } from '../../../src/serve/events.js'
+
+const series: CandleSeries = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' }
+const asked: string[] = []
+const hub = new EventHub(
+  {
+    status: () => Promise.resolve({ number: asked.push('status') }),
+    instrument: (wanted) => Promise.resolve({ symbol: wanted.symbol, number: asked.push(wanted.symbol) }),
+  },
+  systemClock,
+  pino({ level: 'silent' }),
+)
+const leave: (() => void)[] = []
+
+function page(watched: CandleSeries | null, send?: EventClient['send']) {
+  const received: string[] = []
+  const take: EventClient['send'] = (event) => {
+    received.push(event)
+    return Promise.resolve()
+  }
+  leave.push(hub.add({ series: watched, send: send ?? take }))
+  return received
+}
+
+afterEach(() => {
+  for (const one of leave.splice(0)) one()
+  asked.length = 0
+})
+
+test('each thing is asked for once, however many pages watch it', async () => {
+  const first = page(series)
+  const second = page({ ...series })
+  const third = page(null)
+  await vi.waitUntil(
+    () => [first, second].every((events) => events.filter((e) => e === 'instrument').length >= 2),
+    6000,
+  )
+  expect(third).toContain('status')
+  expect(third).not.toContain('instrument')
+  const asks = asked.filter((what) => what === 'BTCUSDT').length
+  // Once for each of two ticks, and once for the page that came after the first tick had begun.
+  expect(asks).toBeLessThanOrEqual(first.filter((event) => event === 'instrument').length + 1)
+})
+
+test('a page that takes nothing gets nothing more, and delays nobody', async () => {
+  const stuck: string[] = []
+  page(null, (event) => {
+    stuck.push(event)
+    return new Promise(() => undefined)
+  })
+  const lively = page(null)
+  await vi.waitUntil(() => lively.length >= 3, 6000)
+  expect(stuck).toHaveLength(1)
+})
+
+test('nothing is asked for when no page is open', async () => {
+  const received = page(null)
+  await vi.waitUntil(() => received.length > 0, 3000)
+  for (const one of leave.splice(0)) one()
+  expect(hub.size).toBe(0)
+  const before = asked.length
+  await new Promise((resolve) => setTimeout(resolve, 1300))
+  expect(asked.length).toBe(before)
+})

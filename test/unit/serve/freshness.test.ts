@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'vitest'
+import { createStats } from '../../../src/collect/streamStats.js'
+import { loadConfig } from '../../../src/config.js'
+import { freshnessLimits, freshnessOf, longestPauseMs } from '../../../src/serve/freshness.js'
+
+describe('the longest pause of a schedule', () => {
+  test.each([
+    ['*/5 * * * * *', 5_000],
+    ['0 */10 * * * *', 600_000],
+    ['0,10 * * * * *', 50_000],
+    ['30 15 */6 * * *', 6 * 3_600_000],
+    ['0 0 12 * * *', 86_400_000],
+    ['0 0 12 * * 1', 31 * 86_400_000],
+  ])('%s', (expression, pauseMs) => {
+    expect(longestPauseMs(expression)).toBe(pauseMs)
+  })
+})
+
+test('a stream may be two of its periods old', () => {
+  const limits = freshnessLimits(loadConfig({ env: {} }))
+  expect(limits.tickers).toBe(2 * 5_000 + 30_000)
+  expect(limits.candles).toBe(2 * (60_000 + 5_000) + 30_000)
+})
+
+test('a stream that is switched off has no limit', () => {
+  const config = loadConfig({ env: {} })
+  config.streams.fills.enabled = false
+  expect(freshnessLimits(config).fills).toBeNull()
+})
+
+describe('the freshness of a stream', () => {
+  const times = { now: 1_000_000, startedAt: 900_000, isCollecting: true }
+  const stats = (changes: object) => ({ ...createStats().fills, targets: 3, ...changes })
+  test.each([
+    ['off when it is not configured', stats({}), null, times, 'off'],
+    ['idle when it has nothing to cover', stats({ targets: 0 }), 50_000, times, 'idle'],
+    ['starting before the first answer', stats({}), 200_000, times, 'starting'],
+    ['stale when the first answer is late', stats({}), 50_000, times, 'stale'],
+    ['fresh at its limit', stats({ lastStoredAt: 950_000 }), 50_000, times, 'fresh'],
+    ['stale beyond its limit', stats({ lastStoredAt: 949_999 }), 50_000, times, 'stale'],
+    ['fresh when nothing was to be asked for', stats({ lastStoredAt: 1, lastIdleAt: 990_000 }), 50_000, times, 'fresh'],
+    [
+      'starting while the lists are read',
+      stats({ targets: 0 }),
+      200_000,
+      { ...times, isCollecting: false },
+      'starting',
+    ],
+  ] as const)('%s', (_name, given, limitMs, at, expected) => {
+    expect(freshnessOf(given, limitMs, at)).toBe(expected)
+  })
+})

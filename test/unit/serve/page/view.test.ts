@@ -1,0 +1,35 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { candleTypes } from '../../../../src/market/candle.js'
+import { categories } from '../../../../src/market/category.js'
+import { intervals } from '../../../../src/market/interval.js'
+import { readView, type View, writeView } from '../../../../src/serve/page/view.js'
+
+const name = fc.string({ minLength: 1, maxLength: 20, unit: 'grapheme' })
+
+test('whatever the page shows can be read back from its address', () => {
+  const key = fc.option(fc.record({ category: fc.constantFrom(...categories), symbol: name }))
+  fc.assert(
+    fc.property(
+      key,
+      fc.constantFrom(...candleTypes),
+      fc.constantFrom(...intervals),
+      fc.string(),
+      fc.option(name),
+      fc.option(fc.constant('2026-11-20')),
+      (instrument, type, interval, coverage, series, day) => {
+        const { category = null, symbol = null } = instrument ?? {}
+        const view: View = { category, symbol, type, interval, coverage, series, day }
+        expect(readView(writeView(view).slice(1))).toEqual(view)
+      },
+    ),
+  )
+})
+
+test('what makes no sense in an address is left out', () => {
+  expect(readView('?category=MOON&symbol=BTCUSDT&interval=1h&type=x&day=yesterday')).toEqual(readView(''))
+})
+
+test('a symbol without its category is no instrument', () => {
+  expect(readView('?symbol=BTCUSDT').symbol).toBeNull()
+})

@@ -1,0 +1,43 @@
+import { Hono } from 'hono'
+import { expect, test } from 'vitest'
+import { isLoopback, ownNamesOnly, securityHeaders } from '../../../src/serve/security.js'
+
+function app(host: string) {
+  return new Hono().use(ownNamesOnly(host), securityHeaders()).get('/', (context) => context.text('ok'))
+}
+
+test.each([
+  ['127.0.0.1', true],
+  ['127.9.9.9', true],
+  ['localhost', true],
+  ['::1', true],
+  ['0.0.0.0', false],
+  ['192.168.1.7', false],
+  ['127.example.com', false],
+])('whether %s is reached from this machine only: %s', (host, expected) => {
+  expect(isLoopback(host)).toBe(expected)
+})
+
+test.each(['127.0.0.1:8080', 'localhost:8080', '[::1]:8080', '127.0.0.1'])('answers to %s', async (name) => {
+  expect((await app('127.0.0.1').request('/', { headers: { host: name } })).status).toBe(200)
+})
+
+test.each(['evil.example', 'evil.example:8080', '127.0.0.1.evil.example', ''])(
+  'does not answer to %s: a web site may have pointed that name here',
+  async (name) => {
+    expect((await app('127.0.0.1').request('/', { headers: { host: name } })).status).toBe(403)
+  },
+)
+
+test('answers to any name when it was told to listen on more than this machine', async () => {
+  expect((await app('0.0.0.0').request('/', { headers: { host: 'recorder.lan' } })).status).toBe(200)
+})
+
+test('nothing from elsewhere may be loaded, nothing inline may run', async () => {
+  const policy = (await app('127.0.0.1').request('/', { headers: { host: 'localhost' } })).headers.get(
+    'content-security-policy',
+  )
+  expect(policy).toContain("default-src 'none'")
+  expect(policy).toContain("script-src 'self'")
+  expect(policy).not.toMatch(/unsafe|https?:|\*/)
+})

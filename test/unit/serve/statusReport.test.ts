@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest'
+import { loadConfig } from '../../../src/config.js'
+import { status as statusSchema } from '../../../src/serve/api/contract.js'
+import type { DatabaseState } from '../../../src/serve/databaseProbe.js'
+import { freshnessLimits } from '../../../src/serve/freshness.js'
+import { Sampler } from '../../../src/serve/sampler.js'
+import { inWords, statusReport } from '../../../src/serve/statusReport.js'
+import { freshen, settableSource, type SettableSource } from '../../support/recorderSource.js'
+
+const now = 1_800_000_000_000
+const reachable: DatabaseState = {
+  isReachable: true,
+  latencyMs: 1.5,
+  error: null,
+  overview: { bytes: 5, gaps: [{ stream: 'fills', state: 'lost', reason: 'x', count: 2 }] },
+}
+
+function report(prepare: (source: SettableSource) => void = () => undefined, database = reachable) {
+  const source = settableSource(now - 3_600_000)
+  freshen(source, now - 1000)
+  prepare(source)
+  const sampler = new Sampler(source)
+  try {
+    const limits = freshnessLimits(loadConfig({ env: {} }))
+    return statusReport({ now, instanceId: 'i', version: 'v', source, sampler, limits, database, backfills: [] })
+  } finally {
+    sampler.close()
+  }
+}
+
+test('a recorder that is well has no problems, and its report is as the contract says', () => {
+  const well = report()
+  expect(well.problems).toEqual([])
+  expect(statusSchema.parse(well)).toEqual(well)
+})
+
+describe('what is wrong is said in words', () => {
+  const messages = (...args: Parameters<typeof report>) => report(...args).problems
+
+  test('a stale stream', () => {
+    const [problem] = messages(({ state }) => {
+      state.stats.tickers.lastStoredAt = now - 90_000
+    })
+    expect(problem).toMatchObject({
+      about: 'stream',
+      name: 'tickers',
+      isBlocking: true,
+      message: 'tickers: nothing stored for 90 s; more than 40 s is too long.',
+    })
+  })
+
+  test('a database that is away', () => {
+    const [problem] = messages(undefined, { ...reachable, isReachable: false, latencyMs: null, error: 'refused' })
+    expect(problem).toMatchObject({ about: 'database', message: 'The database does not answer: refused' })
+  })
+
+  test('a standby says nothing else', () => {
+    const problems = messages(({ state }) => {
+      state.phase = 'waiting'
+      state.stats.fills.lastStoredAt = null
+      state.maySend = false
+    })
+    expect(problems.map(({ about }) => about)).toEqual(['egress'])
+  })
+
+  test('a lost right to send', () => {
+    expect(messages(({ state }) => void (state.maySend = false))).toMatchObject([{ about: 'egress', isBlocking: true }])
+  })
+
+  test('live requests that wait too long', () => {
+    const problems = messages(({ state }) => {
+      state.budget = { ...state.budget, waiting: { ...state.budget.waiting, live: { count: 9, oldestWaitMs: 31_000 } } }
+    })
+    expect(problems).toMatchObject([{ about: 'budget', name: 'live', isBlocking: false }])
+  })
+
+  test('a pause after a rejection', () => {
+    const problems = messages(({ state }) => void (state.budget.pausedMs = 1500))
+    expect(problems[0]?.message).toContain('pause for 2 s')
+  })
+
+  test('a spool in use, and one that fills up', () => {
+    const problems = messages(({ state }) => {
+      state.spool.since = now - 60_000
+      state.spool.bytes = 600_000
+    })
+    expect(problems.map(({ message }) => message)).toEqual([
+      'Answers have gone to the disk for 60 s, to be stored when the database takes them.',
+      'The spool is 60 % full; when it is full, the oldest answers are dropped.',
+    ])
+  })
+})
+
+test('rates are means of the last ten seconds', () => {
+  const source = settableSource(now)
+  const sampler = new Sampler(source)
+  try {
+    for (let second = 1; second <= 20; second++) {
+      source.state.stats.fills.rowsWritten += second <= 10 ? 1000 : 5
+      sampler.sample()
+    }
+    expect(sampler.rowsPerSecond('fills')).toBe(5)
+    expect(sampler.history('fills')).toEqual([1000, 1000, 5, 5])
+  } finally {
+    sampler.close()
+  }
+})
+
+test.each([
+  [1_400, '1 s'],
+  [119_000, '119 s'],
+  [120_000, '2 min'],
+  [7_200_000, '2 h'],
+  [200_000_000, '2 days'],
+])('%i ms are %s', (ms, words) => {
+  expect(inWords(ms)).toBe(words)
+})
