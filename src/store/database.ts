@@ -44,6 +44,7 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
     keepAlive: true,
     types: { getTypeParser },
     ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
+    ...(options.isReadOnly === true ? { options: '-c default_transaction_read_only=on' } : {}),
   })
   // Without a handler a connection that breaks ends the process: 'error' on the pool comes from idle clients, on the
   // client from one that is checked out, whose query rejects with the same error.
@@ -51,8 +52,6 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
   pool.on('connect', (client) => {
     client.on('error', () => undefined)
     if (options.silenceTimeoutMs !== undefined) giveUpSilent(client, options.silenceTimeoutMs)
-    // Queued before the first statement of whoever gets the connection; when it fails, so does that one.
-    if (options.isReadOnly === true) client.query('set default_transaction_read_only = on').catch(() => undefined)
   })
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
   return {
