@@ -1,5 +1,5 @@
-/** Covers what happens between a departure and its arrival besides latency, such as a stall of the server. */
-const logGuardMs = 12
+/** Covers what corrections of departures cannot see, such as the pace of clocks and the rounding of the fastest answer. */
+const logGuardMs = 6
 
 export interface BudgetOptions {
   /** How many arrivals the service admits in any window. */

@@ -250,7 +250,7 @@ describe('the order', () => {
     const { clock, departures, send } = setUp({ limits: limitsOf(1) })
     for (let i = 0; i < 5; i++) void send('fills', { priority: 'live', deadline: 0 })
     void send('candles', { priority: 'backfill' })
-    await clock.advance(1_300)
+    await clock.advance(1_500)
     expect(departures.map(({ operation }) => operation)).toEqual(['fills', 'candles'])
   })
 
@@ -275,7 +275,7 @@ describe('who gives up', () => {
     abort.abort(new Error('enough'))
     for (const request of given) await expect(request).rejects.toThrow('enough')
     expect(pacer.stats().waiting.live.count).toBe(1)
-    await clock.advance(300)
+    await clock.advance(500)
     expect(departures).toEqual([await kept])
   })
 
@@ -299,7 +299,7 @@ describe('who gives up', () => {
     let gaveUp = 0
     for (let i = 0; i < 10_000; i++) send('fills', { signal: abort.signal, deadline: i % 100 }).catch(() => gaveUp++)
     await clock.advance(1_000)
-    expect(departures.length).toBeGreaterThanOrEqual(16)
+    expect(departures.length).toBeGreaterThan(10)
     abort.abort(new Error('enough'))
     await clock.advance(0)
     expect(gaveUp + departures.length).toBe(10_000)
@@ -416,7 +416,7 @@ describe('a rejection', () => {
   it('leaves what waits in the queue, and it can still be given up', async () => {
     const { clock, send, pacer } = setUp()
     void send('fills', {}, rejected)
-    await clock.advance(200)
+    await clock.advance(500)
     const abort = new AbortController()
     const request = send('fills', { signal: abort.signal })
     void send('fills')
