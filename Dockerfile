@@ -1,0 +1,27 @@
+# The recorder alone, for docker-compose.yml: a database of its own is not in it.
+FROM node:20-bookworm-slim AS build
+WORKDIR /build
+COPY package.json package-lock.json ./
+# Without scripts, and without the embedded PostgreSQL, which is optional and most of the size.
+RUN npm ci --ignore-scripts --no-audit --no-fund
+COPY tsconfig.json tsconfig.build.json ./
+COPY src src
+COPY migrations migrations
+COPY bench bench
+COPY scripts scripts
+RUN npm run --silent build \
+  && npm prune --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
+  && rm -rf dist/bench dist/scripts
+
+FROM gcr.io/distroless/nodejs20-debian12:nonroot
+WORKDIR /app
+ENV NODE_ENV=production
+COPY --from=build /build/package.json ./
+COPY --from=build /build/node_modules node_modules
+COPY --from=build /build/dist dist
+COPY config/demo.yaml config/compose/recorder.yaml config/
+# The image's user is nonroot (65532). It writes nowhere but below /data and /tmp.
+VOLUME /data
+EXPOSE 8080
+ENTRYPOINT ["/nodejs/bin/node", "dist/src/main.js"]
+CMD ["start", "--config", "config/recorder.yaml"]

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Makes the passwords at the first start. Nobody has to choose them, and none stands in a file of the project.
+# Each file belongs to the one user who reads it: postgres (70), the recorder (65532), Grafana (472).
+set -eu
+umask 077
+cd /secrets
+
+new_password() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
+
+give() { # file owner, content from standard input
+  cat >"$1"
+  chown "$2:$2" "$1"
+  chmod 400 "$1"
+}
+
+if [ ! -f complete ]; then
+  recorder=$(new_password)
+  reader=$(new_password)
+  new_password | give database_superuser 70
+  printf %s "$recorder" | give database_recorder 70
+  printf %s "$reader" | give database_reader 70
+  printf 'database:5432:market:recorder:%s\n' "$recorder" | give pgpass 65532
+  printf %s "$reader" | give grafana_database 472
+  new_password | give grafana_admin 472
+  touch complete
+fi
+chmod 755 .
