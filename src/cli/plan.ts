@@ -43,6 +43,8 @@ export async function refuseOverload(
   config: Config,
   options: { readonly allowOverload?: boolean; readonly wait?: boolean } = {},
 ): Promise<void> {
+  // Whatever the answer was, it would start.
+  if (options.allowOverload === true) return
   let universe: PlanUniverse
   try {
     universe = await askUniverse(config)
@@ -55,7 +57,7 @@ export async function refuseOverload(
     return
   }
   const plan = planConfig(config, universe)
-  if (plan.fits || options.allowOverload === true) return
+  if (plan.fits) return
   const lines = [
     'error: the configuration asks for more than the limits of the service allow',
     ...plan.advice.flatMap(adviceLines),

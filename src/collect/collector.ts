@@ -12,6 +12,7 @@ import { candlePoller } from './candlePoller.js'
 import { cronPoller } from './cronPoller.js'
 import { cyclePoller } from './cyclePoller.js'
 import { fillsPoller } from './fillsPoller.js'
+import { keepDismissingGaps } from './dismissGaps.js'
 import { Incidents } from './incidents.js'
 import type { PollContext } from './pollContext.js'
 import { type Poller, sleepUntil } from './poller.js'
@@ -51,6 +52,7 @@ export class Collector {
   readonly #context: PollContext
   readonly #pollers = new Map<AnyStream, Poller<unknown>>()
   readonly #starting: Promise<void>
+  readonly #dismissing: Promise<void>
   #isCollecting = false
 
   constructor(dependencies: CollectorDependencies) {
@@ -71,6 +73,7 @@ export class Collector {
       signal: this.#stopping.signal,
     }
     this.#starting = this.#start()
+    this.#dismissing = keepDismissingGaps(db, this.#context)
   }
 
   get phase(): 'starting' | 'collecting' | 'stopping' {
@@ -93,6 +96,7 @@ export class Collector {
     this.#stopping.abort()
     const stopped = (async () => {
       await this.#starting
+      await this.#dismissing
       await Promise.all([...this.#pollers.values()].map((poller) => poller.stop()))
     })()
     const deadline = new AbortController()

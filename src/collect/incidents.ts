@@ -21,12 +21,15 @@ interface Incident {
   count: number
   readonly since: TimeMs
   readonly sinceMonotonicMs: number
+  lastMonotonicMs: number
   lastAt: TimeMs
   lastLoggedAt: number
   until: TimeMs | null
 }
 
 const repeatAfterMs = 30_000
+/** A storm in which some attempts succeed is one incident: it is over when nothing has failed for so long. */
+const quietMs = 10_000
 /** Enough for a person to read; what happened before is in the log. */
 const kept = 100
 
@@ -54,6 +57,7 @@ export class Incidents {
         count: 1,
         since: at,
         sinceMonotonicMs: now,
+        lastMonotonicMs: now,
         lastAt: at,
         lastLoggedAt: now,
         until: null,
@@ -67,6 +71,7 @@ export class Incidents {
     incident.count += 1
     incident.message = message
     incident.lastAt = at
+    incident.lastMonotonicMs = now
     if (now - incident.lastLoggedAt < repeatAfterMs) return
     incident.lastLoggedAt = now
     this.#logger.warn(
@@ -79,12 +84,13 @@ export class Incidents {
     return this.#recent
   }
 
+  /** Ends an incident, once it has been quiet for a while. */
   succeeded(what: string): void {
     const incident = this.#open.get(what)
-    if (incident === undefined) return
+    if (incident === undefined || this.#clock.monotonicMs() - incident.lastMonotonicMs < quietMs) return
     this.#open.delete(what)
     incident.until = this.#clock.now()
-    const duration = seconds(this.#clock.monotonicMs() - incident.sinceMonotonicMs)
+    const duration = seconds(incident.lastMonotonicMs - incident.sinceMonotonicMs)
     this.#logger.info(`${what}: works again after ${incident.count} failure(s) in ${duration}`)
   }
 }

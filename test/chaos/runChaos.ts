@@ -62,8 +62,8 @@ export async function runChaos({ seed, durationMs, print }: ChaosOptions): Promi
     simulator.control.clearFaults()
     await database.start()
     print('the accidents are over; waiting until everything is stored')
-    // One more round of every list, so that the last answers come from a market without accidents.
-    await sleep(35_000)
+    // Until the candles of the last minute with an accident are final, and have been compared with the fills.
+    await sleep(100_000)
     const exitCode = await daemon.stop()
     return await compare(simulator, database, deadTimes, { events: counts, exitCode, logFile, settle: settleMs })
   } finally {
@@ -93,7 +93,7 @@ async function createDaemon(folder: string, simulator: Simulator, database: Chao
       orderBooks: { everySeconds: 5, depth: 10, select: { busiest: 20 } },
       rpiOrderBooks: { everySeconds: 10, depth: 10, select: { busiest: 10 } },
       fills: { maxPollSeconds: 30 },
-      candles: { settleMs, types: ['market'], intervals: ['1m'], select: { busiest: 30 } },
+      candles: { settleMs, types: ['market'], intervals: ['1m'], select: { busiest: 'all' } },
     },
     serve: { enabled: false },
   }
@@ -189,7 +189,11 @@ export function chaosText({ events, tables, gaps, ...rest }: ChaosReport): strin
       ].join(' '),
     ),
     `fills lost: ${gaps.lostFills}; gaps: ${gaps.gaps}; recall ${gaps.recall}; precision ${gaps.precision}; false claims ${gaps.falseClaims.length}`,
-    ...[...tables.flatMap(({ wrong }) => wrong), ...gaps.wrong, ...gaps.falseClaims].slice(0, 20),
+    ...[
+      ...gaps.wrong.slice(0, 10),
+      ...gaps.falseClaims.slice(0, 10),
+      ...tables.flatMap(({ wrong }) => wrong.slice(0, 5)),
+    ],
   ]
   return lines.join('\n')
 }
