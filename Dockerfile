@@ -11,7 +11,8 @@ COPY bench bench
 COPY scripts scripts
 RUN npm run --silent build \
   && npm prune --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
-  && rm -rf dist/bench dist/scripts
+  && rm -rf dist/bench dist/scripts \
+  && mkdir /data
 
 FROM gcr.io/distroless/nodejs20-debian12:nonroot
 WORKDIR /app
@@ -21,6 +22,7 @@ COPY --from=build /build/node_modules node_modules
 COPY --from=build /build/dist dist
 COPY config/demo.yaml config/compose/recorder.yaml config/
 # The image's user is nonroot (65532). It writes nowhere but below /data and /tmp.
+COPY --from=build --chown=65532:65532 /data /data
 VOLUME /data
 EXPOSE 8080
 ENTRYPOINT ["/nodejs/bin/node", "dist/src/main.js"]

@@ -30,7 +30,7 @@ export function loadConfig(options: { file?: string | undefined; env: Environmen
     options.file === undefined
       ? { value: {}, place: () => 'configuration' }
       : parseYaml(readConfigFile(options.file), options.file)
-  const { input, variableAt } = withEnvironment(source.value, options.env)
+  const { input, variableAt } = withEnvironment(source.value, withSecretFile(options.env))
   const result = configSchema.safeParse(input)
   if (result.success) return result.data
   const place = (path: readonly PropertyKey[]) => variableAt(path) ?? source.place(path)
@@ -38,13 +38,25 @@ export function loadConfig(options: { file?: string | undefined; env: Environmen
 }
 
 function readConfigFile(file: string): string {
+  return readText(file, 'give --config the path of a readable YAML file')
+}
+
+/** A secret that is handed over as a file, as containers do, stays out of the environment, which other programs can see. */
+function withSecretFile(env: Environment): Environment {
+  const { DATABASE_URL: url, DATABASE_URL_FILE: file } = env
+  if (file === undefined || file === '' || (url !== undefined && url !== '')) return env
+  const text = readText(file, 'DATABASE_URL_FILE is the path of a file that holds the connection string')
+  return { ...env, DATABASE_URL: text.trim() }
+}
+
+function readText(file: string, advice: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     const why =
       code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : String(code)
-    throw new ConfigError([`${file}: ${why}; give --config the path of a readable YAML file`], { cause: error })
+    throw new ConfigError([`${file}: ${why}; ${advice}`], { cause: error })
   }
 }
 

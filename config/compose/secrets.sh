@@ -19,7 +19,7 @@ if [ ! -f complete ]; then
   new_password | give database_superuser 70
   printf %s "$recorder" | give database_recorder 70
   printf %s "$reader" | give database_reader 70
-  printf 'database:5432:market:recorder:%s\n' "$recorder" | give pgpass 65532
+  printf 'postgresql://recorder:%s@database:5432/market\n' "$recorder" | give database_url 65532
   printf %s "$reader" | give grafana_database 472
   new_password | give grafana_admin 472
   touch complete

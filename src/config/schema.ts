@@ -90,7 +90,7 @@ const database = z
       })
       .exactOptional()
       .describe(
-        'Connection string of the database. A secret: prefer the environment variable DATABASE_URL. ' +
+        'Connection string of the database. A secret: prefer the environment variable DATABASE_URL, or DATABASE_URL_FILE with the path of a file that holds it. ' +
           'With neither, an embedded PostgreSQL is started in dataDir.',
       ),
     dataDir: z.string().min(1).default('./data').describe('Folder of the embedded PostgreSQL and of local state.'),

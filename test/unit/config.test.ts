@@ -85,6 +85,18 @@ describe('environment', () => {
     expect(config.log.level).toBe('warn')
   })
 
+  test('names a file that holds the connection string', () => {
+    const path = join(folder, 'url')
+    writeFileSync(path, 'postgresql://a:b@127.0.0.1/market\n')
+    const url = (env: Record<string, string>) => loadConfig({ env }).database.url
+    expect(url({ DATABASE_URL_FILE: path })).toBe('postgresql://a:b@127.0.0.1/market')
+    expect(url({ DATABASE_URL_FILE: path, DATABASE_URL: 'postgresql://c@127.0.0.1/d' })).toBe(
+      'postgresql://c@127.0.0.1/d',
+    )
+    expect(url({ DATABASE_URL_FILE: '' })).toBeUndefined()
+    expect(() => url({ DATABASE_URL_FILE: join(folder, 'nowhere') })).toThrow(ConfigError)
+  })
+
   test('a wrong value names the variable, and a connection string is never repeated', () => {
     const problems = problemsOf('', { DATABASE_URL: 'mysql://user:hunter2@host/db', LOG_LEVEL: 'loud' })
     expect(problems).toHaveLength(2)

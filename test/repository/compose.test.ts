@@ -1,0 +1,105 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { loadConfig } from '../../src/config.js'
+import { readRepositoryFile, repositoryRoot } from '../support/repositoryFiles.js'
+
+interface Service {
+  readonly image: string
+  readonly user?: string
+  readonly read_only?: boolean
+  readonly cap_drop?: readonly string[]
+  readonly security_opt?: readonly string[]
+  readonly ports?: readonly string[]
+  readonly volumes?: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  readonly healthcheck?: { readonly test: readonly string[] }
+  readonly depends_on?: Readonly<Record<string, unknown>>
+}
+const text = readRepositoryFile('docker-compose.yml')
+const { services, volumes } = parse(text, { merge: true }) as {
+  services: Record<string, Service>
+  volumes: Record<string, unknown>
+}
+const all = Object.entries(services)
+
+describe('docker-compose.yml', () => {
+  test('has the services of a whole installation', () => {
+    expect(Object.keys(services)).toEqual(
+      expect.arrayContaining(['database', 'recorder', 'prometheus', 'grafana', 'simulator']),
+    )
+  })
+
+  test('runs the recorder as an ordinary user on a read-only root, without capabilities, and watches its health', () => {
+    for (const name of ['recorder', 'simulator']) {
+      expect(services[name]).toMatchObject({
+        user: '65532:65532',
+        read_only: true,
+        cap_drop: ['ALL'],
+        security_opt: ['no-new-privileges:true'],
+      })
+    }
+    expect(services.recorder?.healthcheck?.test.join(' ')).toContain('/healthz')
+    expect(services.database?.healthcheck).toBeDefined()
+  })
+
+  test('listens nowhere beyond this machine', () => {
+    const ports = all.flatMap(([, { ports: published = [] }]) => published)
+    expect(ports.length).toBeGreaterThan(0)
+    expect(ports.filter((port) => !port.startsWith('127.0.0.1:'))).toEqual([])
+  })
+
+  test('holds no password', () => {
+    expect(text).not.toMatch(/:\/\/\w+:\w+@/)
+    const variables = all.flatMap(([, { environment = {} }]) => Object.entries(environment))
+    const secrets = variables.filter(([name]) => /PASSWORD|SECRET|TOKEN/.test(name))
+    expect(secrets.filter(([name]) => !/_FILE$/.test(name))).toEqual([])
+  })
+
+  test('names a version of each image', () => {
+    const images = all.map(([, { image }]) => image).filter((image) => image !== 'market-recorder')
+    expect(images.filter((image) => !/:v?\d+\.\d+/.test(image))).toEqual([])
+  })
+
+  test('mounts what is there', () => {
+    const sources = all.flatMap(([, { volumes: mounts = [] }]) => mounts.map((mount) => mount.split(':')[0] ?? ''))
+    const missing = sources.filter((source) =>
+      source.startsWith('./') ? !existsSync(join(repositoryRoot, source)) : !(source in volumes),
+    )
+    expect(missing).toEqual([])
+  })
+
+  test('is understood by docker compose', ({ skip }) => {
+    const available = spawnSync('docker', ['compose', 'version'])
+    skip(available.status !== 0, 'docker compose is not installed on this machine')
+    const { status, stderr } = spawnSync('docker', ['compose', '--profile', 'simulator', 'config', '--quiet'], {
+      cwd: repositoryRoot,
+      encoding: 'utf8',
+    })
+    expect(stderr).toBe('')
+    expect(status).toBe(0)
+  })
+})
+
+test('config/compose/recorder.yaml is valid, and says where to listen and write', () => {
+  const file = join(repositoryRoot, 'config/compose/recorder.yaml')
+  expect(loadConfig({ file, env: {} })).toMatchObject({
+    serve: { host: '0.0.0.0', port: 8080 },
+    database: { dataDir: '/data' },
+  })
+})
+
+test('the image takes no more of the repository than it builds from', () => {
+  const allowed = readRepositoryFile('.dockerignore')
+    .split('\n')
+    .filter((line) => line.startsWith('!'))
+    .map((line) => line.slice(1))
+  const copied = [...readRepositoryFile('Dockerfile').matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(
+    ([, sources = '']) => sources.split(' '),
+  )
+  expect(copied.length).toBeGreaterThan(4)
+  expect(copied.filter((source) => !allowed.includes(source.split('/')[0] ?? ''))).toEqual([])
+  expect(copied.filter((source) => !existsSync(join(repositoryRoot, source)))).toEqual([])
+})
