@@ -1,0 +1,64 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parquetColumn, UnfitDecimal } from '../../../../src/store/export/parquetTypes.js'
+
+const price = parquetColumn({ name: 'price', type: 'numeric' }, new Set())
+const prices = parquetColumn({ name: 'prices', type: '_numeric' }, new Set())
+
+const digits = (most: number) => fc.stringMatching(new RegExp(`^[0-9]{0,${most}}$`))
+/** As numeric prints it: no leading zeros, a fraction of any length. */
+const decimal = (whole: number, fraction: number) =>
+  fc.tuple(fc.boolean(), digits(whole), digits(fraction)).map(([isNegative, a, b]) => {
+    const text = `${a.replace(/^0+/, '') || '0'}${b === '' ? '' : `.${b}`}`
+    return isNegative && /[1-9]/.test(text) ? `-${text}` : text
+  })
+
+function textOf(units: bigint): string {
+  const sign = units < 0n ? '-' : ''
+  const padded = (units < 0n ? -units : units).toString().padStart(19, '0')
+  const fraction = padded.slice(-18).replace(/0+$/, '')
+  return `${sign}${padded.slice(0, -18)}${fraction === '' ? '' : `.${fraction}`}`
+}
+const trimmed = (text: string) => (text.includes('.') ? text.replace(/\.?0+$/, '') : text)
+
+describe('decimals in Parquet', () => {
+  test('of up to 20 digits before the point and 18 after it are exact', () => {
+    fc.assert(
+      fc.property(decimal(20, 18), (text) => {
+        expect(textOf(price.convert(text) as bigint)).toBe(trimmed(text))
+      }),
+    )
+  })
+
+  test('with more digits are never rounded: they are refused, or their zeros were none', () => {
+    fc.assert(
+      fc.property(decimal(30, 30), (text) => {
+        let units: unknown
+        try {
+          units = price.convert(text)
+        } catch (error) {
+          expect(error).toBeInstanceOf(UnfitDecimal)
+          const [whole = '', fraction = ''] = trimmed(text).replace('-', '').split('.')
+          expect(whole.length > 20 || fraction.length > 18).toBe(true)
+          return
+        }
+        expect(textOf(units as bigint)).toBe(trimmed(text))
+      }),
+    )
+  })
+
+  test.each(['NaN', 'Infinity', '-Infinity', ''])('are not %j', (text) => {
+    expect(() => price.convert(text)).toThrow(UnfitDecimal)
+  })
+
+  test('stand in lists, with holes', () => {
+    expect(prices.convert('{1.5,NULL,2}')).toEqual([1_500_000_000_000_000_000n, null, 2_000_000_000_000_000_000n])
+    expect(prices.convert('{}')).toEqual([])
+  })
+
+  test('are text where the column has to be', () => {
+    const asText = new Set(['price', 'prices'])
+    expect(parquetColumn({ name: 'price', type: 'numeric' }, asText).convert('1.50')).toBe('1.50')
+    expect(parquetColumn({ name: 'prices', type: '_numeric' }, asText).convert('{1.50,2}')).toEqual(['1.50', '2'])
+  })
+})
