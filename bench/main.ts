@@ -1,5 +1,6 @@
 import { benchBackfill } from './backfill.js'
 import { benchDaemon } from './daemon.js'
+import { benchFills } from './fills.js'
 import { benchOutage } from './outage.js'
 import { benchPacing } from './pacing.js'
 import { benchSoak } from './soak.js'
@@ -12,6 +13,10 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     summary: 'requests a second inside the limits, against the safe bound [--seconds 120] [--jitter 60] [--sequential]',
   },
   daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
+  fills: {
+    run: benchFills,
+    summary: 'share of bursty fills captured within 20 requests/s [--minutes 15] [--seed 1] [--busy 6]',
+  },
   outage: { run: benchOutage, summary: 'the database away for ten minutes at live scale [--minutes 10] [--before 3]' },
   soak: { run: benchSoak, summary: 'memory of the daemon over an hour at live scale [--minutes 60]' },
   backfill: {

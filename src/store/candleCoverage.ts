@@ -87,28 +87,19 @@ export async function addEmptyRanges(
       set ranges = e.ranges + excluded.ranges, updated_at = now()`.execute(db)
 }
 
-/** Open holes of a series that are covered by now count as repaired, those confirmed empty as lost. Returns how many. */
-export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<number> {
+/** Open holes of a series that are covered by now are repaired; those that were confirmed empty have been none. */
+export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
-  const { rows } = await sql<{ count: number }>`
-    with known as (
-      select
-        coalesce((select ranges from recorder.coverage where stream = ${stream} and category = ${category}
-          and symbol = ${symbol} and type = ${type} and interval = ${interval}), '{}') as covered,
-        coalesce((select ranges from recorder.empty_range where stream = ${stream} and category = ${category}
-          and symbol = ${symbol} and type = ${type} and interval = ${interval}), '{}') as empty
-    ), settled as (
-      update recorder.gap g
-      set state = case when g.range <@ covered then 'repaired' else 'lost' end,
-        repaired_at = case when g.range <@ covered then now() end,
-        lost_at = case when g.range <@ covered then null else now() end
-      from known
-      where g.stream = ${stream} and g.category = ${category} and g.symbol = ${symbol} and g.type = ${type}
-        and g.interval = ${interval} and g.state = 'open' and g.range <@ (covered + empty)
-      returning 1
-    )
-    select count(*) from settled`.execute(db)
-  return rows[0]?.count ?? 0
+  const isOpen = sql`g.stream = ${stream} and g.category = ${category} and g.symbol = ${symbol} and g.type = ${type}
+    and g.interval = ${interval} and g.state = 'open'`
+  const rangesIn = (table: string) => sql`
+    coalesce((select ranges from ${sql.table(table)} where stream = ${stream} and category = ${category}
+      and symbol = ${symbol} and type = ${type} and interval = ${interval}), '{}')`
+  const empty = rangesIn('recorder.empty_range')
+  await sql`delete from recorder.gap g where ${isOpen} and g.range <@ ${empty}`.execute(db)
+  await sql`
+    update recorder.gap g set state = 'repaired', repaired_at = now()
+    where ${isOpen} and g.range <@ (${rangesIn('recorder.coverage')} + ${empty})`.execute(db)
 }
 
 /**

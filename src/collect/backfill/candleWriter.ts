@@ -24,19 +24,20 @@ export interface CandleWriterOptions {
 
 /** Pages that wait while an earlier transaction is under way are stored together, so the disk sets the pace of commits. */
 const mostRowsPerCommit = 5_000
-/** So many rows may wait before those who bring them have to. */
-const mostRowsWaiting = 10_000
 const firstRetryMs = 250
 const lastRetryMs = 5_000
+
+interface Waiting {
+  readonly page: CandlePage
+  readonly done: (error: unknown) => void
+}
 
 /** Stores the pages of one series in the order in which they come, several in one transaction when they come quickly. */
 export class CandleWriter {
   readonly #db: Kysely<Database>
   readonly #options: CandleWriterOptions
-  #waiting: CandlePage[] = []
-  #rowsWaiting = 0
+  #waiting: Waiting[] = []
   #writing: Promise<void> | null = null
-  #failure: unknown = null
   readonly counts = { inserted: 0, updated: 0, rejected: 0 }
 
   constructor(db: Kysely<Database>, options: CandleWriterOptions) {
@@ -44,46 +45,41 @@ export class CandleWriter {
     this.#options = options
   }
 
-  /** Resolves when there is room for more. Rejects when storing has failed for good. */
-  async add(page: CandlePage): Promise<void> {
-    this.#waiting.push(page)
-    this.#rowsWaiting += page.candles.length
-    this.#writing ??= this.#writeAll()
-    while (this.#rowsWaiting > mostRowsWaiting && this.#writing !== null) await this.#writing
-    this.#throwFailure()
+  /** Resolves when the page is committed; rejects when it cannot be stored. */
+  store(page: CandlePage): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ page, done: (error) => (error === null ? resolve() : reject(error as Error)) })
+      this.#writing ??= this.#writeAll()
+    })
   }
 
-  /** Resolves when everything that was added is committed. */
+  /** Resolves when nothing waits to be stored any more. */
   async idle(): Promise<void> {
     while (this.#writing !== null) await this.#writing
-    this.#throwFailure()
   }
 
-  #throwFailure(): void {
-    if (this.#failure !== null) throw this.#failure
-  }
-
+  /** Never rejects: each page is told what became of it. */
   async #writeAll(): Promise<void> {
-    try {
-      while (this.#waiting.length > 0) await this.#write(this.#nextPages())
-    } catch (error) {
-      this.#failure = error
-      this.#waiting = []
-      this.#rowsWaiting = 0
-    } finally {
-      this.#writing = null
+    while (this.#waiting.length > 0) {
+      const next = this.#nextPages()
+      const pages = next.map(({ page }) => page)
+      const error = await this.#write(pages).then(
+        () => null,
+        (reason: unknown) => reason,
+      )
+      for (const { done } of next) done(error)
     }
+    this.#writing = null
   }
 
-  #nextPages(): CandlePage[] {
+  #nextPages(): Waiting[] {
     let rows = 0
     let count = 0
-    for (const { candles } of this.#waiting) {
-      if (count > 0 && rows + candles.length > mostRowsPerCommit) break
-      rows += candles.length
+    for (const { page } of this.#waiting) {
+      if (count > 0 && rows + page.candles.length > mostRowsPerCommit) break
+      rows += page.candles.length
       count++
     }
-    this.#rowsWaiting -= rows
     return this.#waiting.splice(0, count)
   }
 

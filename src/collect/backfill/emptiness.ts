@@ -57,6 +57,8 @@ function windowsFrom(top: TimeMs, floor: TimeMs, lengthMs: number): TimeRange[] 
     windows.push({ from: Math.max(floor, top - distance - pageMs), to: top - distance })
   }
   if (isSample) windows.push({ from: floor, to: floor + pageMs })
+  // Whoever asked may want less than there is: candles below the floor make a hole of what would else be the beginning.
+  windows.push({ from: floor - pageMs, to: floor })
   return windows
 }
 

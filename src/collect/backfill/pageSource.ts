@@ -24,7 +24,7 @@ export interface PageSourceOptions {
   readonly clock: Clock
   readonly signal: AbortSignal
   readonly store: (page: CandlePage) => Promise<void>
-  /** Told when a request begins and ends to be under way. */
+  /** Told when a page begins and ends to be under way, until it is stored. */
   readonly onOutstanding: (change: 1 | -1) => void
 }
 
@@ -51,10 +51,20 @@ export class PageSource {
   }
 
   /**
-   * Resolves to the opening times of the closed candles in the answer, when they are on their way to the database. Waits while
-   * the service is away; rejects with `Postponed` when that takes too long, and with the client's error when it is final.
+   * Resolves to the opening times of the closed candles in the answer, when they are committed. Waits while the service or
+   * the database is away; rejects with `Postponed` when the service is for too long, and with the client's error when that is final.
    */
   async ask(request: PageRequest): Promise<readonly TimeMs[]> {
+    const { onOutstanding } = this.#options
+    onOutstanding(1)
+    try {
+      return await this.#askAndStore(request)
+    } finally {
+      onOutstanding(-1)
+    }
+  }
+
+  async #askAndStore(request: PageRequest): Promise<readonly TimeMs[]> {
     const { series, settleMs, conventions, store } = this.#options
     const parameters = conventions.parameters(request, intervalMs[series.interval])
     const page = await this.#askPatiently(request, parameters)
@@ -69,6 +79,7 @@ export class PageSource {
     )
     this.counts.rows += candles.length
     const { requestTime, receivedAt, rejected } = page
+    // What is not stored counts as not received: a crash then costs the pages under way, and no more.
     if (candles.length > 0 || rejected.length > 0) await store({ candles, rejected, requestTime, receivedAt })
     return candles.map(({ openTime }) => openTime)
   }
@@ -77,12 +88,11 @@ export class PageSource {
     { operation }: PageRequest,
     parameters: ReturnType<Conventions['parameters']>,
   ): Promise<Page<CandlePayload>> {
-    const { client, series, priority, clock, signal, onOutstanding } = this.#options
+    const { client, series, priority, clock, signal } = this.#options
     const { category, symbol, type, interval } = series
     const query = { category, symbol, type, interval, ...parameters }
     const options: RequestOptions = { priority, signal }
     for (let delayMs = firstDelayMs; ; delayMs = Math.min(lastDelayMs, delayMs * 2)) {
-      onOutstanding(1)
       try {
         this.counts.requests += 1
         const page = await (operation === 'candles'
@@ -93,8 +103,6 @@ export class PageSource {
       } catch (error) {
         if (!(error instanceof ExchangeError) || !error.retryable) throw error
         if (clock.monotonicMs() - this.#answeredMs > patienceMs) throw new Postponed(error.message, { cause: error })
-      } finally {
-        onOutstanding(-1)
       }
       await clock.sleep(delayMs, signal)
     }

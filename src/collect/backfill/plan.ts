@@ -16,9 +16,18 @@ export interface PlannedSeries extends RequestedSeries {
 }
 
 /** 200 pages of `history-candles`: some ten seconds of a whole budget, minutes of a shared one. */
-const candlesPerJob = 20_000
+const mostCandlesPerJob = 20_000
+const leastCandlesPerJob = 2_000
+/** So many jobs at least where there is work for them, so that several workers end at about the same time. */
+const jobsPerRequest = 64
 /** While nobody knows where a series begins, cutting it in jobs makes each of them find out. */
-const candlesPerOpenJob = 400_000
+const openJobFactor = 20
+
+/** Whole pages of both operations. */
+function jobSize(candles: number): number {
+  const share = Math.ceil(candles / jobsPerRequest / 1000) * 1000
+  return Math.min(mostCandlesPerJob, Math.max(leastCandlesPerJob, share))
+}
 
 export async function planSeries(
   db: Kysely<Database>,
@@ -52,11 +61,12 @@ export async function enqueue(
     }
     const waitFor: string[] = []
     const jobs: NewJob<BackfillJob>[] = []
+    const size = jobSize(candlesMissing(planned))
     for (const plan of planned) {
       const others = (queued.get(seriesText(plan.series)) ?? []).filter(({ range }) => overlaps(plan.missing, range))
       waitFor.push(...others.map(({ id }) => id))
       const rest = subtract(plan.missing, normalized(others.map(({ range }) => range)))
-      jobs.push(...cutIntoJobs(plan, rest, options))
+      jobs.push(...cutIntoJobs(plan, rest, { ...options, size }))
     }
     return [...waitFor, ...(await queue.add(jobs))]
   })
@@ -66,14 +76,14 @@ function overlaps(ranges: Ranges, { from, to }: TimeRange): boolean {
   return ranges.some((range) => range.from < to && from < range.to)
 }
 
-/** Jobs of bounded size, the newest candles first. */
+/** Jobs of at most `size` candles, the newest first. */
 export function cutIntoJobs(
   { series, range, isUrgent, hasOpenBeginning }: PlannedSeries,
   missing: Ranges,
-  { kind, again }: { readonly kind: BackfillJob['kind']; readonly again: boolean },
+  { kind, again, size }: { readonly kind: BackfillJob['kind']; readonly again: boolean; readonly size: number },
 ): NewJob<BackfillJob>[] {
   const lengthMs = intervalMs[series.interval]
-  const size = (hasOpenBeginning ? candlesPerOpenJob : candlesPerJob) * lengthMs
+  const sizeMs = (hasOpenBeginning ? size * openJobFactor : size) * lengthMs
   const jobs: NewJob<BackfillJob>[] = []
   const add = (from: TimeMs, to: TimeMs) => {
     const data: BackfillJob = { kind, series, range: { from, to }, floor: range.from, again }
@@ -82,7 +92,7 @@ export function cutIntoJobs(
   }
   let to: TimeMs | null = null
   let from = 0
-  let room = size
+  let room = sizeMs
   for (const piece of missing.toReversed()) {
     for (let end = piece.to; end > piece.from;) {
       to ??= end
@@ -92,7 +102,7 @@ export function cutIntoJobs(
       if (room > 0) continue
       add(from, to)
       to = null
-      room = size
+      room = sizeMs
     }
   }
   if (to !== null) add(from, to)

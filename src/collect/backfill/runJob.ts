@@ -61,7 +61,7 @@ export class JobRunner {
       clock,
       signal,
       onOutstanding,
-      store: (page) => writer.add(page),
+      store: (page) => writer.store(page),
     })
     try {
       const { empty, anchor } = await fillRange(

@@ -96,7 +96,7 @@ describe('a backfill from a service that', () => {
       emptyAtFirst: { operations: ['candles', 'history-candles'], answers: 2 },
     })
     const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    expect(outcomes.map(({ status }) => status)).toEqual(['done'])
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['done']))
     await expectTruth(service, threeDaysAgo)
   })
 
@@ -106,7 +106,7 @@ describe('a backfill from a service that', () => {
     const to = Math.floor(hidden.to / minuteMs) * minuteMs + minuteMs
     const service = await startService({ hiddenCandles: [hidden] })
     const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    expect(outcomes).toMatchObject([{ status: 'incomplete', unresolved: [{ from, to }] }])
+    expect(outcomes.flatMap(({ unresolved }) => unresolved)).toMatchObject([{ from, to }])
     expect(await listGaps(test.database.db, { state: 'open' })).toMatchObject([
       { stream: 'candles', range: { from, to } },
     ])
@@ -141,7 +141,7 @@ describe('a backfill from a service that', () => {
     await new Promise((resolve) => setTimeout(resolve, 1_500))
     clock.now = now + 20
     const { outcomes } = await running
-    expect(outcomes.map(({ status }) => status)).toEqual(['done'])
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['done']))
     await expectTruth(service, now - 10 * dayMs)
   })
 
@@ -156,7 +156,7 @@ describe('a backfill from a service that', () => {
       { kind: 'reset', probability: 0.05 },
     ])
     const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    expect(outcomes.map(({ status }) => status)).toEqual(['done'])
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['done']))
     await expectTruth(service, threeDaysAgo)
   })
 
@@ -167,7 +167,8 @@ describe('a backfill from a service that', () => {
     await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
     clock.now = now + 10
     const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now, again: true })
-    expect(outcomes).toMatchObject([{ status: 'done', updated: 60, inserted: 0 }])
+    expect(outcomes.reduce((sum, { updated }) => sum + updated, 0)).toBe(60)
+    expect(outcomes.reduce((sum, { inserted }) => sum + inserted, 0)).toBe(0)
     const { rows } = await test.database.pool.query<{ count: number; grown: number }>(
       'select count(*), count(*) filter (where new_high > old_high) as grown from recorder.candle_revision',
     )

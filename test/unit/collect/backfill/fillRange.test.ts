@@ -97,6 +97,14 @@ describe('filling a range of candles', () => {
     expect(outcome).toMatchObject({ empty: [], unresolved: [range] })
   })
 
+  it('takes no hole at the lower end of what is wanted for the beginning of the series', async () => {
+    const range = { from: now - 2 * dayMs, to: now }
+    const hole = { from: range.from, to: range.from + 300 * minuteMs }
+    const hidden = (_operation: string, time: TimeMs) => time >= hole.from && time < hole.to
+    const { outcome } = await fill({ ...minutes(4), hidden }, [range], range.from)
+    expect(outcome).toMatchObject({ empty: [], unresolved: [hole] })
+  })
+
   it('asks for a hole again by both operations, and leaves it open when it stays', async () => {
     const hole = { from: now - 3 * dayMs, to: now - 3 * dayMs + 50 * minuteMs }
     const isIn = (time: TimeMs) => time >= hole.from && time < hole.to

@@ -1,0 +1,121 @@
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Report } from '../src/simulator/limits.js'
+import { openDatabase, type RecorderDatabase } from '../src/store/database.js'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded.js'
+
+/** One database server and one simulator for a measurement, and programs that work with them. */
+export interface Bench {
+  readonly simulatorUrl: string
+  report(): Promise<Report>
+  resetReport(): Promise<void>
+  /** An empty database of its own. */
+  createDatabase(name: string): Promise<{ readonly url: string; readonly database: RecorderDatabase }>
+  /** Writes a configuration and returns its path. */
+  configure(name: string, config: unknown): Promise<string>
+  close(): Promise<void>
+}
+
+export async function openBench(options: { readonly limitFactor: number; readonly jitterMs: number }): Promise<Bench> {
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-'))
+  const simulator = fork(fileURLToPath(new URL('./backfillSimulator.js', import.meta.url)), {
+    env: {
+      ...process.env,
+      BENCH_LIMIT_FACTOR: String(options.limitFactor),
+      BENCH_JITTER_MS: String(options.jitterMs),
+    },
+  })
+  const [simulatorUrl] = (await once(simulator, 'message')) as [string]
+  const server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres') })
+  const databases: RecorderDatabase[] = []
+  return {
+    simulatorUrl,
+    report: async () => (await fetch(`${simulatorUrl}/simulator/report`)).json() as Promise<Report>,
+    async resetReport() {
+      await fetch(`${simulatorUrl}/simulator/report/reset`, { method: 'POST' })
+    },
+    async createDatabase(name) {
+      const admin = openDatabase({ url: server.url, poolSize: 1 })
+      await admin.pool.query(`create database ${name}`)
+      await admin.close()
+      const url = new URL(server.url)
+      url.pathname = `/${name}`
+      const database = openDatabase({ url: url.href, poolSize: 2 })
+      databases.push(database)
+      return { url: url.href, database }
+    },
+    async configure(name, config) {
+      const path = join(folder, `${name}.yaml`)
+      // JSON is YAML.
+      await writeFile(path, JSON.stringify(config))
+      return path
+    },
+    async close() {
+      for (const database of databases) await database.close()
+      simulator.disconnect()
+      await once(simulator, 'exit')
+      await server.stop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+export interface Program {
+  readonly process: ChildProcess
+  readonly ended: Promise<{ readonly exitCode: number | null; readonly stdout: string; readonly stderr: string }>
+}
+
+const entryPoint = fileURLToPath(new URL('../src/main.js', import.meta.url))
+
+/** Starts the recorder's program. */
+export function startProgram(args: readonly string[], databaseUrl: string): Program {
+  const child = spawn(process.execPath, [entryPoint, ...args], {
+    env: { ...process.env, DATABASE_URL: databaseUrl },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const ended = once(child, 'close').then(([exitCode]) => ({ exitCode: exitCode as number | null, stdout, stderr }))
+  return { process: child, ended }
+}
+
+export async function stopProgram(program: Program, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+  if (program.process.exitCode === null && program.process.signalCode === null) program.process.kill(signal)
+  await program.ended
+}
+
+/** Processor time that a process has used so far, in seconds. Linux. */
+export async function cpuSeconds(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const ticksPerSecond = 100
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
+}
+
+export function candleRequests(report: Report): { requests: number; rejected: number; blocks: number } {
+  let requests = 0
+  let rejected = 0
+  let blocks = 0
+  for (const { operations, overall } of Object.values(report)) {
+    requests += operations.candles.requests + operations['history-candles'].requests
+    rejected += overall.rejected
+    blocks += overall.blocks
+  }
+  return { requests, rejected, blocks }
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms)
+  })
+}

@@ -1,0 +1,186 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { observedQuirks } from '../../src/simulator/quirks.js'
+import { createWorld } from '../../src/simulator/world/world.js'
+import { createTestDatabase, type TestDatabase } from '../support/database.js'
+import { type Running, startProgram } from '../support/program.js'
+import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
+
+const dayMs = 86_400_000
+const limitFactor = 10
+const symbols = ['BTCUSDT', 'ETHUSDT']
+const to = Math.floor((Date.now() - dayMs) / dayMs) * dayMs
+const from = to - 40 * dayMs
+
+let folder: string
+let config: string
+let simulator: SimulatorProcess
+let test: TestDatabase
+const running = new Set<Running>()
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'market-recorder-backfill-'))
+  simulator = await startSimulatorProcess(['--scale', 'tiny', '--limit-factor', String(limitFactor)])
+  config = await configure('backfill', {})
+})
+afterAll(async () => {
+  await simulator.close()
+  await rm(folder, { recursive: true, force: true })
+})
+beforeEach(async () => {
+  test = await createTestDatabase()
+})
+afterEach(async () => {
+  for (const { process, finished } of running) {
+    process.kill('SIGKILL')
+    await finished
+  }
+  running.clear()
+  await test.drop()
+})
+
+/** JSON is YAML. */
+async function configure(name: string, more: object): Promise<string> {
+  const path = join(folder, `${name}.yaml`)
+  const exchange = {
+    baseUrl: simulator.url,
+    latencyJitterMs: 50,
+    limits: { overallPerMinute: 60_000, perSecond: { candles: 200, 'history-candles': 200 } },
+  }
+  await writeFile(path, JSON.stringify({ exchange, serve: { enabled: false }, ...more }))
+  return path
+}
+
+function start(args: readonly string[]): Running {
+  const program = startProgram(args, { DATABASE_URL: test.url })
+  running.add(program)
+  return program
+}
+
+function backfill(...more: readonly string[]): Running {
+  return start([
+    ...['backfill', '--config', config, '--category', 'SPOT', '--symbol', ...symbols, '--interval', '1m'],
+    ...['--from', new Date(from).toISOString(), '--to', new Date(to).toISOString(), ...more],
+  ])
+}
+
+async function candleRequests(): Promise<number> {
+  const sources = Object.values(await simulator.report())
+  return sources.reduce(
+    (sum, { operations }) => sum + operations.candles.requests + operations['history-candles'].requests,
+    0,
+  )
+}
+
+async function storedCount(): Promise<number> {
+  const { rows } = await test.database.pool.query<{ count: number }>('select count(*) from market.candles')
+  return rows[0]?.count ?? 0
+}
+
+/** Every stored candle is the simulator's, none is missing, and all of them are claimed. */
+async function expectComplete(): Promise<void> {
+  const world = createWorld({ seed: 1, scale: 'tiny', activity: {}, quirks: () => observedQuirks })
+  for (const symbol of symbols) {
+    const { rows } = await test.database.pool.query<{ text: string }>(
+      `select concat_ws(' ', (extract(epoch from open_time) * 1000)::bigint, open, high, low, close, base_volume,
+         quote_turnover) as text
+       from market.candles where category = 'SPOT' and symbol = $1 and type = 'market' and interval = '1m'
+         and open_time >= $2 and open_time < $3 order by open_time`,
+      [symbol, new Date(from), new Date(to)],
+    )
+    const series = { category: 'SPOT', symbol, type: 'market', interval: '1m' } as const
+    const truth = world.candles(series, from, to, Date.now()).map((row) => row.join(' '))
+    expect(rows.length).toBe(truth.length)
+    expect(rows.findIndex(({ text }, i) => text !== truth[i])).toBe(-1)
+  }
+  const verified = await start(['verify', '--config', config]).finished
+  expect(verified).toMatchObject({ exitCode: 0, stderr: '' })
+}
+
+/** Resolves when something was stored beyond what was there. */
+async function progressed(beyond: number): Promise<void> {
+  await expect.poll(storedCount, { timeout: 60_000, interval: 50 }).toBeGreaterThan(beyond)
+}
+
+describe('the backfill command', () => {
+  it('survives kill -9, says after Ctrl-C how to go on, and makes no request when all is there', async () => {
+    const dryRun = await backfill('--dry-run', '--json').finished
+    const { requests } = JSON.parse(dryRun.stdout) as { requests: { candles: number; historyCandles: number } }
+    const least = requests.candles + requests.historyCandles
+    expect(await storedCount()).toBe(0)
+
+    const before = await candleRequests()
+    const killed = backfill()
+    await progressed(5_000)
+    killed.process.kill('SIGKILL')
+    await killed.finished
+
+    const stopped = backfill()
+    await progressed(await storedCount())
+    stopped.process.kill('SIGINT')
+    const { exitCode, stderr } = await stopped.finished
+    expect(exitCode).toBe(1)
+    expect(stderr).toMatch(/stopped; go on with: market-recorder backfill --config .* --symbol BTCUSDT ETHUSDT/)
+
+    const finished = await backfill('--json').finished
+    expect(finished.exitCode, finished.stderr).toBe(0)
+    expect(JSON.parse(finished.stdout)).toMatchObject({ left: 0, failed: [] })
+    await expectComplete()
+    // A job's requests at most are made again after each interruption.
+    expect(await candleRequests()).toBeLessThan(before + least * 1.01 + 2 * 200)
+
+    const total = await candleRequests()
+    const again = await backfill('--json').finished
+    expect(again.exitCode).toBe(0)
+    expect(JSON.parse(again.stdout)).toMatchObject({ requests: 0, rows: 0, left: 0 })
+    expect(await candleRequests()).toBe(total)
+  })
+
+  it('hands its work to the daemon of the same host and follows it', async () => {
+    const quiet = { enabled: false }
+    const live = { select: { symbols: ['BTCUSDT'], categories: ['SPOT'] } }
+    const streams = { orderBooks: quiet, rpiOrderBooks: quiet, fills: quiet, rpiSymbols: quiet, candles: live }
+    const daemon = start(['start', '--config', await configure('daemon', { streams, log: { level: 'info' } })])
+    await daemon.printed(/collecting /)
+    const followed = await backfill('--json').finished
+    expect(followed.stderr).toContain('the daemon of this host works on it')
+    expect(followed.exitCode, followed.stderr).toBe(0)
+    expect(JSON.parse(followed.stdout)).toMatchObject({ left: 0, failed: [] })
+    daemon.process.kill('SIGTERM')
+    expect((await daemon.finished).exitCode).toBe(0)
+    await expectComplete()
+  })
+
+  it('takes over when the daemon ends', async () => {
+    const quiet = { enabled: false }
+    const streams = { orderBooks: quiet, rpiOrderBooks: quiet, fills: quiet, rpiSymbols: quiet, candles: quiet }
+    const daemon = start(['start', '--config', await configure('daemon', { streams })])
+    await daemon.printed(/collecting /)
+    const followed = backfill('--json')
+    await progressed(3_000)
+    daemon.process.kill('SIGKILL')
+    await daemon.finished
+    const { exitCode, stdout, stderr } = await followed.finished
+    expect(exitCode, stderr).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({ left: 0, failed: [] })
+    await expectComplete()
+  })
+
+  it('says what is wrong in one line', async () => {
+    const wrong = [
+      [['--interval', '7m'], /argument '7m' is invalid/, 2],
+      [['--from', 'yesterday'], /Give a time such as 2026-01-31/, 2],
+      [['--symbol', 'NOSUCH*'], /no instrument of SPOT matches/, 1],
+    ] as const
+    for (const [args, message, exitCode] of wrong) {
+      const base = { '--symbol': 'BTCUSDT', '--interval': '1m', '--from': '2026-01-01', [args[0]]: args[1] }
+      const given = Object.entries(base).flat()
+      const result = await start(['backfill', '--config', config, '--category', 'SPOT', ...given]).finished
+      expect(result.stderr).toMatch(message)
+      expect(result.exitCode).toBe(exitCode)
+      expect(result.stderr).not.toMatch(/ at .*\.js/)
+    }
+  })
+})
