@@ -1,6 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { startRecorder } from '../src/app.js'
 import { loadConfig } from '../src/config.js'
+import { keepHeapSmall } from '../src/runtime/heap.js'
 import { createLogger } from '../src/runtime/logger.js'
 
 /** What the daemon under test tells of itself, since its start. */
@@ -27,6 +28,7 @@ const sampleEveryMs = Number(process.env['BENCH_SAMPLE_MS'] ?? 5_000)
 /** The monitor counts the whole time between two of its ticks; what exceeds the tick is lag. */
 const tickMs = 10
 
+keepHeapSmall()
 const config = loadConfig({ env: process.env })
 config.database.dataDir = process.env['BENCH_DATA_DIR'] ?? './data'
 config.serve.port = 0

@@ -1,4 +1,6 @@
 #!/usr/bin/env node
 import { runProgram } from './cli/program.js'
+import { keepHeapSmall } from './runtime/heap.js'
 
+keepHeapSmall()
 process.exitCode = await runProgram(process.argv)

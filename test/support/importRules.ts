@@ -9,7 +9,7 @@ export interface ModuleImport {
 
 /** The parts of src, each with the parts that it may import besides itself. */
 const allowedParts: Readonly<Record<string, readonly string[]>> = {
-  main: ['cli'],
+  main: ['cli', 'runtime'],
   cli: [
     'app',
     'doctor',
