@@ -7,6 +7,7 @@ import type { TakenJob } from '../../store/queue.js'
 import type { Database } from '../../store/schema.js'
 import { type BackfillJob, type BackfillQueue, seriesText } from './job.js'
 import { JobRunner } from './runJob.js'
+import { TouchedRollups } from './touchedRollups.js'
 
 export interface BackfillWorkerOptions {
   readonly db: Kysely<Database>
@@ -45,6 +46,7 @@ class Worker implements BackfillWorker {
   readonly #stopping = new AbortController()
   readonly #running = new Map<string, { readonly job: BackfillJob; readonly done: Promise<void> }>()
   readonly #loop: Promise<void>
+  readonly #touched = new TouchedRollups()
   #outstanding = 0
   #nextRescueMs = 0
 
@@ -66,7 +68,14 @@ class Worker implements BackfillWorker {
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the backfill was stopped'))
     await this.#loop
+    const isDone = this.#running.size === 0
     await Promise.all([...this.#running.values()].map(({ done }) => done))
+    // Whoever stops the work half-way does not want to wait for this, too.
+    if (isDone) await this.#refreshTouched()
+  }
+
+  async #refreshTouched(): Promise<void> {
+    await this.#touched.refresh(this.#options.db, this.#options.logger)
   }
 
   async #work(): Promise<void> {
@@ -81,7 +90,10 @@ class Worker implements BackfillWorker {
           if (taken !== null) {
             this.#start(taken)
             // Until its first requests are out it looks as if there were room for more.
-          } else if (this.#running.size === 0) waitMs = idlePollMs
+          } else if (this.#running.size === 0) {
+            await this.#refreshTouched()
+            waitMs = idlePollMs
+          }
         }
       } catch (error) {
         logger.warn(`backfill: ${describeDatabaseError(error)}`)
@@ -110,6 +122,7 @@ class Worker implements BackfillWorker {
     const what = `${seriesText(job.series)} ${isoTime(job.range.from)} to ${isoTime(job.range.to)}`
     try {
       const outcome = await this.#runner.run(job, this.#stopping.signal)
+      this.#touched.add(job, outcome)
       await this.#options.queue.complete(id, outcome)
       logger.debug(`backfill: ${what}: ${outcome.status}, ${outcome.rows} candles in ${outcome.requests} requests`)
     } catch (error) {
