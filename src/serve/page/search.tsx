@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { InstrumentsAnswer } from '../api/contract.js'
-import { useAnswer } from './api.js'
+import { urlOf, useAnswer } from './api.js'
 import type { ChangeView } from './urlState.js'
 
 const pauseMs = 120
@@ -12,7 +12,11 @@ export function Search({ change }: { change: ChangeView }) {
   const [asked, setAsked] = useState('')
   const [isOpen, setOpen] = useState(false)
   const [active, setActive] = useState(0)
-  const { answer } = useAnswer<InstrumentsAnswer>('/api/instruments', isOpen ? { search: asked, limit: 12 } : null, 0)
+  const question = { search: asked, limit: 12 }
+  const { answer, url } = useAnswer<InstrumentsAnswer>('/api/instruments', isOpen ? question : null, 0)
+  // While the answer to what was typed last is under way, the list is still that of what was typed before.
+  const isCurrent = asked === text.trim() && url === urlOf('/api/instruments', question)
+  const [isEntered, setEntered] = useState(false)
   const found = isOpen ? (answer?.instruments ?? []) : []
 
   useEffect(() => {
@@ -20,6 +24,11 @@ export function Search({ change }: { change: ChangeView }) {
     return () => clearTimeout(timer)
   }, [text])
   useEffect(() => setActive(0), [answer])
+  useEffect(() => {
+    if (!isEntered || !isCurrent) return
+    setEntered(false)
+    choose(0)
+  }, [isEntered, isCurrent])
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const isTyping = event.target instanceof HTMLInputElement && event.target.type !== 'radio'
@@ -42,7 +51,8 @@ export function Search({ change }: { change: ChangeView }) {
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'ArrowDown') setActive(Math.min(active + 1, found.length - 1))
     else if (event.key === 'ArrowUp') setActive(Math.max(active - 1, 0))
-    else if (event.key === 'Enter') choose(active)
+    else if (event.key === 'Enter' && isCurrent) choose(active)
+    else if (event.key === 'Enter') setEntered(true)
     else if (event.key === 'Escape') {
       setOpen(false)
       input.current?.blur()

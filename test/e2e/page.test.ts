@@ -1,0 +1,243 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Recorder, startRecorder } from '../../src/app.js'
+import { loadConfig } from '../../src/config.js'
+import { createLogger } from '../../src/runtime/logger.js'
+import { launchBrowser, openPage, type WatchedPage } from '../support/browser.js'
+import { createTestDatabase, type TestDatabase } from '../support/database.js'
+import { chromium } from '../support/installed.js'
+import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
+import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
+
+const { path: chromiumPath, hint } = chromium()
+const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const instrument = '/?category=USDT-FUTURES&symbol=BTCUSDT'
+const mostBytes = 300_000
+
+/** The page in a real browser, over a recorder of the simulated exchange. */
+describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
+  let simulator: SimulatorProcess
+  let testDatabase: TestDatabase
+  let proxy: TcpProxy
+  let dataDir: string
+  let recorder: Recorder
+  let port = 0
+  let browser: Browser
+  let watched: WatchedPage
+  let page: Page
+
+  async function start(): Promise<void> {
+    const config = loadConfig({
+      env: { DATABASE_URL: proxy.through(testDatabase.url), EXCHANGE_BASE_URL: simulator.url },
+    })
+    config.database.dataDir = dataDir
+    config.serve.port = port
+    config.collector.egress = 'page test'
+    config.streams.orderBooks.everySeconds = 5
+    config.streams.rpiOrderBooks.everySeconds = 5
+    config.streams.candles.settleMs = 1000
+    recorder = await startRecorder(config, createLogger('silent'))
+    port = Number(new URL(recorder.pageUrl ?? '').port)
+  }
+  const url = (path: string) => `http://127.0.0.1:${port}${path}`
+  async function sql<Row>(text: string, values: unknown[] = []): Promise<Row[]> {
+    return (await testDatabase.database.pool.query(text, values)).rows as Row[]
+  }
+  const cell = (stream: string, column: number) => page.locator(`tr[data-stream=${stream}] > *`).nth(column).innerText()
+
+  beforeAll(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'market-recorder-page-'))
+    simulator = await startSimulatorProcess(['--scale', 'small'])
+    testDatabase = await createTestDatabase()
+    proxy = await startTcpProxy(testDatabase.url)
+    await start()
+    browser = await launchBrowser(chromiumPath ?? '')
+    watched = await openPage(browser, url(instrument))
+    page = watched.page
+    await page.locator('.book tbody.bids tr').first().waitFor()
+    await page.locator('.chart canvas').first().waitFor()
+    await page.locator('.calendar button.day').first().waitFor()
+  })
+
+  afterAll(async () => {
+    await browser?.close()
+    await recorder?.stop()
+    await proxy?.close()
+    await simulator?.close()
+    await testDatabase?.drop()
+    await rm(dataDir, { recursive: true, force: true })
+  })
+
+  test('comes whole in few bytes and paints at once', async () => {
+    const fresh = await openPage(browser, url(instrument))
+    await fresh.page.locator('.chart canvas').first().waitFor()
+    await fresh.page.locator('.calendar button.day').first().waitFor()
+    expect(fresh.transferred()).toBeLessThan(mostBytes)
+    expect(fresh.transferred()).toBeGreaterThan(50_000)
+    expect(fresh.complaints).toEqual([])
+    await fresh.page.context().close()
+  })
+
+  test('says that all is well, and what each stream does', async () => {
+    await page.locator('.health.good').waitFor()
+    expect(await page.locator('.health').innerText()).toBe('Recording')
+    const states = await page.locator('.streams tbody .state').allInnerTexts()
+    expect(states).toEqual(Array.from({ length: 7 }, () => 'fresh'))
+    const { targets, rowsWritten } = recorder.collector.stats.order_books
+    expect(await cell('order_books', 2)).toBe(String(targets))
+    const stored = Number((await cell('instruments', 6)).replaceAll(',', ''))
+    const [counted] = await sql<{ count: number }>('select count(*)::int as count from market.instruments')
+    expect(stored).toBe(counted?.count)
+    expect(rowsWritten).toBeGreaterThan(0)
+  })
+
+  test('shows the budget as live meters', async () => {
+    const meters = page.locator('[role=meter]')
+    expect(await meters.count()).toBe(9)
+    await expect.poll(async () => Number(await meters.first().getAttribute('aria-valuenow'))).toBeGreaterThan(20)
+    expect(await meters.first().getAttribute('aria-valuemax')).toBe('6000')
+  })
+
+  test('updates live', async () => {
+    const before = await cell('tickers', 6)
+    await expect.poll(() => cell('tickers', 6), { timeout: 15_000 }).not.toBe(before)
+  })
+
+  test('shows the candles that the database holds, to the last digit', async () => {
+    await page.locator('.as-table summary').click()
+    const compared = async () => {
+      const cells = await page.locator('.as-table tbody tr').nth(2).locator('td, th').allInnerTexts()
+      const [opens = '', ...shown] = cells
+      const [stored] = await sql<Record<string, string>>(
+        `select open::text, high::text, low::text, close::text, base_volume::text from market.candles
+         where category = 'USDT-FUTURES' and symbol = 'BTCUSDT' and type = 'market' and interval = '1m' and open_time = $1`,
+        [`${opens}Z`],
+      )
+      return { shown: shown.slice(0, 5).map((text) => text.replaceAll(',', '')), stored: Object.values(stored ?? {}) }
+    }
+    // A candle that has closed this very second reaches the page with the next event.
+    await expect.poll(compared).toSatisfy(({ shown, stored }) => shown.length === 5 && isDeepStrictEqual(shown, stored))
+    await page.locator('.as-table summary').click()
+  })
+
+  test('shows the order book of the database, the RPI part told apart', async () => {
+    await page.goto(url('/?category=SPOT&symbol=BTCUSDT'))
+    await page.getByText('with RPI').waitFor()
+    // Read at one moment: the next snapshot replaces all of it.
+    const shown = await page.evaluate<{ at: string; levels: string[][] }>(`({
+      at: document.querySelector('#book .aside').textContent.slice(0, 8),
+      levels: [...document.querySelectorAll('.book .bids tr')].map((row) =>
+        [...row.children].map((cell) => cell.innerText.trim().replaceAll(',', ''))),
+    })`)
+    const rows = await sql<{ levels: string[][] }>(
+      `select array[bid_prices[1:3]::text[], bid_sizes[1:3]::text[], bid_rpi_sizes[1:3]::text[]] as levels
+       from market.rpi_order_books
+       where category = 'SPOT' and symbol = 'BTCUSDT' and to_char(ts at time zone 'UTC', 'HH24:MI:SS') = $1`,
+      [shown.at],
+    )
+    const stored = rows.map(({ levels: [prices = [], sizes = [], rpi = []] }) =>
+      [0, 1, 2].map((i) => [prices[i], sizes[i], Number(rpi[i]) === 0 ? '0' : rpi[i]]),
+    )
+    expect(stored).toContainEqual(shown.levels.slice(0, 3))
+  })
+
+  test('switches the interval and the type, and keeps them in the address', async () => {
+    await page.goto(url(instrument))
+    await page.getByRole('radio', { name: '15m' }).check()
+    await page.getByText('rolled up from 1m').waitFor()
+    await page.locator('#candle-type').selectOption('mark')
+    await page.getByText('No candles of this kind are stored.').waitFor()
+    expect(page.url()).toContain('type=mark&interval=15m')
+    await page.goBack()
+    await page.getByText('rolled up from 1m').waitFor()
+  })
+
+  test('finds an instrument with the keyboard alone; a link shows the same to others', async () => {
+    await page.goto(url(instrument))
+    await page.locator('.book').waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type('ethperp')
+    await page.getByRole('option', { name: /ETHPERP/ }).waitFor()
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'ETHPERP USDC-FUTURES' }).waitFor()
+    const other = await openPage(browser, page.url())
+    await other.page.getByRole('heading', { name: 'ETHPERP USDC-FUTURES' }).waitFor()
+    expect(other.complaints).toEqual([])
+    await other.page.context().close()
+  })
+
+  test('opens a day of the calendar to the exact ranges, with the keyboard', async () => {
+    await page.goto(url('/?category=SPOT&symbol=BTCUSDT&coverage=BTCUSDT'))
+    const day = page.locator('button.day[aria-label^="BTCUSDT"]').last()
+    await day.waitFor()
+    const rows = await page.locator('.calendar tbody tr').count()
+    await page.locator('button.day[tabindex="0"]').focus()
+    for (let i = 1; i < rows; i++) await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('ArrowLeft')
+    await page.keyboard.press('ArrowRight')
+    await page.keyboard.press('Enter')
+    await page.locator('.detail li').first().waitFor()
+    const id = new URL(page.url()).searchParams.get('series') ?? ''
+    const [stream, category, symbol] = id.split('.')
+    const [covered] = await sql<{ from: string }>(
+      `select to_char(greatest(from_time, date_trunc('day', now() at time zone 'UTC') at time zone 'UTC')
+         at time zone 'UTC', 'HH24:MI:SS') as "from"
+       from market.coverage where stream = $1 and category = $2::market.category and symbol = $3 order by from_time desc`,
+      [stream, category, symbol],
+    )
+    await expect.poll(() => page.locator('.detail .ranges').innerText()).toContain(covered?.from ?? 'no coverage')
+  })
+
+  test.each([
+    ['dark', { colorScheme: 'dark' }],
+    ['light', { colorScheme: 'light' }],
+    ['phone', { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }],
+  ] as const)('has nothing that axe complains of: %s', async (_name, options) => {
+    const day = new Date().toISOString().slice(0, 10)
+    const view = `${instrument}&series=candles.USDT-FUTURES.BTCUSDT.market.1m&day=${day}`
+    const fresh = await openPage(browser, url(view), { ...options, bypassCSP: true })
+    await fresh.page.locator('.book tbody.bids tr').first().waitFor()
+    await fresh.page.locator('.detail li').first().waitFor()
+    await fresh.page.addScriptTag({ content: await readFile(axePath, 'utf8') })
+    const violations = await fresh.page.evaluate<string[]>(`axe.run().then(({ violations }) =>
+      violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))`)
+    expect(violations).toEqual([])
+    const width = await fresh.page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+    expect(width, 'wider than the screen').toBeLessThanOrEqual(0)
+    await fresh.page.context().close()
+  })
+
+  test('has had no error in the console and no request to another host', () => {
+    expect(watched.complaints).toEqual([])
+  })
+
+  test('says that the database is away, keeps what it shows, and recovers by itself', async () => {
+    await page.goto(url(instrument))
+    await page.locator('.book tbody.bids tr').first().waitFor()
+    await proxy.refuse()
+    await page.getByText('The database does not answer').waitFor()
+    expect(await page.locator('.book tbody.bids tr').count()).toBeGreaterThan(0)
+    await page.locator('.health.bad').waitFor()
+    await proxy.restore()
+    await page.getByText('The database does not answer').waitFor({ state: 'detached' })
+    await page.locator('.health.good').waitFor({ timeout: 60_000 })
+  })
+
+  test('says that the recorder is away, and recovers by itself after its restart', async () => {
+    await recorder.stop()
+    await page.getByText('The recorder does not answer; trying again.').waitFor()
+    expect(await page.locator('.health').innerText()).toBe('No connection')
+    await start()
+    await page.getByText('The recorder does not answer').waitFor({ state: 'detached', timeout: 60_000 })
+    await page.locator('.health.good').waitFor({ timeout: 60_000 })
+    await expect.poll(() => page.locator('.running').innerText(), { timeout: 10_000 }).toMatch(/^up 0 min/)
+    // The browser reports the connections that failed meanwhile; nothing else has gone wrong.
+    const others = watched.complaints.filter((text) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|503|ERR_/.test(text))
+    expect(others).toEqual([])
+  })
+})

@@ -1,0 +1,53 @@
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+
+/** A page, and everything about it that should never happen. */
+export interface WatchedPage {
+  readonly page: Page
+  /** Errors and warnings of the console, uncaught errors, and requests to other hosts. */
+  readonly complaints: string[]
+  /** Bytes of all answers as they came over the wire, headers included. */
+  transferred(): number
+}
+
+/** Without a network of its own: a browser asks its maker for updates and what not. */
+const flags = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+export function launchBrowser(path: string): Promise<Browser> {
+  return chromium.launch({ executablePath: path, args: flags })
+}
+
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<WatchedPage> {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options })
+  const page = await context.newPage()
+  const complaints: string[] = []
+  const { host } = new URL(url)
+  let bytes = 0
+  const session = await context.newCDPSession(page)
+  await session.send('Network.enable')
+  session.on('Network.loadingFinished', ({ encodedDataLength }) => {
+    bytes += encodedDataLength
+  })
+  page.on('console', (message) => {
+    // The browser itself reports every connection that fails; when that is expected a test clears the list.
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(`console: ${message.text()}`)
+  })
+  page.on('pageerror', (error) => complaints.push(`error: ${error.message}`))
+  page.on('request', (request) => {
+    if (new URL(request.url()).host !== host) complaints.push(`request to ${request.url()}`)
+  })
+  await page.goto(url)
+  return { page, complaints, transferred: () => bytes }
+}
