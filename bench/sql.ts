@@ -71,6 +71,8 @@ async function measure(database: RecorderDatabase, candles: number, tickerHours:
   })
   await timed(`load ${tickerHours} hours of tickers of 800 instruments`, () => loadTickers(pool, tickerHours))
   await pool.query('vacuum analyze')
+  // Otherwise the disk is still busy with what was loaded while queries are timed.
+  await pool.query('checkpoint')
 
   const key = `category = 'USDT-FUTURES' and symbol = 'BENCH07USDT'`
   const rollUp = (where: string) => `
