@@ -4,9 +4,11 @@ import { createWorld, type World } from '../src/simulator/world/world.js'
 
 const launchTime = Date.UTC(2020, 0, 1)
 
+export const benchSymbols = ['BTCUSDT', 'ETHUSDT', 'XRPUSDT']
+
 /** Three spot instruments with some years of history, and as many futures for the live streams. */
 export function benchInstruments(): ListingRequest[] {
-  return ['BTCUSDT', 'ETHUSDT', 'XRPUSDT'].flatMap((symbol) =>
+  return benchSymbols.flatMap((symbol) =>
     (['SPOT', 'USDT-FUTURES'] as const).map((category) => ({ category, symbol, launchTime, fillsPerHour: 600 })),
   )
 }

@@ -46,7 +46,7 @@ function named(ranges: readonly NamedRange[]): string[] {
   return ranges.slice(0, mostNamed).map(rangeText)
 }
 
-export function rangeText({ series, from, to }: NamedRange): string {
+function rangeText({ series, from, to }: NamedRange): string {
   const text = (time: number) => new Date(time).toISOString().slice(0, 19).replace(/:00$/, '')
   return `${seriesText(series)} ${text(from)} to ${text(to)}`
 }

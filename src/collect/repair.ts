@@ -117,7 +117,7 @@ export async function findHoles(
 const overdueMs = 10 * 60_000
 
 /** The series of candles that have open holes. */
-export async function openCandleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
+async function openCandleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
   const series = new Map<string, CandleSeries>()
   for (const { stream, category, symbol, type, interval } of await listGaps(db, { state: 'open' })) {
     if (stream !== 'candles' || type === null || interval === null || !isTradedCategory(category)) continue

@@ -145,7 +145,7 @@ function disagreements(series: CandleSeries, rows: readonly Found[], what: strin
   return rows.map(({ from, to, count, detail }) => ({
     series,
     range: { from, to },
-    count: Number(count),
+    count,
     detail: detail === null || detail === undefined ? what : `${what}: ${detail}`,
   }))
 }

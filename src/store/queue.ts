@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import PgBoss from 'pg-boss'
 import type { Logger } from '../runtime/logger.js'
+import { describeDatabaseError } from './databaseError.js'
 import type { Database } from './schema.js'
 
 /**
@@ -136,12 +137,19 @@ export async function openQueue<Data extends object, Outcome extends object>(
       return { id: job.id, data: job.data }
     },
     async complete(id, outcome) {
-      await boss.complete(name, id, outcome)
-      await locks.release(id)
+      // Whatever the database says to it: without its lock, a job that is still active is taken up again.
+      try {
+        await boss.complete(name, id, outcome)
+      } finally {
+        await locks.release(id)
+      }
     },
     async giveBack(id, reason) {
-      await boss.fail(name, id, { reason })
-      await locks.release(id)
+      try {
+        await boss.fail(name, id, { reason })
+      } finally {
+        await locks.release(id)
+      }
     },
     async rescue() {
       // The try-locks end with the statement's transaction; the job's state is checked again when it is given back.
@@ -236,7 +244,7 @@ class JobLocks {
       isBroken = true
       this.#connection = null
       this.#logger.warn(`queue: the connection that marks jobs as being worked on broke: ${error.message}`)
-      this.#holdAgain().catch(() => undefined)
+      void this.#holdAgain()
     })
     try {
       await client.connect()
@@ -247,7 +255,12 @@ class JobLocks {
     return client
   }
 
+  /** Never rejects: jobs whose lock cannot be had again are taken up by somebody else, which costs requests and no more. */
   async #holdAgain(): Promise<void> {
-    for (const id of this.#held) await this.#query('select pg_advisory_lock($1, hashtext($2))', [jobLockClass, id])
+    try {
+      for (const id of this.#held) await this.#query('select pg_advisory_lock($1, hashtext($2))', [jobLockClass, id])
+    } catch (error) {
+      this.#logger.warn(`queue: ${describeDatabaseError(error)}`)
+    }
   }
 }

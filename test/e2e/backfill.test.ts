@@ -60,10 +60,9 @@ function start(args: readonly string[]): Running {
 }
 
 function backfill(...more: readonly string[]): Running {
-  return start([
-    ...['backfill', '--config', config, '--category', 'SPOT', '--symbol', ...symbols, '--interval', '1m'],
-    ...['--from', new Date(from).toISOString(), '--to', new Date(to).toISOString(), ...more],
-  ])
+  const range = ['--from', new Date(from).toISOString(), '--to', new Date(to).toISOString()]
+  const what = ['--category', 'SPOT', '--symbol', ...symbols, '--interval', '1m']
+  return start(['backfill', '--config', config, ...what, ...range, ...more])
 }
 
 async function candleRequests(): Promise<number> {

@@ -16,10 +16,10 @@ import { coveredRanges } from '../../src/store/coverage.js'
 import type { InstrumentSummary } from '../../src/store/instruments.js'
 import type { TestDatabase } from './database.js'
 
-export const settleMs = 5_000
+const settleMs = 5_000
 
 /** A client of the simulator, with its limits multiplied. */
-export function clientOf(url: string, factor: number, more: Partial<ExchangeOptions> = {}) {
+function clientOf(url: string, factor: number, more: Partial<ExchangeOptions> = {}) {
   const perSecond = Object.fromEntries(
     operations.map((operation) => [operation, (operation.startsWith('rpi') ? 10 : 20) * factor]),
   ) as ExchangeOptions['limits']['perSecond']
@@ -36,7 +36,7 @@ export function clientOf(url: string, factor: number, more: Partial<ExchangeOpti
 }
 
 /** The simulated instruments as the recorder's own tables would list them. */
-export function instrumentsOf(simulator: Simulator): InstrumentSummary[] {
+function instrumentsOf(simulator: Simulator): InstrumentSummary[] {
   return simulator.world.listings().map(({ category, symbol, launchTime, offTime, limitOpenTime, isReality }) => ({
     category,
     symbol,
@@ -95,7 +95,7 @@ export async function runBackfill(
   }
 }
 
-export function candleRequests(simulator: Simulator): number {
+function candleRequests(simulator: Simulator): number {
   return Object.values(simulator.control.report()).reduce(
     (sum, source) => sum + source.operations.candles.requests + source.operations['history-candles'].requests,
     0,

@@ -29,7 +29,7 @@ const lastRetryMs = 5_000
 
 interface Waiting {
   readonly page: CandlePage
-  readonly done: (error: unknown) => void
+  readonly done: (error: Error | null) => void
 }
 
 /** Stores the pages of one series in the order in which they come, several in one transaction when they come quickly. */
@@ -48,7 +48,7 @@ export class CandleWriter {
   /** Resolves when the page is committed; rejects when it cannot be stored. */
   store(page: CandlePage): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ page, done: (error) => (error === null ? resolve() : reject(error as Error)) })
+      this.#waiting.push({ page, done: (error) => (error === null ? resolve() : reject(error)) })
       this.#writing ??= this.#writeAll()
     })
   }
@@ -65,7 +65,7 @@ export class CandleWriter {
       const pages = next.map(({ page }) => page)
       const error = await this.#write(pages).then(
         () => null,
-        (reason: unknown) => reason,
+        (reason: unknown) => (reason instanceof Error ? reason : new Error(String(reason))),
       )
       for (const { done } of next) done(error)
     }

@@ -24,7 +24,7 @@ export function filledBy(openTimes: Iterable<TimeMs>, lengthMs: number): TimeRan
 }
 
 /** Whether a candle may open in the range. As long as the anchor is unknown, one may. */
-export function mayHoldCandle({ lengthMs, anchor }: Grid, { from, to }: TimeRange): boolean {
+function mayHoldCandle({ lengthMs, anchor }: Grid, { from, to }: TimeRange): boolean {
   if (from >= to) return false
   if (anchor === null || to - from >= lengthMs) return true
   return nextOpening(from, lengthMs, anchor) < to

@@ -10,7 +10,7 @@ import type { CandlePage } from './candleWriter.js'
 import type { Conventions, PageRequest } from './pageRequest.js'
 
 /** The service has been away for so long that the job is better put back. */
-export class Postponed extends Error {
+class Postponed extends Error {
   override readonly name = 'Postponed'
 }
 
@@ -24,8 +24,6 @@ export interface PageSourceOptions {
   readonly clock: Clock
   readonly signal: AbortSignal
   readonly store: (page: CandlePage) => Promise<void>
-  /** Told when a page begins and ends to be under way, until it is stored. */
-  readonly onOutstanding: (change: 1 | -1) => void
 }
 
 const firstDelayMs = 500
@@ -55,16 +53,6 @@ export class PageSource {
    * the database is away; rejects with `Postponed` when the service is for too long, and with the client's error when that is final.
    */
   async ask(request: PageRequest): Promise<readonly TimeMs[]> {
-    const { onOutstanding } = this.#options
-    onOutstanding(1)
-    try {
-      return await this.#askAndStore(request)
-    } finally {
-      onOutstanding(-1)
-    }
-  }
-
-  async #askAndStore(request: PageRequest): Promise<readonly TimeMs[]> {
     const { series, settleMs, conventions, store } = this.#options
     const parameters = conventions.parameters(request, intervalMs[series.interval])
     const page = await this.#askPatiently(request, parameters)

@@ -12,7 +12,7 @@ export interface Reach {
   readonly beyondMs: number | null
 }
 
-export const unknownReach: Reach = { reachedMs: 0, beyondMs: null }
+const unknownReach: Reach = { reachedMs: 0, beyondMs: null }
 
 /** Asks for a page; resolves to the opening times of the closed candles in the answer. */
 export type Ask = (request: PageRequest) => Promise<readonly TimeMs[]>

@@ -1,8 +1,10 @@
 import type { Kysely } from 'kysely'
+import pLimit from 'p-limit'
 import { ExchangeError } from '../../exchange/errors.js'
 import type { ExchangeClient } from '../../exchange/client.js'
 import { intervalMs } from '../../market/interval.js'
 import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { addEmptyRanges, missingCandles, replaceGaps, settleGaps } from '../../store/candleCoverage.js'
@@ -12,7 +14,7 @@ import { CandleWriter } from './candleWriter.js'
 import { fillRange } from './fillRange.js'
 import { gridOf, withCandles } from './grid.js'
 import { type BackfillJob, type JobOutcome, seriesText } from './job.js'
-import { Conventions } from './pageRequest.js'
+import { Conventions, type PageRequest } from './pageRequest.js'
 import { PageSource } from './pageSource.js'
 import { ReachBook } from './reach.js'
 
@@ -23,17 +25,21 @@ export interface JobContext {
   readonly clock: Clock
   readonly logger: Logger
   readonly settleMs: number
+  /** Told when a page begins and ends to be wanted, until it is stored. */
   readonly onOutstanding: (change: 1 | -1) => void
 }
 
 /** Enough that a job alone keeps the limit busy when answers take their time. */
-const maxInFlight = 16
+const mostPagesOfJob = 16
+/** Of all jobs, from the request until the rows are committed: what a crash costs at most. */
+const mostPages = 32
 
 /** Runs jobs; what one learns about the service's ways is known to the next. */
 export class JobRunner {
   readonly #context: JobContext
   readonly #conventions = new Conventions()
   readonly #reach = new Map<string, ReachBook>()
+  readonly #pages = pLimit(mostPages)
 
   constructor(context: JobContext) {
     this.#context = context
@@ -44,7 +50,7 @@ export class JobRunner {
    * the service is away, and then can be run again and goes on where coverage ends.
    */
   async run(job: BackfillJob, signal: AbortSignal): Promise<JobOutcome> {
-    const { db, client, clock, logger, settleMs, onOutstanding } = this.#context
+    const { db, client, clock, logger, settleMs } = this.#context
     const { series, range } = job
     const [state] = await missingCandles(db, [{ series, range }])
     const oldestKnown = state?.oldestKnown ?? null
@@ -60,7 +66,6 @@ export class JobRunner {
       priority: job.kind,
       clock,
       signal,
-      onOutstanding,
       store: (page) => writer.store(page),
     })
     try {
@@ -71,10 +76,10 @@ export class JobRunner {
           floor: job.floor,
           anchor: oldestKnown,
           oldestKnown,
-          maxInFlight,
+          maxInFlight: mostPagesOfJob,
         },
         {
-          ask: (request) => source.ask(request),
+          ask: (request) => this.#ask(source, request),
           now: () => source.now(),
           sleep: (ms) => clock.sleep(ms, signal),
           reach: this.#reachOf(job),
@@ -95,6 +100,16 @@ export class JobRunner {
       if (!(error instanceof ExchangeError) || error.retryable || error.kind === 'aborted') throw error
       logger.warn(`backfill: ${seriesText(series)}: ${error.message}`)
       return { ...this.#counts(source, writer), status: 'failed', empty: [], unresolved: [], failure: error.message }
+    }
+  }
+
+  async #ask(source: PageSource, request: PageRequest): Promise<readonly TimeMs[]> {
+    const { onOutstanding } = this.#context
+    onOutstanding(1)
+    try {
+      return await this.#pages(() => source.ask(request))
+    } finally {
+      onOutstanding(-1)
     }
   }
 

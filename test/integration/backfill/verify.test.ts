@@ -131,7 +131,12 @@ describe('looking for holes', () => {
   const candle = (openTime: number) => ({
     ...series('1m'),
     openTime,
-    ...{ open: '1', high: '1', low: '1', close: '1', baseVolume: '0', quoteTurnover: '0' },
+    open: '1',
+    high: '1',
+    low: '1',
+    close: '1',
+    baseVolume: '0',
+    quoteTurnover: '0',
     isClosed: true,
   })
 

@@ -92,7 +92,7 @@ describe('the queue', () => {
       .poll(
         async () =>
           (
-            await test.database.pool.query(`select from pg_locks where locktype = 'advisory' and classid = ${0x6d74}
+            await test.database.pool.query(`select from pg_locks where locktype = 'advisory' and classid = 28020
              and database = (select oid from pg_database where datname = current_database())`)
           ).rowCount,
       )
