@@ -16,10 +16,10 @@ import { coveredRanges } from '../../src/store/coverage.js'
 import type { InstrumentSummary } from '../../src/store/instruments.js'
 import type { TestDatabase } from './database.js'
 
-const settleMs = 5_000
+export const settleMs = 5_000
 
 /** A client of the simulator, with its limits multiplied. */
-function clientOf(url: string, factor: number, more: Partial<ExchangeOptions> = {}) {
+export function clientOf(url: string, factor: number, more: Partial<ExchangeOptions> = {}) {
   const perSecond = Object.fromEntries(
     operations.map((operation) => [operation, (operation.startsWith('rpi') ? 10 : 20) * factor]),
   ) as ExchangeOptions['limits']['perSecond']
