@@ -3,6 +3,7 @@ import { benchDaemon } from './daemon.js'
 import { benchFills } from './fills.js'
 import { benchOutage } from './outage.js'
 import { benchPacing } from './pacing.js'
+import { benchPage } from './page.js'
 import { benchSoak } from './soak.js'
 import { benchSql } from './sql.js'
 
@@ -23,6 +24,11 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchBackfill,
     summary:
       'a year of candles killed five times, the rate at the limits, beside the daemon, two workers [--only year,limits,beside,two] [--days 365] [--seconds 300]',
+  },
+  page: {
+    run: benchPage,
+    summary:
+      'first paint, API times and bytes with a year of candles; what open pages cost [--pages 20] [--seconds 40]',
   },
   sql: {
     run: benchSql,

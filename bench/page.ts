@@ -1,0 +1,45 @@
+import { existsSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import Table from 'cli-table3'
+import { measureCost } from './pageCost.js'
+import { openMarket } from './pageMarket.js'
+import { measurePaint } from './pagePaint.js'
+
+/** One figure beside its target. */
+export interface Check {
+  readonly what: string
+  readonly measured: string
+  readonly target: string
+  readonly isMet: boolean
+}
+
+/** How quickly the page comes with a year of candles behind it, and what open pages cost the recording. */
+export async function benchPage(argv: readonly string[]): Promise<number> {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      instruments: { type: 'string', default: '800' },
+      days: { type: 'string', default: '365' },
+      pages: { type: 'string', default: '20' },
+      seconds: { type: 'string', default: '40' },
+      chromium: { type: 'string', default: '/usr/bin/chromium' },
+    },
+  })
+  if (!existsSync(values.chromium)) throw new Error(`${values.chromium} is not there; give --chromium PATH`)
+  const market = await openMarket({ instruments: Number(values.instruments), days: Number(values.days) })
+  const checks: Check[] = []
+  try {
+    checks.push(...(await measurePaint(market.url, values.chromium)))
+  } finally {
+    await market.close()
+  }
+  checks.push(...(await measureCost({ pages: Number(values.pages), phaseMs: Number(values.seconds) * 1000 })))
+  const table = new Table({ head: ['', 'measured', 'target', ''], style: { head: [], border: [] } })
+  for (const { what, measured, target, isMet } of checks) table.push([what, measured, target, isMet ? 'met' : 'MISSED'])
+  console.log(table.toString())
+  return checks.every(({ isMet }) => isMet) ? 0 : 1
+}
+
+export function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+}

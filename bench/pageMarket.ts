@@ -1,0 +1,103 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { pino } from 'pino'
+import { loadConfig } from '../src/config.js'
+import { operations } from '../src/market/operation.js'
+import { systemClock } from '../src/runtime/clock.js'
+import { createMetrics } from '../src/runtime/metrics.js'
+import { collectorSource } from '../src/serve/collectorSource.js'
+import { startServer } from '../src/serve/server.js'
+import type { BudgetUse } from '../src/serve/source.js'
+import { openDatabase, type RecorderDatabase } from '../src/store/database.js'
+import { startEmbeddedPostgres } from '../src/store/embedded.js'
+import { migrateToLatest } from '../src/store/migrate.js'
+
+export interface FilledMarket {
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** A served database with so many instruments and, of the first, a 1m candle for each minute of so many days. */
+export async function openMarket(size: { readonly instruments: number; readonly days: number }): Promise<FilledMarket> {
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-'))
+  const logger = pino({ level: 'silent' })
+  const embedded = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres'), logger })
+  const database = openDatabase({ url: embedded.url })
+  await migrateToLatest(database)
+  await fill(database, size)
+  const config = loadConfig({ env: {} })
+  config.serve.port = 0
+  const source = collectorSource({
+    egress: 'bench',
+    clock: systemClock,
+    spoolMaxBytes: 1,
+    collector: () => undefined,
+    budget: () => unusedBudget,
+    maySend: () => true,
+    backfills: () => Promise.resolve([]),
+  })
+  const metrics = createMetrics({ version: 'bench' })
+  const server = await startServer({ config, source, metrics, databaseUrl: embedded.url, version: 'bench', logger })
+  return {
+    url: server.url,
+    async close() {
+      await server.close()
+      await database.close()
+      await embedded.stop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+async function fill({ db }: RecorderDatabase, { instruments, days }: { instruments: number; days: number }) {
+  await sql`
+    insert into market.instruments (category, symbol, base_coin, quote_coin, status, price_precision, first_seen_at, updated_at)
+    select 'USDT-FUTURES', 'COIN' || lpad(i::text, 4, '0') || 'USDT', 'COIN' || i, 'USDT', 'online', 2, now(), now()
+    from generate_series(0, ${instruments - 1}::int) as i`.execute(db)
+  await sql`
+    insert into market.candles
+    select 'USDT-FUTURES', 'COIN0000USDT', 'market', '1m', t, 100 + sin(i), 103 + sin(i), 98 + sin(i), 101 + sin(i),
+      (5 + cos(i))::numeric, 500, true
+    from generate_series(date_trunc('minute', now()) - make_interval(days => ${days}), now(), '1 minute')
+      with ordinality as g (t, i)`.execute(db)
+  // Each instrument has some candles, tickers and books of the last hour, and a year that is covered but for a hole.
+  await sql`
+    insert into market.candles
+    select i.category, i.symbol, 'market', '1m', t, 1, 2, 1, 2, 1, 1, true
+    from market.instruments i
+    cross join generate_series(date_trunc('minute', now()) - interval '1 hour', now(), '1 minute') as t
+    where i.symbol <> 'COIN0000USDT'`.execute(db)
+  await sql`
+    insert into market.tickers (category, symbol, ts, last_price, bid1_price, ask1_price, turnover_24h, funding_rate, received_at)
+    select category, symbol, t, 100, 99.9, 100.1, case when symbol = 'COIN0000USDT' then 1e9 else 1 end, 0.0001, t
+    from market.instruments cross join generate_series(now() - interval '1 hour', now(), '5 seconds') as t`.execute(db)
+  await sql`
+    insert into market.order_books (category, symbol, ts, bid_prices, bid_sizes, ask_prices, ask_sizes, received_at)
+    select category, symbol, now(), array(select 100 - n * 0.1 from generate_series(1, 50) n),
+      array_fill(1.5, array[50]), array(select 100 + n * 0.1 from generate_series(1, 50) n), array_fill(2.5, array[50]), now()
+    from market.instruments`.execute(db)
+  await sql`
+    insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
+    select 'candles', category, symbol, 'market', '1m', tstzmultirange(
+      tstzrange(now() - make_interval(days => ${days}), now() - interval '10 days'),
+      tstzrange(now() - interval '9 days', now()))
+    from market.instruments`.execute(db)
+  await sql`analyze`.execute(db)
+}
+
+const unusedBudget: BudgetUse = {
+  waiting: {
+    live: { count: 0, oldestWaitMs: 0 },
+    repair: { count: 0, oldestWaitMs: 0 },
+    backfill: { count: 0, oldestWaitMs: 0 },
+  },
+  operations: Object.fromEntries(
+    operations.map((name) => [name, { used: 0, limit: 20 }]),
+  ) as unknown as BudgetUse['operations'],
+  overall: { used: 0, limit: 6000 },
+  inFlight: 0,
+  pausedMs: 0,
+  rate: 1,
+}
