@@ -117,8 +117,13 @@ class SessionLock implements EgressLock {
     const client = this.#client
     this.#client = undefined
     if (client === undefined) return
-    const ended = client.end().catch(() => undefined)
-    await Promise.race([ended, this.#clock.sleep(answerWithinMs)])
+    // A timer that nobody waits for any more would keep the program from ending.
+    const isEnded = new AbortController()
+    const ended = client
+      .end()
+      .catch(() => undefined)
+      .finally(() => isEnded.abort())
+    await Promise.race([ended, this.#clock.sleep(answerWithinMs, isEnded.signal).catch(() => undefined)])
     // A server that does not answer does not say good-bye either.
     ;(client as unknown as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy()
   }

@@ -93,7 +93,9 @@ class Filling {
   /** Ends of ranges that `candles` was asked for in vain, and the oldest candle that it did give. */
   readonly #unanswered = new Set<TimeMs>()
   #oldestOfCandles: TimeMs | null = null
+  /** Requests under way; none of them rejects. */
   readonly #inFlight = new Set<Promise<void>>()
+  #failure: { readonly error: unknown } | null = null
 
   constructor(task: FillTask, context: FillContext) {
     this.#task = task
@@ -106,15 +108,16 @@ class Filling {
   async run(): Promise<FillOutcome> {
     try {
       await this.#explore()
-      for (;;) {
+      while (this.#failure === null) {
         this.#launch()
         if (this.#inFlight.size > 0) await Promise.race(this.#inFlight)
         else if (this.#silent.length > 0) await this.#resolveSilent()
         else break
       }
     } finally {
-      await Promise.allSettled(this.#inFlight)
+      await Promise.all(this.#inFlight)
     }
+    if (this.#failure !== null) throw this.#failure.error
     return {
       empty: this.#empty,
       unresolved: withCandles(this.#grid(), normalized(this.#unresolved)),
@@ -136,9 +139,11 @@ class Filling {
     while (this.#inFlight.size < Math.min(this.#window, this.#task.maxInFlight)) {
       const piece = this.#retries.shift() ?? this.#nextFresh()
       if (piece === undefined) return
-      const running: Promise<void> = this.#askFor(piece).finally(() => this.#inFlight.delete(running))
-      // Its failure is met where it is awaited; until then it must not count as unhandled.
-      running.catch(() => undefined)
+      const running: Promise<void> = this.#askFor(piece)
+        .catch((error: unknown) => {
+          this.#failure ??= { error }
+        })
+        .finally(() => this.#inFlight.delete(running))
       this.#inFlight.add(running)
     }
   }

@@ -130,6 +130,30 @@ describe('filling a range of candles', () => {
   })
 })
 
+describe('when a request fails for good', () => {
+  it('the filling fails with its error, whatever else is under way', async () => {
+    let requests = 0
+    const ask = async ({ window }: { readonly window: TimeRange }) => {
+      requests++
+      if (requests > 20) throw new Error(`request ${requests} failed`)
+      return openings(window.from, window.to, minuteMs)
+    }
+    const reach = { get: () => ({ reachedMs: 0, beyondMs: 0 }), observe: async () => {}, learn: async () => {} }
+    const range = { from: now - 50 * dayMs, to: now }
+    const task = {
+      lengthMs: minuteMs,
+      wanted: [range],
+      floor: range.from,
+      anchor: now,
+      oldestKnown: null,
+      maxInFlight: 8,
+    }
+    const context = { ask, now: () => now, sleep: () => Promise.resolve(), reach }
+    await expect(fillRange(task, context)).rejects.toThrow(/request \d+ failed/)
+    expect(requests).toBeLessThan(40)
+  })
+})
+
 const flags = {
   candlesStartInclusive: fc.boolean(),
   candlesEndExclusive: fc.boolean(),
