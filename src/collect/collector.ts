@@ -12,6 +12,7 @@ import { candlePoller } from './candlePoller.js'
 import { cronPoller } from './cronPoller.js'
 import { cyclePoller } from './cyclePoller.js'
 import { fillsPoller } from './fillsPoller.js'
+import { ClockSkew } from './clockSkew.js'
 import { keepDismissingGaps } from './dismissGaps.js'
 import { Incidents } from './incidents.js'
 import type { PollContext } from './pollContext.js'
@@ -46,6 +47,8 @@ export class Collector {
   readonly stats: CollectorStats = createStats()
   readonly universe = new Universe()
   readonly incidents: Incidents
+  /** Our clock against the service's. */
+  readonly clockSkew: ClockSkew
   readonly #dependencies: CollectorDependencies
   readonly #stopping = new AbortController()
   readonly #sink: Sink
@@ -60,6 +63,7 @@ export class Collector {
     const { config, client, db, spool, clock, logger, metrics } = dependencies
     const incidents = new Incidents(logger, clock)
     this.incidents = incidents
+    this.clockSkew = new ClockSkew(clock, logger)
     const { maxInFlightWrites } = config.collector
     this.#sink = new Sink(db, { maxInFlightWrites, clock, incidents, stats: this.stats, spool, metrics })
     this.#context = {
@@ -68,6 +72,7 @@ export class Collector {
       universe: this.universe,
       stats: this.stats,
       incidents,
+      clockSkew: this.clockSkew,
       clock,
       logger,
       signal: this.#stopping.signal,

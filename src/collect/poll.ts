@@ -3,14 +3,20 @@ import type { RejectedRow } from '../market/rejectedRow.js'
 import type { Batch } from './batch.js'
 import type { StreamDefinition } from './streams.js'
 
-/** Asks for a target once and turns the answer into what the database shall hold. Errors are the client's. */
+/**
+ * Asks for a target once and turns the answer into what the database shall hold. Errors are the client's.
+ *
+ * @param observe is told of every answer
+ */
 export async function poll<Target, Payload, Row>(
   client: ExchangeClient,
   stream: StreamDefinition<Target, Payload, Row>,
   target: Target,
   options: RequestOptions,
+  observe: (page: Page<unknown>) => void = () => undefined,
 ): Promise<Batch<Target, Row>> {
   const page = await stream.fetch(client, target, options)
+  observe(page)
   const rows: Row[] = []
   const rejected: RejectedRow[] = [...page.rejected]
   for (const payload of page.rows) {

@@ -3,6 +3,7 @@ import type { ExchangeClient, RequestOptions } from '../exchange/client.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Batch } from './batch.js'
+import type { ClockSkew } from './clockSkew.js'
 import type { Incidents } from './incidents.js'
 import { poll } from './poll.js'
 import type { Sink } from './sink.js'
@@ -17,6 +18,7 @@ export interface PollContext {
   readonly universe: Universe
   readonly stats: CollectorStats
   readonly incidents: Incidents
+  readonly clockSkew: ClockSkew
   readonly clock: Clock
   readonly logger: Logger
   /** Aborts when the recorder stops: nothing new is asked for, what is under way is finished and stored. */
@@ -36,9 +38,9 @@ export async function pollAndStore<Target, Payload, Row>(
   options: RequestOptions,
   judge: (batch: Batch<Target, Row>) => Batch<Target, Row> = (batch) => batch,
 ): Promise<Batch<Target, Row> | null> {
-  const { client, sink, universe, stats, incidents, logger } = context
+  const { client, sink, universe, stats, incidents, clockSkew, logger } = context
   try {
-    const batch = judge(await poll(client, stream, target, options))
+    const batch = judge(await poll(client, stream, target, options, (page) => clockSkew.observe(page)))
     stats[stream.name].answers += 1
     incidents.succeeded(stream.name)
     stream.learn?.(universe, batch)

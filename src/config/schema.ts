@@ -246,7 +246,7 @@ const fills = z
       .number()
       .min(0.05)
       .max(86_400)
-      .default(0.25)
+      .default(0.05)
       .describe('Least seconds between two requests for an instrument.'),
     maxPollSeconds: whole(1, 86_400).default(600).describe('Most seconds between two requests for an instrument.'),
     // Margin trades on the spot books: its fills would be the spot ones once more.

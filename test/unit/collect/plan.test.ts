@@ -98,6 +98,7 @@ describe('arithmetic', () => {
   test('fills: polls stay between the shortest and the longest interval', () => {
     const [busy, quiet] = ['1000000000', '0']
     const config = withStreams(({ tickers }) => Object.assign(tickers, { enabled: false }))
+    config.streams.fills.minPollSeconds = 2
     expect(demandOf(config, 'fills', listed({ turnover24h: busy })).requestsPerSecond).toBe(1 / 2)
     expect(demandOf(config, 'fills', listed({ turnover24h: quiet })).requestsPerSecond).toBe(1 / 600)
   })
