@@ -1,7 +1,7 @@
 import type { CandleType } from '../market/candle.js'
 import type { Category, TradedCategory } from '../market/category.js'
 import type { Interval } from '../market/interval.js'
-import type { Operation } from '../market/operation.js'
+import { type Operation, operations } from '../market/operation.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
@@ -9,6 +9,7 @@ import type { Logger } from '../runtime/logger.js'
 import { onAbort } from './abort.js'
 import { readAnswer } from './answer.js'
 import { orderBookRow, rpiOrderBookRow } from './bookSchemas.js'
+import { Circuit, type CircuitPass, outcomeFor } from './circuit.js'
 import type { Departure, Settlement } from './departure.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
 import { createTransport, type RawAnswer, type TransportOptions } from './http.js'
@@ -132,6 +133,10 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
   const clock = options.clock ?? systemClock
   const transport = createTransport(options)
   const pacer = new Pacer({ ...options, maxInFlight: options.maxConnections })
+  const circuits = Object.fromEntries(operations.map((name) => [name, new Circuit(clock)])) as Record<
+    Operation,
+    Circuit
+  >
   const calls = new Set<AbortController>()
   let isClosed = false
 
@@ -173,7 +178,25 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
   ) {
     const priority = request.priority ?? 'live'
     const enqueuedMs = clock.monotonicMs()
-    const departure = await acquire(operation, parameters, priority, request.deadline, attempt.signal)
+    const circuit = circuits[operation]
+    const pass = await enter(circuit, operation, parameters, attempt.signal)
+    let departure: Departure
+    try {
+      departure = await acquire(operation, parameters, priority, request.deadline, attempt.signal)
+    } catch (error) {
+      circuit.leave(pass, 'unknown')
+      throw error
+    }
+    return send(operation, parameters, attempt, cut, { departure, priority, enqueuedMs, circuit, pass })
+  }
+
+  async function send(
+    operation: Operation,
+    parameters: Parameters,
+    attempt: Attempt,
+    cut: AbortSignal,
+    { departure, priority, enqueuedMs, circuit, pass }: Admission,
+  ) {
     attempt.sent()
     const sentAt = clock.now()
     let raw: RawAnswer | undefined
@@ -199,6 +222,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
         settlement = { outcome: 'answered', remaining: raw?.remaining }
       throw error
     } finally {
+      circuit.leave(pass, outcomeFor(outcome))
       pacer.settle(departure, settlement)
       options.onRequest?.({
         operation,
@@ -209,6 +233,15 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
         attempt: attempt.number,
         bytes: raw?.body.length ?? 0,
       })
+    }
+  }
+
+  async function enter(circuit: Circuit, operation: Operation, parameters: Parameters, signal: AbortSignal) {
+    try {
+      return await circuit.enter(signal)
+    } catch (cause) {
+      const what = 'given up while the operation is out of order'
+      throw new ExchangeError('aborted', { operation, parameters, what, cause })
     }
   }
 
@@ -244,6 +277,15 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       transport.close()
     },
   }
+}
+
+/** What belongs to a request that may be sent now. */
+interface Admission {
+  readonly departure: Departure
+  readonly priority: Priority
+  readonly enqueuedMs: number
+  readonly circuit: Circuit
+  readonly pass: CircuitPass
 }
 
 const closedError = () => new Error('the client was closed')

@@ -9,7 +9,7 @@ test(`chaos for ${minutes} minutes: SEED=${seed}`, { timeout: (minutes + 10) * 6
   const report = await runChaos({ seed, durationMs: minutes * 60_000, print: (line) => console.log(line) })
   console.log(chaosText(report))
   expect(report.tables.flatMap(({ wrong }) => wrong)).toEqual([])
-  expect(report.gaps).toMatchObject({ recall: 1, precision: 1, falseClaims: [] })
+  expect(report.gaps).toMatchObject({ recall: 1, wrong: [], falseClaims: [] })
   expect(report.rejectedRows).toBe(0)
   expect(report.exitCode).toBe(0)
   for (const { table, stored } of report.tables) expect(stored, table).toBeGreaterThan(0)

@@ -102,6 +102,12 @@ export interface GapReport {
   readonly recall: number
   /** Share of the recorded gaps in which fills were lost. */
   readonly precision: number
+  /**
+   * Gaps in which nothing was lost, beside others of the same minute in which something was. Two full answers that adjoin
+   * without sharing a fill look like answers with a hole between them; a candle shows that a minute is complete, but not
+   * which of its holes are none.
+   */
+  readonly undecidable: number
   readonly wrong: readonly string[]
   /** Instruments in whose proven stretches a fill is missing. */
   readonly falseClaims: readonly string[]
@@ -119,6 +125,7 @@ export async function compareGaps(pool: pg.Pool, world: World): Promise<GapRepor
   let found = 0
   let gapCount = 0
   let rightGaps = 0
+  let undecidable = 0
   for (const { category, symbol, first, last } of instruments) {
     const key = [category, symbol]
     const { rows: stored } = await pool.query<{ id: string }>(
@@ -153,7 +160,9 @@ export async function compareGaps(pool: pg.Pool, world: World): Promise<GapRepor
         )
     }
     for (const gap of gaps) {
+      const [first, last] = [Math.floor(Number(gap.from) / 60_000), Math.floor((Number(gap.to) - 1) / 60_000)]
       if (lost.some((ts) => isIn(ts)(gap))) rightGaps++
+      else if (lost.some((ts) => Math.floor(ts / 60_000) >= first && Math.floor(ts / 60_000) <= last)) undecidable++
       else
         wrong.push(
           `${category} ${symbol}: nothing was lost between ${new Date(Number(gap.from)).toISOString()} and ${new Date(Number(gap.to)).toISOString()}`,
@@ -165,6 +174,7 @@ export async function compareGaps(pool: pg.Pool, world: World): Promise<GapRepor
     gaps: gapCount,
     recall: lostFills === 0 ? 1 : found / lostFills,
     precision: gapCount === 0 ? 1 : rightGaps / gapCount,
+    undecidable,
     wrong,
     falseClaims,
   }

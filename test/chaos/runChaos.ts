@@ -188,7 +188,7 @@ export function chaosText({ events, tables, gaps, ...rest }: ChaosReport): strin
         String(wrong.length).padStart(20),
       ].join(' '),
     ),
-    `fills lost: ${gaps.lostFills}; gaps: ${gaps.gaps}; recall ${gaps.recall}; precision ${gaps.precision}; false claims ${gaps.falseClaims.length}`,
+    `fills lost: ${gaps.lostFills}; gaps: ${gaps.gaps}; recall ${gaps.recall}; precision ${gaps.precision} (${gaps.undecidable} adjoin a real one and cannot be told from it); false claims ${gaps.falseClaims.length}`,
     ...[
       ...gaps.wrong.slice(0, 10),
       ...gaps.falseClaims.slice(0, 10),
