@@ -44,26 +44,29 @@ export interface FillOutcome {
 }
 
 interface Piece extends TimeRange {
-  /** How often it was asked for in vain. */
-  readonly attempts: number
   readonly operation: CandleOperation
+  /** How often each operation was asked for it in vain. */
+  readonly inVain: InVain
   /** What is older waits for the answer: it may tell that there is nothing older, or who has it. */
   readonly isInDoubt: boolean
 }
 
+type InVain = Readonly<Record<CandleOperation, number>>
+
+const notYet: InVain = { candles: 0, 'history-candles': 0 }
+/** An operation that was asked so often counts as silent. */
+const mostAttempts = 3
+
 /**
- * Whom to ask at each attempt before a range counts as silent. `candles` is asked twice before the other, so that an answer
- * that is empty once is not taken for the end of its reach.
+ * Whom to ask next; undefined when both are silent. `candles` is asked twice before the other, so that an answer that is empty
+ * once is not taken for the end of its reach.
  */
-const attemptsInReach: readonly CandleOperation[] = [
-  'candles',
-  'candles',
-  'history-candles',
-  'candles',
-  'history-candles',
-  'history-candles',
-]
-const attemptsBeyond: readonly CandleOperation[] = ['history-candles', 'history-candles', 'history-candles']
+function nextOperation(inVain: InVain, isReached: boolean): CandleOperation | undefined {
+  if (isReached && inVain.candles < mostAttempts - 1) return 'candles'
+  if (inVain['history-candles'] < mostAttempts) return 'history-candles'
+  return isReached && inVain.candles < mostAttempts ? 'candles' : undefined
+}
+
 const retryDelayMs = 100
 
 /**
@@ -160,7 +163,7 @@ class Filling {
     const from = isReached ? Math.max(newest.from, newest.to - this.#reachBelow(newest.to)) : newest.from
     const { window } = newestPage(operation, { from, to: newest.to }, lengthMs)
     this.#fresh = subtract(this.#fresh, [window])
-    return { ...window, operation, attempts: 0, isInDoubt: false }
+    return { ...window, operation, inVain: notYet, isInDoubt: false }
   }
 
   /** Opening time of the oldest candle that `candles` is known to reach. */
@@ -179,7 +182,8 @@ class Filling {
     const { lengthMs, maxInFlight } = this.#task
     if (piece.isInDoubt) this.#doubts++
     try {
-      if (piece.attempts > 0) await this.#context.sleep(retryDelayMs * 2 ** (piece.attempts - 1))
+      const attempts = piece.inVain.candles + piece.inVain['history-candles']
+      if (attempts > 0) await this.#context.sleep(retryDelayMs * 2 ** (attempts - 1))
       const { operation, window } = newestPage(piece.operation, piece, lengthMs)
       const openTimes = await this.#ask({ operation, window })
       const inWindow = openTimes.filter((time) => time >= window.from && time < window.to)
@@ -195,15 +199,15 @@ class Filling {
   /** Decides what becomes of the part of a page that was not answered. */
   async #sort(piece: Piece, window: TimeRange, openTimes: readonly TimeMs[]): Promise<void> {
     const left = this.#open([window])
-    if (openTimes.length === 0) return this.#again({ ...piece, isInDoubt: true }, left)
+    if (openTimes.length === 0) return this.#again({ ...piece, ...window, isInDoubt: true }, left)
     const oldest = Math.min(...openTimes)
     if (piece.operation === 'candles') {
       if (this.#oldestOfCandles === null || oldest < this.#oldestOfCandles) this.#oldestOfCandles = oldest
     } else await this.#doubtReach(window.to)
     for (const range of left) {
       // A page that ends early probably ends with the reach of its operation, or with the series: the other one is next.
-      if (range.to <= oldest)
-        this.#again({ ...piece, isInDoubt: true, attempts: piece.operation === 'candles' ? 1 : -1 }, [range])
+      const belowEnd: InVain = { ...notYet, candles: piece.operation === 'candles' ? mostAttempts - 1 : 0 }
+      if (range.to <= oldest) this.#retry({ ...piece, ...range, isInDoubt: true, inVain: belowEnd })
       else this.#again(piece, [range])
     }
   }
@@ -219,16 +223,23 @@ class Filling {
     }
   }
 
+  /** Asks once more for what is left of a piece. A part of it is another question, which was never asked. */
   #again(piece: Piece, ranges: readonly TimeRange[]): void {
-    const attempts = piece.attempts + 1
+    const { operation, inVain } = piece
     for (const range of ranges) {
-      const isReached = range.to - this.#task.lengthMs >= this.#reachedTo()
-      const operation = (isReached ? attemptsInReach : attemptsBeyond)[attempts]
-      if (piece.operation === 'candles') this.#unanswered.add(range.to)
-      if (operation !== undefined) this.#retries.push({ ...piece, ...range, attempts, operation })
-      else if (this.#isHole(range)) this.#unresolved = union(this.#unresolved, [range])
-      else this.#silent = union(this.#silent, [range])
+      const isWhole = range.from === piece.from && range.to === piece.to
+      const asked = isWhole ? { ...inVain, [operation]: inVain[operation] + 1 } : notYet
+      this.#retry({ ...piece, ...range, inVain: asked })
     }
+  }
+
+  #retry(piece: Piece): void {
+    const isReached = piece.to - this.#task.lengthMs >= this.#reachedTo()
+    const operation = nextOperation(piece.inVain, isReached)
+    if (piece.operation === 'candles') this.#unanswered.add(piece.to)
+    if (operation !== undefined) this.#retries.push({ ...piece, operation })
+    else if (this.#isHole(piece)) this.#unresolved = union(this.#unresolved, [piece])
+    else this.#silent = union(this.#silent, [piece])
   }
 
   /** Whatever is newer than a candle we know of is a hole; what is older than all of them may be before the beginning. */

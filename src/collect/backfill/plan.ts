@@ -19,7 +19,7 @@ export interface PlannedSeries extends RequestedSeries {
 const mostCandlesPerJob = 20_000
 const leastCandlesPerJob = 2_000
 /** So many jobs at least where there is work for them, so that several workers end at about the same time. */
-const jobsPerRequest = 64
+const jobsPerRequest = 128
 /** While nobody knows where a series begins, cutting it in jobs makes each of them find out. */
 const openJobFactor = 20
 

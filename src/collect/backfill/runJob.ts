@@ -30,7 +30,7 @@ export interface JobContext {
 }
 
 /** Enough that a job alone keeps the limit busy when answers take their time. */
-const mostPagesOfJob = 16
+export const mostPagesOfJob = 16
 /** Of all jobs, from the request until the rows are committed: what a crash costs at most. */
 const mostPages = 32
 

@@ -1,12 +1,14 @@
 import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../../exchange/client.js'
+import { intervalMs } from '../../market/interval.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../store/databaseError.js'
 import type { TakenJob } from '../../store/queue.js'
 import type { Database } from '../../store/schema.js'
+import { candlesIn } from './grid.js'
 import { type BackfillJob, type BackfillQueue, seriesText } from './job.js'
-import { JobRunner } from './runJob.js'
+import { JobRunner, mostPagesOfJob } from './runJob.js'
 import { TouchedRollups } from './touchedRollups.js'
 
 export interface BackfillWorkerOptions {
@@ -27,10 +29,11 @@ export interface BackfillWorker {
   stop(): Promise<void>
 }
 
-/** With so many requests under way or waiting for their turn, the limit is kept busy: another job would only spread the work. */
-const enoughOutstanding = 24
+/** With so many pages wanted the limit is kept busy: more jobs would leave less for other workers at the end. */
+const enoughPages = 24
 const mostJobs = 16
 const busyPollMs = 50
+const tailPollMs = 250
 const idlePollMs = 1_000
 const rescueEveryMs = 10_000
 const afterErrorMs = 2_000
@@ -85,12 +88,11 @@ class Worker implements BackfillWorker {
       let waitMs = busyPollMs
       try {
         await this.#rescueIfDue()
-        if (this.#outstanding < enoughOutstanding && this.#running.size < mostJobs) {
+        if (this.#isHungry()) {
           const taken = await this.#options.queue.take()
-          if (taken !== null) {
-            this.#start(taken)
-            // Until its first requests are out it looks as if there were room for more.
-          } else if (this.#running.size === 0) {
+          if (taken !== null) this.#start(taken)
+          else if (this.#running.size > 0) waitMs = tailPollMs
+          else {
             await this.#refreshTouched()
             waitMs = idlePollMs
           }
@@ -101,6 +103,16 @@ class Worker implements BackfillWorker {
       }
       await clock.sleep(waitMs, signal).catch(() => undefined)
     }
+  }
+
+  /** A job that has just begun asks for few pages yet, but for more in a moment. */
+  #isHungry(): boolean {
+    let expected = 0
+    for (const { series, range } of this.running()) {
+      const candles = candlesIn({ lengthMs: intervalMs[series.interval] }, [range])
+      expected += Math.min(mostPagesOfJob, Math.ceil(candles / 100))
+    }
+    return Math.max(expected, this.#outstanding) < enoughPages && this.#running.size < mostJobs
   }
 
   async #rescueIfDue(): Promise<void> {

@@ -29,8 +29,14 @@ function openings(from: TimeMs, to: TimeMs, lengthMs: number): TimeMs[] {
   return Array.from({ length: Math.max(0, Math.ceil((to - from) / lengthMs)) }, (_, i) => from + i * lengthMs)
 }
 
-async function fill(behaviour: Behaviour, wanted: readonly TimeRange[], floor: TimeMs, book = reachBook()) {
-  const model = pageModel(behaviour, new Conventions())
+async function fill(
+  behaviour: Behaviour,
+  wanted: readonly TimeRange[],
+  floor: TimeMs,
+  book = reachBook(),
+  delay: () => number = () => 0,
+) {
+  const model = pageModel(behaviour, new Conventions(), delay)
   const outcome = await fillRange(
     { lengthMs: behaviour.lengthMs, wanted, floor, anchor: null, oldestKnown: null, maxInFlight: 4 },
     {
@@ -64,6 +70,15 @@ describe('filling a range of candles', () => {
     expect(outcome).toMatchObject({ empty: [], unresolved: [] })
     const least = Math.ceil((30 * 1440) / 1000) + Math.ceil((90 * 1440) / 100)
     expect(requests.length).toBeLessThanOrEqual(least * 1.01)
+  })
+
+  it('learns that ends are inclusive instead of losing a candle of each page', async () => {
+    const behaviour = { ...minutes(60), historyEndInclusive: true }
+    const range = { from: now - 60 * dayMs, to: now }
+    const { received, requests } = await fill(behaviour, [range], range.from)
+    expect(received.size).toBeGreaterThanOrEqual(behaviour.truth.length)
+    const least = Math.ceil((30 * 1440) / 1000) + Math.ceil((30 * 1440) / 100)
+    expect(requests.length).toBeLessThanOrEqual(least * 1.02)
   })
 
   it('does not try candles again where others of its kind have shown that it does not reach', async () => {
@@ -202,14 +217,22 @@ const arbitraryCase = fc
     return { behaviour, wanted: ranges, served: truth.filter((time) => !isHidden(time)) }
   })
 
+/** Answers come in any order. */
+const arbitraryDelays = fc.infiniteStream(fc.integer({ min: 0, max: 12 }))
+
 describe('filling any range from any service', () => {
   it('forgets nothing, claims nothing that was not served, and gets all that is served', async () => {
     await fc.assert(
-      fc.asyncProperty(arbitraryCase, async ({ behaviour, wanted, served }) => {
+      fc.asyncProperty(arbitraryCase, arbitraryDelays, async ({ behaviour, wanted, served }, delays) => {
         const floor = wanted[0]?.from ?? 0
-        const { received, outcome } = await fill(behaviour, wanted, floor)
+        const delay = () => delays.next().value as number
+        const { received, outcome } = await fill(behaviour, wanted, floor, reachBook(), delay)
         const { lengthMs } = behaviour
         const claimed = filledBy(received, lengthMs)
+        // What is claimed is candle by candle what was received.
+        const claimedTimes = claimed.flatMap(({ from, to }) => openings(from, to, lengthMs))
+        expect(claimedTimes).toEqual([...received].toSorted((a, b) => a - b))
+        expect(claimed.every(({ from, to }) => (to - from) % lengthMs === 0)).toBe(true)
         // What is said to be empty holds no candle that the service ever serves.
         expect(intersect(outcome.empty, filledBy(served, lengthMs))).toEqual([])
         // Whatever is wanted is received, proven empty, or named as open.

@@ -29,23 +29,25 @@ export interface PageModel {
   readonly requests: { readonly operation: string; readonly isEmpty: boolean }[]
 }
 
-export function pageModel(behaviour: Behaviour, conventions: Conventions): PageModel {
+/** @param delay how many turns of the event queue the next answer takes */
+export function pageModel(behaviour: Behaviour, conventions: Conventions, delay: () => number): PageModel {
   const received = new Set<TimeMs>()
   const requests: { operation: string; isEmpty: boolean }[] = []
   const asked = new Map<string, number>()
   return {
     received,
     requests,
-    ask(request) {
+    async ask(request) {
       const parameters = conventions.parameters(request, behaviour.lengthMs)
       const key = JSON.stringify([request.operation, parameters])
       const times = (asked.get(key) ?? 0) + 1
       asked.set(key, times)
+      for (let turns = delay(); turns > 0; turns--) await Promise.resolve()
       const rows = times <= behaviour.emptyAtFirst ? [] : answer(behaviour, request.operation, parameters)
       requests.push({ operation: request.operation, isEmpty: rows.length === 0 })
       for (const openTime of rows) received.add(openTime)
       conventions.learn(request, parameters, rows)
-      return Promise.resolve(rows)
+      return rows
     },
   }
 }
