@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { BatchSpool } from './collect/batchSpool.js'
 import { type Backfilling, startBackfilling } from './collect/backfill/daemon.js'
 import { Collector, type CollectorDependencies } from './collect/collector.js'
-import { startRetention } from './collect/retention.js'
+import { type Retention, startRetention } from './collect/retention.js'
 import { type Config, ConfigError } from './config.js'
 import { createExchangeClient, type ExchangeClient, type RequestEvent } from './exchange/client.js'
 import { type Clock, systemClock } from './runtime/clock.js'
@@ -37,7 +37,7 @@ export async function openStore(config: Config, logger: Logger): Promise<OpenSto
       : undefined
   const url = embedded?.url ?? configuredUrl ?? ''
   try {
-    const database = await openDatabase({ url, poolSize, applicationName: 'market-recorder' })
+    const database = openDatabase({ url, poolSize, applicationName: 'market-recorder' })
     return {
       database,
       url,
@@ -95,11 +95,19 @@ export async function startRecorder(
   const client = openExchange(config, logger, clock, (event) => observeRequest(metrics, event))
   const store = await openStore(config, logger)
   const egress = config.collector.egress ?? hostname()
-  let collector: Collector | undefined
-  let server: RunningServer | undefined
-  let lock: EgressLock | undefined
-  let running: RunningCollector
-  let backfilling: Backfilling | undefined
+  const parts: RunningParts = {}
+  // In the reverse order of the start; what has not been started yet is left out.
+  const stop = async () => {
+    await parts.backfilling?.stop()
+    const drained = (await parts.collecting?.collector.stop()) ?? true
+    await parts.collecting?.close()
+    await parts.retention?.stop()
+    client.close()
+    await parts.server?.close()
+    await parts.lock?.release()
+    await store.close()
+    return drained
+  }
   try {
     await prepareStore(store, config, logger)
     if (config.serve.enabled) {
@@ -107,51 +115,39 @@ export async function startRecorder(
         egress,
         clock,
         spoolMaxBytes: config.collector.spoolMaxBytes,
-        collector: () => collector,
+        collector: () => parts.collecting?.collector,
         budget: () => client.stats(),
-        maySend: () => lock?.maySend === true,
-        backfills: async () => (await backfilling?.reports()) ?? [],
+        maySend: () => parts.lock?.maySend === true,
+        backfills: async () => (await parts.backfilling?.reports()) ?? [],
       })
-      server = await serve(config, source, metrics, store, logger, clock)
+      parts.server = await serve(config, source, metrics, store, logger, clock)
     }
-    lock = await acquireEgressLock(store.url, egress, {
+    parts.lock = await acquireEgressLock(store.url, egress, {
       logger,
       clock,
       // What is waiting for its turn goes on waiting until this recorder may send again.
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
       ...(options.signal && { signal: options.signal }),
     })
-    running = await startCollector({ config, client, store, logger, clock, metrics })
+    parts.collecting = await startCollector({ config, client, store, logger, clock, metrics })
+    const { collector } = parts.collecting
+    const { db } = store.database
+    const { universe } = collector
+    parts.backfilling = startBackfilling({ config, db, url: store.url, client, universe, clock, logger })
+    parts.retention = startRetention(config, db, { clock, logger })
+    return { collector, store, pageUrl: parts.server?.url ?? null, stop }
   } catch (error) {
-    await lock?.release()
-    await server?.close()
-    client.close()
-    await store.close()
+    await stop()
     throw error
   }
-  const heldLock = lock
-  const { collector: started, close } = running
-  collector = started
-  const { db } = store.database
-  const { universe } = started
-  backfilling = startBackfilling({ config, db, url: store.url, client, universe, clock, logger })
-  const retention = startRetention(config, store.database.db, { clock, logger })
-  return {
-    collector: started,
-    store,
-    pageUrl: server?.url ?? null,
-    async stop() {
-      await backfilling?.stop()
-      const drained = await started.stop()
-      await close()
-      await retention.stop()
-      client.close()
-      await server?.close()
-      await heldLock.release()
-      await store.close()
-      return drained
-    },
-  }
+}
+
+interface RunningParts {
+  server?: RunningServer
+  lock?: EgressLock
+  collecting?: RunningCollector
+  backfilling?: Backfilling
+  retention?: Retention
 }
 
 interface RunningCollector {

@@ -7,6 +7,10 @@ import type { Database } from '../store/schema.js'
 import { applyRetention } from '../store/timescale/retention.js'
 import { onSchedule } from './cron.js'
 
+export interface Retention {
+  stop(): Promise<void>
+}
+
 /** Away from full hours, when candles of all intervals close at once. */
 const hourly = '30 23 * * * *'
 
@@ -15,7 +19,7 @@ export function startRetention(
   config: Config,
   db: Kysely<Database>,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
-): { stop(): Promise<void> } {
+): Retention {
   const stopping = new AbortController()
   let running: Promise<void> | undefined
   const run = () => {

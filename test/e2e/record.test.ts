@@ -101,7 +101,7 @@ describe('recording two minutes of everything', () => {
     const world = createWorld({ seed: 1, scale: 'small', activity: {}, quirks: () => quirksSchema.parse({}) })
     for (const { category, symbol, from, to } of rows) {
       for (const fill of world.fills(category as 'SPOT', symbol, Number(from), Number(to))) {
-        expect(stored.has(`${category} ${symbol} ${String(fill.ts)} ${String(fill.execId)}`)).toBe(true)
+        expect(stored.has(`${category} ${symbol} ${fill.ts} ${fill.execId}`)).toBe(true)
       }
     }
   })

@@ -23,7 +23,7 @@ export function trimmed(text: string | null): string | null {
 function value(row: Wire, field: string, unset: readonly string[] = []): string | null {
   const given = row[field]
   if (given === undefined || given === null || given === '') return null
-  const text = String(given as string | number | boolean)
+  const text = typeof given === 'object' ? JSON.stringify(given) : String(given as string | number | boolean)
   return unset.includes(text) ? null : text
 }
 
@@ -43,13 +43,13 @@ const instrumentTimes = ['offTime', 'limitOpenTime', 'deliveryTime', 'deliverySt
 const instrumentFlags = ['isRwa', 'isReality', 'areaSymbol', 'isIsolatedBaseBorrowable', 'isIsolatedQuotedBorrowable']
 const instrumentTexts = ['baseCoin', 'quoteCoin', 'type', 'status', 'deliveryPeriod', 'symbolType']
 const feeRates = ['makerFeeRate', 'takerFeeRate']
-const instrumentNumbers = [
-  ...['buyLimitPriceRatio', 'sellLimitPriceRatio', 'feeRateUpRatio', 'openCostUpRatio', 'minOrderQty', 'maxOrderQty'],
-  ...['pricePrecision', 'quantityPrecision', 'quotePrecision', 'priceMultiplier', 'quantityMultiplier'],
-  ...['minOrderAmount', 'maxSymbolOrderNum', 'maxProductOrderNum', 'maxPositionNum', 'fundInterval', 'minLeverage'],
-  ...['maxLeverage', 'maxMarketOrderQty', 'warningRiskRatio', 'liquidationRiskRatio', 'maxCrossedLeverage'],
-  ...['maxIsolatedLeverage', 'userMinBorrow', 'maxMarketOrderAmount'],
-]
+const instrumentNumbers = `
+  buyLimitPriceRatio sellLimitPriceRatio feeRateUpRatio openCostUpRatio minOrderQty maxOrderQty pricePrecision
+  quantityPrecision quotePrecision priceMultiplier quantityMultiplier minOrderAmount maxSymbolOrderNum
+  maxProductOrderNum maxPositionNum fundInterval minLeverage maxLeverage maxMarketOrderQty warningRiskRatio
+  liquidationRiskRatio maxCrossedLeverage maxIsolatedLeverage userMinBorrow maxMarketOrderAmount`
+  .trim()
+  .split(/\s+/)
 
 function instrument(row: Wire): TruthRow {
   const columns: Record<string, string | null> = {
@@ -66,11 +66,11 @@ function instrument(row: Wire): TruthRow {
   return columns
 }
 
-const tickerDecimals = [
-  ...['lastPrice', 'openPrice24h', 'lowPrice24h', 'highPrice24h', 'ask1Price', 'bid1Price', 'bid1Size', 'ask1Size'],
-  ...['price24hPcnt', 'turnover24h', 'volume24h', 'indexPrice', 'markPrice', 'fundingRate', 'openInterest'],
-  'platformTurnover24h',
-]
+const tickerDecimals = `
+  lastPrice openPrice24h lowPrice24h highPrice24h ask1Price bid1Price bid1Size ask1Size price24hPcnt turnover24h
+  volume24h indexPrice markPrice fundingRate openInterest platformTurnover24h`
+  .trim()
+  .split(/\s+/)
 
 function ticker(row: Wire, answer: ServedAnswer): TruthRow {
   const columns: Record<string, string | null> = {
