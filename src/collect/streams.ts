@@ -199,7 +199,7 @@ export type AnyStream = StreamDefinition<unknown, unknown, unknown>
 
 /** The entry that a stored name stands for; its target and rows are those that the same entry made. */
 export function streamNamed(name: StreamName): AnyStream {
-  return streams[name] as AnyStream
+  return streams[name]
 }
 
 /** Whether what is not in the batch is gone. An empty list is taken for a fault of the service, not for the end of trading. */
