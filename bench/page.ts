@@ -1,17 +1,10 @@
 import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
+import type { Check } from './figures.js'
 import { measureCost } from './pageCost.js'
 import { openMarket } from './pageMarket.js'
 import { measurePaint } from './pagePaint.js'
-
-/** One figure beside its target. */
-export interface Check {
-  readonly what: string
-  readonly measured: string
-  readonly target: string
-  readonly isMet: boolean
-}
 
 /** How quickly the page comes with a year of candles behind it, and what open pages cost the recording. */
 export async function benchPage(argv: readonly string[]): Promise<number> {
@@ -38,8 +31,4 @@ export async function benchPage(argv: readonly string[]): Promise<number> {
   for (const { what, measured, target, isMet } of checks) table.push([what, measured, target, isMet ? 'met' : 'MISSED'])
   console.log(table.toString())
   return checks.every(({ isMet }) => isMet) ? 0 : 1
-}
-
-export function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }

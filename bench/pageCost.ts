@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { type Check, median } from './page.js'
+import { type Check, median } from './figures.js'
 
 const entryPoint = fileURLToPath(new URL('../src/main.js', import.meta.url))
 const rounds = 3

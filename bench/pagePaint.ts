@@ -1,5 +1,5 @@
 import { chromium } from 'playwright-core'
-import { type Check, median } from './page.js'
+import { type Check, median } from './figures.js'
 
 const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking']
 const visits = 7

@@ -43,7 +43,7 @@ function fieldsOf(schema: Node, path: string): [string, string, string][] {
   return Object.entries(node.properties ?? {}).flatMap(([name, child]): [string, string, string][] => {
     const here = path === '' ? name : `${path}.${name}`
     const inner = withoutNull(child)
-    const description = child.description ?? String(inner.description ?? '')
+    const description = child.description ?? inner.description ?? ''
     const below = fieldsOf(inner, here)
     // What only holds others is named in their paths.
     return below.length > 0 && description === '' ? below : [[here, typeOf(child), description], ...below]
@@ -63,13 +63,13 @@ function typeOf(node: Node): string {
   const text = Array.isArray(inner.enum)
     ? inner.enum.map((value) => `\`${String(value)}\``).join(', ')
     : inner.items === undefined
-      ? String(inner.type ?? 'object')
+      ? (inner.type ?? 'object')
       : `list of ${typeOf(inner.items as Node)}`
   return isNullable ? `${text} or null` : text
 }
 
-function shownDefault(schema: Record<string, unknown>): string {
-  return schema.default === undefined || schema.default === '' ? '' : `\`${String(schema.default as string)}\``
+function shownDefault(schema: Node): string {
+  return schema.default === undefined || schema.default === '' ? '' : `\`${schema.default}\``
 }
 
 function cell(text: string): string {

@@ -1,4 +1,4 @@
-import { Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import { createMetrics, metricPrefix } from '../src/runtime/metrics.js'
 import { StatusMetrics } from '../src/serve/statusMetrics.js'
 

@@ -6,6 +6,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { startSimulatorThread } from '../simulator/thread.js'
 import { countRows } from '../store/tableCounts.js'
+import { queueDemoHistory } from './demoHistory.js'
 import { Failed } from './failed.js'
 import { positiveSeconds } from './options.js'
 import { sleepUnlessStopped } from './wait.js'
@@ -36,7 +37,12 @@ async function runDemo(options: DemoOptions): Promise<void> {
     config.database.dataDir = options.dataDir
     const recorder = await startRecorder(config, logger, { signal: stop.signal })
     printWelcome(recorder, simulator.url)
+    const { settleMs } = config.streams.candles
+    const ending = new AbortController()
+    const history = queueDemoHistory(recorder, { settleMs, logger, signal: ending.signal })
     await sleepUnlessStopped(options.for, stop.signal)
+    ending.abort()
+    await history
     const counts = await countRows(recorder.store.database.db)
     const drained = await recorder.stop()
     printCounts(counts)

@@ -11,10 +11,10 @@ export interface CollectorSourceOptions {
   readonly clock: Clock
   readonly spoolMaxBytes: number
   /** undefined until this recorder owns the budget. */
-  collector(): Collector | undefined
-  budget(): BudgetUse
-  maySend(): boolean
-  backfills(): Promise<readonly BackfillStatus[]>
+  readonly collector: () => Collector | undefined
+  readonly budget: () => BudgetUse
+  readonly maySend: () => boolean
+  readonly backfills: () => Promise<readonly BackfillStatus[]>
 }
 
 /** A collector, and the time before there is one, as the server sees it. */

@@ -34,11 +34,8 @@ export function longestPauseMs(expression: string): number {
   const isDaily = dayOfMonth.length === 31 && month.length === 12 && dayOfWeek.length === 7
   if (!isDaily) return 31 * dayMs
   const times = fields.hour
-    .map(Number)
     .flatMap((hour) =>
-      fields.minute
-        .map(Number)
-        .flatMap((minute) => fields.second.map((second) => hour * 3600 + minute * 60 + Number(second))),
+      fields.minute.flatMap((minute) => fields.second.map((second) => hour * 3600 + minute * 60 + second)),
     )
     .toSorted((a, b) => a - b)
   const first = times[0] ?? 0

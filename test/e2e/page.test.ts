@@ -1,8 +1,8 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { createRequire } from 'node:module'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Recorder, startRecorder } from '../../src/app.js'
@@ -15,7 +15,6 @@ import { type SimulatorProcess, startSimulatorProcess } from '../support/simulat
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 
 const { path: chromiumPath, hint } = chromium()
-const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const instrument = '/?category=USDT-FUTURES&symbol=BTCUSDT'
 const mostBytes = 300_000
 
@@ -110,6 +109,8 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
 
   test('shows the candles that the database holds, to the last digit', async () => {
     await page.locator('.as-table summary').click()
+    const isSame = ({ shown, stored }: { shown: string[]; stored: string[] }) =>
+      shown.length === 5 && isDeepStrictEqual(shown, stored)
     const compared = async () => {
       const cells = await page.locator('.as-table tbody tr').nth(2).locator('td, th').allInnerTexts()
       const [opens = '', ...shown] = cells
@@ -121,7 +122,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
       return { shown: shown.slice(0, 5).map((text) => text.replaceAll(',', '')), stored: Object.values(stored ?? {}) }
     }
     // A candle that has closed this very second reaches the page with the next event.
-    await expect.poll(compared).toSatisfy(({ shown, stored }) => shown.length === 5 && isDeepStrictEqual(shown, stored))
+    await expect.poll(compared).toSatisfy(isSame)
     await page.locator('.as-table summary').click()
   })
 
@@ -203,7 +204,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     const fresh = await openPage(browser, url(view), { ...options, bypassCSP: true })
     await fresh.page.locator('.book tbody.bids tr').first().waitFor()
     await fresh.page.locator('.detail li').first().waitFor()
-    await fresh.page.addScriptTag({ content: await readFile(axePath, 'utf8') })
+    await fresh.page.addScriptTag({ content: axe.source })
     const violations = await fresh.page.evaluate<string[]>(`axe.run().then(({ violations }) =>
       violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))`)
     expect(violations).toEqual([])

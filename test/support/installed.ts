@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs'
 
 /** Where a program of the system is, or why the tests that need it cannot run. */
-export interface InstalledProgram {
+interface InstalledProgram {
   readonly path: string | null
   /** For the names of tests that are skipped; empty when the program is there. */
   readonly hint: string
 }
 
 /** @param variable environment variable that says where it is; otherwise the usual folders are looked in */
-export function findInstalled(names: readonly string[], variable: string, debianPackage: string): InstalledProgram {
+function findInstalled(names: readonly string[], variable: string, debianPackage: string): InstalledProgram {
   const given = process.env[variable]
   const candidates =
     given === undefined || given === ''

@@ -1,21 +1,7 @@
 import { z } from 'zod'
-import { candleTypes } from '../../market/candle.js'
-import { categories, tradedCategories } from '../../market/category.js'
-import { intervals } from '../../market/interval.js'
-import { streamNames } from '../../market/stream.js'
+import { candleType, category, count, decimal, interval, orNull, stream, symbol, time } from './fields.js'
 
 // The whole contract of the JSON API. Answers are checked against it in tests, and the reference is generated from it.
-
-const time = (what: string) => z.int().describe(`${what} Unix time, milliseconds.`)
-const decimal = (what: string) => z.string().describe(`${what} Decimal text, exact.`)
-const count = (what: string) => z.int().nonnegative().describe(what)
-const orNull = <T extends z.ZodType>(schema: T) => schema.nullable().describe(schema.description ?? '')
-
-const category = z.enum(categories).describe('Product line.')
-const symbol = z.string().min(1).max(100).describe('Instrument, as the service spells it.')
-const stream = z.enum(streamNames).describe('Stream, named as the table that holds it.')
-const candleType = z.enum(candleTypes).describe('What the candles are made of.')
-const interval = z.enum(intervals).describe('Length of a candle.')
 
 const range = z.strictObject({ from: time('Begin, inclusive.'), to: time('End, exclusive.') })
 
@@ -220,7 +206,7 @@ export const book = z
   .nullable()
   .describe('null when none is stored.')
 
-export const ticker = z
+const ticker = z
   .strictObject({
     ts: time("The service's time of the ticker."),
     receivedAt: time('When it was received.'),
@@ -287,69 +273,11 @@ export type Status = z.infer<typeof status>
 export type StreamStatus = z.infer<typeof streamStatus>
 export type Problem = z.infer<typeof problem>
 export type BackfillStatus = z.infer<typeof backfill>
-export type Health = z.infer<typeof health>
 export type InstrumentsAnswer = z.infer<typeof instruments>
 export type CandlesAnswer = z.infer<typeof candles>
 export type BookAnswer = z.infer<typeof book>
-export type TickerAnswer = z.infer<typeof ticker>
 export type InstrumentAnswer = z.infer<typeof instrument>
 export type HistoryAnswer = z.infer<typeof history>
 export type CalendarAnswer = z.infer<typeof calendar>
 export type CoverageAnswer = z.infer<typeof coverage>
 export type InstrumentEvent = z.infer<typeof instrumentEvent>
-
-// Parameters arrive as text.
-const number = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
-const instrumentKey = { category: z.enum(categories).describe('Product line.'), symbol }
-const limit = (max: number, usual: number) => number(1, max).default(usual).describe(`Most rows, at most ${max}.`)
-const at = (what: string) => number(0, 8.64e15).describe(`${what} Unix time, milliseconds.`)
-
-export const queries = {
-  instruments: z.strictObject({
-    search: z.string().max(100).default('').describe('Part of the symbol or base coin, whatever its case.'),
-    category: z.enum(categories).exactOptional().describe('Only this product line.'),
-    limit: limit(100, 20),
-  }),
-  instrument: z.strictObject({ ...instrumentKey, depth: limit(100, 15).describe('Levels on each side, at most 100.') }),
-  candles: z.strictObject({
-    category: z.enum(tradedCategories).describe('Product line.'),
-    symbol,
-    type: candleType.default('market'),
-    interval: interval.default('1m'),
-    before: at('Only candles that open before this moment. Default: now.').exactOptional(),
-    limit: limit(1500, 500),
-  }),
-  history: z.strictObject({
-    ...instrumentKey,
-    hours: number(1, 168).default(6).describe('How far back, at most 168.'),
-  }),
-  calendar: z.strictObject({
-    search: z.string().max(100).default('').describe('Part of the symbol, whatever its case.'),
-    stream: stream.exactOptional(),
-    category: z.enum(categories).exactOptional().describe('Only this product line.'),
-    symbol: symbol.exactOptional().describe('Exactly this instrument.'),
-    days: number(1, 92).default(42).describe('How many days up to today or `to`, at most 92.'),
-    to: at('The last day is the one that this moment is in. Default: now.').exactOptional(),
-    limit: limit(100, 20),
-    offset: number(0, 1_000_000).default(0).describe('How many series to leave out.'),
-  }),
-  coverage: z.strictObject({
-    stream,
-    ...instrumentKey,
-    type: candleType.exactOptional(),
-    interval: interval.exactOptional(),
-    from: at('Begin.'),
-    to: at('End, at most 31 days after the begin.'),
-  }),
-  events: z.strictObject({
-    category: z.enum(tradedCategories).exactOptional().describe('With symbol: also events of this instrument.'),
-    symbol: symbol.exactOptional(),
-    type: candleType.default('market'),
-    interval: interval.default('1m'),
-  }),
-  nothing: z.strictObject({}),
-} as const
-
-export type InstrumentsQuery = z.output<typeof queries.instruments>
-export type CandlesQuery = z.output<typeof queries.candles>
-export type EventsQuery = z.output<typeof queries.events>

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import * as contract from './contract.js'
+import { queries } from './queries.js'
 import { routes } from './routes.js'
 
 interface Endpoint {
@@ -16,14 +17,14 @@ const others: readonly Endpoint[] = [
     path: '/api/events',
     summary:
       'Server-sent events. `status` each second: as /api/status. With a symbol `instrument` each two seconds: its newest ticker, book and candles.',
-    query: contract.queries.events,
+    query: queries.events,
     answer: z.union([contract.status, contract.instrumentEvent]),
     type: 'text/event-stream',
   },
   {
     path: '/healthz',
     summary: 'Whether the process lives.',
-    query: contract.queries.nothing,
+    query: queries.nothing,
     answer: contract.health,
     type: 'application/json',
   },
@@ -31,7 +32,7 @@ const others: readonly Endpoint[] = [
     path: '/readyz',
     summary:
       'Whether it records: owns its budget, reaches its database, every stream fresh. 503 with the reasons if not.',
-    query: contract.queries.nothing,
+    query: queries.nothing,
     answer: contract.health,
     type: 'application/json',
   },
@@ -73,7 +74,7 @@ export interface Parameter {
   readonly in: 'query'
   readonly required: boolean
   readonly description?: string
-  readonly schema: Record<string, unknown>
+  readonly schema: ObjectSchema
 }
 
 export function parameters(query: z.ZodType): Parameter[] {
@@ -89,7 +90,10 @@ export function parameters(query: z.ZodType): Parameter[] {
 }
 
 export interface ObjectSchema extends Record<string, unknown> {
-  readonly properties?: Readonly<Record<string, Record<string, unknown> & { readonly description?: string }>>
+  readonly type?: string
+  readonly description?: string
+  readonly default?: string | number | boolean
+  readonly properties?: Readonly<Record<string, ObjectSchema>>
   readonly required?: readonly string[]
 }
 

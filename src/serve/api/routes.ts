@@ -10,6 +10,7 @@ import type { CandleSeries } from '../../market/candle.js'
 import { closeTime } from '../../market/interval.js'
 import type { TimeMs } from '../../market/values.js'
 import * as contract from './contract.js'
+import { queries } from './queries.js'
 import { BadRequest } from './badRequest.js'
 import { dayStatus } from './dayStatus.js'
 
@@ -35,7 +36,7 @@ const longestDetailMs = 31 * dayMs
 const historyPoints = 240
 
 function route<Query extends z.ZodType, Answer extends z.ZodType>(definition: ApiRoute<Query, Answer>): ApiRoute {
-  return definition as unknown as ApiRoute
+  return definition
 }
 
 /** All of the API besides the stream of events: everything is read, nothing can be changed. */
@@ -43,14 +44,14 @@ export const routes: readonly ApiRoute[] = [
   route({
     path: '/api/status',
     summary: 'How the recorder is doing.',
-    query: contract.queries.nothing,
+    query: queries.nothing,
     answer: contract.status,
-    answerTo: ({ status }) => status(),
+    answerTo: (context) => context.status(),
   }),
   route({
     path: '/api/instruments',
     summary: 'Search for instruments.',
-    query: contract.queries.instruments,
+    query: queries.instruments,
     answer: contract.instruments,
     async answerTo({ database }, { search, category, limit }) {
       return { instruments: await searchInstruments(database.db, { text: search, category, limit }) }
@@ -59,7 +60,7 @@ export const routes: readonly ApiRoute[] = [
   route({
     path: '/api/instruments/busiest',
     summary: 'The instrument with the highest turnover of those with candles.',
-    query: contract.queries.nothing,
+    query: queries.nothing,
     answer: contract.instruments,
     async answerTo({ database }) {
       const key = await busiestInstrument(database.db)
@@ -70,7 +71,7 @@ export const routes: readonly ApiRoute[] = [
   route({
     path: '/api/instrument',
     summary: 'An instrument with its newest ticker and order book.',
-    query: contract.queries.instrument,
+    query: queries.instrument,
     answer: contract.instrument,
     async answerTo({ database: { db } }, { category, symbol, depth }) {
       const key = { category, symbol }
@@ -85,7 +86,7 @@ export const routes: readonly ApiRoute[] = [
   route({
     path: '/api/candles',
     summary: 'Candles of a series, the newest before a moment, with what is proven and what is missing among them.',
-    query: contract.queries.candles,
+    query: queries.candles,
     answer: contract.candles,
     async answerTo({ database, clock }, { before, limit, ...series }) {
       return candlesAnswer(database, series, before ?? clock.now() + dayMs, limit)
@@ -94,7 +95,7 @@ export const routes: readonly ApiRoute[] = [
   route({
     path: '/api/history',
     summary: 'Funding rate and spread of an instrument over the last hours.',
-    query: contract.queries.history,
+    query: queries.history,
     answer: contract.history,
     async answerTo({ database, clock }, { category, symbol, hours }) {
       const now = clock.now()
@@ -106,7 +107,7 @@ export const routes: readonly ApiRoute[] = [
   route({
     path: '/api/calendar',
     summary: 'How complete each series is, day by day (UTC); those with holes first.',
-    query: contract.queries.calendar,
+    query: queries.calendar,
     answer: contract.calendar,
     async answerTo({ database, clock }, { search, days, to, ...filter }) {
       const now = clock.now()
@@ -126,7 +127,7 @@ export const routes: readonly ApiRoute[] = [
   route({
     path: '/api/coverage',
     summary: 'The exact ranges of a series: proven, confirmed empty, and holes.',
-    query: contract.queries.coverage,
+    query: queries.coverage,
     answer: contract.coverage,
     async answerTo({ database: { db } }, { from, to, type = null, interval = null, ...key }) {
       if (from >= to) throw new BadRequest('to: must be later than from')

@@ -185,7 +185,7 @@ function clamp(value: number, length: number): number {
   return Math.max(0, Math.min(length - 1, value))
 }
 
-/** Six weeks on a wide screen, two on a phone. */
+/** As many days as there is room for. */
 function useDays(): number {
   const [days, setDays] = useState(daysThatFit)
   useEffect(() => {
@@ -197,7 +197,9 @@ function useDays(): number {
 }
 
 function daysThatFit(): number {
-  return innerWidth < 620 ? 12 : innerWidth < 1000 ? 28 : 42
+  const [around, label, cell] = innerWidth > 1000 ? [416, 290, 18] : innerWidth > 620 ? [58, 290, 18] : [42, 128, 19]
+  const room = Math.min(innerWidth, 1720) - around - label
+  return Math.max(7, Math.min(70, Math.floor(room / cell)))
 }
 
 /** The month where it begins, and the day of each Monday. */

@@ -83,7 +83,7 @@ function candlesFrom(from: number, count: number): Candle[] {
 
 async function get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.output<Schema>> {
   const response = await fetch(server.url + path)
-  const body = (await response.json()) as unknown
+  const body = await response.json()
   expect(response.status, JSON.stringify(body)).toBe(200)
   return schema.parse(body)
 }

@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -7,6 +7,7 @@ import { createMetrics } from '../../../src/runtime/metrics.js'
 import { type RunningServer, startServer } from '../../../src/serve/server.js'
 import { recordGap } from '../../../src/store/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { promtool } from '../../support/installed.js'
 import { freshen, settableSource } from '../../support/recorderSource.js'
 
 let testDatabase: TestDatabase
@@ -79,13 +80,9 @@ function fieldsOf(value: unknown, path: string): string[] {
   return Object.entries(value).flatMap(([name, inner]) => fieldsOf(inner, path === '' ? name : `${path}.${name}`))
 }
 
-const hasPromtool = spawnSync('promtool', ['--version']).status === 0
+const { path: promtoolPath, hint } = promtool()
 
-test.skipIf(!hasPromtool)(`promtool finds nothing to complain of in /metrics${hint()}`, async () => {
+test.skipIf(promtoolPath === null)(`promtool finds nothing to complain of in /metrics${hint}`, async () => {
   const input = await served('/metrics')
-  expect(execFileSync('promtool', ['check', 'metrics'], { input, encoding: 'utf8' })).toBe('')
+  expect(execFileSync(promtoolPath ?? '', ['check', 'metrics'], { input, encoding: 'utf8' })).toBe('')
 })
-
-function hint(): string {
-  return hasPromtool ? '' : ' (skipped: promtool is not installed; it comes with Debian\u2019s package prometheus)'
-}

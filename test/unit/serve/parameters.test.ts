@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { queries } from '../../../src/serve/api/contract.js'
+import { queries } from '../../../src/serve/api/queries.js'
 import { readParameters } from '../../../src/serve/api/parameters.js'
 
 test('parameters arrive as text and have defaults', () => {

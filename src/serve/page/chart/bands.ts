@@ -4,7 +4,6 @@ import type {
   IPrimitivePaneView,
   ISeriesPrimitive,
   SeriesAttachedParameter,
-  Time,
   UTCTimestamp,
 } from 'lightweight-charts'
 
@@ -18,13 +17,13 @@ export interface Band {
 type Target = Parameters<IPrimitivePaneRenderer['draw']>[0]
 
 /** Coloured stretches behind the candles. */
-export class Bands implements ISeriesPrimitive<Time> {
+export class Bands implements ISeriesPrimitive {
   #chart: IChartApi | undefined
   #update: (() => void) | undefined
   #bands: readonly Band[] = []
 
-  attached({ chart, requestUpdate }: SeriesAttachedParameter<Time>): void {
-    this.#chart = chart as IChartApi
+  attached({ chart, requestUpdate }: SeriesAttachedParameter): void {
+    this.#chart = chart
     this.#update = requestUpdate
   }
 

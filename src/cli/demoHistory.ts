@@ -1,0 +1,49 @@
+import type { Recorder } from '../app.js'
+import { openBackfillQueue } from '../collect/backfill/job.js'
+import { enqueue, planSeries } from '../collect/backfill/plan.js'
+import { resolveRequest } from '../collect/backfill/request.js'
+import { systemClock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import { listInstruments } from '../store/instruments.js'
+
+const historyMs = 3 * 86_400_000
+const request = {
+  categories: ['SPOT', 'USDT-FUTURES'],
+  symbols: ['BTCUSDT', 'ETHUSDT', 'SOLUSDT'],
+  types: ['market'],
+  intervals: ['1m'],
+} as const
+const pollMs = 250
+
+/**
+ * Queues some days of candles of a few instruments as soon as the instruments are known, so that a page that has just been opened
+ * has something to show; the recorder fetches them. Never rejects: without them it is only less to see.
+ */
+export async function queueDemoHistory(
+  { store }: Recorder,
+  settings: { readonly settleMs: number; readonly logger: Logger; readonly signal: AbortSignal },
+): Promise<void> {
+  const { db } = store.database
+  const { settleMs, logger, signal } = settings
+  try {
+    let instruments = await listInstruments(db)
+    while (!request.categories.every((wanted) => instruments.some(({ category }) => category === wanted))) {
+      await systemClock.sleep(pollMs, signal)
+      instruments = await listInstruments(db)
+    }
+    const now = systemClock.now()
+    const { series } = resolveRequest({ ...request, from: now - historyMs, to: now }, instruments, now, settleMs)
+    const planned = await planSeries(db, series, { again: false })
+    const missing = planned.filter((one) => one.missing.length > 0)
+    if (missing.length === 0) return
+    const queue = await openBackfillQueue(db, { url: store.url, logger })
+    try {
+      await enqueue(queue, missing, { kind: 'backfill', again: false })
+    } finally {
+      await queue.close()
+    }
+  } catch (error) {
+    if (signal.aborted) return
+    logger.warn(`no history is fetched: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
