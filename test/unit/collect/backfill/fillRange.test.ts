@@ -112,6 +112,21 @@ describe('filling a range of candles', () => {
     expect(outcome).toMatchObject({ empty: [], unresolved: [range] })
   })
 
+  it('names a hole that it learns to be one only when an older answer comes late', async () => {
+    const range = { from: now - 400 * minuteMs, to: now }
+    const hole = { from: now - 200 * minuteMs, to: now - 100 * minuteMs }
+    const behaviour = {
+      ...minutes(1),
+      reachedFrom: now,
+      hidden: (_operation: string, time: TimeMs) => time >= hole.from && time < hole.to,
+    }
+    const book = reachBook()
+    await book.observe('series', { reachedMs: 0, beyondMs: 0 })
+    let asked = 0
+    const { outcome } = await fill(behaviour, [range], range.from, book, () => (++asked === 3 ? 200 : 0))
+    expect(outcome).toMatchObject({ empty: [], unresolved: [hole] })
+  })
+
   it('takes no hole at the lower end of what is wanted for the beginning of the series', async () => {
     const range = { from: now - 2 * dayMs, to: now }
     const hole = { from: range.from, to: range.from + 300 * minuteMs }
