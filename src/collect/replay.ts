@@ -17,6 +17,7 @@ export interface ReplayOptions {
 
 const firstRetryMs = 250
 const lastRetryMs = 2_000
+const closeMs = 2_000
 /** With so few batches left in a round, the answers that come wait for the end instead of joining the queue. */
 const lastRound = 64
 
@@ -52,7 +53,15 @@ export class Replay {
     const stop = () => this.#stopping.abort()
     if (this.#isFailing || signal.aborted) stop()
     signal.addEventListener('abort', stop, { once: true })
-    await this.#running
+    const patience = new AbortController()
+    const stopped = new Promise<void>((resolve) => {
+      const giveUp = () => void this.#options.clock.sleep(closeMs, patience.signal).then(resolve, resolve)
+      if (this.#stopping.signal.aborted) giveUp()
+      else this.#stopping.signal.addEventListener('abort', giveUp, { once: true })
+    })
+    // What hangs in the database is on disk as well.
+    await Promise.race([this.#running, stopped])
+    patience.abort()
     signal.removeEventListener('abort', stop)
     stop()
   }
@@ -66,7 +75,8 @@ export class Replay {
         this.#isFailing = false
         delayMs = firstRetryMs
         if (spool.isEmpty) return onDone()
-        isLast = replayed <= lastRound
+        // Only a database that has just taken something is worth waiting for.
+        isLast = replayed > 0 && replayed <= lastRound
       } catch (error) {
         this.#isFailing = true
         isLast = false

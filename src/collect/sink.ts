@@ -37,6 +37,7 @@ export interface Backlog {
 
 /** A database that takes longer than this for an answer does not hold up the next one: the answer goes to the disk. */
 const patienceMs = 2_000
+const handoverMs = 250
 const attemptsAfterConflict = 4
 
 /**
@@ -77,7 +78,10 @@ export class Sink {
       for (const batch of batches) options.stats[batch.stream].rowsDropped += batch.rows.length
       options.incidents.failed('spool', 'it is full: the oldest answers are dropped; raise collector.spoolMaxBytes')
     }
-    if (!options.spool.isEmpty) this.#startSpooling()
+    if (!options.spool.isEmpty) {
+      this.#isSpooling = true
+      this.#replay.start()
+    }
   }
 
   /**
@@ -87,7 +91,7 @@ export class Sink {
   async write(batch: Batch): Promise<void> {
     this.#waiting.add(batch)
     try {
-      await this.#replay.handover
+      await this.#handedOver()
       if (!this.#isSpooling && (await this.#writeDirectly(batch))) return
       await this.#writeToSpool(batch)
     } finally {
@@ -118,9 +122,14 @@ export class Sink {
     await this.#options.spool.close()
   }
 
-  #startSpooling(): void {
-    this.#isSpooling = true
-    this.#replay.start()
+  /** Resolves when the last of what was spooled is stored, or when that takes longer than the disk would. */
+  async #handedOver(): Promise<void> {
+    const { handover } = this.#replay
+    if (handover === undefined) return
+    const timer = new AbortController()
+    const late = this.#options.clock.sleep(handoverMs, timer.signal).catch(() => undefined)
+    await Promise.race([handover, late])
+    timer.abort()
   }
 
   /** False when the database did not take it, or not in time. */
@@ -145,14 +154,14 @@ export class Sink {
         // It may still succeed, which does no harm: storing twice is storing once.
         writing.catch(() => undefined)
         incidents.failed('database', `a write has taken longer than ${patienceMs / 1000} s; answers go to the spool`)
-        this.#startSpooling()
+        this.#isSpooling = true
         return false
       }
       if (outcome) incidents.succeeded('database')
       return outcome
     } catch (error) {
       incidents.failed('database', `${describeDatabaseError(error)}; answers go to the spool`)
-      this.#startSpooling()
+      this.#isSpooling = true
       return false
     } finally {
       timer.abort()
@@ -166,6 +175,7 @@ export class Sink {
         for (const note of this.#notes.splice(0)) await spool.append(note)
         await spool.append(batch)
         incidents.succeeded('spool')
+        this.#replay.start()
         return
       } catch (error) {
         const message = error instanceof Error ? error.message : String(error)
