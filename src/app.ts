@@ -80,8 +80,12 @@ export interface Recorder {
   readonly store: OpenStore
   /** Address of the page; null when nothing is served. */
   readonly pageUrl: string | null
-  /** Stops asking, stores what is in hand and closes everything. Resolves to whether all of it was stored in time. */
-  stop(): Promise<boolean>
+  /**
+   * Stops asking, stores what is in hand and closes everything. Resolves to whether all of it was stored in time.
+   *
+   * @param lastLook called when everything is stored and the database is still open
+   */
+  stop(lastLook?: () => Promise<void>): Promise<boolean>
 }
 
 /** Starts the whole recorder. Waits for another recorder of the same egress to end first. */
@@ -97,7 +101,7 @@ export async function startRecorder(
   const egress = config.collector.egress ?? hostname()
   const parts: RunningParts = {}
   // In the reverse order of the start; what has not been started yet is left out.
-  const stop = async () => {
+  const stop = async (lastLook?: () => Promise<void>) => {
     await parts.backfilling?.stop()
     const drained = (await parts.collecting?.collector.stop()) ?? true
     await parts.collecting?.close()
@@ -105,7 +109,11 @@ export async function startRecorder(
     client.close()
     await parts.server?.close()
     await parts.lock?.release()
-    await store.close()
+    try {
+      await lastLook?.()
+    } finally {
+      await store.close()
+    }
     return drained
   }
   try {

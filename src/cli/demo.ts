@@ -43,9 +43,7 @@ async function runDemo(options: DemoOptions): Promise<void> {
     await sleepUnlessStopped(options.for, stop.signal)
     ending.abort()
     await history
-    const counts = await countRows(recorder.store.database.db)
-    const drained = await recorder.stop()
-    printCounts(counts)
+    const drained = await recorder.stop(async () => printCounts(await countRows(recorder.store.database.db)))
     if (!drained) {
       logger.error('not everything in hand could be stored in time')
       throw new Failed()
