@@ -42,7 +42,14 @@ describe('the daemon', () => {
       .filter(([openTime]) => Number(openTime) < outage.from || Number(openTime) >= outage.to)
       .map(([openTime = '', open = '', high = '', low = '', close = '', baseVolume = '', quoteTurnover = '']) => ({
         ...series,
-        ...{ openTime: Number(openTime), open, high, low, close, baseVolume, quoteTurnover, isClosed: true },
+        openTime: Number(openTime),
+        open,
+        high,
+        low,
+        close,
+        baseVolume,
+        quoteTurnover,
+        isClosed: true,
       }))
     await storeCandles(db, live)
 
