@@ -206,7 +206,7 @@ async function adaptive({ clock, symbols, world, ask, durationMs }: Run): Promis
     if (clock.monotonicMs() >= tickersAt) {
       tickersAt += tickersEveryMs
       for (const [instrument, symbol] of symbols.entries()) {
-        const row = world.ticker(category, symbol, clock.now()) as Record<string, string> | null
+        const row = world.ticker(category, symbol, clock.now())
         if (row === null) continue
         if (!sizes.has(instrument)) sizes.set(instrument, smallOf(world, symbol))
         const { ts, volume24h = '0', lastPrice = '' } = row

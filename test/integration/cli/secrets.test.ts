@@ -1,0 +1,81 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { acquireEgressLock } from '../../../src/store/egressLock.js'
+import { describeDatabaseError } from '../../../src/store/databaseError.js'
+import { openDatabase } from '../../../src/store/database.js'
+import { startProgram } from '../../support/program.js'
+
+const secret = 'hunter2-very-secret'
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'market-recorder-secrets-'))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+/** The test server's address with a user and password that it does not know, and other ways to get it wrong. */
+function wrongUrls(): Readonly<Record<string, string>> {
+  const server = new URL(inject('testServer').adminUrl)
+  server.username = 'nobody'
+  server.password = secret
+  const away = new URL(server)
+  away.port = '1'
+  const unknownHost = new URL(server)
+  unknownHost.hostname = 'host.invalid'
+  return {
+    'a wrong password': server.href,
+    'a server that is not there': away.href,
+    'a host that does not exist': unknownHost.href,
+    'a malformed URL': `postgres://user:${secret}@:not a port/db`,
+    'another scheme': `mysql://user:${secret}@127.0.0.1/db`,
+  }
+}
+
+describe('a password in DATABASE_URL', () => {
+  test.for([
+    'a wrong password',
+    'a server that is not there',
+    'a host that does not exist',
+    'a malformed URL',
+    'another scheme',
+  ])('is in no output with %s', async (what) => {
+    const url = wrongUrls()[what] ?? ''
+    for (const args of [
+      ['migrate'],
+      ['query', 'select 1'],
+      ['status'],
+      ['doctor'],
+      ['start', '--for', '1', '--allow-overload'],
+    ]) {
+      const program = startProgram(args, {
+        DATABASE_URL: url,
+        EXCHANGE_BASE_URL: 'http://127.0.0.1:1',
+        LOG_LEVEL: 'trace',
+      })
+      const { stdout, stderr } = await program.finished
+      expect(stdout + stderr, args.join(' ')).not.toContain(secret)
+      expect((stdout + stderr).length, args.join(' ')).toBeGreaterThan(0)
+    }
+  })
+
+  test.for(['a wrong password', 'a server that is not there', 'a host that does not exist'])(
+    'is in no error of the library with %s',
+    async (what) => {
+      const url = wrongUrls()[what] ?? ''
+      const lines: string[] = []
+      const logger = pino({ level: 'trace' }, { write: (line: string) => lines.push(line) })
+      const failure = await acquireEgressLock(url, 'x', { logger }).catch((error: unknown) => error as Error)
+      const database = openDatabase({ url })
+      const refused = await database.pool.query('select 1').catch((error: unknown) => error as Error)
+      await database.close()
+      for (const error of [failure, refused]) {
+        expect(error).toBeInstanceOf(Error)
+        expect(describeDatabaseError(error)).not.toContain(secret)
+        expect(String(error)).not.toContain(secret)
+      }
+      expect(lines.join('')).not.toContain(secret)
+    },
+  )
+})
