@@ -65,6 +65,7 @@ async function takePicture(url: string): Promise<void> {
     await page.getByRole('radio', { name: '1 h', exact: true }).check()
     // Away from the chart, whose crosshair follows it.
     await page.mouse.move(0, 0)
+    await page.evaluate('scrollTo(0, 0)')
     await page.waitForTimeout(4000)
     mkdirSync(dirname(values.output), { recursive: true })
     await page.screenshot({ path: values.output, fullPage: true })
