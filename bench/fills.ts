@@ -116,11 +116,11 @@ interface Run {
   readonly market: readonly (readonly number[])[]
   readonly durationMs: number
   /** Waits for a place within the limits, then asks. Resolves to the times of the fills shown, newest first. */
-  ask(instrument: number, deadlineMs: number): Promise<readonly number[]>
+  readonly ask: (instrument: number, deadlineMs: number) => Promise<readonly number[]>
   /** The same without waiting. */
-  askAtOnce(instrument: number): Promise<readonly number[]>
+  readonly askAtOnce: (instrument: number) => Promise<readonly number[]>
   /** How many fills of the instrument had been captured, up to the newest one. */
-  shownUpTo(instrument: number): number
+  readonly shownUpTo: (instrument: number) => number
 }
 
 async function run(
@@ -222,7 +222,7 @@ async function adaptive({ clock, symbols, world, ask, durationMs }: Run): Promis
 function smallOf(world: World, symbol: string): string {
   const sizes = world
     .latestFills(category, symbol, startsAt, 40)
-    .map(({ size }) => String(size))
+    .map(({ size }) => size)
     .toSorted((a, b) => Number(a) - Number(b))
   return sizes[sizes.length >> 2] ?? '1'
 }

@@ -27,7 +27,7 @@ export async function keepDismissingGaps(
 }
 
 /** Returns how many holes were none. Their stretches are proven by that. */
-export async function dismissEmptyGaps(db: Kysely<Database>, clock: Clock): Promise<number> {
+async function dismissEmptyGaps(db: Kysely<Database>, clock: Clock): Promise<number> {
   const gaps = await emptyFillGaps(db, clock.now() - lookBackMs)
   for (const { id, category, symbol, range } of gaps) {
     await db.transaction().execute(async (trx) => {

@@ -1,5 +1,4 @@
 import { type Kysely, sql } from 'kysely'
-import type { InstrumentKey } from '../market/category.js'
 import type { Fill } from '../market/fill.js'
 import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, columnNames, rowsFrom } from './columns.js'
@@ -55,21 +54,4 @@ export async function insertFillPage(db: Kysely<Database>, fills: readonly Fill[
     if (!isNew.has(`${ts} ${execId}`) && (sharedFrom === null || ts < sharedFrom)) sharedFrom = ts
   }
   return { inserted: rows.length, updated: 0, unchanged: fills.length - rows.length, sharedFrom }
-}
-
-/** The newest stored fills of an instrument, newest first. */
-export async function latestFills(
-  db: Kysely<Database>,
-  { category, symbol }: InstrumentKey,
-  limit: number,
-): Promise<{ ts: TimeMs; execId: string }[]> {
-  return db
-    .selectFrom('market.fills')
-    .select(['ts', 'exec_id as execId'])
-    .where('category', '=', category)
-    .where('symbol', '=', symbol)
-    .orderBy('ts', 'desc')
-    .orderBy('exec_id', 'desc')
-    .limit(limit)
-    .execute()
 }

@@ -24,7 +24,7 @@ export interface TableReport {
 }
 
 /** An answer that came so shortly before a kill may not have been durable yet. */
-export const notYetDurableMs = 2_500
+const notYetDurableMs = 2_500
 
 /** Compares every stored row with what was served. Rejects when a key is stored twice. */
 export async function compareTables(
@@ -143,11 +143,10 @@ export async function compareGaps(pool: pg.Pool, world: World): Promise<GapRepor
       key,
     )
     const ids = new Set(stored.map(({ id }) => id))
-    const isIn = (ts: number) => (range: { from: number; to: number }) =>
-      Number(range.from) <= ts && ts < Number(range.to)
+    const isIn = (ts: number) => (range: { from: number; to: number }) => range.from <= ts && ts < range.to
     const lost = world
-      .fills(category, symbol, Number(first) + 1, Number(last))
-      .filter(({ execId }) => !ids.has(String(execId)))
+      .fills(category, symbol, first + 1, last)
+      .filter(({ execId }) => !ids.has(execId))
       .map(({ ts }) => Number(ts))
     lostFills += lost.length
     gapCount += gaps.length
@@ -160,12 +159,12 @@ export async function compareGaps(pool: pg.Pool, world: World): Promise<GapRepor
         )
     }
     for (const gap of gaps) {
-      const [first, last] = [Math.floor(Number(gap.from) / 60_000), Math.floor((Number(gap.to) - 1) / 60_000)]
+      const [first, last] = [Math.floor(gap.from / 60_000), Math.floor((gap.to - 1) / 60_000)]
       if (lost.some((ts) => isIn(ts)(gap))) rightGaps++
       else if (lost.some((ts) => Math.floor(ts / 60_000) >= first && Math.floor(ts / 60_000) <= last)) undecidable++
       else
         wrong.push(
-          `${category} ${symbol}: nothing was lost between ${new Date(Number(gap.from)).toISOString()} and ${new Date(Number(gap.to)).toISOString()}`,
+          `${category} ${symbol}: nothing was lost between ${new Date(gap.from).toISOString()} and ${new Date(gap.to).toISOString()}`,
         )
     }
   }

@@ -189,11 +189,9 @@ export function chaosText({ events, tables, gaps, ...rest }: ChaosReport): strin
       ].join(' '),
     ),
     `fills lost: ${gaps.lostFills}; gaps: ${gaps.gaps}; recall ${gaps.recall}; precision ${gaps.precision} (${gaps.undecidable} adjoin a real one and cannot be told from it); false claims ${gaps.falseClaims.length}`,
-    ...[
-      ...gaps.wrong.slice(0, 10),
-      ...gaps.falseClaims.slice(0, 10),
-      ...tables.flatMap(({ wrong }) => wrong.slice(0, 5)),
-    ],
+    ...gaps.wrong.slice(0, 10),
+    ...gaps.falseClaims.slice(0, 10),
+    ...tables.flatMap(({ wrong }) => wrong.slice(0, 5)),
   ]
   return lines.join('\n')
 }

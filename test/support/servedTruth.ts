@@ -20,10 +20,11 @@ export function trimmed(text: string | null): string | null {
   return bare === '-0' ? '0' : bare
 }
 
+/** A value of the wire: text, number or flag. */
 function value(row: Wire, field: string, unset: readonly string[] = []): string | null {
   const given = row[field]
   if (given === undefined || given === null || given === '') return null
-  const text = typeof given === 'object' ? JSON.stringify(given) : String(given as string | number | boolean)
+  const text = typeof given === 'string' ? given : JSON.stringify(given)
   return unset.includes(text) ? null : text
 }
 
@@ -35,7 +36,7 @@ function yesNo(row: Wire, field: string): string | null {
 }
 
 /** `bid1Price` is `bid1_price`, `openPrice24h` is `open_price_24h`. */
-export function columnOf(field: string): string {
+function columnOf(field: string): string {
   return field.replace(/24h/, '_24h').replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 

@@ -12,7 +12,7 @@ const magic = Buffer.from([0xff, 0xfe, 0x6d, 0x72])
 const headerBytes = 16
 
 /** Everything that is read from disk fits into this, so that a damaged length cannot ask for all the memory. */
-export const maxBodyBytes = 256 * 1024 * 1024
+const maxBodyBytes = 256 * 1024 * 1024
 
 export function recordHeader(body: Uint8Array): Buffer {
   if (body.length > maxBodyBytes) {

@@ -73,7 +73,7 @@ describe('a password in DATABASE_URL', () => {
       for (const error of [failure, refused]) {
         expect(error).toBeInstanceOf(Error)
         expect(describeDatabaseError(error)).not.toContain(secret)
-        expect(String(error)).not.toContain(secret)
+        expect(`${(error as Error).name} ${(error as Error).message}`).not.toContain(secret)
       }
       expect(lines.join('')).not.toContain(secret)
     },
