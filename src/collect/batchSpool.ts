@@ -22,6 +22,8 @@ export const lanes = ['unrepeatable', 'refetchable'] as const
 export type Lane = (typeof lanes)[number]
 
 export interface SpooledSegment {
+  /** Tells it from all other segments; its name is the lane's own. */
+  readonly key: string
   readonly lane: Lane
   readonly segment: Segment
 }
@@ -37,7 +39,7 @@ export class BatchSpool {
   readonly #folder: SpoolFolder
   readonly #logs: Readonly<Record<Lane, SegmentLog>>
   /** Names of segments that are being replayed: they are not dropped under the hands of whoever does. */
-  readonly #busy = new Set<string>()
+  readonly #busy: Readonly<Record<Lane, Set<string>>> = { unrepeatable: new Set(), refetchable: new Set() }
   #appending = 0
   /** Told of what was given up for lack of room. */
   onDropped: (batches: readonly Batch[]) => void = () => undefined
@@ -85,9 +87,10 @@ export class BatchSpool {
   /** Gives up the oldest segment that can be given up and keeps a note of the holes. False when there is none. */
   async dropOldest(): Promise<boolean> {
     for (const lane of [...lanes].reverse()) {
-      const segment = await this.#logs[lane].oldest(this.#busy)
-      if (segment === null || this.#busy.has(segment.name)) continue
-      this.#busy.add(segment.name)
+      const busy = this.#busy[lane]
+      const segment = await this.#logs[lane].oldest(busy)
+      if (segment === null || busy.has(segment.name)) continue
+      busy.add(segment.name)
       try {
         const batches: Batch[] = []
         for (const record of segment.records) batches.push(...(await this.decode(record)))
@@ -95,7 +98,7 @@ export class BatchSpool {
         this.onDropped(batches)
         for (const note of gapsOfDropped(batches)) await this.#note(note)
       } finally {
-        this.#busy.delete(segment.name)
+        busy.delete(segment.name)
       }
       return true
     }
@@ -106,14 +109,14 @@ export class BatchSpool {
   async oldest(lane: Lane): Promise<SpooledSegment | null> {
     const segment = await this.#logs[lane].oldest()
     if (segment === null) return null
-    this.#busy.add(segment.name)
-    return { lane, segment }
+    this.#busy[lane].add(segment.name)
+    return { key: `${lane}/${segment.name}`, lane, segment }
   }
 
   /** Ends a replay; the segment is removed when everything in it is stored. */
   async release({ lane, segment }: SpooledSegment, isStored: boolean): Promise<void> {
     if (isStored) await this.#logs[lane].remove(segment)
-    this.#busy.delete(segment.name)
+    this.#busy[lane].delete(segment.name)
   }
 
   /** The batch in a record: none when it cannot be understood, which is reported. */

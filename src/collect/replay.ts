@@ -127,7 +127,7 @@ export class Replay {
       let isStored = false
       try {
         isStored = await this.#replaySegment(spooled)
-        if (isStored) this.#stored.delete(spooled.segment.name)
+        if (isStored) this.#stored.delete(spooled.key)
       } finally {
         await this.#options.spool.release(spooled, isStored)
       }
@@ -139,10 +139,10 @@ export class Replay {
   }
 
   /** False when it was stopped in the middle. */
-  async #replaySegment({ segment }: SpooledSegment): Promise<boolean> {
+  async #replaySegment({ key, segment }: SpooledSegment): Promise<boolean> {
     const { spool, store, parallel } = this.#options
-    const stored = this.#stored.get(segment.name) ?? new Set<number>()
-    this.#stored.set(segment.name, stored)
+    const stored = this.#stored.get(key) ?? new Set<number>()
+    this.#stored.set(key, stored)
     const limit = pLimit(parallel)
     const tails = new Map<string, Promise<void>>()
     const inHand = new Set<Promise<void>>()
@@ -153,8 +153,8 @@ export class Replay {
       for (const batch of await spool.decode(record)) {
         // In memory is only what is being stored and little more.
         if (inHand.size >= parallel * 2) await Promise.race(inHand)
-        const key = orderKey(batch)
-        const before = tails.get(key)
+        const order = orderKey(batch)
+        const before = tails.get(order)
         const storing = limit(async () => {
           await before
           if (failure !== undefined) return
@@ -165,7 +165,7 @@ export class Replay {
             failure ??= { error }
           }
         })
-        tails.set(key, storing)
+        tails.set(order, storing)
         inHand.add(storing)
         void storing.then(() => inHand.delete(storing))
       }
