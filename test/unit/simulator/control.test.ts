@@ -18,6 +18,7 @@ describe('journal', () => {
         parameters: { category: 'USDC-FUTURES' },
         status: 200,
         delivered: 'complete',
+        deliveredAtMs: expect.any(Number) as number,
         data,
       },
       {
@@ -26,6 +27,7 @@ describe('journal', () => {
         parameters: { category: 'SPOT', symbol: 'WEIUSDT', limit: '2' },
         status: 200,
         delivered: 'complete',
+        deliveredAtMs: expect.any(Number) as number,
         data: simulator.world.orderBook('SPOT', 'WEIUSDT', noon, 2),
       },
       {
@@ -34,6 +36,7 @@ describe('journal', () => {
         parameters: { category: 'MOON' },
         status: 400,
         delivered: 'complete',
+        deliveredAtMs: expect.any(Number) as number,
         data: null,
       },
     ])
