@@ -238,3 +238,14 @@ function roomTakenWhenDue({ meanRate }: Pick<Entry<unknown>, 'meanRate'>): numbe
   const share = dueShare * ((meanRate * 1000) / usualPerSecond) ** dueExponent
   return fillsPerPage * Math.min(mostDueShare, Math.max(leastDueShare, share))
 }
+
+/** Beyond this share of what is allowed there is no room left for a burst of many instruments at once. */
+const comfortableShare = 0.8
+
+/** Says that the limits do not suffice for all instruments, before fills are lost for it; null when they do. */
+export function fillShortage({ neededPerSecond }: FillLoad, allowedPerSecond: number): string | null {
+  if (neededPerSecond <= allowedPerSecond * comfortableShare) return null
+  const what = `${neededPerSecond.toFixed(1)} requests/s are needed with every answer full, ${allowedPerSecond.toFixed(1)} are allowed`
+  const then = neededPerSecond > allowedPerSecond ? 'the busiest instruments lose fills' : 'bursts may cost fills'
+  return `${what}: ${then}; cover fewer with streams.fills.select`
+}

@@ -1,7 +1,7 @@
 import type { FillPayload } from '../exchange/payloads.js'
 import type { InstrumentKey } from '../market/category.js'
 import type { Fill } from '../market/fill.js'
-import { FillSchedule } from './fillSchedule.js'
+import { fillShortage, FillSchedule } from './fillSchedule.js'
 import { type PollContext, pollAndStore } from './pollContext.js'
 import { Exclusive, instrumentText, type Poller, sleepUntil } from './poller.js'
 import type { StreamDefinition, Trigger } from './streams.js'
@@ -13,9 +13,9 @@ const lookAroundMs = 500
 export function fillsPoller(
   context: PollContext,
   stream: StreamDefinition<InstrumentKey, FillPayload, Fill>,
-  { minPollMs, maxPollMs }: Extract<Trigger, { kind: 'overlap' }>,
+  { minPollMs, maxPollMs, allowedPerSecond }: Extract<Trigger, { kind: 'overlap' }>,
 ): Poller<InstrumentKey> & { readonly schedule: FillSchedule<InstrumentKey> } {
-  const { clock, universe, stats, signal } = context
+  const { clock, universe, stats, incidents, signal } = context
   const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
   const exclusive = new Exclusive()
   const ended = new AbortController()
@@ -41,6 +41,9 @@ export function fillsPoller(
       const sign = universe.tradeSign(target)
       if (sign !== null && schedule.traded(target, sign)) stats[stream.name].lastIdleAt = clock.now()
     }
+    const shortage = fillShortage(schedule.load(), allowedPerSecond)
+    if (shortage === null) incidents.succeeded('fills budget')
+    else incidents.failed('fills budget', shortage)
   }
 
   const run = async () => {

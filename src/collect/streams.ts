@@ -46,7 +46,13 @@ export type Trigger =
   /** The close of each target's candle. */
   | { readonly kind: 'candle-close'; readonly settleMs: number }
   /** The need to see a target's fills again before more have happened than one answer shows. */
-  | { readonly kind: 'overlap'; readonly minPollMs: number; readonly maxPollMs: number }
+  | {
+      readonly kind: 'overlap'
+      readonly minPollMs: number
+      readonly maxPollMs: number
+      /** Requests a second that the limits leave for it at most. */
+      readonly allowedPerSecond: number
+    }
 
 export interface StreamDefinition<Target, Payload, Row> {
   readonly name: StreamName
@@ -154,10 +160,11 @@ const fills: StreamDefinition<InstrumentKey, FillPayload, Fill> = {
   operation: 'fills',
   history: null,
   isEnabled: (config) => config.streams.fills.enabled,
-  trigger: ({ streams: { fills: settings } }) => ({
+  trigger: ({ streams: { fills: settings }, exchange }) => ({
     kind: 'overlap',
     minPollMs: settings.minPollSeconds * 1000,
     maxPollMs: settings.maxPollSeconds * 1000,
+    allowedPerSecond: exchange.limits.perSecond.fills / (1 + exchange.latencyJitterMs / 1000),
   }),
   targets: (config, universe) =>
     universe.select(config.streams.fills.select).map(({ category, symbol }) => ({ category, symbol })),

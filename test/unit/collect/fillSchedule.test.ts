@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { averageRate, currentRate, smallSize } from '../../../src/collect/fillRate.js'
-import { FillSchedule, type SeenFill } from '../../../src/collect/fillSchedule.js'
+import { FillSchedule, fillShortage, type SeenFill } from '../../../src/collect/fillSchedule.js'
 
 const service = 1_760_000_000_000
 const limits = { minPollMs: 50, maxPollMs: 300_000 }
@@ -102,6 +102,18 @@ describe('when fills are asked for', () => {
     schedule.retarget(['B'], 10)
     schedule.answered('A', [], service, 20)
     expect(schedule.targets()).toEqual(['B'])
+  })
+})
+
+describe('a budget that does not suffice', () => {
+  test.for([
+    [15, null],
+    [17, 'bursts may cost fills'],
+    [25, 'the busiest instruments lose fills'],
+  ] as const)('is told of before fills are lost: %d of 20', ([neededPerSecond, told]) => {
+    const shortage = fillShortage({ neededPerSecond, wantedPerSecond: 0, late: 0 }, 20)
+    if (told === null) expect(shortage).toBeNull()
+    else expect(shortage).toContain(told)
   })
 })
 
