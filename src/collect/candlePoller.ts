@@ -27,7 +27,8 @@ export function candlePoller<Payload, Row>(
     const limit = before === undefined ? candlesPerPage : candlesSince(before, clock.now(), target.interval)
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     const batch = await pollAndStore(context, stream, { ...target, limit }, { signal, deadline })
-    if (batch !== null) answeredAt.set(key, batch.requestTime)
+    // By our clock, as what it is compared with: the service's may be another.
+    if (batch !== null) answeredAt.set(key, batch.receivedAt)
   }
   const pollInterval = async (interval: Interval) => {
     if (!(await sleepUntil(clock, clock.now() + settleMs, signal))) return
