@@ -92,7 +92,7 @@ export class Sink {
     this.#waiting.add(batch)
     try {
       await this.#handedOver()
-      if (!this.#isSpooling && (await this.#writeDirectly(batch))) return
+      if (!this.#isSpooling && (await this.#writeDirectly(batch))) return await this.#storeNotes()
       await this.#writeToSpool(batch)
     } finally {
       this.#waiting.delete(batch)
@@ -172,7 +172,11 @@ export class Sink {
     const { spool, incidents } = this.#options
     for (let attempt = 1; ; attempt++) {
       try {
-        for (const note of this.#notes.splice(0)) await spool.append(note)
+        for (let note = this.#notes[0]; note !== undefined; note = this.#notes[0]) {
+          await spool.append(note)
+          // Only now: if it fails, it is still to be noted.
+          this.#notes = this.#notes.filter((other) => other !== note)
+        }
         await spool.append(batch)
         incidents.succeeded('spool')
         this.#replay.start()
@@ -182,11 +186,36 @@ export class Sink {
         incidents.failed('spool', `${message}; free space on the disk that holds database.dataDir`)
         // A full disk: what is oldest makes room.
         if (attempt < 3 && (await spool.dropOldest().catch(() => false))) continue
+        // If nothing is left to replay, the next answer goes to the database again; perhaps this one can, too.
+        this.#replay.start()
+        if (await this.#storeInTime(batch)) return
         this.#options.stats[batch.stream].rowsDropped += batch.rows.length
         this.#notes.push(...gapsOfDropped([batch]))
         return
       }
     }
+  }
+
+  async #storeInTime(batch: Batch): Promise<boolean> {
+    const timer = new AbortController()
+    const late = this.#options.clock.sleep(patienceMs, timer.signal).then(
+      () => false,
+      () => false,
+    )
+    const stored = this.#store(batch).then(
+      () => true,
+      () => false,
+    )
+    const isStored = await Promise.race([stored, late])
+    timer.abort()
+    return isStored
+  }
+
+  /** Brings to the database what could not be noted on disk. */
+  async #storeNotes(): Promise<void> {
+    const notes = this.#notes
+    this.#notes = []
+    for (const note of notes) if (!(await this.#storeInTime(note))) this.#notes.push(note)
   }
 
   /** Rejects when the database is away. A batch that it refuses for another reason is kept as rejected rows. */

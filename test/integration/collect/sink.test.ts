@@ -306,6 +306,30 @@ describe('the spool', () => {
     ).toBe(true)
   })
 
+  test('on a disk that takes nothing: what neither disk nor database takes is counted and noted, and it goes on', async () => {
+    await goOn(1, 2)
+    await proxy.refuse()
+    await rm(folder, { recursive: true, force: true })
+    const tickers = (index: number) =>
+      batchOf('tickers', { category: 'SPOT' }, [aTicker({ ts: at + index * 1_000 })], at + index * 1_000)
+    for (let index = 1; index <= 3; index++) await sink.write(tickers(index))
+    expect(stats.tickers.rowsDropped).toBe(3)
+    expect(lines.some((line) => line.startsWith('spool: ENOENT'))).toBe(true)
+    await proxy.restore()
+    await vi.waitFor(
+      async () => {
+        await sink.write(tickers(4))
+        expect(sink.backlog().isSpooling).toBe(false)
+        expect((await query('select * from market.tickers')).rows).toHaveLength(1)
+        const { rows } = await query(
+          `select extract(epoch from lower(range)) * 1000 as "from" from recorder.gap order by 1`,
+        )
+        expect(rows.map(({ from }) => Number(from))).toEqual([1, 2, 3].map((index) => at + index * 1_000))
+      },
+      { timeout: 10_000 },
+    )
+  })
+
   test('fills that were dropped leave a gap exactly where the next answer does not follow on', async () => {
     await goOn(1, 2)
     // Two answers of which the second does not follow on: what was between them had been dropped.
