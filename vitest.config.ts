@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-// The database and end-to-end projects start servers and daemons: they take turns on a small machine.
+// The database and end-to-end projects start servers and daemons: a small machine takes few at a time.
 const withServers = {
   globalSetup: ['test/support/globalDatabase.ts'],
   pool: 'forks' as const,
@@ -35,7 +35,8 @@ export default defineConfig({
           include: ['test/e2e/**/*.test.ts'],
           ...withServers,
           testTimeout: 300_000,
-          maxWorkers: 1,
+          // They wait more than they work.
+          maxWorkers: 2,
           sequence: { groupOrder: 2 },
         },
       },
