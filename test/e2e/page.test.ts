@@ -55,6 +55,8 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     testDatabase = await createTestDatabase()
     proxy = await startTcpProxy(testDatabase.url)
     await start()
+    // The calendar is read only now and then: opened before anything is proven, it would stay empty for a while.
+    await expect.poll(() => sql('select from market.coverage limit 1'), { timeout: 60_000 }).toHaveLength(1)
     browser = await launchBrowser(chromiumPath ?? '')
     watched = await openPage(browser, url(instrument))
     page = watched.page

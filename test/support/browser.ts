@@ -32,6 +32,8 @@ export async function openPage(
 ): Promise<WatchedPage> {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options })
   const page = await context.newPage()
+  // Generous: other tests may have the processor at the same time.
+  page.setDefaultTimeout(60_000)
   const complaints: string[] = []
   const { host } = new URL(url)
   let bytes = 0
