@@ -11,6 +11,13 @@ export interface DeadTime {
   readonly to: number
 }
 
+/** An accident, with the time that it took. */
+export interface Happened {
+  readonly from: number
+  readonly to: number
+  readonly what: string
+}
+
 export interface TableReport {
   readonly table: RecordedTable
   readonly served: number
@@ -31,6 +38,7 @@ export async function compareTables(
   pool: pg.Pool,
   journal: readonly ServedAnswer[],
   deadTimes: readonly DeadTime[],
+  history: readonly Happened[],
   settleMs: number,
 ): Promise<TableReport[]> {
   const truth = servedTruth(journal, settleMs)
@@ -39,6 +47,16 @@ export async function compareTables(
     settleMs,
   )
   const ages = ageOfKeys(journal, deadTimes, settleMs)
+  const circumstances = (table: RecordedTable, key: string) =>
+    journal
+      .filter((answer) => servedTruth([answer], settleMs)[table].has(key))
+      .map(({ atMs, deliveredAtMs = 0 }) => {
+        const around = history
+          .filter(({ from, to }) => from - 1_000 < deliveredAtMs && atMs < to + 1_000)
+          .map(({ from, to, what }) => `${what} from ${from - deliveredAtMs} to ${to - deliveredAtMs} ms`)
+        return `asked ${deliveredAtMs - atMs} ms before it was delivered; about then: ${around.join(', ')}`
+      })
+      .join(' | ')
   const reports: TableReport[] = []
   for (const table of Object.keys(keyColumns) as RecordedTable[]) {
     const stored = await storedRows(pool, table)
@@ -48,7 +66,7 @@ export async function compareTables(
     for (const [key, served] of truth[table]) {
       const row = stored.get(key)
       if (row === undefined) {
-        if (safe[table].has(key)) wrong.push(`${table} ${key}: served, not stored`)
+        if (safe[table].has(key)) wrong.push(`${table} ${key}: served, not stored; ${circumstances(table, key)}`)
         else {
           died++
           oldestDiedMs = Math.max(oldestDiedMs, ages.get(`${table} ${key}`) ?? 0)

@@ -6,7 +6,14 @@ import pg from 'pg'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { ChaosDaemon } from './chaosDaemon.js'
 import { type ChaosDatabase, startChaosDatabase } from './chaosDatabase.js'
-import { compareGaps, compareTables, type DeadTime, type GapReport, type TableReport } from './compare.js'
+import {
+  compareGaps,
+  compareTables,
+  type DeadTime,
+  type GapReport,
+  type Happened,
+  type TableReport,
+} from './compare.js'
 import { type ChaosEvent, eventText, planChaos } from './events.js'
 
 export interface ChaosOptions {
@@ -43,6 +50,7 @@ export async function runChaos({ seed, durationMs, print }: ChaosOptions): Promi
   const logFile = join(folder, 'daemon.log')
   const daemon = await createDaemon(folder, simulator, database, logFile)
   const deadTimes: DeadTime[] = []
+  const history: Happened[] = []
   const counts: Record<string, number> = {}
   try {
     const startedAt = Date.now()
@@ -55,7 +63,11 @@ export async function runChaos({ seed, durationMs, print }: ChaosOptions): Promi
       counts[name] = (counts[name] ?? 0) + 1
       // The service, the daemon and the database fail independently, but each in one way at a time.
       const part = partOf(event)
-      parts[part] = parts[part].then(() => happen(event, simulator, database, daemon, deadTimes))
+      parts[part] = parts[part].then(async () => {
+        const from = Date.now()
+        await happen(event, simulator, database, daemon, deadTimes)
+        history.push({ from, to: Date.now(), what: eventText(event) })
+      })
     }
     await sleep(Math.max(0, startedAt + durationMs - Date.now()))
     await Promise.all(Object.values(parts))
@@ -65,7 +77,12 @@ export async function runChaos({ seed, durationMs, print }: ChaosOptions): Promi
     // Until the candles of the last minute with an accident are final, and have been compared with the fills.
     await sleep(100_000)
     const exitCode = await daemon.stop()
-    return await compare(simulator, database, deadTimes, { events: counts, exitCode, logFile, settle: settleMs })
+    return await compare(simulator, database, deadTimes, history, {
+      events: counts,
+      exitCode,
+      logFile,
+      settle: settleMs,
+    })
   } finally {
     await daemon.kill()
     await simulator.close()
@@ -151,6 +168,7 @@ async function compare(
   simulator: Simulator,
   database: ChaosDatabase,
   deadTimes: readonly DeadTime[],
+  history: readonly Happened[],
   run: { readonly events: ChaosReport['events']; exitCode: number | null; logFile: string; settle: number },
 ): Promise<ChaosReport> {
   const pool = new pg.Pool({ connectionString: database.url, max: 2 })
@@ -159,7 +177,7 @@ async function compare(
     const { rows } = await pool.query<{ count: string }>('select count(*) from recorder.rejected_row')
     return {
       events: run.events,
-      tables: await compareTables(pool, journal, deadTimes, run.settle),
+      tables: await compareTables(pool, journal, deadTimes, history, run.settle),
       gaps: await compareGaps(pool, simulator.world),
       rejectedRows: Number(rows[0]?.count),
       exitCode: run.exitCode,
