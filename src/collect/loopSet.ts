@@ -1,6 +1,8 @@
 /** One endless loop for each target. Targets come and go; a loop never runs twice at the same time. */
 export class LoopSet<Target> {
   readonly #loops = new Map<string, { readonly controller: AbortController; readonly done: Promise<void> }>()
+  /** Loops that are no longer wanted and finish what they were doing. */
+  readonly #ending = new Set<Promise<void>>()
   readonly #keyOf: (target: Target) => string
   readonly #run: (target: Target, signal: AbortSignal) => Promise<void>
 
@@ -21,6 +23,8 @@ export class LoopSet<Target> {
       if (wanted.has(key)) continue
       loop.controller.abort()
       this.#loops.delete(key)
+      this.#ending.add(loop.done)
+      void loop.done.then(() => this.#ending.delete(loop.done))
     }
     for (const [key, target] of wanted) {
       if (this.#loops.has(key)) continue
@@ -34,6 +38,6 @@ export class LoopSet<Target> {
     const loops = [...this.#loops.values()]
     this.#loops.clear()
     for (const loop of loops) loop.controller.abort()
-    await Promise.all(loops.map((loop) => loop.done))
+    await Promise.all([...this.#ending, ...loops.map((loop) => loop.done)])
   }
 }

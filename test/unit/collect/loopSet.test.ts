@@ -28,3 +28,20 @@ test('targets come and go without disturbing the others, and stopping waits for 
   await stopping
   expect(events.slice(4).toSorted()).toEqual(['end b', 'end slow'])
 })
+
+test('stopping also waits for a loop that was no longer wanted and has not finished yet', async () => {
+  let finish: () => void = () => undefined
+  const working = new Promise<void>((resolve) => (finish = resolve))
+  const loops = new LoopSet<string>(
+    (target) => target,
+    () => working,
+  )
+  loops.update(['dropped'])
+  loops.update([])
+  let stopped = false
+  const stopping = loops.stop().then(() => (stopped = true))
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(stopped).toBe(false)
+  finish()
+  await stopping
+})
