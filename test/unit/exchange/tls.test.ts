@@ -8,7 +8,8 @@ import { expect, test } from 'vitest'
 import { clientOf } from '../../support/fakeService.js'
 
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0
-if (!hasOpenssl) console.warn('not tested: a service with a certificate of its own (there is no openssl to make one)')
+if (!hasOpenssl)
+  process.stderr.write('not tested: a service with a certificate of its own (there is no openssl to make one)\n')
 
 test.skipIf(!hasOpenssl)('a service with a certificate that nobody vouches for is not talked to', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'market-recorder-tls-'))

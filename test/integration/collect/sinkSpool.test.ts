@@ -1,0 +1,134 @@
+import { rm } from 'node:fs/promises'
+import { describe, expect, test, vi } from 'vitest'
+import { aCandle, aFill, aTicker } from '../../support/marketRows.js'
+import {
+  at,
+  batchOf,
+  closeSink,
+  folder,
+  goOn,
+  isStored,
+  lines,
+  openSink,
+  proxy,
+  query,
+  sink,
+  stats,
+} from '../../support/sinkUnderTest.js'
+
+describe('the spool', () => {
+  test('left by a recorder that ended is stored by the next one, before what comes then', async () => {
+    await goOn(1, 2)
+    await proxy.refuse()
+    await goOn(3, 10)
+    await closeSink()
+    await proxy.restore()
+    await openSink()
+    expect(sink.backlog().isSpooling).toBe(true)
+    await goOn(11, 12)
+    await isStored(13)
+    expect((await query('select * from recorder.gap')).rows).toEqual([])
+  })
+
+  test('full: what can be fetched again goes first, every drop is counted, and becomes a gap', async () => {
+    await closeSink()
+    await openSink({ maxBytes: 60_000 })
+    await proxy.refuse()
+    const noise = (index: number) =>
+      Array.from({ length: 40 }, (_, i) => String(Math.abs(Math.sin(index * 100 + i))).replaceAll(/\D/g, '')).join('')
+    const candles = (index: number) =>
+      batchOf(
+        'candles',
+        { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' },
+        [aCandle({ openTime: at - (at % 60_000) + index * 60_000, isClosed: true, open: `0.${noise(index)}` })],
+        at + index * 60_000,
+      )
+    const tickers = (index: number) =>
+      batchOf(
+        'tickers',
+        { category: 'SPOT' },
+        [aTicker({ ts: at + index * 1_000, lastPrice: `0.${noise(index)}` })],
+        at + index * 1_000,
+      )
+    for (let index = 0; index < 60; index++) await sink.write(candles(index))
+    for (let index = 0; index < 60; index++) await sink.write(tickers(index))
+    expect(stats.candles.rowsDropped).toBeGreaterThan(0)
+    expect(stats.tickers.rowsDropped).toBe(0)
+    for (let index = 60; index < 300; index++) await sink.write(tickers(index))
+    const { candles: c, tickers: t } = { candles: stats.candles.rowsDropped, tickers: stats.tickers.rowsDropped }
+    expect(c).toBe(60)
+    expect(t).toBeGreaterThan(0)
+    expect(sink.backlog().spooledBytes).toBeLessThan(80_000)
+    await proxy.restore()
+    await vi.waitFor(() => expect(sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
+      timeout: 20_000,
+    })
+    const { rows: kept } = await query('select extract(epoch from ts) * 1000 as ts from market.tickers')
+    expect(kept).toHaveLength(300 - t)
+    const { rows: gaps } = await query(
+      `select stream, symbol, state, extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to"
+       from recorder.gap order by 1, 4`,
+    )
+    const inGap = (stream: string, ts: number) =>
+      gaps.some((gap) => gap['stream'] === stream && Number(gap['from']) <= ts && ts < Number(gap['to']))
+    const keptAt = new Set(kept.map(({ ts }) => Number(ts)))
+    for (let index = 0; index < 300; index++)
+      expect(inGap('tickers', at + index * 1_000)).toBe(!keptAt.has(at + index * 1_000))
+    for (let index = 0; index < 60; index++) expect(inGap('candles', at + index * 60_000)).toBe(true)
+    expect(gaps.filter(({ stream }) => stream === 'candles').every(({ state }) => state === 'open')).toBe(true)
+    expect(
+      gaps
+        .filter(({ stream }) => stream === 'tickers')
+        .every(({ symbol, state }) => symbol === '*' && state === 'lost'),
+    ).toBe(true)
+  })
+
+  test('on a disk that takes nothing: what neither disk nor database takes is counted and noted, and it goes on', async () => {
+    await goOn(1, 2)
+    await proxy.refuse()
+    await rm(folder, { recursive: true, force: true })
+    const tickers = (index: number) =>
+      batchOf('tickers', { category: 'SPOT' }, [aTicker({ ts: at + index * 1_000 })], at + index * 1_000)
+    for (let index = 1; index <= 3; index++) await sink.write(tickers(index))
+    expect(stats.tickers.rowsDropped).toBe(3)
+    expect(lines.some((line) => line.startsWith('spool: ENOENT'))).toBe(true)
+    await proxy.restore()
+    await vi.waitFor(
+      async () => {
+        await sink.write(tickers(4))
+        expect(sink.backlog().isSpooling).toBe(false)
+        expect((await query('select * from market.tickers')).rows).toHaveLength(1)
+        const { rows } = await query(
+          `select extract(epoch from lower(range)) * 1000 as "from" from recorder.gap order by 1`,
+        )
+        expect(rows.map(({ from }) => Number(from))).toEqual([1, 2, 3].map((index) => at + index * 1_000))
+      },
+      { timeout: 10_000 },
+    )
+  })
+
+  test('fills that were dropped leave a gap exactly where the next answer does not follow on', async () => {
+    await goOn(1, 2)
+    // Two answers of which the second does not follow on: what was between them had been dropped.
+    const full = (newest: number) =>
+      batchOf(
+        'fills',
+        { category: 'SPOT', symbol: 'BTCUSDT' },
+        Array.from({ length: 100 }, (_, i) => aFill({ execId: String(newest - i), ts: at + (newest - i) * 1_000 })),
+        at + newest * 1_000,
+      )
+    await sink.write(full(90))
+    await sink.write(full(500))
+    const { rows } = await query(
+      `select extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to" from recorder.gap`,
+    )
+    expect(rows.map(({ from, to }) => [Number(from), Number(to)])).toEqual([[at + 90_000, at + 401_001]])
+    // The one in between comes late, out of another recorder's spool.
+    await sink.write(full(180))
+    await sink.write(full(270))
+    await sink.write(full(360))
+    await sink.write(full(430))
+    const left = await query(`select state from recorder.gap where state <> 'repaired'`)
+    expect(left.rows).toEqual([])
+  })
+})
