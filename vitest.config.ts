@@ -35,8 +35,7 @@ export default defineConfig({
           include: ['test/e2e/**/*.test.ts'],
           ...withServers,
           testTimeout: 300_000,
-          // They wait more than they work.
-          maxWorkers: 2,
+          maxWorkers: 1,
           sequence: { groupOrder: 2 },
         },
       },
