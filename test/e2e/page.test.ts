@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Recorder, startRecorder } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
 import { createLogger } from '../../src/runtime/logger.js'
@@ -56,7 +56,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     proxy = await startTcpProxy(testDatabase.url)
     await start()
     // The calendar is read only now and then: opened before anything is proven, it would stay empty for a while.
-    await expect.poll(() => sql('select from market.coverage limit 1'), { timeout: 60_000 }).toHaveLength(1)
+    await vi.waitUntil(async () => (await sql('select from market.coverage limit 1')).length > 0, { timeout: 60_000 })
     browser = await launchBrowser(chromiumPath ?? '')
     watched = await openPage(browser, url(instrument))
     page = watched.page
