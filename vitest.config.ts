@@ -1,4 +1,16 @@
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** They mostly wait, for as long as they say: begun first, they are over when the others are. */
+const longest = ['chaos.test.ts', 'record.test.ts']
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLong = ({ moduleId }: TestSpecification) => longest.some((name) => moduleId.endsWith(`/e2e/${name}`))
+    const sorted = await super.sort(files)
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
+  }
+}
 
 // The database and end-to-end projects start servers and daemons: a small machine takes few at a time.
 const withServers = {
@@ -10,6 +22,7 @@ const withServers = {
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, sequence: { groupOrder: 0 } } },
       {
@@ -35,8 +48,18 @@ export default defineConfig({
           include: ['test/e2e/**/*.test.ts'],
           ...withServers,
           testTimeout: 300_000,
-          maxWorkers: 1,
+          maxWorkers: 2,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        // A browser beside them starves on a small machine.
+        test: {
+          name: 'browser',
+          include: ['test/browser/**/*.test.ts'],
+          ...withServers,
+          maxWorkers: 1,
+          sequence: { groupOrder: 3 },
         },
       },
     ],
