@@ -6,6 +6,7 @@ import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../store/databaseError.js'
 import type { TakenJob } from '../../store/queue.js'
 import type { Database } from '../../store/schema.js'
+import { Incidents } from '../incidents.js'
 import { candlesIn } from './grid.js'
 import { type BackfillJob, type BackfillQueue, seriesText } from './job.js'
 import { JobRunner, mostPagesOfJob } from './runJob.js'
@@ -50,11 +51,13 @@ class Worker implements BackfillWorker {
   readonly #running = new Map<string, { readonly job: BackfillJob; readonly done: Promise<void> }>()
   readonly #loop: Promise<void>
   readonly #touched = new TouchedRollups()
+  readonly #incidents: Incidents
   #outstanding = 0
   #nextRescueMs = 0
 
   constructor(options: BackfillWorkerOptions) {
     this.#options = options
+    this.#incidents = new Incidents(options.logger, options.clock)
     this.#runner = new JobRunner({
       ...options,
       onOutstanding: (change) => {
@@ -82,7 +85,7 @@ class Worker implements BackfillWorker {
   }
 
   async #work(): Promise<void> {
-    const { clock, logger } = this.#options
+    const { clock } = this.#options
     const { signal } = this.#stopping
     while (!signal.aborted) {
       let waitMs = busyPollMs
@@ -97,8 +100,9 @@ class Worker implements BackfillWorker {
             waitMs = idlePollMs
           }
         }
+        this.#incidents.succeeded('backfill')
       } catch (error) {
-        logger.warn(`backfill: ${describeDatabaseError(error)}`)
+        this.#incidents.failed('backfill', describeDatabaseError(error))
         waitMs = afterErrorMs
       }
       await clock.sleep(waitMs, signal).catch(() => undefined)
