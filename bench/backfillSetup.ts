@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../src/simulator/limits.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/database.js'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded.js'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 
 /** One database server and one simulator for a measurement, and programs that work with them. */
 export interface Bench {

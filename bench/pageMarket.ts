@@ -11,7 +11,7 @@ import { collectorSource } from '../src/serve/collectorSource.js'
 import { startServer } from '../src/serve/server.js'
 import type { BudgetUse } from '../src/serve/source.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/database.js'
-import { startEmbeddedPostgres } from '../src/store/embedded.js'
+import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 import { migrateToLatest } from '../src/store/migrate.js'
 
 export interface FilledMarket {

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { BatchSpool } from './collect/batchSpool.js'
+import { BatchSpool } from './collect/sink/batchSpool.js'
 import { type Backfilling, startBackfilling } from './collect/backfill/daemon.js'
 import { Collector, type CollectorDependencies } from './collect/collector.js'
 import { type Retention, startRetention } from './collect/retention.js'
@@ -15,10 +15,10 @@ import { collectorSource } from './serve/collectorSource.js'
 import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
 import { openDatabase, type RecorderDatabase } from './store/database.js'
-import { acquireEgressLock, type EgressLock } from './store/egressLock.js'
-import { startEmbeddedPostgres } from './store/embedded.js'
+import { acquireEgressLock, type EgressLock } from './store/egress/egressLock.js'
+import { startEmbeddedPostgres } from './store/embedded/embedded.js'
 import { migrateToLatest } from './store/migrate.js'
-import { reconcile } from './store/timescale.js'
+import { reconcile } from './store/timescale/reconcile.js'
 
 export interface OpenStore {
   readonly database: RecorderDatabase

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { openStore, prepareStore } from '../app.js'
 import { createLogger } from '../runtime/logger.js'
 import { pendingMigrations } from '../store/migrate.js'
-import { reconcile } from '../store/timescale.js'
+import { reconcile } from '../store/timescale/reconcile.js'
 import { detectServer } from '../store/timescale/server.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 

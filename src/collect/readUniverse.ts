@@ -1,6 +1,6 @@
 import type { ExchangeClient } from '../exchange/client.js'
 import { categories, type InstrumentKey, tradedCategories } from '../market/category.js'
-import type { PlanUniverse } from './planUniverse.js'
+import type { PlanUniverse } from './plan/planUniverse.js'
 
 /** Asks the service for its instruments, their turnover and RPI membership: ten requests. Rejects with an ExchangeError. */
 export async function readUniverse(client: ExchangeClient, signal: AbortSignal): Promise<PlanUniverse> {

@@ -12,7 +12,7 @@ import type { Database } from '../store/schema.js'
 import { gridOf, withCandles } from './backfill/grid.js'
 import { type BackfillQueue, seriesText } from './backfill/job.js'
 import { enqueue, type PlannedSeries } from './backfill/plan.js'
-import { sleepUntil } from './poller.js'
+import { sleepUntil } from './poll/poller.js'
 
 export interface RepairOptions {
   readonly db: Kysely<Database>

@@ -5,7 +5,7 @@ import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError } from '../store/databaseError.js'
 import type { Database } from '../store/schema.js'
 import { applyRetention } from '../store/timescale/retention.js'
-import { onSchedule } from './cron.js'
+import { onSchedule } from './poll/cron.js'
 
 export interface Retention {
   stop(): Promise<void>

@@ -32,9 +32,9 @@ import { recordRpiSymbols } from '../store/rpiSymbols.js'
 import type { Database } from '../store/schema.js'
 import { insertTickers } from '../store/tickers.js'
 import type { WriteResult } from '../store/writeResult.js'
-import type { Batch } from './batch.js'
-import { storeCandles } from './storeCandles.js'
-import { storeFills } from './storeFills.js'
+import type { Batch } from './sink/batch.js'
+import { storeCandles } from './poll/storeCandles.js'
+import { storeFills } from './fills/storeFills.js'
 import type { Universe } from './universe.js'
 
 /** What makes the recorder ask for a stream. */

@@ -3,7 +3,7 @@ import type { Instrument } from '../market/instrument.js'
 import type { RpiSymbol } from '../market/rpiSymbol.js'
 import type { Ticker } from '../market/ticker.js'
 import type { Decimal } from '../market/values.js'
-import type { TradeSign } from './fillSchedule.js'
+import type { TradeSign } from './fills/fillSchedule.js'
 import { type Candidate, type Select, selectInstruments } from './select.js'
 
 interface Known extends Candidate {

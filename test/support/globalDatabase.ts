@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { openDatabase } from '../../src/store/database.js'
-import { startEmbeddedPostgres } from '../../src/store/embedded.js'
-import { embeddedPaths, hasUsers } from '../../src/store/embeddedProcess.js'
+import { startEmbeddedPostgres } from '../../src/store/embedded/embedded.js'
+import { embeddedPaths, hasUsers } from '../../src/store/embedded/embeddedProcess.js'
 import { migrateToLatest } from '../../src/store/migrate.js'
-import { reconcile } from '../../src/store/timescale.js'
+import { reconcile } from '../../src/store/timescale/reconcile.js'
 import { asAdmin, databaseUrl, testStorage } from './databaseServer.js'
 
 declare module 'vitest' {

@@ -6,7 +6,7 @@ import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError, isConnectionError } from '../../store/databaseError.js'
 import type { Database } from '../../store/schema.js'
-import { storeBatch } from '../storeBatch.js'
+import { storeBatch } from '../sink/storeBatch.js'
 
 export interface CandlePage {
   readonly candles: readonly Candle[]

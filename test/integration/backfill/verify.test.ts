@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findHoles } from '../../../src/collect/repair.js'
-import { storeCandles } from '../../../src/collect/storeCandles.js'
+import { storeCandles } from '../../../src/collect/poll/storeCandles.js'
 import { verify } from '../../../src/collect/verify/verify.js'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import type { Interval } from '../../../src/market/interval.js'

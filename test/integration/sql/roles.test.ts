@@ -9,7 +9,7 @@ import { insertOrderBooks, insertRpiOrderBooks } from '../../../src/store/orderB
 import { insertRejectedRows } from '../../../src/store/rejectedRows.js'
 import { recordRpiSymbols } from '../../../src/store/rpiSymbols.js'
 import { insertTickers } from '../../../src/store/tickers.js'
-import { reconcile } from '../../../src/store/timescale.js'
+import { reconcile } from '../../../src/store/timescale/reconcile.js'
 import { applyRetention } from '../../../src/store/timescale/retention.js'
 import { refreshRollups } from '../../../src/store/timescale/rollups.js'
 import { detectServer } from '../../../src/store/timescale/server.js'

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { acquireEgressLock, type EgressLock } from '../../../src/store/egressLock.js'
+import { acquireEgressLock, type EgressLock } from '../../../src/store/egress/egressLock.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.js'
 

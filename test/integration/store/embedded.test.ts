@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { startEmbeddedPostgres } from '../../../src/store/embedded.js'
-import { readServerState } from '../../../src/store/embeddedProcess.js'
+import { startEmbeddedPostgres } from '../../../src/store/embedded/embedded.js'
+import { readServerState } from '../../../src/store/embedded/embeddedProcess.js'
 
 const isRoot = process.getuid?.() === 0
 const program = fileURLToPath(new URL('../../support/embeddedOwner.mjs', import.meta.url))
@@ -17,7 +17,7 @@ const directories: string[] = []
 const owners: ChildProcess[] = []
 
 beforeAll(() => {
-  const built = fileURLToPath(new URL('../../../dist/src/store/embedded.js', import.meta.url))
+  const built = fileURLToPath(new URL('../../../dist/src/store/embedded/embedded.js', import.meta.url))
   if (!existsSync(built))
     throw new Error('these tests run the built program in processes of its own: run npm run build')
 })

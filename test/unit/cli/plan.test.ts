@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { openExchange } from '../../../src/app.js'
 import { Failed } from '../../../src/cli/failed.js'
 import { planCommand, refuseOverload } from '../../../src/cli/plan.js'
-import type { Plan } from '../../../src/collect/plan.js'
+import type { Plan } from '../../../src/collect/plan/plan.js'
 import { readUniverse } from '../../../src/collect/readUniverse.js'
 import { type Config, loadConfig } from '../../../src/config.js'
 import { createLogger } from '../../../src/runtime/logger.js'

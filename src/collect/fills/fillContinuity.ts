@@ -1,0 +1,64 @@
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+
+/** The service shows at most this many fills, and has no way to ask for older ones. */
+export const fillsPerPage = 100
+
+/** What one answer of the fills operation holds, as far as continuity goes. */
+export interface FillPage {
+  /** Times of its oldest and newest fill; null when it holds none. */
+  readonly times: { readonly oldest: TimeMs; readonly newest: TimeMs } | null
+  /** Whether it is full, so that there may be older fills than it shows. */
+  readonly isFull: boolean
+  /** Time of the oldest of its fills that were stored before; null when none was. */
+  readonly sharedFrom: TimeMs | null
+  readonly requestTime: TimeMs
+}
+
+export interface FillJudgement {
+  /** The stretch that is complete with this page; null when it adds none. */
+  readonly proven: TimeRange | null
+  /** Fills may have happened in here that the service no longer shows; null when the page follows on. */
+  readonly gap: TimeRange | null
+}
+
+/**
+ * Judges whether an answer follows on from what is stored.
+ *
+ * Answers are unbroken runs of fills, so two of them join when they share a fill, or when the later one is not full and
+ * therefore shows all there is. Several fills may share a millisecond and the newest millisecond of an answer may still
+ * grow; so a proven stretch ends before it, and one that begins in the middle of a run begins after its oldest. Judged by
+ * what is stored and not by what was asked, the verdict is the same after a restart, a replay or a change of recorders, and
+ * answers may even be judged in another order than they were given in.
+ *
+ * @param covered the proven stretches of the instrument, ascending
+ */
+export function judgeFills(covered: readonly TimeRange[], page: FillPage): FillJudgement {
+  if (page.times === null) {
+    // Nothing has traded yet: what comes later and is not a full page follows on from here.
+    const anchor = { from: page.requestTime - 1, to: page.requestTime }
+    return { proven: covered.length === 0 && !page.isFull ? anchor : null, gap: null }
+  }
+  const { oldest, newest } = page.times
+  const ownFrom = page.isFull ? oldest + 1 : oldest - 1
+  const joined = stretchBefore(covered, page)
+  if (joined !== undefined) return { proven: rangeOrNull(Math.min(ownFrom, joined.to), newest), gap: null }
+  const before = covered.findLast(({ to }) => to <= ownFrom)
+  const proven = rangeOrNull(ownFrom, newest)
+  return { proven, gap: before === undefined || proven === null ? null : rangeOrNull(before.to, ownFrom) }
+}
+
+/** The stretch that the page follows on from. */
+function stretchBefore(covered: readonly TimeRange[], { sharedFrom, isFull }: FillPage): TimeRange | undefined {
+  if (sharedFrom === null) {
+    // Only the mark of an empty answer: nothing is stored, and this page shows all there is.
+    const last = covered.at(-1)
+    return !isFull && covered.length === 1 && last !== undefined && last.to - last.from <= 1 ? last : undefined
+  }
+  // A stretch leaves out the millisecond of its first fill and that of its last one.
+  return covered.findLast(({ from, to }) => from - 1 <= sharedFrom && sharedFrom <= to)
+}
+
+function rangeOrNull(from: TimeMs, to: TimeMs): TimeRange | null {
+  return from < to ? { from, to } : null
+}

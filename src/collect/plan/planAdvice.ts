@@ -1,0 +1,146 @@
+import type { Config } from '../../config.js'
+import { intervalMs } from '../../market/interval.js'
+import { type StreamName, streamNames } from '../../market/stream.js'
+import { isWithin } from './planBudget.js'
+import { runsPerDay, streamDemand, streamOptions } from './planDemand.js'
+import type { PlanUniverse } from './planUniverse.js'
+
+/** One option to set, by its path in the configuration. */
+export interface Change {
+  readonly option: string
+  readonly from: unknown
+  readonly to: unknown
+}
+
+/** A stream that asks for too much. Any one of the alternatives makes it fit. */
+export interface Advice {
+  readonly stream: StreamName
+  readonly requestsPerSecond: number
+  readonly affordablePerSecond: number
+  readonly alternatives: readonly Change[]
+}
+
+/** For each stream over its budget, the changes that bring it inside; each was tried, so following it does fit. */
+export function advise(config: Config, universe: PlanUniverse, budgets: ReadonlyMap<StreamName, number>): Advice[] {
+  return streamNames.flatMap((stream) => {
+    const affordablePerSecond = budgets.get(stream)
+    if (affordablePerSecond === undefined) return []
+    const demandWith = (changes: readonly Change[]) =>
+      streamDemand(stream, changes.reduce(applyChange, config), universe).requestsPerSecond
+    const requestsPerSecond = demandWith([])
+    if (isWithin(requestsPerSecond, affordablePerSecond)) return []
+    const alternatives = options(stream, config).flatMap(({ option, from, candidates }) => {
+      const fits = (to: unknown) => isWithin(demandWith([{ option, from, to }]), affordablePerSecond)
+      const to = firstFitting(candidates, fits)
+      return to === undefined ? [] : [{ option, from, to }]
+    })
+    const off = { option: `streams.${streamOptions[stream]}.enabled`, from: true, to: false }
+    return [
+      { stream, requestsPerSecond, affordablePerSecond, alternatives: alternatives.length > 0 ? alternatives : [off] },
+    ]
+  })
+}
+
+/** A copy of the configuration with one option set. */
+export function applyChange(config: Config, { option, to }: Change): Config {
+  const copy = structuredClone(config)
+  const path = option.split('.')
+  const last = path.pop() ?? ''
+  const group = path.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], copy)
+  ;(group as Record<string, unknown>)[last] = to
+  return copy
+}
+
+interface Adjustable {
+  readonly option: string
+  readonly from: unknown
+  /** Values from the mildest change to the harshest: each asks for no more requests than the one before it. */
+  readonly candidates: Candidates
+}
+
+interface Candidates {
+  readonly length: number
+  at(index: number): unknown
+}
+
+const longestSeconds = 86_400
+const mostInstruments = 100_000
+
+function options(stream: StreamName, { streams }: Config): Adjustable[] {
+  const path = `streams.${streamOptions[stream]}`
+  switch (stream) {
+    case 'instruments':
+    case 'rpi_symbols':
+    case 'tickers': {
+      const from = streams[streamOptions[stream]].schedule
+      return [{ option: `${path}.schedule`, from, candidates: slowerSchedules(from) }]
+    }
+    case 'order_books':
+    case 'rpi_order_books': {
+      const { everySeconds, select } = streams[streamOptions[stream]]
+      return [
+        { option: `${path}.everySeconds`, from: everySeconds, candidates: rising(everySeconds, longestSeconds) },
+        { option: `${path}.select.busiest`, from: shown(select.busiest), candidates: falling(select.busiest) },
+      ]
+    }
+    case 'fills': {
+      const { maxPollSeconds, select } = streams.fills
+      return [
+        { option: `${path}.maxPollSeconds`, from: maxPollSeconds, candidates: rising(maxPollSeconds, longestSeconds) },
+        { option: `${path}.select.busiest`, from: shown(select.busiest), candidates: falling(select.busiest) },
+      ]
+    }
+    case 'candles': {
+      const { intervals, types, select } = streams.candles
+      const coarsestFirst = [...intervals].sort((a, b) => intervalMs[b] - intervalMs[a])
+      return [
+        { option: `${path}.select.busiest`, from: shown(select.busiest), candidates: falling(select.busiest) },
+        { option: `${path}.intervals`, from: intervals, candidates: shorterLists(coarsestFirst) },
+        { option: `${path}.types`, from: types, candidates: shorterLists(types) },
+      ]
+    }
+  }
+}
+
+/** Candidates are ordered, so the first that fits is found by halving. Undefined when not even the last does. */
+function firstFitting(candidates: Candidates, fits: (candidate: unknown) => boolean): unknown {
+  let low = 0
+  let high = candidates.length
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    if (fits(candidates.at(middle))) high = middle
+    else low = middle + 1
+  }
+  return low < candidates.length ? candidates.at(low) : undefined
+}
+
+function rising(from: number, to: number): Candidates {
+  return { length: Math.max(0, to - from), at: (index) => from + 1 + index }
+}
+
+function falling(from: number): Candidates {
+  const most = Math.min(from, mostInstruments)
+  return { length: Math.max(0, most - 1), at: (index) => most - 1 - index }
+}
+
+function shorterLists(list: readonly unknown[]): Candidates {
+  return { length: list.length - 1, at: (index) => list.slice(0, list.length - 1 - index) }
+}
+
+const steps = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30]
+const schedules = [
+  ...steps.map((step) => `*/${step} * * * * *`),
+  ...steps.map((step) => `0 */${step} * * * *`),
+  ...[1, 2, 3, 4, 6, 8, 12].map((step) => `0 0 */${step} * * *`),
+  '0 0 0 * * *',
+]
+
+function slowerSchedules(from: string): Candidates {
+  const runs = runsPerDay(from)
+  return schedules.filter((schedule) => runsPerDay(schedule) < runs)
+}
+
+/** How the configuration file spells it. */
+function shown(busiest: number): number | 'all' {
+  return busiest === Infinity ? 'all' : busiest
+}

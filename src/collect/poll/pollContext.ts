@@ -1,0 +1,62 @@
+import { ExchangeError } from '../../exchange/errors.js'
+import type { ExchangeClient, RequestOptions } from '../../exchange/client.js'
+import type { Clock } from '../../runtime/clock.js'
+import type { Logger } from '../../runtime/logger.js'
+import type { Batch } from '../sink/batch.js'
+import type { ClockSkew } from './clockSkew.js'
+import type { Incidents } from '../incidents.js'
+import { poll } from './poll.js'
+import type { Sink } from '../sink/sink.js'
+import type { StreamDefinition } from '../streams.js'
+import type { CollectorStats } from '../streamStats.js'
+import type { Universe } from '../universe.js'
+
+/** What every poller works with. */
+export interface PollContext {
+  readonly client: ExchangeClient
+  readonly sink: Sink
+  readonly universe: Universe
+  readonly stats: CollectorStats
+  readonly incidents: Incidents
+  readonly clockSkew: ClockSkew
+  readonly clock: Clock
+  readonly logger: Logger
+  /** Aborts when the recorder stops: nothing new is asked for, what is under way is finished and stored. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * Asks for a target once, stores the answer and lets the recorder learn from it.
+ * Resolves to the stored batch, or to null after a failure, which is counted and logged: the next target goes on.
+ *
+ * @param judge adds to the batch what its rows prove, before it is stored
+ */
+export async function pollAndStore<Target, Payload, Row>(
+  context: PollContext,
+  stream: StreamDefinition<Target, Payload, Row>,
+  target: Target,
+  options: RequestOptions,
+  judge: (batch: Batch<Target, Row>) => Batch<Target, Row> = (batch) => batch,
+): Promise<Batch<Target, Row> | null> {
+  const { client, sink, universe, stats, incidents, clockSkew, logger } = context
+  try {
+    const batch = judge(await poll(client, stream, target, options, (page) => clockSkew.observe(page)))
+    stats[stream.name].answers += 1
+    incidents.succeeded(stream.name)
+    stream.learn?.(universe, batch)
+    await sink.write(batch)
+    return batch
+  } catch (error) {
+    if (options.signal?.aborted) return null
+    stats[stream.name].failures += 1
+    const message = error instanceof Error ? error.message : String(error)
+    if (error instanceof ExchangeError && concernsOneTarget(error)) logger.debug(`${stream.name}: ${message}`)
+    else incidents.failed(stream.name, message)
+    return null
+  }
+}
+
+/** An instrument that is gone is no incident: the next list of instruments will tell. */
+function concernsOneTarget(error: ExchangeError): boolean {
+  return error.kind === 'unknown-symbol' || error.kind === 'removed-symbol'
+}

@@ -1,0 +1,58 @@
+import type { InstrumentKey } from '../../market/category.js'
+import type { StreamName } from '../../market/stream.js'
+import type { TimeMs } from '../../market/values.js'
+import type { Clock } from '../../runtime/clock.js'
+import type { LoopSet } from './loopSet.js'
+import type { PollContext } from './pollContext.js'
+
+/** Something that keeps asking for the targets it is given until it is stopped. */
+export interface Poller<Target> {
+  /** Replaces the targets. Those that stay are not disturbed. */
+  retarget(targets: readonly Target[]): void
+  /** Asks for all targets now; resolves to whether every one was answered. Only for what the wall clock triggers. */
+  pollAll?(): Promise<boolean>
+  /** Resolves when nothing of it is under way any more. */
+  stop(): Promise<void>
+}
+
+/** Runs at most one poll for a key at a time; one that comes too early is left out and counted. */
+export class Exclusive {
+  readonly #running = new Map<string, Promise<unknown>>()
+
+  /** Returns whether the work was started. */
+  run(key: string, work: () => Promise<unknown>): boolean {
+    if (this.#running.has(key)) return false
+    const running = work().finally(() => this.#running.delete(key))
+    this.#running.set(key, running)
+    return true
+  }
+
+  async idle(): Promise<void> {
+    await Promise.all(this.#running.values())
+  }
+}
+
+export function loopPoller<Target>(context: PollContext, name: StreamName, loops: LoopSet<Target>): Poller<Target> {
+  return {
+    retarget(targets) {
+      loops.update(targets)
+      context.stats[name].targets = targets.length
+    },
+    stop: () => loops.stop(),
+  }
+}
+
+/** Resolves to true at `time`, or to false as soon as the signal aborts. */
+export async function sleepUntil(clock: Clock, time: TimeMs, signal: AbortSignal): Promise<boolean> {
+  if (signal.aborted) return false
+  try {
+    await clock.sleep(Math.max(0, time - clock.now()), signal)
+    return true
+  } catch {
+    return false
+  }
+}
+
+export function instrumentText(key: InstrumentKey): string {
+  return `${key.category} ${key.symbol}`
+}

@@ -1,0 +1,42 @@
+import type { CandleType } from '../../market/candle.js'
+import type { InstrumentKey } from '../../market/category.js'
+import type { Interval } from '../../market/interval.js'
+import type { RejectedRow } from '../../market/rejectedRow.js'
+import type { StreamName } from '../../market/stream.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+
+/** A hole in what was recorded. */
+export interface FoundGap extends InstrumentKey, CandleKind {
+  /** `*` stands for all instruments of the category. */
+  readonly symbol: string
+  readonly range: TimeRange
+  readonly reason: string
+  /** `open` where the service still has what is missing. Default `lost`. */
+  readonly state?: 'open' | 'lost'
+}
+
+/** A range of which this answer proves that everything in it is stored, once the answer is. */
+export interface ProvenRange extends InstrumentKey, CandleKind {
+  readonly range: TimeRange
+}
+
+/** Which candles; both are null or left out for other streams. */
+interface CandleKind {
+  readonly type?: CandleType | null
+  readonly interval?: Interval | null
+}
+
+/** Everything that one answer of the service brings to the database. Plain data: it can wait on disk. */
+export interface Batch<Target = unknown, Row = unknown> {
+  readonly stream: StreamName
+  readonly target: Target
+  readonly requestTime: TimeMs
+  readonly receivedAt: TimeMs
+  readonly rows: readonly Row[]
+  readonly rejected: readonly RejectedRow[]
+  readonly proven: readonly ProvenRange[]
+  readonly gaps: readonly FoundGap[]
+  /** The rows are only some of the answer's: what is not among them has not disappeared. */
+  readonly isPart: boolean
+}

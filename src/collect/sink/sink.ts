@@ -1,0 +1,256 @@
+import type { Kysely } from 'kysely'
+import pLimit from 'p-limit'
+import type { InstrumentKey } from '../../market/category.js'
+import type { TimeMs } from '../../market/values.js'
+import type { Clock } from '../../runtime/clock.js'
+import type { RecorderMetrics } from '../../runtime/metrics.js'
+import { describeDatabaseError, isConflictError, isUnavailable } from '../../store/databaseError.js'
+import type { Database } from '../../store/schema.js'
+import type { Batch } from './batch.js'
+import type { BatchSpool } from './batchSpool.js'
+import { gapsOfDropped } from './droppedBatches.js'
+import type { Incidents } from '../incidents.js'
+import { Replay } from './replay.js'
+import { rejectBatch, storeBatch } from './storeBatch.js'
+import type { CollectorStats } from '../streamStats.js'
+
+export interface SinkOptions {
+  readonly maxInFlightWrites: number
+  readonly clock: Clock
+  readonly incidents: Incidents
+  readonly stats: CollectorStats
+  readonly spool: BatchSpool
+  readonly metrics?: RecorderMetrics | undefined
+}
+
+/** Answers that are not committed yet. */
+export interface Backlog {
+  /** In memory, on their way to the database or the disk. */
+  readonly batches: number
+  readonly rows: number
+  /** When the oldest of those in memory was received; null when there is none. */
+  readonly oldestReceivedAt: TimeMs | null
+  /** On disk, waiting for the database. */
+  readonly spooledBytes: number
+  readonly isSpooling: boolean
+}
+
+/** A database that takes longer than this for an answer does not hold up the next one: the answer goes to the disk. */
+const patienceMs = 2_000
+const handoverMs = 250
+const attemptsAfterConflict = 4
+
+/**
+ * Where answers become durable: in the database, or in the spool while the database does not take them.
+ *
+ * direct ──a write fails or takes too long──▶ spooling ──everything replayed──▶ direct
+ *
+ * While spooling, all answers go to the spool, so that they reach the database in their order; asking goes on at its own
+ * speed. What an earlier process left in the spool makes a recorder start as spooling.
+ */
+export class Sink {
+  readonly #db: Kysely<Database>
+  readonly #options: SinkOptions
+  readonly #limit: ReturnType<typeof pLimit>
+  readonly #replay: Replay
+  /** In the order of arrival, so the first is the oldest. */
+  readonly #waiting = new Set<Batch>()
+  #isSpooling = false
+  /** Holes that could not be noted anywhere yet. */
+  #notes: Batch[] = []
+
+  constructor(db: Kysely<Database>, options: SinkOptions) {
+    this.#db = db
+    this.#options = options
+    this.#limit = pLimit(options.maxInFlightWrites)
+    this.#replay = new Replay({
+      spool: options.spool,
+      clock: options.clock,
+      parallel: options.maxInFlightWrites,
+      store: (batch) => this.#store(batch),
+      onFailure: (error) => options.incidents.failed('database', describeDatabaseError(error)),
+      onDone: () => {
+        this.#isSpooling = false
+        options.incidents.succeeded('database')
+      },
+    })
+    options.spool.onDropped = (batches) => {
+      for (const batch of batches) options.stats[batch.stream].rowsDropped += batch.rows.length
+      options.incidents.failed('spool', 'it is full: the oldest answers are dropped; raise collector.spoolMaxBytes')
+    }
+    if (!options.spool.isEmpty) {
+      this.#isSpooling = true
+      this.#replay.start()
+    }
+  }
+
+  /**
+   * Resolves when everything in the batch is durable: committed, or on the disk for replay. Rejects never: what neither
+   * database nor disk takes is lost, which is counted and becomes a gap.
+   */
+  async write(batch: Batch): Promise<void> {
+    this.#waiting.add(batch)
+    try {
+      await this.#handedOver()
+      if (!this.#isSpooling && (await this.#writeDirectly(batch))) return await this.#storeNotes()
+      await this.#writeToSpool(batch)
+    } finally {
+      this.#waiting.delete(batch)
+    }
+  }
+
+  backlog(): Backlog {
+    let rows = 0
+    let oldestReceivedAt: TimeMs | null = null
+    for (const batch of this.#waiting) {
+      rows += batch.rows.length
+      oldestReceivedAt ??= batch.receivedAt
+    }
+    const { spool } = this.#options
+    return {
+      batches: this.#waiting.size,
+      rows,
+      oldestReceivedAt,
+      spooledBytes: spool.bytes,
+      isSpooling: this.#isSpooling,
+    }
+  }
+
+  /** Goes on replaying until `signal` aborts or the database is away, then leaves the rest on disk for the next start. */
+  async close(signal: AbortSignal): Promise<void> {
+    await this.#replay.close(signal)
+    await this.#options.spool.close()
+  }
+
+  /** Resolves when the last of what was spooled is stored, or when that takes longer than the disk would. */
+  async #handedOver(): Promise<void> {
+    const { handover } = this.#replay
+    if (handover === undefined) return
+    const timer = new AbortController()
+    const late = this.#options.clock.sleep(handoverMs, timer.signal).catch(() => undefined)
+    await Promise.race([handover, late])
+    timer.abort()
+  }
+
+  /** False when the database did not take it, or not in time. */
+  async #writeDirectly(batch: Batch): Promise<boolean> {
+    const { clock, incidents } = this.#options
+    let isWanted = true
+    const writing = this.#limit(async () => {
+      // Its turn came too late: it is on the disk, or about to be.
+      if (!isWanted || this.#isSpooling) return false
+      await this.#store(batch)
+      return true
+    })
+    const timer = new AbortController()
+    const late = clock.sleep(patienceMs, timer.signal).then(
+      () => 'late' as const,
+      () => 'late' as const,
+    )
+    try {
+      const outcome = await Promise.race([writing, late])
+      if (outcome === 'late') {
+        isWanted = false
+        // It may still succeed, which does no harm: storing twice is storing once.
+        writing.catch(() => undefined)
+        incidents.failed('database', `a write has taken longer than ${patienceMs / 1000} s; answers go to the spool`)
+        this.#isSpooling = true
+        return false
+      }
+      if (outcome) incidents.succeeded('database')
+      return outcome
+    } catch (error) {
+      incidents.failed('database', `${describeDatabaseError(error)}; answers go to the spool`)
+      this.#isSpooling = true
+      return false
+    } finally {
+      timer.abort()
+    }
+  }
+
+  async #writeToSpool(batch: Batch): Promise<void> {
+    const { spool, incidents } = this.#options
+    for (let attempt = 1; ; attempt++) {
+      try {
+        for (let note = this.#notes[0]; note !== undefined; note = this.#notes[0]) {
+          await spool.append(note)
+          // Only now: if it fails, it is still to be noted.
+          this.#notes = this.#notes.filter((other) => other !== note)
+        }
+        await spool.append(batch)
+        incidents.succeeded('spool')
+        this.#replay.start()
+        return
+      } catch (error) {
+        const message = error instanceof Error ? error.message : String(error)
+        incidents.failed('spool', `${message}; free space on the disk that holds database.dataDir`)
+        // A full disk: what is oldest makes room.
+        if (attempt < 3 && (await spool.dropOldest().catch(() => false))) continue
+        // If nothing is left to replay, the next answer goes to the database again; perhaps this one can, too.
+        this.#replay.start()
+        if (await this.#storeInTime(batch)) return
+        this.#options.stats[batch.stream].rowsDropped += batch.rows.length
+        this.#notes.push(...gapsOfDropped([batch]))
+        return
+      }
+    }
+  }
+
+  async #storeInTime(batch: Batch): Promise<boolean> {
+    const timer = new AbortController()
+    const late = this.#options.clock.sleep(patienceMs, timer.signal).then(
+      () => false,
+      () => false,
+    )
+    const stored = this.#store(batch).then(
+      () => true,
+      () => false,
+    )
+    const isStored = await Promise.race([stored, late])
+    timer.abort()
+    return isStored
+  }
+
+  /** Brings to the database what could not be noted on disk. */
+  async #storeNotes(): Promise<void> {
+    const notes = this.#notes
+    this.#notes = []
+    for (const note of notes) if (!(await this.#storeInTime(note))) this.#notes.push(note)
+  }
+
+  /** Rejects when the database is away. A batch that it refuses for another reason is kept as rejected rows. */
+  async #store(batch: Batch): Promise<void> {
+    const { clock, stats, metrics } = this.#options
+    const startedMs = clock.monotonicMs()
+    const result = await this.#storeOrReject(batch)
+    const stream = stats[batch.stream]
+    stream.rowsWritten += result.inserted + result.updated
+    stream.rowsUnchanged += result.unchanged
+    stream.rowsRejected += result.rejected
+    stream.gapsFound += result.gapsFound
+    stream.lastStoredAt = clock.now()
+    metrics?.writeDuration.observe({ stream: batch.stream }, (clock.monotonicMs() - startedMs) / 1000)
+    metrics?.storeLag.observe({ stream: batch.stream }, Math.max(0, clock.now() - batch.receivedAt) / 1000)
+    if (metrics?.instrumentStored && isInstrument(batch.target)) {
+      const { category, symbol } = batch.target
+      metrics.instrumentStored.set({ stream: batch.stream, category, symbol }, clock.now() / 1000)
+    }
+  }
+
+  async #storeOrReject(batch: Batch) {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await storeBatch(this.#db, batch)
+      } catch (error) {
+        // Two transactions got into each other's way: the database has ended one of them, which may try again.
+        if (isConflictError(error) && attempt < attemptsAfterConflict) continue
+        if (isUnavailable(error)) throw error
+        return rejectBatch(this.#db, batch, error)
+      }
+    }
+  }
+}
+
+function isInstrument(target: unknown): target is InstrumentKey {
+  return typeof target === 'object' && target !== null && 'category' in target && 'symbol' in target
+}

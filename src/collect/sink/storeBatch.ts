@@ -1,0 +1,116 @@
+import type { Kysely } from 'kysely'
+import type { RejectedRow } from '../../market/rejectedRow.js'
+import type { StreamName } from '../../market/stream.js'
+import { addCoverage, type Series } from '../../store/coverage.js'
+import { describeDatabaseError, isDataError } from '../../store/databaseError.js'
+import { recordGap } from '../../store/gaps.js'
+import { insertRejectedRows } from '../../store/rejectedRows.js'
+import type { Database } from '../../store/schema.js'
+import type { WriteResult } from '../../store/writeResult.js'
+import type { Batch, ProvenRange } from './batch.js'
+import type { StoredFills } from '../fills/storeFills.js'
+import { streamNamed } from '../streams.js'
+
+export interface StoredBatch extends WriteResult {
+  readonly rejected: number
+  readonly gapsFound: number
+}
+
+/**
+ * Stores a batch, all of it or nothing. When the database refuses it for the content of a row, the row is looked for and
+ * goes to the rejected rows with the database's reason; the others are stored.
+ */
+export async function storeBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
+  try {
+    return await commit(db, batch)
+  } catch (error) {
+    if (!isDataError(error) || batch.rows.length === 0) throw error
+    const { good, refused } = await sift(db, batch)
+    try {
+      return await commit(db, { ...batch, rows: good, rejected: [...batch.rejected, ...refused], isPart: true })
+    } catch (again) {
+      if (!isDataError(again)) throw again
+      // Refused together although each was taken alone: kept as text rather than lost.
+      const all = batch.rows.map((row) => refusedRow(batch, row, again))
+      return commit(db, { ...batch, rows: [], rejected: [...batch.rejected, ...all], isPart: true })
+    }
+  }
+}
+
+/** Keeps a batch that the database or the program refuses for good as rejected rows, with the reason. */
+export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unknown): Promise<StoredBatch> {
+  const refused = batch.rows.map((row) => refusedRow(batch, row, error))
+  const rejected = [...batch.rejected, ...refused]
+  await db.transaction().execute((trx) => insertRejectedRows(trx, rejected, batch.receivedAt))
+  return { ...nothingWritten, rejected: rejected.length, gapsFound: 0 }
+}
+
+/** Rows, what they prove and what they show to be missing are committed together or not at all. */
+async function commit(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
+  const { stream, rows, rejected, proven, gaps, receivedAt } = batch
+  return db.transaction().execute(async (trx) => {
+    const written = isWorthWriting(batch) ? await streamNamed(stream).write(trx, batch) : nothingWritten
+    if (rejected.length > 0) await insertRejectedRows(trx, rejected, receivedAt)
+    for (const { range, ...of } of proven) await addCoverage(trx, seriesOf(stream, of), [range])
+    for (const { range, reason, state = 'lost', ...of } of gaps) {
+      await recordGap(trx, { ...seriesOf(stream, of), range, reason, state, detectedAt: receivedAt })
+    }
+    const found = 'gapsFound' in written ? (written as StoredFills).gapsFound : 0
+    const { inserted, updated } = written
+    const unchanged = rows.length - inserted - updated
+    return { inserted, updated, unchanged, rejected: rejected.length, gapsFound: found + gaps.length }
+  })
+}
+
+/** An empty answer for fills says something, too: that nothing was traded yet. */
+function isWorthWriting({ stream, rows, rejected, isPart }: Batch): boolean {
+  return rows.length > 0 || (stream === 'fills' && rejected.length === 0 && !isPart)
+}
+
+function seriesOf(stream: StreamName, of: Omit<ProvenRange, 'range'>): Series {
+  return { stream, category: of.category, symbol: of.symbol, type: of.type ?? null, interval: of.interval ?? null }
+}
+
+/** Finds the rows that the database refuses, by trying parts of the batch; nothing of this is committed. */
+async function sift(db: Kysely<Database>, batch: Batch): Promise<{ good: unknown[]; refused: RejectedRow[] }> {
+  const good: unknown[] = []
+  const refused: RejectedRow[] = []
+  const attempt = async (rows: readonly unknown[]): Promise<void> => {
+    try {
+      await db.transaction().execute(async (trx) => {
+        await streamNamed(batch.stream).write(trx, { ...batch, rows, isPart: true })
+        throw new Untried()
+      })
+    } catch (error) {
+      if (error instanceof Untried) {
+        good.push(...rows)
+        return
+      }
+      if (!isDataError(error)) throw error
+      if (rows.length === 1) {
+        refused.push(refusedRow(batch, rows[0], error))
+        return
+      }
+      const middle = rows.length >> 1
+      await attempt(rows.slice(0, middle))
+      await attempt(rows.slice(middle))
+    }
+  }
+  await attempt(batch.rows)
+  return { good, refused }
+}
+
+/** Ends a transaction that was only a trial. */
+class Untried extends Error {}
+
+const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }
+
+function refusedRow(batch: Batch, row: unknown, error: unknown): RejectedRow {
+  const target = Object.entries(batch.target as Record<string, unknown>)
+  return {
+    operation: streamNamed(batch.stream).operation,
+    parameters: Object.fromEntries(target.map(([name, value]) => [name, String(value)])),
+    reason: describeDatabaseError(error),
+    raw: JSON.stringify(row),
+  }
+}

@@ -1,0 +1,283 @@
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import { type Kysely, sql } from 'kysely'
+import pg from 'pg'
+import { type Clock, systemClock } from '../../runtime/clock.js'
+import type { Logger } from '../../runtime/logger.js'
+import { connectionString } from '../database.js'
+import { describeDatabaseError, isUnavailable } from '../databaseError.js'
+import { type EgressEvidence, mayStillSend, rightMs } from './egressRight.js'
+import type { Database } from '../schema.js'
+
+export interface EgressLockOptions {
+  readonly logger: Logger
+  readonly clock?: Clock
+  readonly signal?: AbortSignal
+  /** Told whenever the right to send is lost (`false`) or regained (`true`), before anybody else has it. */
+  readonly onChange?: (maySend: boolean) => void
+}
+
+/** The right to send requests from an egress IP. */
+export interface EgressLock {
+  /** Whether requests may be sent at this moment. */
+  readonly maySend: boolean
+  release(): Promise<void>
+}
+
+/** Separate these advisory locks from those that others may take in the same database. */
+const ownerClass = 0x6d72
+const standbyClass = 0x6d73
+
+const checkEveryMs = 500
+const answerWithinMs = 1_500
+const lookEveryMs = 100
+/** How long a successor keeps still when its predecessor has not said good-bye: longer than that one's right lasts. */
+const quietMs = rightMs + 500
+
+/**
+ * Takes the right to send requests from an egress IP: the service counts per IP, so one process owns its whole budget.
+ * Waits while another process has it; rejects when `signal` aborts meanwhile or the database cannot be reached at first.
+ *
+ * The right is a session's advisory lock. The server ends the session of a process that dies at once, and that of one that
+ * it cannot reach after 4 s; the process itself stops sending 2 s after the last proof that it is still the owner, and its
+ * successor waits 2.5 s before it begins. What counts as proof is in egressRight.ts.
+ */
+export async function acquireEgressLock(url: string, egress: string, options: EgressLockOptions): Promise<EgressLock> {
+  const lock = new SessionLock(url, egress, options)
+  await lock.acquire()
+  return lock
+}
+
+type Outcome = 'held' | 'taken by another'
+
+class SessionLock implements EgressLock {
+  readonly #url: string
+  readonly #egress: string
+  readonly #options: EgressLockOptions
+  readonly #clock: Clock
+  readonly #owner = `${hostname()} ${process.pid} ${randomUUID().slice(0, 8)}`
+  readonly #ended = new AbortController()
+  #client: pg.Client | undefined
+  #evidence: EgressEvidence = { confirmedMs: -Infinity, refusedMs: -Infinity, hadStandby: false, isOwner: false }
+  #maySend = false
+  #watching: Promise<unknown> = Promise.resolve()
+
+  constructor(url: string, egress: string, options: EgressLockOptions) {
+    this.#url = url
+    this.#egress = egress
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+  }
+
+  get maySend(): boolean {
+    return this.#maySend
+  }
+
+  async acquire(): Promise<void> {
+    const { signal } = this.#options
+    try {
+      signal?.throwIfAborted()
+      await this.#connect()
+      // From here on the database may go away and come back: who waits goes on waiting.
+      for (let isDone = false; !isDone;) isDone = await this.#tryTurn(signal)
+    } catch (error) {
+      await this.#disconnect()
+      throw error
+    }
+    this.#judge()
+    this.#watching = Promise.all([this.#keepChecking(), this.#keepJudging()])
+  }
+
+  async release(): Promise<void> {
+    this.#ended.abort()
+    await this.#watching
+    this.#maySend = false
+    const farewell = `update recorder.egress set released_at = now() where egress = $1 and owner = $2`
+    await this.#client?.query(farewell, [this.#egress, this.#owner]).catch(() => undefined)
+    await this.#disconnect()
+  }
+
+  async #connect(): Promise<void> {
+    const client = new pg.Client({
+      connectionString: connectionString(this.#url),
+      application_name: 'market-recorder egress lock',
+      connectionTimeoutMillis: answerWithinMs,
+      query_timeout: answerWithinMs,
+      keepAlive: true,
+    })
+    client.on('error', () => undefined)
+    this.#client = client
+    await client.connect()
+    // So that the server notices within seconds when this process cannot be reached any more, and gives the lock away.
+    await client.query(`set tcp_keepalives_idle = 1; set tcp_keepalives_interval = 1; set tcp_keepalives_count = 3;
+      set tcp_user_timeout = 4000; set idle_session_timeout = 0; set statement_timeout = 0`)
+  }
+
+  async #disconnect(): Promise<void> {
+    const client = this.#client
+    this.#client = undefined
+    if (client === undefined) return
+    // A timer that nobody waits for any more would keep the program from ending.
+    const isEnded = new AbortController()
+    const ended = client
+      .end()
+      .catch(() => undefined)
+      .finally(() => isEnded.abort())
+    await Promise.race([ended, this.#clock.sleep(answerWithinMs, isEnded.signal).catch(() => undefined)])
+    // A server that does not answer does not say good-bye either.
+    ;(client as unknown as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy()
+  }
+
+  async #tryTurn(signal: AbortSignal | undefined): Promise<boolean> {
+    try {
+      if (this.#client === undefined) await this.#connect()
+      await this.#waitForTurn(signal)
+      return true
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (!isUnavailable(error)) throw error
+      await this.#disconnect()
+      await this.#clock.sleep(checkEveryMs, signal)
+      return false
+    }
+  }
+
+  /** Asks again and again until this process has the lock and its predecessor has fallen silent. */
+  async #waitForTurn(signal: AbortSignal | undefined): Promise<void> {
+    const { logger } = this.#options
+    for (let isFirst = true; (await this.#tryLock()) !== 'held'; isFirst = false) {
+      if (isFirst) {
+        logger.info(`another recorder owns the budget of ${this.#egress}; waiting until it ends`)
+        await this.#query('select pg_advisory_lock_shared($1, hashtext($2))', [standbyClass, this.#egress])
+      }
+      await this.#clock.sleep(checkEveryMs, signal)
+    }
+    await this.#query('select pg_advisory_unlock_shared($1, hashtext($2))', [standbyClass, this.#egress])
+    if (await this.#hasSilentPredecessor()) {
+      logger.info(`the last owner of the budget of ${this.#egress} ended without a word; sending begins in a moment`)
+      await this.#clock.sleep(quietMs, signal)
+    }
+    await this.#enter()
+  }
+
+  async #enter(): Promise<void> {
+    const sentMs = this.#clock.monotonicMs()
+    await this.#query(
+      `insert into recorder.egress (egress, owner, held_since) values ($1, $2, now())
+       on conflict (egress) do update set owner = excluded.owner, held_since = excluded.held_since, released_at = null`,
+      [this.#egress, this.#owner],
+    )
+    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, isOwner: true }
+  }
+
+  async #tryLock(): Promise<Outcome> {
+    const [row] = await this.#query<{ locked: boolean }>('select pg_try_advisory_lock($1, hashtext($2)) as locked', [
+      ownerClass,
+      this.#egress,
+    ])
+    return row?.locked === true ? 'held' : 'taken by another'
+  }
+
+  async #hasSilentPredecessor(): Promise<boolean> {
+    const rows = await this.#query(
+      'select from recorder.egress where egress = $1 and owner <> $2 and released_at is null',
+      [this.#egress, this.#owner],
+    )
+    return rows.length > 0
+  }
+
+  async #keepChecking(): Promise<void> {
+    const { signal } = this.#ended
+    while (await this.#sleep(checkEveryMs)) {
+      const sentMs = this.#clock.monotonicMs()
+      try {
+        if (this.#client === undefined) await this.#returnToLock(signal)
+        else await this.#check(sentMs)
+      } catch (error) {
+        if (signal.aborted) return
+        if (isReply(error)) {
+          // The session is alive, and the lock is its own: read-only, out of memory or disk are no reason to stop.
+          this.#evidence = { ...this.#evidence, confirmedMs: sentMs }
+          continue
+        }
+        if (isRefusal(error)) this.#evidence = { ...this.#evidence, refusedMs: sentMs }
+        await this.#disconnect()
+      }
+    }
+  }
+
+  async #check(sentMs: number): Promise<void> {
+    const [row] = await this.#query<{ standbys: number }>(
+      `select count(*)::int as standbys from pg_locks
+       where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
+         and classid = $1::int::oid and objid = (hashtext($2)::bigint & 4294967295)::oid and objsubid = 2 and granted`,
+      [standbyClass, this.#egress],
+    )
+    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hadStandby: (row?.standbys ?? 0) > 0 }
+  }
+
+  /** A new session has no lock: takes it if it is free, and waits like any other process if it is not. */
+  async #returnToLock(signal: AbortSignal): Promise<void> {
+    await this.#connect()
+    if ((await this.#tryLock()) === 'held' && !(await this.#hasSilentPredecessor())) return this.#enter()
+    // Somebody else has it, or had it meanwhile.
+    this.#evidence = { ...this.#evidence, isOwner: false }
+    this.#judge()
+    await this.#query('select pg_advisory_unlock($1, hashtext($2))', [ownerClass, this.#egress])
+    await this.#waitForTurn(signal)
+  }
+
+  async #keepJudging(): Promise<void> {
+    while (await this.#sleep(lookEveryMs)) this.#judge()
+  }
+
+  #judge(): void {
+    const maySend = mayStillSend(this.#evidence, this.#clock.monotonicMs())
+    if (maySend === this.#maySend) return
+    this.#maySend = maySend
+    const { logger, onChange } = this.#options
+    if (maySend) logger.info(`this recorder owns the budget of ${this.#egress}`)
+    else logger.warn(`another recorder may own the budget of ${this.#egress} by now; nothing is sent until it is known`)
+    onChange?.(maySend)
+  }
+
+  async #sleep(ms: number): Promise<boolean> {
+    const { signal } = this.#ended
+    await this.#clock.sleep(ms, signal).catch(() => undefined)
+    return !signal.aborted
+  }
+
+  async #query<Row extends pg.QueryResultRow>(text: string, values: unknown[]): Promise<Row[]> {
+    if (this.#client === undefined) throw new Error('the connection that holds the egress lock is closed')
+    try {
+      return (await this.#client.query<Row>(text, values)).rows
+    } catch (error) {
+      this.#options.logger.debug(`egress lock: ${describeDatabaseError(error)}`)
+      throw error
+    }
+  }
+}
+
+/** An answer of the server that leaves the session as it was. */
+function isReply(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && !/^(08|57P|28|3D)/.test(error.code ?? '') && error.severity !== 'FATAL'
+}
+
+/** The server's machine says that there is no server, or the server that it lets nobody in. */
+function isRefusal(error: unknown): boolean {
+  const cause = error instanceof AggregateError ? (error.errors[0] as unknown) : error
+  const { code } = cause as { readonly code?: unknown }
+  return code === 'ECONNREFUSED' || code === '57P01' || code === '57P02' || code === '57P03'
+}
+
+/** Whether some process owns the budget of an egress at this moment. */
+export async function isEgressOwned(db: Kysely<Database>, egress: string): Promise<boolean> {
+  const { rows } = await sql<{ owned: boolean }>`
+    select exists (
+      select from pg_locks
+      where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
+        and classid = ${ownerClass}::int::oid and objid = (hashtext(${egress})::bigint & 4294967295)::oid
+        and objsubid = 2 and granted
+    ) as owned`.execute(db)
+  return rows[0]?.owned === true
+}

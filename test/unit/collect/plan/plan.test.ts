@@ -1,0 +1,291 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { planConfig } from '../../../../src/collect/plan/plan.js'
+import { applyChange } from '../../../../src/collect/plan/planAdvice.js'
+import { runsPerDay } from '../../../../src/collect/plan/planDemand.js'
+import { assumedUniverse, type PlanInstrument, type PlanUniverse } from '../../../../src/collect/plan/planUniverse.js'
+import { type Config, loadConfig } from '../../../../src/config.js'
+import { categories, isTradedCategory, tradedCategories } from '../../../../src/market/category.js'
+import { intervals } from '../../../../src/market/interval.js'
+
+const defaults = loadConfig({ env: {} })
+
+function withStreams(change: (streams: Config['streams']) => void): Config {
+  const config = structuredClone(defaults)
+  change(config.streams)
+  return config
+}
+
+function demandOf(config: Config, stream: string, universe: PlanUniverse = assumedUniverse()) {
+  const found = planConfig(config, universe).streams.find((demand) => demand.stream === stream)
+  if (!found) throw new Error(`${stream} is not planned`)
+  return found
+}
+
+function listed(...instruments: Partial<PlanInstrument>[]): PlanUniverse {
+  const usual = { category: 'SPOT', symbol: 'BTCUSDT', status: 'online', turnover24h: null, hasRpi: false } as const
+  return { kind: 'listed', instruments: instruments.map((instrument) => ({ ...usual, ...instrument })) }
+}
+
+describe('the default configuration', () => {
+  test('fits the limits at the size of the live service', () => {
+    const plan = planConfig(defaults, assumedUniverse())
+    expect(plan.fits).toBe(true)
+    expect(plan.advice).toEqual([])
+    expect(plan.universe.instruments).toEqual({
+      SPOT: 3400,
+      MARGIN: 320,
+      'USDT-FUTURES': 800,
+      'COIN-FUTURES': 25,
+      'USDC-FUTURES': 50,
+    })
+  })
+})
+
+describe('arithmetic', () => {
+  test('safe rates leave room for the jitter', () => {
+    const plan = planConfig({ ...defaults, exchange: { ...defaults.exchange, latencyJitterMs: 60 } }, assumedUniverse())
+    expect(plan.operations.tickers.safePerSecond).toBeCloseTo(20 / 1.06, 9)
+    expect(plan.operations['rpi-orderbook'].safePerSecond).toBeCloseTo(10 / 1.06, 9)
+    expect(plan.overall.safePerSecond).toBeCloseTo(6000 / 60.06, 9)
+  })
+
+  test('tickers: one request a category and run, one row an instrument', () => {
+    const demand = demandOf(
+      withStreams(({ tickers }) =>
+        Object.assign(tickers, { schedule: '*/10 * * * * *', categories: ['SPOT', 'USDC-FUTURES'] }),
+      ),
+      'tickers',
+    )
+    expect(demand).toMatchObject({ instruments: 3450, requestsPerSecond: 0.2, rowsPerDay: 3450 * 8640 })
+  })
+
+  test('order books: the measured bytes of 100 levels', () => {
+    const demand = demandOf(
+      withStreams(({ orderBooks }) => Object.assign(orderBooks, { everySeconds: 10, depth: 50 })),
+      'order_books',
+    )
+    expect(demand.instruments).toBe(150)
+    expect(demand.requestsPerSecond).toBe(15)
+    expect(demand.bytesPerDay / demand.rowsPerDay).toBeCloseTo(2092, 6)
+    expect(demand.compressedBytesPerDay / demand.rowsPerDay).toBeCloseTo(88, 6)
+  })
+
+  test('RPI books: only instruments that have RPI quotes', () => {
+    const universe = listed({ symbol: 'A', hasRpi: true }, { symbol: 'B' }, { symbol: 'C', hasRpi: true })
+    expect(demandOf(defaults, 'rpi_order_books', universe).requestsPerSecond).toBeCloseTo(2 / 30, 12)
+  })
+
+  test('candles: a request for each close of each interval and type', () => {
+    const config = withStreams(({ candles }) => {
+      candles.intervals = ['1m', '1H']
+      candles.types = ['market', 'mark', 'index']
+      candles.select.busiest = 10
+    })
+    expect(demandOf(config, 'candles').requestsPerSecond).toBeCloseTo(10 * 3 * (1 / 60 + 1 / 3600), 12)
+    expect(demandOf(config, 'candles').rowsPerDay).toBeCloseTo(10 * 3 * (1440 + 24), 6)
+  })
+
+  test('candles of more than an hour are looked at hourly', () => {
+    const config = withStreams(({ candles }) => {
+      candles.intervals = ['1D']
+      candles.select.busiest = 24
+    })
+    expect(demandOf(config, 'candles').requestsPerSecond).toBeCloseTo(24 / 3600, 12)
+    expect(demandOf(config, 'candles').rowsPerDay).toBeCloseTo(24, 9)
+  })
+
+  test('fills: polls stay between the shortest and the longest interval', () => {
+    const [busy, quiet] = ['1000000000', '0']
+    const config = withStreams(({ tickers }) => Object.assign(tickers, { enabled: false }))
+    config.streams.fills.minPollSeconds = 2
+    expect(demandOf(config, 'fills', listed({ turnover24h: busy })).requestsPerSecond).toBe(1 / 2)
+    expect(demandOf(config, 'fills', listed({ turnover24h: quiet })).requestsPerSecond).toBe(1 / 600)
+  })
+
+  test('fills: an instrument whose ticker shows no trade waits for one, but no longer than an hour', () => {
+    const perSecond = (turnover24h: string) => demandOf(defaults, 'fills', listed({ turnover24h })).requestsPerSecond
+    expect(perSecond('0')).toBeCloseTo(1 / (600 + 3600), 12)
+    // A trade in ten minutes on average: due after ten, and then once in 1/e of the cases ten more to wait.
+    expect(perSecond(String(500 * 144))).toBeCloseTo(1 / (600 * (1 + Math.exp(-1) * (1 - Math.exp(-6)))), 12)
+  })
+
+  test('disabled streams ask for nothing', () => {
+    const config = withStreams((streams) => {
+      for (const stream of Object.values(streams)) stream.enabled = false
+    })
+    expect(planConfig(config, assumedUniverse())).toMatchObject({ fits: true, streams: [], bytesPerDay: 0 })
+  })
+
+  test.each([
+    ['*/5 * * * * *', 17_280],
+    ['0 */10 * * * *', 144],
+    ['0 0 0 * * *', 1],
+    ['15,45 0 9-17 * * 1-5', 18],
+  ])('%s runs %i times a day', (schedule, runs) => {
+    expect(runsPerDay(schedule)).toBe(runs)
+  })
+})
+
+describe('what cannot fit', () => {
+  test('says which option to set to which value', () => {
+    const config = withStreams(({ orderBooks }) => Object.assign(orderBooks.select, { busiest: Infinity }))
+    const plan = planConfig(config, assumedUniverse())
+    expect(plan.fits).toBe(false)
+    expect(plan.advice).toEqual([
+      {
+        stream: 'order_books',
+        requestsPerSecond: 427.5,
+        affordablePerSecond: 20 / 1.1,
+        alternatives: [
+          { option: 'streams.orderBooks.everySeconds', from: 10, to: 236 },
+          { option: 'streams.orderBooks.select.busiest', from: 'all', to: 181 },
+        ],
+      },
+    ])
+  })
+
+  test('the overall limit alone can be too small', () => {
+    const config = structuredClone(defaults)
+    config.exchange.limits.overallPerMinute = 1500
+    const plan = planConfig(config, assumedUniverse())
+    expect(plan.fits).toBe(false)
+    expect(Object.values(plan.operations).every((use) => use.share <= 1)).toBe(true)
+    // Max-min fair: whoever has to give way is left with the same share, and nobody below an equal part.
+    const shares = plan.advice.map((advice) => advice.affordablePerSecond)
+    expect(plan.advice.map((advice) => advice.stream)).toContain('fills')
+    expect(Math.max(...shares)).toBeCloseTo(Math.min(...shares), 9)
+    expect(Math.min(...shares)).toBeGreaterThan(plan.overall.safePerSecond / plan.streams.length)
+  })
+
+  test('the advice, when followed, fits: any one alternative for each stream', () => {
+    let refused = 0
+    fc.assert(
+      fc.property(
+        arbitraryConfig,
+        arbitraryUniverse,
+        fc.array(fc.nat(), { minLength: 7, maxLength: 7 }),
+        (config, universe, picks) => {
+          const plan = planConfig(config, universe)
+          expect(plan.fits).toBe(plan.advice.length === 0)
+          if (plan.fits) return
+          refused += 1
+          const followed = plan.advice.reduce((changed, { alternatives }, index) => {
+            const change = alternatives[(picks[index] ?? 0) % alternatives.length]
+            if (!change) throw new Error('advice without an alternative')
+            return applyChange(changed, change)
+          }, config)
+          expect(planConfig(followed, universe).fits).toBe(true)
+        },
+      ),
+      { numRuns: 150 },
+    )
+    expect(refused).toBeGreaterThan(20)
+  })
+
+  test('the advice is a valid configuration', () => {
+    fc.assert(
+      fc.property(arbitraryConfig, (config) => {
+        for (const change of planConfig(config, smallUniverse).advice.flatMap((advice) => advice.alternatives)) {
+          expect(change.to).not.toEqual(change.from)
+          if (change.option.endsWith('schedule')) expect(runsPerDay(String(change.to))).toBeGreaterThan(0)
+          else if (typeof change.to === 'number') expect(change.to).toBeGreaterThanOrEqual(1)
+          else if (Array.isArray(change.to)) expect(change.to.length).toBeGreaterThan(0)
+        }
+      }),
+      { numRuns: 50 },
+    )
+  })
+})
+
+describe('notes', () => {
+  test('ranking by turnover without tickers is pointed out', () => {
+    const config = withStreams(({ tickers }) => Object.assign(tickers, { enabled: false }))
+    expect(planConfig(config, assumedUniverse()).notes.join()).toContain('enable streams.tickers')
+    expect(planConfig(defaults, assumedUniverse()).notes.join()).not.toContain('enable streams.tickers')
+  })
+
+  test('a selection that covers nothing is pointed out', () => {
+    const config = withStreams(({ orderBooks }) => Object.assign(orderBooks.select, { symbols: ['NOSUCH'] }))
+    expect(planConfig(config, listed({})).notes.join()).toContain('order_books covers no instrument')
+  })
+})
+
+describe('an assumed market', () => {
+  test('plain names bound the number of instruments, globs do not', () => {
+    const covered = (symbols: string[]) =>
+      demandOf(
+        withStreams(({ fills }) => Object.assign(fills.select, { categories: ['SPOT'], symbols })),
+        'fills',
+      ).instruments
+    expect(covered(['BTCUSDT', 'ETHUSDT'])).toBe(2)
+    expect(covered(['BTC*'])).toBe(3400)
+  })
+})
+
+const arbitraryBusiest = fc.oneof(fc.constant(Infinity), fc.integer({ min: 1, max: 5000 }))
+
+const arbitraryConfig = fc
+  .record({
+    overall: fc.oneof(fc.constant(6000), fc.integer({ min: 1, max: 6000 })),
+    perSecond: fc.integer({ min: 1, max: 40 }),
+    jitterMs: fc.integer({ min: 0, max: 10_000 }),
+    tickers: fc.constantFrom('* * * * * *', '*/5 * * * * *', '0 * * * * *'),
+    traded: fc.subarray([...tradedCategories], { minLength: 1 }),
+    everySeconds: fc.integer({ min: 1, max: 600 }),
+    busiest: fc.tuple(arbitraryBusiest, arbitraryBusiest, arbitraryBusiest, arbitraryBusiest),
+    maxPollSeconds: fc.integer({ min: 2, max: 1000 }),
+    intervals: fc.shuffledSubarray([...intervals], { minLength: 1 }),
+    types: fc.shuffledSubarray(['market', 'mark', 'index', 'premium'] as const, { minLength: 1 }),
+    enabled: fc.array(fc.boolean(), { minLength: 7, maxLength: 7 }),
+  })
+  .map((given) => {
+    const config = structuredClone(defaults)
+    const { streams, exchange } = config
+    exchange.latencyJitterMs = given.jitterMs
+    exchange.limits.overallPerMinute = given.overall
+    for (const operation of ['orderbook', 'rpi-orderbook', 'fills', 'candles', 'tickers', 'instruments'] as const) {
+      exchange.limits.perSecond[operation] = given.perSecond
+    }
+    streams.tickers.schedule = given.tickers
+    streams.tickers.categories = given.traded
+    streams.orderBooks.everySeconds = given.everySeconds
+    streams.rpiOrderBooks.everySeconds = given.everySeconds
+    streams.fills.maxPollSeconds = given.maxPollSeconds
+    streams.candles.intervals = given.intervals
+    streams.candles.types = given.types
+    const selecting = [streams.orderBooks, streams.rpiOrderBooks, streams.fills, streams.candles]
+    for (const [index, stream] of selecting.entries()) stream.select.busiest = given.busiest[index] ?? Infinity
+    for (const [index, stream] of Object.values(streams).entries()) stream.enabled = given.enabled[index] ?? true
+    return config
+  })
+
+const smallUniverse = assumedUniverse({
+  SPOT: 340,
+  MARGIN: 32,
+  'USDT-FUTURES': 80,
+  'COIN-FUTURES': 2,
+  'USDC-FUTURES': 5,
+})
+
+const arbitraryUniverse: fc.Arbitrary<PlanUniverse> = fc.oneof(
+  fc.constant(smallUniverse),
+  fc
+    .array(
+      fc.record({
+        category: fc.constantFrom(...categories),
+        status: fc.constantFrom('online', 'offline', null),
+        turnover24h: fc.oneof(fc.constant(null), fc.integer({ min: 0, max: 2_000_000_000 }).map(String)),
+        hasRpi: fc.boolean(),
+      }),
+      { maxLength: 300 },
+    )
+    .map((rows) => ({
+      kind: 'listed' as const,
+      instruments: rows.map((row, index) => ({
+        ...row,
+        hasRpi: row.hasRpi && isTradedCategory(row.category),
+        symbol: `S${index}`,
+      })),
+    })),
+)
