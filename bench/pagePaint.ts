@@ -1,4 +1,6 @@
 import { chromium } from 'playwright-core'
+import { intervals } from '../src/market/interval.js'
+import type { CandlesAnswer } from '../src/serve/api/contract.js'
 import { type Check, median } from './figures.js'
 
 const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking']
@@ -43,9 +45,7 @@ export async function measurePaint(url: string, executablePath: string): Promise
     atMost('first paint, slowest', Math.max(...paints), 1000, 'ms'),
     atMost('everything of the first screen there, median', median(complete), 2000, 'ms'),
     atMost('transferred', Math.max(...bytes) / 1000, 300, 'kB'),
-    await asking('500 candles of 1m', `${url}/api/candles?${key}&limit=500`, 50),
-    await asking('500 candles of 15m, rolled up', `${url}/api/candles?${key}&limit=500&interval=15m`, 50),
-    await asking('500 candles of 1H, rolled up', `${url}/api/candles?${key}&limit=500&interval=1H`, 250),
+    ...(await charts(url, key)),
     await asking('calendar of 12 series, 42 days', `${url}/api/calendar?limit=12`, 250),
     await asking('spread and funding of an hour', `${url}/api/history?${key}&hours=1`, 50),
     await asking('search among all instruments', `${url}/api/instruments?search=coin07`, 50),
@@ -65,6 +65,42 @@ async function asking(what: string, url: string, mostMs: number): Promise<Check>
     times.push(performance.now() - startedMs)
   }
   return atMost(`${what}, median`, median(times), mostMs, 'ms')
+}
+
+/** The first answer of each interval that can be asked for, and all that it asks for to show 500 candles. */
+async function charts(url: string, key: string): Promise<Check[]> {
+  const checks: Check[] = []
+  for (const interval of intervals) {
+    const path = `${url}/api/candles?${key}&interval=${interval}&limit=500`
+    const { candles } = await candlesOf(path)
+    checks.push(await asking(`chart of ${interval}, first answer (${candles.length} candles)`, path, 50))
+    const whole: number[] = []
+    let [count, answers] = [0, 0]
+    for (let i = 0; i < visits; i++) {
+      const startedMs = performance.now()
+      ;({ count, answers } = await wholeChart(path))
+      whole.push(performance.now() - startedMs)
+    }
+    if (answers > 1) {
+      checks.push(atMost(`chart of ${interval}, all ${count} candles in ${answers} answers`, median(whole), 500, 'ms'))
+    }
+  }
+  return checks
+}
+
+async function wholeChart(path: string): Promise<{ count: number; answers: number }> {
+  let [count, answers, from] = [0, 0, '']
+  for (;;) {
+    const { candles, hasOlder } = await candlesOf(path + from)
+    count += candles.length
+    answers++
+    if (count >= 500 || !hasOlder) return { count, answers }
+    from = `&before=${candles[0]?.openTime}`
+  }
+}
+
+async function candlesOf(path: string): Promise<CandlesAnswer> {
+  return (await (await fetch(path)).json()) as CandlesAnswer
 }
 
 function atMost(what: string, value: number, most: number, unit: string): Check {

@@ -44,7 +44,8 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
     keepAlive: true,
     types: { getTypeParser },
     ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
-    ...(options.isReadOnly === true ? { options: '-c default_transaction_read_only=on' } : {}),
+    // Many small look-ups look expensive to the planner, and compiling them would take longer than they do.
+    ...(options.isReadOnly === true ? { options: '-c default_transaction_read_only=on -c jit=off' } : {}),
   })
   // Without a handler a connection that breaks ends the process: 'error' on the pool comes from idle clients, on the
   // client from one that is checked out, whose query rejects with the same error.

@@ -160,6 +160,18 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.getByText('rolled up from 1m').waitFor()
   })
 
+  test('asks on until the chart is full, where an answer holds only some of the candles', async () => {
+    await sql(
+      `insert into market.candles
+       select category, symbol, 'index', '1m', t, 1, 2, 1, 2, 0, 0, true
+       from market.instruments
+       cross join generate_series(date_trunc('day', now()) - interval '150 days', now(), '1 day') as t
+       where category = 'USDT-FUTURES' and symbol = 'BTCUSDT'`,
+    )
+    await page.goto(`${url(instrument)}&type=index&interval=1D`)
+    await page.getByRole('img', { name: 'Chart of 151 1D candles' }).waitFor()
+  })
+
   test('finds an instrument with the keyboard alone; a link shows the same to others', async () => {
     await page.goto(url(instrument))
     await page.locator('.book').waitFor()

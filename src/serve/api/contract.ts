@@ -178,6 +178,7 @@ export const candles = z.strictObject({
     )
     .describe('Ascending.'),
   source: interval.describe('The interval that was read: the asked one, or 1m when rolled up from it.'),
+  hasOlder: z.boolean().describe('Whether more are found by asking with the first openTime as `before`.'),
   covered: z.array(range).describe('What is proven to be stored in full, within the span of the candles.'),
   gaps: z
     .array(

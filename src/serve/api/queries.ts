@@ -21,7 +21,7 @@ export const queries = {
     type: candleType.default('market'),
     interval: interval.default('1m'),
     before: at('Only candles that open before this moment. Default: now.').exactOptional(),
-    limit: limit(1500, 500),
+    limit: limit(1500, 500).describe('Most rows, at most 1500; fewer where they are rolled up from very many minutes.'),
   }),
   history: z.strictObject({
     ...instrumentKey,

@@ -151,16 +151,16 @@ async function candlesAnswer(
   before: TimeMs,
   limit: number,
 ): Promise<contract.CandlesAnswer> {
-  const { candles, source } = await readCandles(database.db, series, { before, limit })
+  const { candles, source, hasOlder } = await readCandles(database.db, series, { before, limit })
   const first = candles[0]
   const last = candles.at(-1)
-  if (first === undefined || last === undefined) return { candles: [], source, covered: [], gaps: [] }
+  if (first === undefined || last === undefined) return { candles: [], source, hasOlder, covered: [], gaps: [] }
   const { covered, gaps } = await seriesRanges(
     database.db,
     { stream: 'candles', ...series, interval: source },
     { from: first.openTime, to: closeTime(last.openTime, series.interval) },
   )
-  return { candles: [...candles], source, covered: [...covered], gaps: [...gaps] }
+  return { candles: [...candles], source, hasOlder, covered: [...covered], gaps: [...gaps] }
 }
 
 /** The newest of an instrument, for those who watch it. */

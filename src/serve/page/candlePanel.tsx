@@ -69,6 +69,11 @@ export function CandlePanel({ view, change, version, live, precision }: Props) {
     }
   }
 
+  useEffect(() => {
+    // The server rolls up only so much at a time: what a first answer left out follows at once.
+    if (isCurrent && loaded !== null && loaded.candles.length < pageSize) void loadOlder()
+  }, [loaded])
+
   const lengthMs = intervalMs[interval]
   const candles = isCurrent ? loaded.candles : []
   const holes = isCurrent ? holesOf(candles, lengthMs, loaded, Date.now()) : []
@@ -258,8 +263,8 @@ function joined(before: Loaded | null, answer: CandlesAnswer): Omit<Loaded, 'key
     candles: [...older, ...answer.candles],
     covered: [...(before?.covered.filter(({ from }) => from < oldest) ?? []), ...covered],
     gaps: [...(before?.gaps.filter(({ from }) => from < oldest) ?? []), ...gaps],
-    source,
-    hasMore: before?.hasMore ?? answer.candles.length > 0,
+    source: before?.source === '1m' ? '1m' : source,
+    hasMore: before?.hasMore ?? answer.hasOlder,
   }
 }
 
@@ -268,8 +273,9 @@ function withOlder(before: Loaded, older: CandlesAnswer): Omit<Loaded, 'key'> {
     candles: mergeCandles(older.candles, before.candles),
     covered: [...older.covered, ...before.covered],
     gaps: [...older.gaps, ...before.gaps],
-    source: before.source,
-    hasMore: older.candles.length > 0,
+    // Some may be stored and the others rolled up, which is then said of all.
+    source: older.source === '1m' ? '1m' : before.source,
+    hasMore: older.hasOlder,
   }
 }
 

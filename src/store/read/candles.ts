@@ -1,93 +1,105 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../../market/candle.js'
 import { type Interval, intervalMs } from '../../market/interval.js'
-import type { Decimal, TimeMs } from '../../market/values.js'
-import { toDate } from '../columns.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../schema.js'
-
-export interface CandleRow {
-  readonly openTime: TimeMs
-  readonly open: Decimal
-  readonly high: Decimal
-  readonly low: Decimal
-  readonly close: Decimal
-  readonly baseVolume: Decimal
-  readonly quoteTurnover: Decimal
-  readonly isClosed: boolean
-}
+import { rolledUpCandles } from './rolledUp.js'
+import { type CandleRow, ofSeries, storedCandles } from './storedCandles.js'
 
 export interface CandlePage {
   readonly candles: readonly CandleRow[]
   /** The interval whose rows were read: the asked one, or 1m when they were rolled up from those. */
   readonly source: Interval
+  /** Whether asking again, with the first opening time as `before`, finds more. */
+  readonly hasOlder: boolean
 }
 
-/** Most 1m candles that one roll-up reads: about a quarter of a second's work for the database. */
-const rollupMinutes = 300_000
+interface PageOptions {
+  readonly before: TimeMs
+  readonly limit: number
+}
+
+/** Most minutes that one page rolls up, so that whoever asks sees something soon: twice as many as 500 candles of 1H. */
+const mostMinutes = 60_000
 
 /**
- * The newest `limit` candles of a series that open before `before`, ascending. Intervals that are not recorded themselves
- * are rolled up from 1m ones, aligned to 00:00 UTC; such a candle counts as closed when its last minute is.
+ * Candles of a series that open before `before`, ascending and without a hole that could be filled: the newest `limit`, or
+ * fewer where another source takes over or they hold very many minutes. Stored candles of the interval are read as far as
+ * they go; where there are only minutes, these are rolled up, aligned to 00:00 UTC.
  */
 export async function readCandles(
   db: Kysely<Database>,
   series: CandleSeries,
-  options: { readonly before: TimeMs; readonly limit: number },
+  { before, limit }: PageOptions,
 ): Promise<CandlePage> {
-  if (series.interval === '1m' || (await isRecorded(db, series))) {
-    return { candles: await storedCandles(db, series, options), source: series.interval }
+  const stored = await storedCandles(db, series, { before, limit: limit + 1 })
+  const page = stored.slice(-limit)
+  if (series.interval === '1m') return { candles: page, source: '1m', hasOlder: stored.length > limit }
+  const newest = stored.at(-1)?.openTime
+  const minute = await newestMinute(db, series, before)
+  if (minute !== undefined && isBehind(newest, minute, series.interval)) {
+    return rollUp(db, series, { before, limit }, minute, newest)
   }
-  return { candles: await rolledUpCandles(db, series, options), source: '1m' }
+  const begin = await endOfLastHole(db, series, page)
+  const candles = page.filter(({ openTime }) => openTime >= begin)
+  const first = candles[0]?.openTime
+  const isCut = stored.length > candles.length
+  return {
+    candles,
+    source: series.interval,
+    hasOlder: isCut || (first !== undefined && (await newestMinute(db, series, first)) !== undefined),
+  }
 }
 
-async function isRecorded(db: Kysely<Database>, series: CandleSeries): Promise<boolean> {
-  const { rows } = await sql<{ found: boolean }>`
-    select exists (select from market.candles where ${ofSeries(series, series.interval)}) as found`.execute(db)
-  return rows[0]?.found === true
+/** Whether minutes tell of a whole candle that is not stored: the one under way is stored late. */
+function isBehind(stored: TimeMs | undefined, minute: TimeMs, interval: Interval): boolean {
+  return stored === undefined || minute >= stored + 2 * intervalMs[interval]
 }
 
-async function storedCandles(
+async function rollUp(
   db: Kysely<Database>,
   series: CandleSeries,
-  { before, limit }: { readonly before: TimeMs; readonly limit: number },
-): Promise<CandleRow[]> {
-  const { rows } = await sql<CandleRow>`
-    select open_time as "openTime", open, high, low, close, base_volume as "baseVolume",
-      quote_turnover as "quoteTurnover", is_closed as "isClosed"
-    from market.candles
-    where ${ofSeries(series, series.interval)} and open_time < ${toDate(before)}::timestamptz
-    order by open_time desc
-    limit ${limit}`.execute(db)
-  return rows.toReversed()
-}
-
-async function rolledUpCandles(
-  db: Kysely<Database>,
-  series: CandleSeries,
-  { before, limit }: { readonly before: TimeMs; readonly limit: number },
-): Promise<CandleRow[]> {
-  const minutes = intervalMs[series.interval] / intervalMs['1m']
-  const count = Math.max(1, Math.min(limit, Math.floor(rollupMinutes / minutes)))
-  const newest = await storedCandles(db, { ...series, interval: '1m' }, { before, limit: 1 })
-  const last = newest[0]?.openTime
-  if (last === undefined) return []
+  { before, limit }: PageOptions,
+  minute: TimeMs,
+  newestStored: TimeMs | undefined,
+): Promise<CandlePage> {
   const lengthMs = intervalMs[series.interval]
-  const to = (Math.floor(last / lengthMs) + 1) * lengthMs
-  const { rows } = await sql<CandleRow>`
-    select date_bin(make_interval(secs => ${lengthMs / 1000}), open_time, timestamptz 'epoch') as "openTime",
-      (array_agg(open order by open_time))[1] as open, max(high) as high, min(low) as low,
-      (array_agg(close order by open_time desc))[1] as close,
-      sum(base_volume) as "baseVolume", sum(quote_turnover) as "quoteTurnover",
-      bool_and(is_closed) and max(open_time) = date_bin(make_interval(secs => ${lengthMs / 1000}), max(open_time),
-        timestamptz 'epoch') + make_interval(secs => ${(lengthMs - intervalMs['1m']) / 1000}) as "isClosed"
-    from market.candles
-    where ${ofSeries(series, '1m')} and open_time >= ${toDate(to - count * lengthMs)}::timestamptz
-      and open_time < ${toDate(Math.min(to, before))}::timestamptz
-    group by 1
-    order by 1`.execute(db)
-  return rows
+  const count = Math.max(1, Math.min(limit, Math.floor((mostMinutes * intervalMs['1m']) / lengthMs)))
+  const end = (Math.floor(minute / lengthMs) + 1) * lengthMs
+  const ofCount = end - count * lengthMs
+  const ofStored = newestStored === undefined ? ofCount : Math.ceil((newestStored + lengthMs) / lengthMs) * lengthMs
+  const from = Math.max(ofCount, ofStored)
+  return {
+    candles: await rolledUpCandles(db, series, { from, to: Math.min(end, before) }),
+    source: '1m',
+    hasOlder: newestStored !== undefined || (await newestMinute(db, series, from)) !== undefined,
+  }
 }
 
-function ofSeries({ category, symbol, type }: CandleSeries, interval: Interval): RawBuilder<unknown> {
-  return sql`category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval}`
+async function newestMinute(db: Kysely<Database>, series: CandleSeries, before: TimeMs): Promise<TimeMs | undefined> {
+  const [candle] = await storedCandles(db, { ...series, interval: '1m' }, { before, limit: 1 })
+  return candle?.openTime
+}
+
+/** The end of the last hole of a candle or more among the stored ones for which there are minutes; -Infinity without one. */
+async function endOfLastHole(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  candles: readonly CandleRow[],
+): Promise<TimeMs> {
+  const lengthMs = intervalMs[series.interval]
+  const holes = candles.flatMap<TimeRange>(({ openTime }, index) => {
+    const next = candles[index + 1]?.openTime ?? openTime
+    return next - openTime >= 2 * lengthMs ? [{ from: openTime + lengthMs, to: next }] : []
+  })
+  if (holes.length === 0) return Number.NEGATIVE_INFINITY
+  const { rows } = await sql<{ end: TimeMs | null }>`
+    select max(hole.to_time) as "end"
+    from unnest(${holes.map(({ from }) => new Date(from))}::timestamptz[], ${holes.map(({ to }) => new Date(to))}::timestamptz[])
+      as hole (from_time, to_time)
+    where exists (
+      select from market.candles
+      where ${ofSeries(series, '1m')} and open_time >= hole.from_time and open_time < hole.to_time)`.execute(db)
+  return rows[0]?.end ?? Number.NEGATIVE_INFINITY
 }

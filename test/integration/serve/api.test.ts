@@ -142,7 +142,7 @@ describe('candles', () => {
 
   test('of an unknown instrument are none', async () => {
     const answer = await get('/api/candles?category=SPOT&symbol=NOSUCH', contract.candles)
-    expect(answer).toEqual({ candles: [], source: '1m', covered: [], gaps: [] })
+    expect(answer).toEqual({ candles: [], source: '1m', hasOlder: false, covered: [], gaps: [] })
   })
 })
 
