@@ -1,15 +1,17 @@
 import pLimit from 'p-limit'
+import type { StreamName } from '../../market/stream.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Batch } from './batch.js'
 import { type BatchSpool, type Lane, lanes, type SpooledSegment } from './batchSpool.js'
+import { isJoinable, type Joined } from './storeBatch.js'
 
 export interface ReplayOptions {
   readonly spool: BatchSpool
   readonly clock: Clock
   /** How many batches are stored at once. */
   readonly parallel: number
-  /** Rejects when the database is away. */
-  readonly store: (batch: Batch) => Promise<void>
+  /** Stores a batch, or several that may be joined, all of it or nothing. Rejects when the database is away. */
+  readonly store: (batches: Joined) => Promise<void>
   readonly onFailure: (error: unknown) => void
   /** The spool is empty, and nothing will be appended before the next `start`. */
   readonly onDone: () => void
@@ -146,38 +148,62 @@ export class Replay {
     const limit = pLimit(parallel)
     const tails = new Map<string, Promise<void>>()
     const inHand = new Set<Promise<void>>()
+    const joined = new Map<StreamName, Part>()
     let failure: { readonly error: unknown } | undefined
+    const isOver = () => failure !== undefined || this.#stopping.signal.aborted
+    const hand = async ({ batches, indexes }: Part) => {
+      // In memory is only what is being stored and little more.
+      if (inHand.size >= parallel * 2) await Promise.race(inHand)
+      const order = orderKey(batches)
+      const before = tails.get(order)
+      const storing = limit(async () => {
+        await before
+        if (failure !== undefined) return
+        try {
+          await store(batches)
+          for (const index of indexes) stored.add(index)
+        } catch (error) {
+          failure ??= { error }
+        }
+      })
+      tails.set(order, storing)
+      inHand.add(storing)
+      void storing.then(() => inHand.delete(storing))
+    }
     for (const [index, record] of segment.records.entries()) {
       if (stored.has(index)) continue
-      if (failure !== undefined || this.#stopping.signal.aborted) break
+      if (isOver()) break
       for (const batch of await spool.decode(record)) {
-        // In memory is only what is being stored and little more.
-        if (inHand.size >= parallel * 2) await Promise.race(inHand)
-        const order = orderKey(batch)
-        const before = tails.get(order)
-        const storing = limit(async () => {
-          await before
-          if (failure !== undefined) return
-          try {
-            await store(batch)
-            stored.add(index)
-          } catch (error) {
-            failure ??= { error }
-          }
-        })
-        tails.set(order, storing)
-        inHand.add(storing)
-        void storing.then(() => inHand.delete(storing))
+        const part = joined.get(batch.stream)
+        if (!isJoinable(batch)) await hand({ batches: [batch], indexes: [index] })
+        else if (part === undefined) joined.set(batch.stream, { batches: [batch], indexes: [index] })
+        else {
+          part.batches.push(batch)
+          if (part.indexes.push(index) < mostJoined) continue
+          joined.delete(batch.stream)
+          await hand(part)
+        }
       }
     }
+    for (const part of joined.values()) if (!isOver()) await hand(part)
     await Promise.all(inHand)
     if (failure !== undefined) throw failure.error
     return !this.#stopping.signal.aborted || stored.size === segment.records.length
   }
 }
 
+interface Part {
+  readonly batches: [Batch, ...Batch[]]
+  /** Their places in the segment. */
+  readonly indexes: number[]
+}
+
+/** So many one-row batches in one transaction: most of what each of them costs the database alone is saved. */
+const mostJoined = 64
+
 /** Batches with the same key depend on each other's order. */
-function orderKey({ stream, target }: Batch): string {
+function orderKey([{ stream, target }, second]: Joined): string {
+  if (second !== undefined) return stream
   const { category, symbol, type, interval } = target as Record<string, unknown>
   return [stream, category, symbol, type, interval].join(' ')
 }

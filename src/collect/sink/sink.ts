@@ -11,7 +11,7 @@ import type { BatchSpool } from './batchSpool.js'
 import { gapsOfDropped } from './droppedBatches.js'
 import type { Incidents } from '../incidents.js'
 import { Replay } from './replay.js'
-import { rejectBatch, storeBatch } from './storeBatch.js'
+import { type Joined, rejectBatch, storeBatch, storeJoined, type StoredBatch } from './storeBatch.js'
 import type { CollectorStats } from '../streamStats.js'
 
 export interface SinkOptions {
@@ -67,7 +67,7 @@ export class Sink {
       spool: options.spool,
       clock: options.clock,
       parallel: options.maxInFlightWrites,
-      store: (batch) => this.#store(batch),
+      store: (batches) => this.#store(batches),
       onFailure: (error) => options.incidents.failed('database', describeDatabaseError(error)),
       onDone: () => {
         this.#isSpooling = false
@@ -139,7 +139,7 @@ export class Sink {
     const writing = this.#limit(async () => {
       // Its turn came too late: it is on the disk, or about to be.
       if (!isWanted || this.#isSpooling) return false
-      await this.#store(batch)
+      await this.#store([batch])
       return true
     })
     const timer = new AbortController()
@@ -202,7 +202,7 @@ export class Sink {
       () => false,
       () => false,
     )
-    const stored = this.#store(batch).then(
+    const stored = this.#store([batch]).then(
       () => true,
       () => false,
     )
@@ -219,33 +219,42 @@ export class Sink {
   }
 
   /** Rejects when the database is away. A batch that it refuses for another reason is kept as rejected rows. */
-  async #store(batch: Batch): Promise<void> {
+  async #store(batches: Joined): Promise<void> {
     const { clock, stats, metrics } = this.#options
     const startedMs = clock.monotonicMs()
-    const result = await this.#storeOrReject(batch)
-    const stream = stats[batch.stream]
-    stream.rowsWritten += result.inserted + result.updated
-    stream.rowsUnchanged += result.unchanged
-    stream.rowsRejected += result.rejected
-    stream.gapsFound += result.gapsFound
+    const results = await this.#storeOrReject(batches)
+    const [{ stream: name, receivedAt }] = batches
+    const stream = stats[name]
+    for (const result of results) {
+      stream.rowsWritten += result.inserted + result.updated
+      stream.rowsUnchanged += result.unchanged
+      stream.rowsRejected += result.rejected
+      stream.gapsFound += result.gapsFound
+    }
     stream.lastStoredAt = clock.now()
-    metrics?.writeDuration.observe({ stream: batch.stream }, (clock.monotonicMs() - startedMs) / 1000)
-    metrics?.storeLag.observe({ stream: batch.stream }, Math.max(0, clock.now() - batch.receivedAt) / 1000)
-    if (metrics?.instrumentStored && isInstrument(batch.target)) {
-      const { category, symbol } = batch.target
-      metrics.instrumentStored.set({ stream: batch.stream, category, symbol }, clock.now() / 1000)
+    metrics?.writeDuration.observe({ stream: name }, (clock.monotonicMs() - startedMs) / 1000)
+    metrics?.storeLag.observe({ stream: name }, Math.max(0, clock.now() - receivedAt) / 1000)
+    if (!metrics?.instrumentStored) return
+    for (const { target } of batches) {
+      if (!isInstrument(target)) continue
+      const { category, symbol } = target
+      metrics.instrumentStored.set({ stream: name, category, symbol }, clock.now() / 1000)
     }
   }
 
-  async #storeOrReject(batch: Batch) {
+  async #storeOrReject(batches: Joined): Promise<StoredBatch[]> {
+    const [batch, ...others] = batches
     for (let attempt = 1; ; attempt++) {
       try {
-        return await storeBatch(this.#db, batch)
+        return [await (others.length === 0 ? storeBatch(this.#db, batch) : storeJoined(this.#db, batches))]
       } catch (error) {
         // Two transactions got into each other's way: the database has ended one of them, which may try again.
         if (isConflictError(error) && attempt < attemptsAfterConflict) continue
         if (isUnavailable(error)) throw error
-        return rejectBatch(this.#db, batch, error)
+        if (others.length === 0) return [await rejectBatch(this.#db, batch, error)]
+        const results: StoredBatch[] = []
+        for (const alone of batches) results.push(...(await this.#storeOrReject([alone])))
+        return results
       }
     }
   }

@@ -37,6 +37,22 @@ export async function storeBatch(db: Kysely<Database>, batch: Batch): Promise<St
   }
 }
 
+/** A batch, or several that may be joined. */
+export type Joined = readonly [Batch, ...Batch[]]
+
+/** Streams of which an answer has one row, which stands for itself. */
+const joinable: ReadonlySet<StreamName> = new Set<StreamName>(['order_books', 'rpi_order_books'])
+
+/** Whether a batch may be stored together with others of its stream, in any order: it is rows and nothing else. */
+export function isJoinable({ stream, rejected, proven, gaps }: Batch): boolean {
+  return joinable.has(stream) && rejected.length + proven.length + gaps.length === 0
+}
+
+/** Stores batches that may be joined, all of them or none. Rejects with the database's error when it refuses a row. */
+export async function storeJoined(db: Kysely<Database>, batches: Joined): Promise<StoredBatch> {
+  return commit(db, { ...batches[0], rows: batches.flatMap(({ rows }) => rows) })
+}
+
 /** Keeps a batch that the database or the program refuses for good as rejected rows, with the reason. */
 export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unknown): Promise<StoredBatch> {
   const refused = batch.rows.map((row) => refusedRow(batch, row, error))

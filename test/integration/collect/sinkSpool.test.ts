@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { describe, expect, test, vi } from 'vitest'
-import { aCandle, aFill, aTicker } from '../../support/marketRows.js'
+import { aBook, aCandle, aFill, aTicker } from '../../support/marketRows.js'
 import {
   at,
   batchOf,
@@ -81,6 +81,24 @@ describe('the spool', () => {
         .filter(({ stream }) => stream === 'tickers')
         .every(({ symbol, state }) => symbol === '*' && state === 'lost'),
     ).toBe(true)
+  })
+
+  test('with an order book that the database refuses stores the others, though they are brought together', async () => {
+    await query('truncate market.order_books')
+    await proxy.refuse()
+    await goOn(1, 1)
+    const books = Array.from({ length: 30 }, (_, i) => {
+      const book = aBook({ ts: at + i, bidPrices: i === 17 ? ['1', 'two'] : ['2', '1'], bidSizes: ['1', '1'] })
+      return batchOf('order_books', { category: book.category, symbol: book.symbol }, [book], at + i)
+    })
+    for (const book of books) await sink.write(book)
+    await proxy.restore()
+    await isStored(2)
+    const { rows } = await query('select extract(epoch from ts) * 1000 as ts from market.order_books order by 1')
+    expect(rows.map(({ ts }) => Number(ts) - at)).toEqual(books.map((_, i) => i).filter((i) => i !== 17))
+    const rejected = await query('select operation, parameters from recorder.rejected_row')
+    expect(rejected.rows).toMatchObject([{ operation: 'orderbook', parameters: { symbol: 'BTCUSDT' } }])
+    expect(stats.order_books).toMatchObject({ rowsWritten: 29, rowsRejected: 1 })
   })
 
   test('on a disk that takes nothing: what neither disk nor database takes is counted and noted, and it goes on', async () => {
