@@ -2,9 +2,8 @@ import { hostname } from 'node:os'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { openExchange, openStore, prepareStore, type OpenStore } from '../app.js'
 import { type Estimate, estimate } from '../collect/backfill/estimate.js'
-import { type BackfillQueue, seriesText } from '../collect/backfill/job.js'
-import { enqueue, type PlannedSeries, planSeries } from '../collect/backfill/plan.js'
-import { readProgress, summarize, type Summary } from '../collect/backfill/progress.js'
+import { seriesText } from '../collect/backfill/job.js'
+import { type PlannedSeries, planSeries } from '../collect/backfill/plan.js'
 import { type BackfillRequest, resolveRequest } from '../collect/backfill/request.js'
 import { type BackfillSession, openSession } from '../collect/backfill/session.js'
 import type { Config } from '../config.js'
@@ -17,7 +16,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { loadReach } from '../store/candleReach.js'
 import { missingLines, printEstimate, printSummary } from './backfillOutput.js'
-import { openProgress } from './backfillProgress.js'
+import { workOff } from './backfillWork.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
@@ -108,7 +107,11 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
       await planSeries(store.database.db, series, { again: true }),
       serviceNow,
     )
-    const summary = await work(session, store, planned, again, pagesOf(whole) - pagesOf(forecast), stop.signal)
+    const open = planned.filter(({ missing }) => missing.length > 0)
+    const summary = {
+      ...(await workOff(session, store.database.db, open, { kind: 'backfill', again }, stop.signal)),
+      pagesSaved: pagesOf(whole) - pagesOf(forecast),
+    }
     await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
     if (stop.signal.aborted) {
       process.stderr.write(
@@ -121,48 +124,6 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     await store.close()
     stop.release()
   }
-}
-
-async function work(
-  session: BackfillSession,
-  store: OpenStore,
-  planned: readonly PlannedSeries[],
-  again: boolean,
-  pagesSaved: number,
-  signal: AbortSignal,
-): Promise<Summary> {
-  const { db } = store.database
-  const open = planned.filter(({ missing }) => missing.length > 0)
-  if (open.length === 0) return { ...nothingDone, pagesSaved }
-  const queue: BackfillQueue = await session.queue()
-  const ids = await enqueue(queue, open, { kind: 'backfill', again })
-  await session.work()
-  const first = await readProgress(db, queue, open, ids, { again })
-  const display = openProgress({ total: first.left, clock: systemClock, isHandedOver: !session.isOwner() })
-  try {
-    for (;;) {
-      const progress = await readProgress(db, queue, open, ids, { again })
-      display.update(progress)
-      if (progress.isOver || signal.aborted) break
-      await systemClock.sleep(first.left < 100_000 ? 200 : 1_000, signal).catch(() => undefined)
-    }
-  } finally {
-    display.close()
-  }
-  // What is in hand is stored before it is counted.
-  if (signal.aborted) await session.rest()
-  return summarize(db, queue, open, ids, pagesSaved)
-}
-
-const nothingDone: Summary = {
-  rows: 0,
-  inserted: 0,
-  updated: 0,
-  requests: 0,
-  pagesSaved: 0,
-  empty: [],
-  failed: [],
-  left: 0,
 }
 
 async function forecastOf(

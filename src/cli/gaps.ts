@@ -2,8 +2,7 @@ import { hostname } from 'node:os'
 import { Command } from 'commander'
 import { openExchange, openStore, prepareStore } from '../app.js'
 import { seriesText } from '../collect/backfill/job.js'
-import { enqueue, type PlannedSeries, planSeries } from '../collect/backfill/plan.js'
-import { readProgress, summarize } from '../collect/backfill/progress.js'
+import { type PlannedSeries, planSeries } from '../collect/backfill/plan.js'
 import { openSession } from '../collect/backfill/session.js'
 import { isTradedCategory } from '../market/category.js'
 import { intervalMs } from '../market/interval.js'
@@ -12,7 +11,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { type Gap, listGaps } from '../store/gaps.js'
 import { missingLines, printSummary } from './backfillOutput.js'
-import { openProgress } from './backfillProgress.js'
+import { workOff } from './backfillWork.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
@@ -84,19 +83,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
     try {
       const planned = await planSeries(db, gaps.flatMap(plannedOf), { again: false })
       const open = planned.filter(({ missing }) => missing.length > 0)
-      const queue = await session.queue()
-      const ids = await enqueue(queue, open, { kind: 'repair', again: false })
-      await session.work()
-      const { left } = await readProgress(db, queue, open, ids, { again: false })
-      const display = openProgress({ total: left, clock: systemClock, isHandedOver: !session.isOwner() })
-      for (let isOver = false; !isOver && !stop.signal.aborted;) {
-        const progress = await readProgress(db, queue, open, ids, { again: false })
-        display.update(progress)
-        ;({ isOver } = progress)
-        if (!isOver) await systemClock.sleep(200, stop.signal).catch(() => undefined)
-      }
-      display.close()
-      const summary = await summarize(db, queue, open, ids, 0)
+      const summary = await workOff(session, db, open, { kind: 'repair', again: false }, stop.signal)
       await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
       for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
       if (summary.left > 0 || summary.failed.length > 0) throw new Failed()

@@ -53,7 +53,7 @@ export interface Summary {
   readonly inserted: number
   readonly updated: number
   readonly requests: number
-  /** Pages that did not have to be asked for, because what they hold was there. */
+  /** Pages that did not have to be asked for, because what they hold was there; whoever planned the request counts them. */
   readonly pagesSaved: number
   readonly empty: readonly NamedRange[]
   readonly failed: readonly (NamedRange & { readonly reason: string })[]
@@ -71,7 +71,6 @@ export async function summarize(
   queue: BackfillQueue,
   planned: readonly PlannedSeries[],
   jobIds: readonly string[],
-  pagesSaved: number,
 ): Promise<Summary> {
   const statuses = await queue.statuses(jobIds)
   const totals = { rows: 0, inserted: 0, updated: 0, requests: 0 }
@@ -92,7 +91,7 @@ export async function summarize(
     if (output.status === 'failed') failed.push({ series, ...range, reason: output.failure ?? 'unknown' })
   }
   const left = candlesMissing(await planSeries(db, planned, { again: false }))
-  return { ...totals, pagesSaved, empty, failed, left }
+  return { ...totals, pagesSaved: 0, empty, failed, left }
 }
 
 /** What a job that was given back says is not an outcome, but why. */
