@@ -1,17 +1,16 @@
 import pLimit from 'p-limit'
-import type { StreamName } from '../../market/stream.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Batch } from './batch.js'
 import { type BatchSpool, type Lane, lanes, type SpooledSegment } from './batchSpool.js'
-import { isJoinable, type Joined } from './storeBatch.js'
+import { join, type JoinedBatch, joinKey } from './joinBatches.js'
 
 export interface ReplayOptions {
   readonly spool: BatchSpool
   readonly clock: Clock
   /** How many batches are stored at once. */
   readonly parallel: number
-  /** Stores a batch, or several that may be joined, all of it or nothing. Rejects when the database is away. */
-  readonly store: (batches: Joined) => Promise<void>
+  /** Stores a batch, all of it or nothing. Rejects when the database is away. */
+  readonly store: (batch: JoinedBatch) => Promise<void>
   readonly onFailure: (error: unknown) => void
   /** The spool is empty, and nothing will be appended before the next `start`. */
   readonly onDone: () => void
@@ -148,19 +147,19 @@ export class Replay {
     const limit = pLimit(parallel)
     const tails = new Map<string, Promise<void>>()
     const inHand = new Set<Promise<void>>()
-    const joined = new Map<StreamName, Part>()
+    const open = new Map<string, Part>()
     let failure: { readonly error: unknown } | undefined
     const isOver = () => failure !== undefined || this.#stopping.signal.aborted
-    const hand = async ({ batches, indexes }: Part) => {
+    const hand = async ({ joined, indexes }: Part) => {
       // In memory is only what is being stored and little more.
       if (inHand.size >= parallel * 2) await Promise.race(inHand)
-      const order = orderKey(batches)
+      const order = joinKey(joined.whole) ?? targetKey(joined.whole)
       const before = tails.get(order)
       const storing = limit(async () => {
         await before
         if (failure !== undefined) return
         try {
-          await store(batches)
+          await store(joined)
           for (const index of indexes) stored.add(index)
         } catch (error) {
           failure ??= { error }
@@ -174,18 +173,22 @@ export class Replay {
       if (stored.has(index)) continue
       if (isOver()) break
       for (const batch of await spool.decode(record)) {
-        const part = joined.get(batch.stream)
-        if (!isJoinable(batch)) await hand({ batches: [batch], indexes: [index] })
-        else if (part === undefined) joined.set(batch.stream, { batches: [batch], indexes: [index] })
+        const key = joinKey(batch)
+        const alone = { joined: { whole: batch, parts: [batch] }, indexes: [index] }
+        if (key === null) {
+          await hand(alone)
+          continue
+        }
+        const part = open.get(key)
+        const joined = part && join(part.joined, batch)
+        if (part && joined) open.set(key, { joined, indexes: [...part.indexes, index] })
         else {
-          part.batches.push(batch)
-          if (part.indexes.push(index) < mostJoined) continue
-          joined.delete(batch.stream)
-          await hand(part)
+          open.set(key, alone)
+          if (part) await hand(part)
         }
       }
     }
-    for (const part of joined.values()) if (!isOver()) await hand(part)
+    for (const part of open.values()) if (!isOver()) await hand(part)
     await Promise.all(inHand)
     if (failure !== undefined) throw failure.error
     return !this.#stopping.signal.aborted || stored.size === segment.records.length
@@ -193,17 +196,13 @@ export class Replay {
 }
 
 interface Part {
-  readonly batches: [Batch, ...Batch[]]
-  /** Their places in the segment. */
-  readonly indexes: number[]
+  readonly joined: JoinedBatch
+  /** The places of its parts in the segment. */
+  readonly indexes: readonly number[]
 }
 
-/** So many one-row batches in one transaction: most of what each of them costs the database alone is saved. */
-const mostJoined = 64
-
 /** Batches with the same key depend on each other's order. */
-function orderKey([{ stream, target }, second]: Joined): string {
-  if (second !== undefined) return stream
+function targetKey({ stream, target }: Batch): string {
   const { category, symbol, type, interval } = target as Record<string, unknown>
   return [stream, category, symbol, type, interval].join(' ')
 }

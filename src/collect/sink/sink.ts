@@ -10,8 +10,9 @@ import type { Batch } from './batch.js'
 import type { BatchSpool } from './batchSpool.js'
 import { gapsOfDropped } from './droppedBatches.js'
 import type { Incidents } from '../incidents.js'
+import type { JoinedBatch } from './joinBatches.js'
 import { Replay } from './replay.js'
-import { type Joined, rejectBatch, storeBatch, storeJoined, type StoredBatch } from './storeBatch.js'
+import { commitBatch, rejectBatch, storeBatch, type StoredBatch } from './storeBatch.js'
 import type { CollectorStats } from '../streamStats.js'
 
 export interface SinkOptions {
@@ -67,7 +68,7 @@ export class Sink {
       spool: options.spool,
       clock: options.clock,
       parallel: options.maxInFlightWrites,
-      store: (batches) => this.#store(batches),
+      store: (batch) => this.#store(batch),
       onFailure: (error) => options.incidents.failed('database', describeDatabaseError(error)),
       onDone: () => {
         this.#isSpooling = false
@@ -139,7 +140,7 @@ export class Sink {
     const writing = this.#limit(async () => {
       // Its turn came too late: it is on the disk, or about to be.
       if (!isWanted || this.#isSpooling) return false
-      await this.#store([batch])
+      await this.#store(alone(batch))
       return true
     })
     const timer = new AbortController()
@@ -202,7 +203,7 @@ export class Sink {
       () => false,
       () => false,
     )
-    const stored = this.#store([batch]).then(
+    const stored = this.#store(alone(batch)).then(
       () => true,
       () => false,
     )
@@ -219,11 +220,11 @@ export class Sink {
   }
 
   /** Rejects when the database is away. A batch that it refuses for another reason is kept as rejected rows. */
-  async #store(batches: Joined): Promise<void> {
+  async #store(batch: JoinedBatch): Promise<void> {
     const { clock, stats, metrics } = this.#options
     const startedMs = clock.monotonicMs()
-    const results = await this.#storeOrReject(batches)
-    const [{ stream: name, receivedAt }] = batches
+    const results = await this.#storeOrReject(batch)
+    const { stream: name, receivedAt } = batch.whole
     const stream = stats[name]
     for (const result of results) {
       stream.rowsWritten += result.inserted + result.updated
@@ -235,29 +236,37 @@ export class Sink {
     metrics?.writeDuration.observe({ stream: name }, (clock.monotonicMs() - startedMs) / 1000)
     metrics?.storeLag.observe({ stream: name }, Math.max(0, clock.now() - receivedAt) / 1000)
     if (!metrics?.instrumentStored) return
-    for (const { target } of batches) {
+    for (const { target } of batch.parts) {
       if (!isInstrument(target)) continue
       const { category, symbol } = target
       metrics.instrumentStored.set({ stream: name, category, symbol }, clock.now() / 1000)
     }
   }
 
-  async #storeOrReject(batches: Joined): Promise<StoredBatch[]> {
-    const [batch, ...others] = batches
+  async #storeOrReject({ whole, parts }: JoinedBatch): Promise<StoredBatch[]> {
+    const isAlone = parts.length === 1
     for (let attempt = 1; ; attempt++) {
       try {
-        return [await (others.length === 0 ? storeBatch(this.#db, batch) : storeJoined(this.#db, batches))]
+        if (isAlone) return [await storeBatch(this.#db, whole)]
+        const stored = await commitBatch(this.#db, whole)
+        // What several of the parts held was there already for all but the first of them.
+        const rows = parts.reduce((sum, part) => sum + part.rows.length, 0)
+        return [{ ...stored, unchanged: stored.unchanged + rows - whole.rows.length }]
       } catch (error) {
         // Two transactions got into each other's way: the database has ended one of them, which may try again.
         if (isConflictError(error) && attempt < attemptsAfterConflict) continue
         if (isUnavailable(error)) throw error
-        if (others.length === 0) return [await rejectBatch(this.#db, batch, error)]
+        if (isAlone) return [await rejectBatch(this.#db, whole, error)]
         const results: StoredBatch[] = []
-        for (const alone of batches) results.push(...(await this.#storeOrReject([alone])))
+        for (const part of parts) results.push(...(await this.#storeOrReject(alone(part))))
         return results
       }
     }
   }
+}
+
+function alone(batch: Batch): JoinedBatch {
+  return { whole: batch, parts: [batch] }
 }
 
 function isInstrument(target: unknown): target is InstrumentKey {

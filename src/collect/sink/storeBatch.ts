@@ -22,35 +22,19 @@ export interface StoredBatch extends WriteResult {
  */
 export async function storeBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   try {
-    return await commit(db, batch)
+    return await commitBatch(db, batch)
   } catch (error) {
     if (!isDataError(error) || batch.rows.length === 0) throw error
     const { good, refused } = await sift(db, batch)
     try {
-      return await commit(db, { ...batch, rows: good, rejected: [...batch.rejected, ...refused], isPart: true })
+      return await commitBatch(db, { ...batch, rows: good, rejected: [...batch.rejected, ...refused], isPart: true })
     } catch (again) {
       if (!isDataError(again)) throw again
       // Refused together although each was taken alone: kept as text rather than lost.
       const all = batch.rows.map((row) => refusedRow(batch, row, again))
-      return commit(db, { ...batch, rows: [], rejected: [...batch.rejected, ...all], isPart: true })
+      return commitBatch(db, { ...batch, rows: [], rejected: [...batch.rejected, ...all], isPart: true })
     }
   }
-}
-
-/** A batch, or several that may be joined. */
-export type Joined = readonly [Batch, ...Batch[]]
-
-/** Streams of which an answer has one row, which stands for itself. */
-const joinable: ReadonlySet<StreamName> = new Set<StreamName>(['order_books', 'rpi_order_books'])
-
-/** Whether a batch may be stored together with others of its stream, in any order: it is rows and nothing else. */
-export function isJoinable({ stream, rejected, proven, gaps }: Batch): boolean {
-  return joinable.has(stream) && rejected.length + proven.length + gaps.length === 0
-}
-
-/** Stores batches that may be joined, all of them or none. Rejects with the database's error when it refuses a row. */
-export async function storeJoined(db: Kysely<Database>, batches: Joined): Promise<StoredBatch> {
-  return commit(db, { ...batches[0], rows: batches.flatMap(({ rows }) => rows) })
 }
 
 /** Keeps a batch that the database or the program refuses for good as rejected rows, with the reason. */
@@ -61,8 +45,11 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
   return { ...nothingWritten, rejected: rejected.length, gapsFound: 0 }
 }
 
-/** Rows, what they prove and what they show to be missing are committed together or not at all. */
-async function commit(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
+/**
+ * Rows, what they prove and what they show to be missing are committed together or not at all. Rejects when the database
+ * refuses a row.
+ */
+export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
   return db.transaction().execute(async (trx) => {
     const written = isWorthWriting(batch) ? await streamNamed(stream).write(trx, batch) : nothingWritten

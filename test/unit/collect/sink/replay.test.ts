@@ -48,10 +48,10 @@ async function replayAll(fails: (attempt: number) => boolean = () => false): Pro
       parallel: 4,
       store: async (given) => {
         // One lane is much faster than the other.
-        await systemClock.sleep(given[0].stream === 'candles' ? 10 : Math.random() * 3)
+        await systemClock.sleep(given.whole.stream === 'candles' ? 10 : Math.random() * 3)
         if (fails(attempts++)) throw new Error('away')
-        stored.push(...given.map(nameOf))
-        together.push(given.length)
+        stored.push(...given.parts.map(nameOf))
+        together.push(given.parts.length)
       },
       onFailure: () => undefined,
       onDone: resolve,

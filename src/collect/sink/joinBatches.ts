@@ -1,0 +1,45 @@
+import type { Fill } from '../../market/fill.js'
+import { fillsPerPage } from '../fills/fillContinuity.js'
+import type { Batch } from './batch.js'
+
+/** A batch made of several, which says the same as they did one after the other. */
+export interface JoinedBatch {
+  readonly whole: Batch
+  readonly parts: readonly Batch[]
+}
+
+const mostParts = 64
+const mostRows = 400
+
+/** Batches with the same key may be joined, and depend on each other's order; null for those that are stored alone. */
+export function joinKey({ stream, target }: Batch): string | null {
+  if (stream === 'order_books' || stream === 'rpi_order_books') return stream
+  if (stream !== 'fills') return null
+  const { category, symbol } = target as Record<string, unknown>
+  return [stream, category, symbol].join(' ')
+}
+
+/**
+ * Adds a batch to others with the same key, so that one transaction stores what would have taken many. Order books have one
+ * row each, which stands for itself. Full answers with fills are unbroken runs: two that share a fill are one longer run,
+ * which proves what both did. Null when it cannot be added.
+ */
+export function join({ whole, parts }: JoinedBatch, next: Batch): JoinedBatch | null {
+  if (parts.length >= mostParts || whole.rows.length >= mostRows || !isPlain(whole) || !isPlain(next)) return null
+  if (whole.stream !== 'fills')
+    return { whole: { ...whole, rows: [...whole.rows, ...next.rows] }, parts: [...parts, next] }
+  if (whole.rows.length < fillsPerPage || next.rows.length < fillsPerPage) return null
+  const known = new Set((whole.rows as readonly Fill[]).map(identity))
+  const added = (next.rows as readonly Fill[]).filter((fill) => !known.has(identity(fill)))
+  if (added.length === next.rows.length) return null
+  return { whole: { ...next, rows: [...whole.rows, ...added] }, parts: [...parts, next] }
+}
+
+function identity({ ts, execId }: Fill): string {
+  return `${ts} ${execId}`
+}
+
+/** Rows and nothing else. */
+function isPlain({ rejected, proven, gaps, isPart }: Batch): boolean {
+  return !isPart && rejected.length + proven.length + gaps.length === 0
+}
