@@ -15,9 +15,9 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   return create(`template ${inject('testServer').template}`)
 }
 
-/** A database without anything in it. */
+/** A database without anything in it: the usual template has the extension on some servers, such as that of the Docker image. */
 export async function createEmptyDatabase(): Promise<TestDatabase> {
-  return create('')
+  return create('template template0')
 }
 
 async function create(options: string): Promise<TestDatabase> {
