@@ -145,14 +145,19 @@ class SessionLock implements EgressLock {
   /** Asks again and again until this process has the lock and its predecessor has fallen silent. */
   async #waitForTurn(signal: AbortSignal | undefined): Promise<void> {
     const { logger } = this.#options
-    for (let isFirst = true; (await this.#tryLock()) !== 'held'; isFirst = false) {
-      if (isFirst) {
+    let isStandby = false
+    while ((await this.#tryLock()) !== 'held') {
+      if (!isStandby) {
         logger.info(`another recorder owns the budget of ${this.#egress}; waiting until it ends`)
         await this.#query('select pg_advisory_lock_shared($1, hashtext($2))', [standbyClass, this.#egress])
+        isStandby = true
       }
       await this.#clock.sleep(checkEveryMs, signal)
     }
-    await this.#query('select pg_advisory_unlock_shared($1, hashtext($2))', [standbyClass, this.#egress])
+    // Giving back what one does not have puts a warning into the server's log.
+    if (isStandby) {
+      await this.#query('select pg_advisory_unlock_shared($1, hashtext($2))', [standbyClass, this.#egress])
+    }
     if (await this.#hasSilentPredecessor()) {
       logger.info(`the last owner of the budget of ${this.#egress} ended without a word; sending begins in a moment`)
       await this.#clock.sleep(quietMs, signal)
@@ -219,11 +224,14 @@ class SessionLock implements EgressLock {
   /** A new session has no lock: takes it if it is free, and waits like any other process if it is not. */
   async #returnToLock(signal: AbortSignal): Promise<void> {
     await this.#connect()
-    if ((await this.#tryLock()) === 'held' && !(await this.#hasSilentPredecessor())) return this.#enter()
+    const outcome = await this.#tryLock()
+    if (outcome === 'held' && !(await this.#hasSilentPredecessor())) return this.#enter()
     // Somebody else has it, or had it meanwhile.
     this.#evidence = { ...this.#evidence, isOwner: false }
     this.#judge()
-    await this.#query('select pg_advisory_unlock($1, hashtext($2))', [ownerClass, this.#egress])
+    if (outcome === 'held') {
+      await this.#query('select pg_advisory_unlock($1, hashtext($2))', [ownerClass, this.#egress])
+    }
     await this.#waitForTurn(signal)
   }
 

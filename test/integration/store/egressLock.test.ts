@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { acquireEgressLock, type EgressLock } from '../../../src/store/egress/egressLock.js'
@@ -119,6 +120,15 @@ describe('the right to send from an address', () => {
     await vi.waitFor(async () => expect(await backends()).not.toContain(owner), within)
     await vi.waitFor(async () => expect(await backends()).toHaveLength(1), within)
     expect(first.maySend).toBe(true)
+  })
+
+  test('comes and goes without a warning of the server', async () => {
+    const emitted = vi.spyOn(pg.Client.prototype, 'emit')
+    const first = await acquire('first')
+    await first.release()
+    await acquire('second')
+    expect(emitted.mock.calls.filter(([event]) => String(event) === 'notice')).toEqual([])
+    emitted.mockRestore()
   })
 
   test('is not waited for any longer when the one that waits is stopped', async () => {
