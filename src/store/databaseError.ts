@@ -102,6 +102,11 @@ export function isConflictError(error: unknown): boolean {
   return typeof code === 'string' && code.startsWith('40')
 }
 
+/** Whether another session holds what the statement needs, and the statement did not wait for it. */
+export function isLockedError(error: unknown): boolean {
+  return (rootOf(error) as ErrorDetails).code === '55P03'
+}
+
 /** Whether the database refused a row for what is in it: data exceptions (22) and broken constraints (23). */
 export function isDataError(error: unknown): boolean {
   const { code } = rootOf(error) as ErrorDetails

@@ -72,20 +72,17 @@ class Worker implements BackfillWorker {
   }
 
   async stop(): Promise<void> {
+    const { db, clock, logger } = this.#options
     this.#stopping.abort(new Error('the backfill was stopped'))
     await this.#loop
     const isDone = this.#running.size === 0
     await Promise.all([...this.#running.values()].map(({ done }) => done))
     // Whoever stops the work half-way does not want to wait for this, too.
-    if (isDone) await this.#refreshTouched()
-  }
-
-  async #refreshTouched(): Promise<void> {
-    await this.#touched.refresh(this.#options.db, this.#options.logger)
+    if (isDone) await this.#touched.refreshAtLast(db, clock, logger)
   }
 
   async #work(): Promise<void> {
-    const { clock } = this.#options
+    const { db, clock, logger } = this.#options
     const { signal } = this.#stopping
     while (!signal.aborted) {
       let waitMs = busyPollMs
@@ -96,7 +93,7 @@ class Worker implements BackfillWorker {
           if (taken !== null) this.#start(taken)
           else if (this.#running.size > 0) waitMs = tailPollMs
           else {
-            await this.#refreshTouched()
+            await this.#touched.refresh(db, logger)
             waitMs = idlePollMs
           }
         }

@@ -1,8 +1,11 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { TouchedRollups } from '../../../src/collect/backfill/touchedRollups.js'
-import { createLogger } from '../../../src/runtime/logger.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { createLogger, type Logger } from '../../../src/runtime/logger.js'
+import type { TimeRange } from '../../../src/market/timeRange.js'
 import { upsertCandles } from '../../../src/store/candles.js'
 import { refreshRollups } from '../../../src/store/timescale/rollups.js'
+import { detectServer } from '../../../src/store/timescale/server.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle, someTime } from '../../support/marketRows.js'
 import { stopSchedules } from '../../support/schedules.js'
@@ -24,6 +27,8 @@ async function shown(): Promise<number[]> {
   return rows.map((row) => row.open_time)
 }
 
+const jobOf = (range: TimeRange) => ({ series, range }) as Parameters<TouchedRollups['add']>[0]
+
 it('rollups show what a backfill wrote into the past once it has nothing left to do', async () => {
   const { db } = created.database
   await upsertCandles(db, [aCandle({ openTime: someTime })])
@@ -33,9 +38,43 @@ it('rollups show what a backfill wrote into the past once it has nothing left to
   await upsertCandles(db, [aCandle({ openTime: range.from })])
 
   const touched = new TouchedRollups()
-  const job = { series, range } as Parameters<TouchedRollups['add']>[0]
+  const job = jobOf(range)
   touched.add({ ...job, series: { ...series, interval: '1H' } }, { inserted: 1, updated: 0 })
   touched.add(job, { inserted: 1, updated: 0 })
   await touched.refresh(db, createLogger('silent'))
   expect(await shown()).toEqual([range.from, someTime])
+})
+
+it('rollups that the server is refreshing itself follow when it is done', async () => {
+  const { db, pool } = created.database
+  if ((await detectServer(db)).kind !== 'timescale-community') return
+  const range = { from: someTime - 9 * hourMs, to: someTime - 8 * hourMs }
+  await upsertCandles(db, [aCandle({ openTime: range.from })])
+  const { rows } = await pool.query<{ name: string }>(`
+    select format('%I.%I', materialization_hypertable_schema, materialization_hypertable_name) as name
+    from timescaledb_information.continuous_aggregates where view_name = 'ohlcv_5m'`)
+
+  // Its refresh stays half-way: it may read, but not write.
+  const inItsWay = await pool.connect()
+  await inItsWay.query(`begin; lock table ${rows[0]?.name} in share row exclusive mode`)
+  const itsRefresh = pool.query(
+    `call public.refresh_continuous_aggregate('recorder.ohlcv_5m', $1::timestamptz, $2::timestamptz)`,
+    [new Date(range.from), new Date(range.to)],
+  )
+  const waiting = `select count(*)::int as count from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock' and query like 'call public.refresh%'`
+  await vi.waitFor(async () => expect((await pool.query(waiting)).rows).toEqual([{ count: 1 }]), { timeout: 60_000 })
+
+  const warnings: string[] = []
+  const logger = { warn: (line: string) => warnings.push(line) } as unknown as Logger
+  const touched = new TouchedRollups()
+  touched.add(jobOf(range), { inserted: 1, updated: 0 })
+  expect(await touched.refresh(db, logger)).toBe(false)
+  const atLast = touched.refreshAtLast(db, systemClock, logger)
+  await inItsWay.query('rollback')
+  inItsWay.release()
+  await itsRefresh
+  await atLast
+  expect(warnings).toEqual([])
+  expect(await shown()).toContain(range.from)
 })
