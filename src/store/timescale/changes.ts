@@ -1,7 +1,16 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../schema.js'
 import { type CurrentState, policyKey } from './currentState.js'
-import { createRollup, fillRollup, liveMs, readRollup, refreshHours, type Rollup, rollups } from './rollups.js'
+import {
+  bucketsPerBatch,
+  createRollup,
+  fillRollup,
+  liveMs,
+  readRollup,
+  refreshHours,
+  type Rollup,
+  rollups,
+} from './rollups.js'
 import type { ServerKind } from './server.js'
 import { type StorageSettings, type TableSettings, type TimeTable, timeTables } from './settings.js'
 
@@ -153,7 +162,11 @@ function rollupChanges(
         await addRefresh(db, rollup, afterHours)
       },
     })
-  } else if (policy.everyMs !== refreshEveryMs || policy.afterHours !== afterHours) {
+  } else if (
+    policy.everyMs !== refreshEveryMs ||
+    policy.afterHours !== afterHours ||
+    policy.bucketsPerBatch !== bucketsPerBatch(rollup)
+  ) {
     changes.push({
       text: `refresh recorder.${name} every ${refreshEveryMs / 60_000} minutes`,
       async apply(db) {
@@ -170,15 +183,12 @@ function rollupChanges(
   return changes
 }
 
-async function addRefresh(
-  db: Kysely<Database>,
-  { name, refreshEveryMs }: Rollup,
-  afterHours: number | null,
-): Promise<void> {
+async function addRefresh(db: Kysely<Database>, rollup: Rollup, afterHours: number | null): Promise<void> {
   await sql`
-    select public.add_continuous_aggregate_policy(${`recorder.${name}`}::regclass,
+    select public.add_continuous_aggregate_policy(${`recorder.${rollup.name}`}::regclass,
       start_offset => make_interval(hours => ${afterHours}::int), end_offset => ${interval(liveMs)},
-      schedule_interval => ${interval(refreshEveryMs)})`.execute(db)
+      schedule_interval => ${interval(rollup.refreshEveryMs)}, buckets_per_batch => ${bucketsPerBatch(rollup)}::int)
+  `.execute(db)
 }
 
 function relation(name: string) {

@@ -24,6 +24,8 @@ export interface Policy {
   readonly everyMs: number
   /** Age at which it works: conversion to the columnstore, removal, or the oldest to be refreshed. */
   readonly afterHours: number | null
+  /** Of a refresh; null is left to the server. */
+  readonly bucketsPerBatch?: number | null
 }
 
 export type PolicyKind = 'columnstore' | 'retention' | 'refresh'
@@ -87,17 +89,18 @@ async function readColumnstores(db: Kysely<Database>): Promise<Map<string, Requi
 }
 
 async function readPolicies(db: Kysely<Database>): Promise<Map<string, Policy>> {
-  const { rows } = await sql<{ kind: PolicyKind; name: string; everyMs: number; afterHours: number | null }>`
+  const { rows } = await sql<Policy & { kind: PolicyKind; name: string }>`
     select k.kind, j.hypertable_name as name,
       (extract(epoch from j.schedule_interval) * 1000)::float8 as "everyMs",
       (extract(epoch from coalesce(
         j.config ->> 'compress_after', j.config ->> 'drop_after', j.config ->> 'start_offset'
-      )::interval) / 3600)::float8 as "afterHours"
+      )::interval) / 3600)::float8 as "afterHours",
+      (j.config ->> 'buckets_per_batch')::int as "bucketsPerBatch"
     from timescaledb_information.jobs j
     join (values
       ('policy_compression', 'columnstore'), ('policy_retention', 'retention'),
       ('policy_refresh_continuous_aggregate', 'refresh')
     ) as k (proc_name, kind) on k.proc_name = j.proc_name
     where j.hypertable_schema in ('market', 'recorder')`.execute(db)
-  return new Map(rows.map(({ kind, name, everyMs, afterHours }) => [policyKey(kind, name), { everyMs, afterHours }]))
+  return new Map(rows.map(({ kind, name, ...policy }) => [policyKey(kind, name), policy]))
 }

@@ -70,8 +70,8 @@ function kindOf(license: string | null): ServerKind {
   return license === 'apache' ? 'timescale-apache' : 'timescale-community'
 }
 
-/** The columnstore under its present names, and refresh policies without a beginning. */
-const oldestCommunity = [2, 20] as const
+/** The columnstore under its present names, refresh policies without a beginning, and options of a refresh. */
+const oldestCommunity = [2, 21] as const
 
 /** Throws when a Community edition is too old for what is set up on it. */
 export function requireCommunityVersion(version: string): void {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { changesNeeded } from '../../../../src/store/timescale/changes.js'
 import { type CurrentState, emptyState, type Policy, policyKey } from '../../../../src/store/timescale/currentState.js'
-import { rollups } from '../../../../src/store/timescale/rollups.js'
+import { bucketsPerBatch, rollups } from '../../../../src/store/timescale/rollups.js'
 import { timeTables } from '../../../../src/store/timescale/settings.js'
 import { testStorage } from '../../../support/databaseServer.js'
 
@@ -30,8 +30,11 @@ const complete: CurrentState = {
         ] as const,
     ),
     ...rollups.map(
-      ({ name, refreshEveryMs }) =>
-        [policyKey('refresh', name), { everyMs: refreshEveryMs, afterHours: null }] as const,
+      (rollup) =>
+        [
+          policyKey('refresh', rollup.name),
+          { everyMs: rollup.refreshEveryMs, afterHours: null, bucketsPerBatch: bucketsPerBatch(rollup) },
+        ] as const,
     ),
   ]),
 }
@@ -51,6 +54,14 @@ describe('changes that are needed', () => {
       'make market.rpi_order_books a hypertable with chunks of 6 hours',
       'make market.fills a hypertable with chunks of 1 day',
       'make market.candles a hypertable with chunks of 7 days',
+    ])
+  })
+
+  test('a refresh whose batches are left to the server', () => {
+    const policies = new Map(complete.policies)
+    policies.set(policyKey('refresh', 'ohlcv_5m'), { everyMs: hour / 12, afterHours: null, bucketsPerBatch: null })
+    expect(texts('timescale-community', { ...complete, policies }, testStorage)).toEqual([
+      'refresh recorder.ohlcv_5m every 5 minutes',
     ])
   })
 
