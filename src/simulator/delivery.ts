@@ -103,8 +103,14 @@ function writeHead(response: ServerResponse, answer: Outgoing): void {
 }
 
 function watch(response: ServerResponse, done: (delivered: Delivered) => void): void {
-  response.once('finish', () => done('complete'))
+  const { socket } = response
+  let isWhole = false
+  response.once('finish', () => {
+    // A response also finishes when its connection has just been cut, and then nobody gets it.
+    isWhole = socket?.destroyed === false
+    if (isWhole) done('complete')
+  })
   response.once('close', () => {
-    if (!response.writableFinished) done('torn')
+    if (!isWhole) done('torn')
   })
 }
