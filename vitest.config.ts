@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** They mostly wait, for as long as they say: begun first, they are over when the others are. */
-const longest = ['chaos.test.ts', 'record.test.ts']
+const longest = ['chaos.test.ts', 'record.test.ts', 'alerts.test.ts']
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -6,6 +6,7 @@ import { Collector, type CollectorDependencies } from './collect/collector.js'
 import { type Retention, startRetention } from './collect/retention.js'
 import { type Config, ConfigError } from './config.js'
 import { createExchangeClient, type ExchangeClient, type RequestEvent } from './exchange/client.js'
+import { operations } from './market/operation.js'
 import { type Clock, systemClock } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
@@ -96,6 +97,7 @@ export async function startRecorder(
 ): Promise<Recorder> {
   const clock = options.clock ?? systemClock
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
+  countRejectionsFromZero(metrics)
   const client = openExchange(config, logger, clock, (event) => observeRequest(metrics, event))
   const store = await openStore(config, logger)
   const egress = config.collector.egress ?? hostname()
@@ -213,6 +215,13 @@ async function serve(
       await removeAddress(dataDir, server.url)
       await server.close()
     },
+  }
+}
+
+/** A series that begins with the first rejection has no increase for Prometheus to see: it would take a second one. */
+function countRejectionsFromZero({ requests }: RecorderMetrics): void {
+  for (const operation of operations) {
+    for (const outcome of ['rate-limited', 'blocked']) requests.inc({ operation, outcome }, 0)
   }
 }
 

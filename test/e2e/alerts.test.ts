@@ -1,21 +1,19 @@
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
+import { execFileSync } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pino } from 'pino'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { loadConfig } from '../../src/config.js'
-import { createMetrics, type RecorderMetrics } from '../../src/runtime/metrics.js'
-import { type RunningServer, startServer } from '../../src/serve/server.js'
+import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
-import { prometheus, promtool } from '../support/installed.js'
-import { freshen, settableSource } from '../support/recorderSource.js'
+import { prometheus as findPrometheus, promtool } from '../support/installed.js'
+import { type FiringAlert, type Prometheus, startPrometheus } from '../support/prometheus.js'
+import { type Running, startProgram } from '../support/program.js'
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 
 const rules = 'config/prometheus/alerts.yml'
 const { path: promtoolPath, hint: promtoolHint } = promtool()
-const { path: prometheusPath, hint: prometheusHint } = prometheus()
+const { path: prometheusPath, hint: prometheusHint } = findPrometheus()
 
 describe.skipIf(promtoolPath === null)(`the alert rules${promtoolHint}`, () => {
   const check = (...args: string[]) => execFileSync(promtoolPath ?? '', args, { encoding: 'utf8' })
@@ -37,167 +35,240 @@ describe.skipIf(promtoolPath === null)(`the alert rules${promtoolHint}`, () => {
   })
 })
 
-/** A real Prometheus scrapes a recorder's server every second; what each alert is about is broken, one after the other. */
-describe.skipIf(prometheusPath === null)(`Prometheus${prometheusHint}`, () => {
-  let testDatabase: TestDatabase
-  let proxy: TcpProxy
-  let metrics: RecorderMetrics
-  let server: RunningServer
+/**
+ * Daemons as users start them, each over a service and a database of its own, and a real Prometheus that scrapes them. What
+ * every alert is about is made to happen to one of them: one loses its database and one is blocked by the service, which
+ * would hide everything else, and the third takes the rest.
+ */
+describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHint}`, () => {
   let folder: string
-  let process: ChildProcess
-  let prometheusUrl: string
-  const source = settableSource(Date.now())
-  const keepFresh = setInterval(() => freshen(source, Date.now()), 500)
+  let recorder: Daemon
+  let cutOff: Daemon
+  let blocked: Daemon
+  let prometheus: Prometheus
 
   beforeAll(async () => {
-    testDatabase = await createTestDatabase()
-    proxy = await startTcpProxy(testDatabase.url)
-    freshen(source, Date.now())
-    metrics = createMetrics({ version: 'test' })
-    metrics.requests.inc({ operation: 'tickers', outcome: 'ok' })
-    metrics.requests.inc({ operation: 'tickers', outcome: 'rate-limited' }, 0)
-    const config = loadConfig({ env: {} })
-    config.serve.port = 0
-    const databaseUrl = proxy.through(testDatabase.url)
-    server = await startServer({ config, source, metrics, databaseUrl, version: '', logger: pino({ level: 'silent' }) })
-    folder = await mkdtemp(join(tmpdir(), 'market-recorder-prometheus-'))
-    await configure()
-    prometheusUrl = await startPrometheus()
+    folder = await mkdtemp(join(tmpdir(), 'market-recorder-alerts-'))
+    ;[recorder, cutOff, blocked] = await Promise.all([
+      startDaemon(folder, 'recorder'),
+      startDaemon(folder, 'cut off', bigBooks),
+      startDaemon(folder, 'blocked'),
+    ])
+    prometheus = await startPrometheus(prometheusPath ?? '', {
+      rules: quick(await readFile(rules, 'utf8')),
+      job: 'market-recorder',
+      instances: [recorder, cutOff, blocked].map(({ instance }) => instance),
+    })
   })
 
   afterAll(async () => {
-    clearInterval(keepFresh)
-    process?.kill('SIGTERM')
-    if (process?.exitCode === null) await once(process, 'exit')
-    await server?.close()
-    await proxy?.close()
-    await testDatabase?.drop()
+    await prometheus?.close()
+    for (const daemon of [recorder, cutOff, blocked]) await daemon?.close()
     if (folder) await rm(folder, { recursive: true, force: true })
   })
 
-  /** The project's own rules; only how long a cause must last is made short. */
-  async function configure(): Promise<void> {
-    const quick = (await readFile(rules, 'utf8')).replaceAll(/for: \d+[sm]/g, 'for: 1s')
-    await writeFile(join(folder, 'alerts.yml'), quick)
-    const { host } = new URL(server.url)
-    await writeFile(
-      join(folder, 'prometheus.yml'),
-      `global: { scrape_interval: 1s, evaluation_interval: 1s }
-rule_files: [alerts.yml]
-scrape_configs:
-  - job_name: market-recorder
-    static_configs: [{ targets: ['${host}'] }]
-`,
-    )
+  const firing = async ({ instance }: Daemon, name: string): Promise<FiringAlert[]> =>
+    (await prometheus.firing()).filter((alert) => alert.instance === instance && alert.name === name)
+  const times = { timeout: 60_000, interval: 250 }
+  /** Resolves to the labels with which it fires. */
+  async function fires(daemon: Daemon, name: string): Promise<Readonly<Record<string, string>>> {
+    await expect.poll(() => firing(daemon, name), times).not.toEqual([])
+    return (await firing(daemon, name))[0]?.labels ?? {}
   }
-
-  async function startPrometheus(): Promise<string> {
-    process = spawn(
-      prometheusPath ?? '',
-      [
-        `--config.file=${join(folder, 'prometheus.yml')}`,
-        `--storage.tsdb.path=${join(folder, 'data')}`,
-        '--web.listen-address=127.0.0.1:0',
-      ],
-      { stdio: ['ignore', 'ignore', 'pipe'] },
-    )
-    let log = ''
-    return new Promise((resolve, reject) => {
-      process.stderr?.on('data', (chunk: Buffer) => {
-        log += chunk.toString()
-        const address = /msg="Listening on" address=(\S+)/.exec(log)?.[1]
-        if (address !== undefined) resolve(`http://${address}`)
-      })
-      process.on('exit', () => reject(new Error(`prometheus ended:\n${log}`)))
-    })
-  }
-
-  async function ask<Answer>(path: string): Promise<Answer> {
-    const response = await fetch(`${prometheusUrl}/api/v1/${path}`)
-    return ((await response.json()) as { data: Answer }).data
-  }
-
-  async function value(query: string): Promise<string | undefined> {
-    const { result } = await ask<{ result: { value: [number, string] }[] }>(`query?query=${encodeURIComponent(query)}`)
-    return result[0]?.value[1]
-  }
-
-  async function firing(): Promise<string[]> {
-    const { alerts } = await ask<{ alerts: { state: string; labels: { alertname: string } }[] }>('alerts')
-    return [...new Set(alerts.filter(({ state }) => state === 'firing').map(({ labels }) => labels.alertname))]
-  }
-
-  const fires = (name: string) => expect.poll(firing, { timeout: 40_000, interval: 500 }).toContain(name)
-  const ends = (name: string) => expect.poll(firing, { timeout: 40_000, interval: 500 }).not.toContain(name)
+  const ends = (daemon: Daemon, name: string) => expect.poll(() => firing(daemon, name), times).toEqual([])
 
   test('scrapes without a complaint, and nothing fires while all is well', async () => {
-    const scrapes = async () => Number(await value('sum_over_time(up[5m])'))
-    await expect.poll(scrapes, { timeout: 60_000, interval: 500 }).toBeGreaterThanOrEqual(20)
-    expect(await value('min_over_time(up[5m])')).toBe('1')
-    const { activeTargets } = await ask<{ activeTargets: { lastError: string }[] }>('targets')
-    expect(activeTargets.map(({ lastError }) => lastError)).toEqual([''])
-    expect(await firing()).toEqual([])
+    const scrapes = async () => (await prometheus.values('sum_over_time(up[5m])')).map(({ value }) => value >= 8)
+    await expect.poll(scrapes, times).toEqual([true, true, true])
+    await expect.poll(() => prometheus.targetErrors(), times).toEqual(['', '', ''])
+    await expect.poll(() => prometheus.firing(), times).toEqual([])
   })
 
-  test('the database is away', async () => {
-    await proxy.refuse()
-    await fires('DatabaseUnreachable')
-    await fires('RecorderNotReady')
-    await proxy.restore()
-    await ends('DatabaseUnreachable')
+  test('promtool finds nothing wrong with the metrics, and all of them are documented', async ({ skip }) => {
+    const text = await (await fetch(`http://${recorder.instance}/metrics`)).text()
+    const documented = await readFile('docs/metrics.md', 'utf8')
+    const names = [...text.matchAll(/^# TYPE (market_recorder_\w+) /gm)].map(([, name]) => name ?? '')
+    expect(names.length).toBeGreaterThan(40)
+    expect(names.filter((name) => !documented.includes(`\`${name}\``))).toEqual([])
+    if (promtoolPath === null) skip(promtoolHint)
+    expect(execFileSync(promtoolPath ?? '', ['check', 'metrics'], { input: text, encoding: 'utf8' })).toBe('')
   })
 
-  test('a stream is stale', async () => {
-    clearInterval(keepFresh)
-    source.state.stats.fills.lastStoredAt = Date.now() - 3_600_000
-    await fires('StreamStale')
-    freshen(source, Date.now() + 600_000)
-    await ends('StreamStale')
+  test('RequestsFailing: the service answers one operation with errors', async () => {
+    recorder.simulator.control.addFault({ kind: 'http', status: 500, operations: ['rpi-symbols'] })
+    expect(await fires(recorder, 'RequestsFailing')).toMatchObject({ operation: 'rpi-symbols' })
   })
 
-  test('the budget is exhausted', async () => {
-    const { waiting } = source.state.budget
-    source.state.budget.waiting = { ...waiting, live: { count: 500, oldestWaitMs: 45_000 } }
-    await fires('BudgetExhausted')
-    source.state.budget.waiting = waiting
-    await ends('BudgetExhausted')
+  test('RequestsRejected: the service blocks the address', async () => {
+    blocked.simulator.control.addFault({ kind: 'block', count: 1 })
+    await fires(blocked, 'RequestsRejected')
   })
 
-  test('the service rejects requests', async () => {
-    metrics.requests.inc({ operation: 'tickers', outcome: 'rate-limited' })
-    await fires('RequestsRejected')
+  test('DatabaseUnreachable, RecorderNotReady: the database is away', async () => {
+    await cutOff.proxy.refuse()
+    await fires(cutOff, 'DatabaseUnreachable')
+    await fires(cutOff, 'RecorderNotReady')
   })
 
-  test('the spool fills up, and drops', async () => {
-    source.state.spool.since = Date.now() - 400_000
-    source.state.spool.bytes = 700_000
-    source.state.stats.candles.rowsDropped = 50
-    await fires('SpoolInUse')
-    await fires('SpoolFilling')
-    await fires('RowsDropped')
-    source.state.spool.since = null
-    source.state.spool.bytes = 0
-    await ends('SpoolFilling')
+  test('RowsRejected: a row of each page makes no sense', async () => {
+    recorder.simulator.control.setQuirks({ brokenRows: { operations: ['tickers'], kind: 'nonsense' } })
+    expect(await fires(recorder, 'RowsRejected')).toMatchObject({ stream: 'tickers' })
+    recorder.simulator.control.setQuirks({ brokenRows: null })
   })
 
-  test('a hole is found', async () => {
-    source.state.stats.fills.gapsFound += 1
-    await fires('GapFound')
+  test('EventLoopLag: the process gets only a part of the processor', async () => {
+    const ending = new AbortController()
+    const stutter = (async () => {
+      while (!ending.signal.aborted) {
+        recorder.program.process.kill('SIGSTOP')
+        await sleep(400)
+        recorder.program.process.kill('SIGCONT')
+        await sleep(200)
+      }
+    })()
+    try {
+      await fires(recorder, 'EventLoopLag')
+    } finally {
+      ending.abort()
+      await stutter
+    }
   })
 
-  test('rows are rejected', async () => {
-    source.state.stats.tickers.rowsRejected += 1
-    await fires('RowsRejected')
+  test('GapFound: the recorder stands still while more fills happen than the service shows', async () => {
+    const found = async () => {
+      const metric = `market_recorder_gaps_found_total{instance="${recorder.instance}",stream="fills"}`
+      return (await prometheus.values(metric))[0]?.value ?? 0
+    }
+    const before = await found()
+    const { world } = recorder.simulator
+    const stoppedAt = Date.now()
+    const fills = () => busy.map(([category, symbol]) => world.fills(category, symbol, stoppedAt, Date.now()).length)
+    recorder.program.process.kill('SIGSTOP')
+    try {
+      await expect.poll(() => Math.max(...fills()), times).toBeGreaterThan(fillsShown)
+    } finally {
+      recorder.program.process.kill('SIGCONT')
+    }
+    await expect.poll(found, times).toBeGreaterThan(before)
+    expect(await fires(recorder, 'GapFound')).toMatchObject({ stream: 'fills' })
   })
 
-  test('a backfill fails', async () => {
-    const values = { doneShare: null, reachedAt: null, etaMs: null, message: 'x' }
-    source.state.backfills = [{ id: '1', what: 'x', state: 'failed', ...values }]
-    await fires('BackfillFailed')
+  test('RequestsRejected: one rejection suffices', async () => {
+    expect(await firing(recorder, 'RequestsRejected')).toEqual([])
+    recorder.simulator.control.addFault({ kind: 'http', status: 429, operations: ['tickers'], count: 1 })
+    expect(await fires(recorder, 'RequestsRejected')).toMatchObject({ operation: 'tickers' })
   })
 
-  test('the recorder is gone', async () => {
-    await server.close()
-    await fires('RecorderDown')
+  test('BackfillFailed: the service refuses the candles that are asked for', async () => {
+    recorder.simulator.control.addFault({
+      kind: 'errorCode',
+      code: '400172',
+      operations: ['candles', 'history-candles'],
+    })
+    const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--interval', '1H', '--from', '2026-01-01']
+    const backfill = startProgram(['backfill', ...what, '--to', '2026-01-02', '--config', recorder.configFile])
+    await fires(recorder, 'BackfillFailed')
+    backfill.process.kill('SIGTERM')
+    await backfill.finished
+  })
+
+  test('SpoolInUse, SpoolFilling, RowsDropped: the database stays away until the spool is full', async () => {
+    await fires(cutOff, 'SpoolInUse')
+    await fires(cutOff, 'SpoolFilling')
+    await fires(cutOff, 'RowsDropped')
+    await cutOff.proxy.restore()
+    for (const name of ['DatabaseUnreachable', 'SpoolInUse', 'SpoolFilling']) await ends(cutOff, name)
+  })
+
+  test('StreamStale: the operation that fails has failed for long', async () => {
+    expect(await fires(recorder, 'StreamStale')).toMatchObject({ stream: 'rpi_symbols' })
+  })
+
+  test('BudgetExhausted: requests wait for the end of the block', async () => {
+    await fires(blocked, 'BudgetExhausted')
+  })
+
+  test('RecorderDown: the process is killed', async () => {
+    recorder.program.process.kill('SIGKILL')
+    await fires(recorder, 'RecorderDown')
+  })
+
+  test('a minute was scraped, and every alert has fired', async () => {
+    const scrapes = async () => (await prometheus.values(`sum_over_time(up{instance="${blocked.instance}"}[5m])`))[0]
+    await expect.poll(async () => (await scrapes())?.value, times).toBeGreaterThanOrEqual(60)
+    const fired = await prometheus.values('count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[10m]))')
+    const all = [...(await readFile(rules, 'utf8')).matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
+    expect(new Set(fired.map(({ labels }) => labels['alertname']))).toEqual(new Set(all))
   })
 })
+
+/** The project's own rules; only how long a cause must last is made short. */
+function quick(text: string): string {
+  return text
+    .replaceAll(/for: \d+[sm]/g, 'for: 1s')
+    .replace('market_recorder_spool_age_seconds > 300', 'market_recorder_spool_age_seconds > 3')
+}
+
+/** The most fills that the service shows of an instrument. */
+const fillsShown = 100
+
+/** Instruments with about ten fills a second each. How many it really is changes with the hour, hence several. */
+const busy = [
+  ['SPOT', 'BTCUSDT'],
+  ['SPOT', 'ETHUSDT'],
+  ['USDT-FUTURES', 'BTCUSDT'],
+] as const
+
+interface Daemon {
+  readonly simulator: Simulator
+  readonly proxy: TcpProxy
+  readonly program: Running
+  readonly configFile: string
+  /** As Prometheus calls it. */
+  readonly instance: string
+  close(): Promise<void>
+}
+
+/** Books that fill a spool of the smallest size in half a minute. */
+const bigBooks = '{ everySeconds: 2, depth: 1000, select: { busiest: 60 } }'
+
+async function startDaemon(folder: string, name: string, books = '{ everySeconds: 5 }'): Promise<Daemon> {
+  const perHour = Object.fromEntries(busy.map(([category, symbol]) => [`${category}:${symbol}`, 36_000]))
+  const activity = { perHour, burstiness: 0 }
+  const limits = { perSecond: { orderbook: 40 } }
+  const simulator = await startSimulator({ scale: books === bigBooks ? 'small' : 'tiny', activity, limits })
+  const testDatabase: TestDatabase = await createTestDatabase()
+  const proxy = await startTcpProxy(testDatabase.url)
+  const configFile = join(folder, `${name}.yaml`)
+  await writeFile(
+    configFile,
+    `exchange: { baseUrl: '${simulator.url}', limits: ${JSON.stringify(limits)} }
+database: { url: '${proxy.through(testDatabase.url)}', dataDir: '${join(folder, name)}' }
+collector: { egress: 'alerts ${name}', spoolMaxBytes: 16777216 }
+serve: { port: 0 }
+streams:
+  rpiSymbols: { schedule: '*/2 * * * * *' }
+  tickers: { schedule: '* * * * * *' }
+  orderBooks: ${books}
+  rpiOrderBooks: { select: { busiest: 5 } }
+  candles: { enabled: false }
+`,
+  )
+  const program = startProgram(['start', '--config', configFile])
+  const [, instance = ''] = await program.printed(/the page is at http:\/\/([\d.:]+)/)
+  return {
+    simulator,
+    proxy,
+    program,
+    configFile,
+    instance,
+    async close() {
+      program.process.kill('SIGCONT')
+      program.process.kill('SIGKILL')
+      await program.finished
+      await simulator.close()
+      await proxy.close()
+      await testDatabase.drop()
+    },
+  }
+}
