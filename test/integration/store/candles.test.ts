@@ -5,10 +5,12 @@ import type { Candle } from '../../../src/market/candle.js'
 import { upsertCandles } from '../../../src/store/candles.js'
 import { aCandle, someTime } from '../../support/marketRows.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { stopSchedules } from '../../support/schedules.js'
 
 let test: TestDatabase
 beforeAll(async () => {
   test = await createTestDatabase()
+  await stopSchedules(test.database)
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
