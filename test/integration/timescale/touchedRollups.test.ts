@@ -54,6 +54,11 @@ it('rollups that the server is refreshing itself follow when it is done', async 
     select format('%I.%I', materialization_hypertable_schema, materialization_hypertable_name) as name
     from timescaledb_information.continuous_aggregates where view_name = 'ohlcv_5m'`)
 
+  const warnings: string[] = []
+  const logger = { warn: (line: string) => warnings.push(line) } as unknown as Logger
+  const touched = new TouchedRollups()
+  touched.add(jobOf(range), { inserted: 1, updated: 0 })
+
   // Its refresh stays half-way: it may read, but not write.
   const inItsWay = await pool.connect()
   await inItsWay.query(`begin; lock table ${rows[0]?.name} in share row exclusive mode`)
@@ -61,18 +66,17 @@ it('rollups that the server is refreshing itself follow when it is done', async 
     `call public.refresh_continuous_aggregate('recorder.ohlcv_5m', $1::timestamptz, $2::timestamptz)`,
     [new Date(range.from), new Date(range.to)],
   )
-  const waiting = `select count(*)::int as count from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock' and query like 'call public.refresh%'`
-  await vi.waitFor(async () => expect((await pool.query(waiting)).rows).toEqual([{ count: 1 }]), { timeout: 60_000 })
-
-  const warnings: string[] = []
-  const logger = { warn: (line: string) => warnings.push(line) } as unknown as Logger
-  const touched = new TouchedRollups()
-  touched.add(jobOf(range), { inserted: 1, updated: 0 })
-  expect(await touched.refresh(db, logger)).toBe(false)
-  const atLast = touched.refreshAtLast(db, systemClock, logger)
-  await inItsWay.query('rollback')
-  inItsWay.release()
+  let atLast: Promise<void>
+  try {
+    const waiting = `select count(*)::int as count from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like 'call public.refresh%'`
+    await vi.waitFor(async () => expect((await pool.query(waiting)).rows).toEqual([{ count: 1 }]), { timeout: 60_000 })
+    expect(await touched.refresh(db, logger)).toBe(false)
+    atLast = touched.refreshAtLast(db, systemClock, logger)
+  } finally {
+    await inItsWay.query('rollback')
+    inItsWay.release()
+  }
   await itsRefresh
   await atLast
   expect(warnings).toEqual([])
