@@ -1,4 +1,6 @@
 import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CompleteFault } from './faults.js'
 
 /** An answer that is ready to be sent. The body may come in parts, so that cached ones need no copy. */
@@ -102,15 +104,36 @@ function writeHead(response: ServerResponse, answer: Outgoing): void {
   response.writeHead(answer.status, { ...answer.headers, 'content-length': String(length) })
 }
 
+/** By connection, the last answer that it took: the client has it for sure when it asks for the next one. */
+const unconfirmed = new WeakMap<Socket, (delivered: Delivered) => void>()
+
 function watch(response: ServerResponse, done: (delivered: Delivered) => void): void {
   const { socket } = response
+  if (socket !== null) {
+    if (!unconfirmed.has(socket)) {
+      // A client that closes a connection before it has read what came on it resets it, which is seen only afterwards.
+      socket.once('close', (hadError) => {
+        if (hadError) unconfirmed.get(socket)?.('torn')
+      })
+    }
+    unconfirmed.set(socket, () => undefined)
+  }
   let isWhole = false
   response.once('finish', () => {
     // A response also finishes when its connection has just been cut, and then nobody gets it.
     isWhole = socket?.destroyed === false
-    if (isWhole) done('complete')
+    if (!isWhole) return
+    done('complete')
+    if (socket !== null) unconfirmed.set(socket, done)
   })
   response.once('close', () => {
     if (!isWhole) done('torn')
   })
+}
+
+/** Resolves when the connections have been looked at once more: a client that gave up while this process was busy is gone. */
+export async function connectionsLookedAt(): Promise<void> {
+  // The first is over with what was found the last time; only then is looked again.
+  await nextTurn()
+  await nextTurn()
 }

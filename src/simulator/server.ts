@@ -4,7 +4,15 @@ import type { TimeMs } from '../market/values.js'
 import { type AnswerData, createAnswerer } from './answers.js'
 import { type Control, createControl } from './control.js'
 import { answerControl } from './controlHttp.js'
-import { type Delivered, deliver, deliverSlowly, deliverTorn, type Outgoing, spoiled } from './delivery.js'
+import {
+  connectionsLookedAt,
+  type Delivered,
+  deliver,
+  deliverSlowly,
+  deliverTorn,
+  type Outgoing,
+  spoiled,
+} from './delivery.js'
 import { envelope } from './envelope.js'
 import { type CompleteFault, type Fault, FaultSet } from './faults.js'
 import { Journal } from './journal.js'
@@ -130,6 +138,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     }
     const { data, outgoing } = await contentOf(operation, query, atMs)
     const headers = { ...outgoing.headers, 'x-mbx-used-remain-limit': String(remaining) }
+    await connectionsLookedAt()
     send(response, { ...outgoing, headers }, data, fault, atMs, note)
   }
 

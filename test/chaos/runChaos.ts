@@ -31,6 +31,8 @@ export interface ChaosReport {
   readonly exitCode: number | null
   readonly answers: number
   readonly damageReports: number
+  /** How often the daemon ended by itself, and was started again by its supervisor. */
+  readonly unexpectedEnds: number
 }
 
 const settleMs = 2_000
@@ -80,6 +82,7 @@ export async function runChaos({ seed, durationMs, print }: ChaosOptions): Promi
     return await compare(simulator, database, deadTimes, history, {
       events: counts,
       exitCode,
+      unexpectedEnds: daemon.unexpectedEnds,
       logFile,
       settle: settleMs,
     })
@@ -169,7 +172,13 @@ async function compare(
   database: ChaosDatabase,
   deadTimes: readonly DeadTime[],
   history: readonly Happened[],
-  run: { readonly events: ChaosReport['events']; exitCode: number | null; logFile: string; settle: number },
+  run: {
+    readonly events: ChaosReport['events']
+    exitCode: number | null
+    unexpectedEnds: number
+    logFile: string
+    settle: number
+  },
 ): Promise<ChaosReport> {
   const pool = new pg.Pool({ connectionString: database.url, max: 2 })
   try {
@@ -181,6 +190,7 @@ async function compare(
       gaps: await compareGaps(pool, simulator.world),
       rejectedRows: Number(rows[0]?.count),
       exitCode: run.exitCode,
+      unexpectedEnds: run.unexpectedEnds,
       answers: journal.filter(({ delivered, data }) => delivered === 'complete' && data !== null).length,
       damageReports: (await readFile(run.logFile, 'utf8')).split('the spool is damaged').length - 1,
     }
@@ -195,7 +205,7 @@ export function chaosText({ events, tables, gaps, ...rest }: ChaosReport): strin
     `accidents: ${Object.entries(events)
       .map(([kind, count]) => `${count} × ${kind}`)
       .join(', ')}`,
-    `answers served whole: ${rest.answers}; rows rejected: ${rest.rejectedRows}; damage reported: ${rest.damageReports}; exit code at the end: ${rest.exitCode}`,
+    `answers served whole: ${rest.answers}; rows rejected: ${rest.rejectedRows}; damage reported: ${rest.damageReports}; ended by itself: ${rest.unexpectedEnds}; exit code at the end: ${rest.exitCode}`,
     'table             served    stored  died with the process (oldest, ms)   wrong',
     ...tables.map(({ table, served, stored, diedWithTheProcess, oldestDiedMs, wrong }) =>
       [

@@ -1,7 +1,9 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { expect, test } from 'vitest'
-import { deliver, type Delivered } from '../../../src/simulator/delivery.js'
+import { expect, test, vi } from 'vitest'
+import { connectionsLookedAt, deliver, type Delivered } from '../../../src/simulator/delivery.js'
 
 const answer = { status: 200, headers: {}, body: ['[1,', '2]'] }
 
@@ -36,3 +38,37 @@ test('an answer is complete when the connection has taken all of it', async () =
 test('an answer on a connection that has just been cut is not, although the response finishes', async () => {
   expect(await deliverOne(true)).toEqual({ said: 'torn', received: undefined })
 })
+
+/** A client that goes away: without looking for the answer, or with the answer unread before it. */
+const impatient = (port: number, when: 'before the answer' | 'with the answer unread') => `
+  const socket = require('node:net').connect(${port}, '127.0.0.1')
+  if (${when === 'with the answer unread'}) socket.pause()
+  socket.write('GET / HTTP/1.1\\r\\nHost: test\\r\\n\\r\\n', () => {
+    setTimeout(() => socket.destroy(), ${when === 'before the answer' ? 50 : 400})
+  })`
+
+test.for(['before the answer', 'with the answer unread'] as const)(
+  'an answer to a client that gave up %s is not complete, although this process was too busy to see it',
+  async (when) => {
+    let said: Delivered | undefined
+    const server = createServer((_request, response) => {
+      const until = performance.now() + 200
+      while (performance.now() < until) continue
+      void connectionsLookedAt().then(() =>
+        deliver(response, answer, (delivered) => {
+          said = delivered
+        }),
+      )
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const client = spawn(process.execPath, ['-e', impatient(port, when)], { stdio: 'ignore' })
+    await once(client, 'exit')
+    await vi.waitFor(() => expect(said).toBe('torn'))
+    await new Promise((resolve) => {
+      server.close(resolve)
+      server.closeAllConnections()
+    })
+  },
+)
