@@ -2,7 +2,8 @@ import { statfs } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { openExchange, openStore } from './app.js'
 import { planConfig } from './collect/plan/plan.js'
-import { assumedUniverse } from './collect/plan/planUniverse.js'
+import { assumedUniverse, type PlanUniverse } from './collect/plan/planUniverse.js'
+import { readUniverse } from './collect/readUniverse.js'
 import type { Config } from './config.js'
 import type { Logger } from './runtime/logger.js'
 import type { RecorderDatabase } from './store/database.js'
@@ -19,30 +20,40 @@ export interface Finding {
 /** Clocks further apart than this make logs and gaps hard to read; candles are judged by the service's clock alone. */
 const mostSkewMs = 2_000
 const leastFreeBytes = 5e9
+const listWithinMs = 30_000
 
 /** Looks at everything that recording needs. One failure does not keep the others from being looked at. */
 export async function runDoctor(config: Config, logger: Logger): Promise<Finding[]> {
+  const service = await checkService(config, logger)
   return [
     { what: 'configuration', verdict: 'ok', detail: 'every option is known and has a value' },
-    checkLimits(config),
-    ...(await checkService(config, logger)),
+    checkLimits(config, service.universe),
+    ...service.findings,
     ...(await checkDatabase(config, logger)),
     await checkDisk(config),
   ]
 }
 
-function checkLimits(config: Config): Finding {
-  const plan = planConfig(config, assumedUniverse())
+function checkLimits(config: Config, universe: PlanUniverse | null): Finding {
+  const plan = planConfig(config, universe ?? assumedUniverse())
   const share = `${Math.round(plan.overall.share * 100)} % of the overall limit`
-  if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams ask for ${share} at live scale` }
+  const of =
+    universe === null ? 'for as many instruments as the live service has been seen to list' : 'for its instruments'
+  if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams ask for ${share} ${of}` }
   return {
     what: 'limits',
     verdict: 'failure',
-    detail: `the streams ask for more than the limits allow (${share}); run "market-recorder plan" for what to change`,
+    detail: `the streams ask for more than the limits allow ${of} (${share}); run "market-recorder plan" for what to change`,
   }
 }
 
-async function checkService(config: Config, logger: Logger): Promise<Finding[]> {
+interface ServiceFindings {
+  readonly findings: Finding[]
+  /** What the service lists; null when it did not say. */
+  readonly universe: PlanUniverse | null
+}
+
+async function checkService(config: Config, logger: Logger): Promise<ServiceFindings> {
   const what = 'service'
   try {
     const client = openExchange(
@@ -55,7 +66,7 @@ async function checkService(config: Config, logger: Logger): Promise<Finding[]> 
       const roundTripMs = page.receivedAt - sentAt
       // The service's clock is read somewhere in the middle of the round trip.
       const skewMs = Math.round(page.requestTime - (sentAt + roundTripMs / 2))
-      return [
+      const findings: Finding[] = [
         {
           what,
           verdict: 'ok',
@@ -69,11 +80,12 @@ async function checkService(config: Config, logger: Logger): Promise<Finding[]> 
               detail: `${Math.abs(skewMs)} ms ${skewMs > 0 ? 'behind' : 'ahead of'} the service's; synchronise this machine's clock (NTP)`,
             },
       ]
+      return { findings, universe: await readUniverse(client, AbortSignal.timeout(listWithinMs)) }
     } finally {
       client.close()
     }
   } catch (error) {
-    return [{ what, verdict: 'failure', detail: oneLine(error) }]
+    return { findings: [{ what, verdict: 'failure', detail: oneLine(error) }], universe: null }
   }
 }
 

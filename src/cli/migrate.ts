@@ -3,7 +3,7 @@ import { openStore, prepareStore } from '../app.js'
 import { createLogger } from '../runtime/logger.js'
 import { pendingMigrations } from '../store/migrate.js'
 import { reconcile } from '../store/timescale/reconcile.js'
-import { detectServer } from '../store/timescale/server.js'
+import { serverToBe } from '../store/timescale/server.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 
 interface MigrateOptions extends CommonOptions {
@@ -36,7 +36,10 @@ async function runMigrate(options: MigrateOptions): Promise<void> {
     const pending = await pendingMigrations(store.database)
     const migrations = pending.map((name) => `apply migration ${name}`)
     // Features belong to tables, which a database without migrations does not have yet.
-    if (pending.length > 0) return [...migrations, `set up features of ${(await detectServer(store.database.db)).kind}`]
+    if (pending.length > 0) {
+      const { kind } = await serverToBe(store.database.db)
+      return kind === 'postgresql' ? migrations : [...migrations, `set up the features of ${kind}`]
+    }
     return reconcile(store.database.db, { dryRun: true, settings: config.storage })
   }
 }

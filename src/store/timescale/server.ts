@@ -37,6 +37,12 @@ export async function canCreateExtension(db: Kysely<Database>): Promise<boolean>
   return rows[0]?.isPossible === true
 }
 
+/** What this server is once its database is set up: with the extension, where that can be created. */
+export async function serverToBe(db: Kysely<Database>): Promise<ServerInfo> {
+  const server = await detectServer(db)
+  return server.kind === 'postgresql' && (await canCreateExtension(db)) ? serverWithExtension(db) : server
+}
+
 /** What this server would be with the extension: it is created for a look, and that is undone. */
 export async function serverWithExtension(db: Kysely<Database>): Promise<ServerInfo> {
   const found = await db.connection().execute(async (connection) => {
