@@ -6,46 +6,81 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { type Check, median } from './figures.js'
+import { browserOpener, clientOpener } from './pageOpeners.js'
 
 const entryPoint = fileURLToPath(new URL('../src/main.js', import.meta.url))
-const rounds = 3
 
-/** Runs the demo and watches how late answers are stored, in turn without a page and with so many open. */
-export async function measureCost(options: { readonly pages: number; readonly phaseMs: number }): Promise<Check[]> {
+interface CostOptions {
+  readonly pages: number
+  readonly phaseMs: number
+  readonly rounds: number
+  /** Where Chromium is; null has clients take what a page would. */
+  readonly chromium: string | null
+}
+
+/** Runs the demo and watches how late it is, in turn without a page and with so many open. */
+export async function measureCost({ pages, phaseMs, rounds, chromium }: CostOptions): Promise<Check[]> {
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-'))
   const demo = spawn(process.execPath, [entryPoint, 'demo', '--data-dir', folder], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
+  const opener = chromium === null ? clientOpener() : await browserOpener(chromium)
   try {
     const url = await pageUrl(demo)
     // The first minute is full of what a new recorder has to catch up with.
     await sleep(45_000)
-    const without: number[] = []
-    const withPages: number[] = []
+    const without: Lateness[] = []
+    const open: Lateness[] = []
     for (let round = 0; round < rounds; round++) {
-      without.push(await lagOf(url, options.phaseMs))
-      const close = await openPages(url, options.pages)
-      await sleep(2_000)
-      withPages.push(await lagOf(url, options.phaseMs))
-      close()
-      await sleep(2_000)
+      // Which of the two comes first changes, so that a trend is not taken for a difference.
+      for (const isOpen of round % 2 === 0 ? [false, true] : [true, false]) {
+        const close = isOpen ? await opener.open(url, pages) : undefined
+        await sleep(settleMs)
+        const lateness = await latenessOf(url, phaseMs)
+        ;(isOpen ? open : without).push(lateness)
+        await close?.()
+      }
     }
-    const noise = Math.max(...without) - Math.min(...without)
-    const difference = median(withPages) - median(without)
-    const shown = (values: readonly number[]) => values.map((value) => value.toFixed(2)).join(', ')
+    const who = `${pages} ${opener.what}`
     return [
-      {
-        what: `mean time from answer to commit: no page ${shown(without)} ms; ${options.pages} pages ${shown(withPages)} ms`,
-        measured: `${difference >= 0 ? '+' : ''}${difference.toFixed(2)} ms`,
-        // A millisecond is a tenth of what the network varies by.
-        target: `within the noise (${noise.toFixed(2)} ms) or 1 ms`,
-        isMet: difference <= Math.max(noise, 1),
-      },
+      // A millisecond is a tenth of what the network varies by.
+      compared('mean time from answer to commit', who, without, open, ({ storeMs }) => storeMs, 1),
+      compared('mean lag of the event loop', who, without, open, ({ loopMs }) => loopMs, 1),
     ]
   } finally {
+    await opener.close()
     demo.kill('SIGTERM')
     if (demo.exitCode === null) await once(demo, 'exit')
     await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** After pages were opened or closed: what that itself costs is not what an open page costs. */
+const settleMs = 8_000
+
+interface Lateness {
+  readonly storeMs: number
+  readonly loopMs: number
+}
+
+/** Noise is how much the phases without a page differ among themselves, in the same run. */
+function compared(
+  what: string,
+  who: string,
+  without: readonly Lateness[],
+  open: readonly Lateness[],
+  value: (lateness: Lateness) => number,
+  negligibleMs: number,
+): Check {
+  const [before, after] = [without.map(value), open.map(value)]
+  const noise = Math.max(...before) - Math.min(...before)
+  const difference = median(after) - median(before)
+  const shown = (values: readonly number[]) => values.map((ms) => ms.toFixed(2)).join(', ')
+  return {
+    what: `${what}: no page ${shown(before)} ms; ${who} ${shown(after)} ms`,
+    measured: `${difference >= 0 ? '+' : ''}${difference.toFixed(2)} ms`,
+    target: `within the noise (${noise.toFixed(2)} ms) or ${negligibleMs} ms`,
+    isMet: difference <= Math.max(noise, negligibleMs),
   }
 }
 
@@ -58,67 +93,37 @@ async function pageUrl(demo: ChildProcess): Promise<string> {
   throw new Error('the demo ended without saying where its page is')
 }
 
-/** Mean time from the last byte of an answer to its commit over the next while, milliseconds; all streams. */
-async function lagOf(url: string, ms: number): Promise<number> {
-  const before = await readLag(url)
-  await sleep(ms)
-  const after = await readLag(url)
-  return ((after.sum - before.sum) / (after.count - before.count)) * 1000
+/** Mean time from the last byte of an answer to its commit over the next while, all streams, and mean lag of the event loop. */
+async function latenessOf(url: string, ms: number): Promise<Lateness> {
+  const before = await readMetrics(url)
+  const lags: number[] = []
+  const end = performance.now() + ms
+  while (performance.now() < end) {
+    // Each scrape begins the recorder's measuring of its loop anew.
+    await sleep(Math.min(scrapeMs, end - performance.now()))
+    lags.push((await readMetrics(url)).loopMs)
+  }
+  const after = await readMetrics(url)
+  return {
+    storeMs: ((after.sum - before.sum) / (after.count - before.count)) * 1000,
+    loopMs: lags.reduce((sum, lag) => sum + lag, 0) / lags.length,
+  }
 }
 
-async function readLag(url: string): Promise<{ sum: number; count: number }> {
+/** As often as Prometheus usually asks. */
+const scrapeMs = 5_000
+
+async function readMetrics(url: string): Promise<{ sum: number; count: number; loopMs: number }> {
   const text = await (await fetch(`${url}/metrics`)).text()
   const total = (name: string) =>
     [...text.matchAll(new RegExp(`^market_recorder_store_lag_seconds_${name}\\{.*\\} (\\S+)$`, 'gm'))].reduce(
       (sum, [, value]) => sum + Number(value),
       0,
     )
-  return { sum: total('sum'), count: total('count') }
+  const loop = Number(/^nodejs_eventloop_lag_mean_seconds (\S+)$/m.exec(text)?.[1])
+  return { sum: total('sum'), count: total('count'), loopMs: loop * 1000 }
 }
 
-/** What an open page does: takes events of the status and of an instrument, and asks for what it shows beside. */
-async function openPages(url: string, count: number): Promise<() => void> {
-  const closing = new AbortController()
-  const { instruments } = (await (await fetch(`${url}/api/instruments?limit=5`)).json()) as {
-    instruments: { category: string; symbol: string }[]
-  }
-  for (let page = 0; page < count; page++) {
-    const { category, symbol } = instruments[page % instruments.length] ?? { category: 'SPOT', symbol: 'BTCUSDT' }
-    const key = new URLSearchParams({ category, symbol }).toString()
-    void takeEvents(`${url}/api/events?${key}`, closing.signal)
-    void askEvery(`${url}/api/history?${key}`, 15_000, closing.signal)
-    void askEvery(`${url}/api/calendar?limit=12`, 30_000, closing.signal)
-    void askEvery(`${url}/api/candles?${key}`, 60_000, closing.signal)
-  }
-  return () => closing.abort()
-}
-
-async function takeEvents(url: string, signal: AbortSignal): Promise<void> {
-  try {
-    const response = await fetch(url, { signal })
-    for await (const chunk of response.body ?? []) void chunk
-  } catch (error) {
-    if (!signal.aborted) throw error
-  }
-}
-
-async function askEvery(url: string, ms: number, signal: AbortSignal): Promise<void> {
-  try {
-    while (!signal.aborted) {
-      await (await fetch(url, { signal })).arrayBuffer()
-      await sleep(ms, signal)
-    }
-  } catch (error) {
-    if (!signal.aborted) throw error
-  }
-}
-
-async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  await new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms)
-    signal?.addEventListener('abort', () => {
-      clearTimeout(timer)
-      resolve(undefined)
-    })
-  })
+async function sleep(ms: number): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)))
 }

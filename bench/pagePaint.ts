@@ -2,8 +2,8 @@ import { chromium } from 'playwright-core'
 import { intervals } from '../src/market/interval.js'
 import type { CandlesAnswer } from '../src/serve/api/contract.js'
 import { type Check, median } from './figures.js'
+import { flags } from './pageOpeners.js'
 
-const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking']
 const visits = 7
 const asks = 40
 
@@ -11,7 +11,7 @@ const asks = 40
 export async function measurePaint(url: string, executablePath: string): Promise<Check[]> {
   const browser = await chromium.launch({
     executablePath,
-    args: [...flags, '--disable-component-update', '--disable-sync'],
+    args: flags,
   })
   const paints: number[] = []
   const complete: number[] = []
