@@ -11,6 +11,8 @@ export interface ReplayOptions {
   readonly parallel: number
   /** Stores a batch, all of it or nothing. Rejects when the database is away. */
   readonly store: (batch: JoinedBatch) => Promise<void>
+  /** Rejects while the database does not answer. */
+  readonly probe: () => Promise<void>
   readonly onFailure: (error: unknown) => void
   /** The spool is empty, and nothing will be appended before the next `start`. */
   readonly onDone: () => void
@@ -68,10 +70,12 @@ export class Replay {
   }
 
   async #run(): Promise<void> {
-    const { spool, clock, onDone, onFailure } = this.#options
+    const { spool, clock, probe, onDone, onFailure } = this.#options
     const { signal } = this.#stopping
     for (let delayMs = firstRetryMs, isLast = false; !signal.aborted;) {
       try {
+        // What waits is read from the disk only when there is somebody to take it.
+        if (this.#isFailing) await probe()
         const replayed: number = isLast ? await this.#finish() : await this.#round()
         this.#isFailing = false
         delayMs = firstRetryMs

@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import pLimit from 'p-limit'
 import type { InstrumentKey } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
@@ -69,6 +69,7 @@ export class Sink {
       clock: options.clock,
       parallel: options.maxInFlightWrites,
       store: (batch) => this.#store(batch),
+      probe: async () => void (await sql`select`.execute(db)),
       onFailure: (error) => options.incidents.failed('database', describeDatabaseError(error)),
       onDone: () => {
         this.#isSpooling = false

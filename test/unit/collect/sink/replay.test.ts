@@ -53,6 +53,7 @@ async function replayAll(fails: (attempt: number) => boolean = () => false): Pro
         stored.push(...given.parts.map(nameOf))
         together.push(given.parts.length)
       },
+      probe: () => Promise.resolve(),
       onFailure: () => undefined,
       onDone: resolve,
     })
