@@ -14,6 +14,8 @@ export interface DaemonSample {
   readonly lagMaxMs: number
   readonly cpuSeconds: number
   readonly requests: number
+  /** Those of them that follow a timetable; the others, for fills, follow the market. */
+  readonly timedRequests: number
   readonly failures: number
   readonly skippedPolls: number
   /** Rows that changed the database. */
@@ -59,6 +61,7 @@ const timer = setInterval(() => {
     lagMaxMs: Math.max(0, delay.max / 1e6 - tickMs),
     cpuSeconds: (user + system) / 1e6,
     requests: sum('answers'),
+    timedRequests: sum('answers') - recorder.collector.stats.fills.answers,
     failures: sum('failures'),
     skippedPolls: sum('skippedPolls'),
     rowsWritten: sum('rowsWritten'),
