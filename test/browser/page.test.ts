@@ -186,6 +186,39 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await other.page.context().close()
   })
 
+  test('never shows what belongs to another instrument, not even to one whose symbol begins the same', async () => {
+    const [longer] = await sql<{ symbol: string }>(
+      `select symbol from market.latest_tickers where category = 'USDT-FUTURES' and symbol like 'BTCUSDT_%' limit 1`,
+    )
+    await page.goto(url(`/?category=USDT-FUTURES&symbol=${longer?.symbol ?? 'none'}`))
+    await page.locator('.ticker').waitFor()
+    await page.locator('.book tbody.bids tr').first().waitFor()
+    let release = () => {}
+    const held = new Promise<void>((resolve) => (release = resolve))
+    await page.route(
+      ({ searchParams }) => searchParams.get('symbol') === 'BTCUSDT',
+      async (route) => {
+        await held
+        await route.continue()
+      },
+    )
+    await page.keyboard.press('/')
+    await page.keyboard.type('btcusdt')
+    await page.getByRole('option', { name: /^BTCUSDT\s*USDT-FUTURES/ }).click()
+    await page.getByRole('heading', { name: 'BTCUSDT USDT-FUTURES' }).waitFor()
+    const shown = async () => ({
+      tickers: await page.locator('.ticker').count(),
+      levels: await page.locator('.book tbody tr').count(),
+      candles: await page.locator('.as-table tbody tr').count(),
+      history: await page.locator('#history .chart').getAttribute('aria-label'),
+    })
+    expect(await shown()).toEqual({ tickers: 0, levels: 0, candles: 0, history: 'No tickers in this time' })
+    release()
+    await page.locator('.ticker').waitFor()
+    await page.locator('.book tbody.bids tr').first().waitFor()
+    await page.unrouteAll()
+  })
+
   test('opens a day of the calendar to the exact ranges, with the keyboard', async () => {
     await page.goto(url('/?category=SPOT&symbol=BTCUSDT&coverage=BTCUSDT'))
     const day = page.locator('button.day[aria-label^="BTCUSDT"]').last()

@@ -274,7 +274,6 @@ export type Status = z.infer<typeof status>
 export type StreamStatus = z.infer<typeof streamStatus>
 export type Problem = z.infer<typeof problem>
 export type BackfillStatus = z.infer<typeof backfill>
-export type InstrumentsAnswer = z.infer<typeof instruments>
 export type CandlesAnswer = z.infer<typeof candles>
 export type BookAnswer = z.infer<typeof book>
 export type InstrumentAnswer = z.infer<typeof instrument>

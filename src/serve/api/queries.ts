@@ -3,7 +3,7 @@ import { categories, tradedCategories } from '../../market/category.js'
 import { candleType, interval, stream, symbol } from './fields.js'
 
 // Parameters arrive as text.
-const number = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
+const number = (min: number, max: number) => z.coerce.number<number>().int().min(min).max(max)
 const instrumentKey = { category: z.enum(categories).describe('Product line.'), symbol }
 const limit = (max: number, usual: number) => number(1, max).default(usual).describe(`Most rows, at most ${max}.`)
 const at = (what: string) => number(0, 8.64e15).describe(`${what} Unix time, milliseconds.`)

@@ -9,8 +9,8 @@ import { latestTicker, tickerHistory } from '../../store/read/tickers.js'
 import type { CandleSeries } from '../../market/candle.js'
 import { closeTime } from '../../market/interval.js'
 import type { TimeMs } from '../../market/values.js'
-import * as contract from './contract.js'
-import { queries } from './queries.js'
+import type * as contract from './contract.js'
+import { type ApiPath, endpoints } from './endpoints.js'
 import { BadRequest } from './badRequest.js'
 import { dayStatus } from './dayStatus.js'
 
@@ -35,44 +35,37 @@ const longestDetailMs = 31 * dayMs
 /** About so many points make a curve of the page's width. */
 const historyPoints = 240
 
-function route<Query extends z.ZodType, Answer extends z.ZodType>(definition: ApiRoute<Query, Answer>): ApiRoute {
-  return definition
+type Endpoint<Path extends ApiPath> = (typeof endpoints)[Path]
+
+function route<Path extends ApiPath>(
+  path: Path,
+  rest: Pick<ApiRoute<Endpoint<Path>['query'], Endpoint<Path>['answer']>, 'summary' | 'answerTo'>,
+): ApiRoute {
+  return { path, ...endpoints[path], ...rest }
 }
 
 /** All of the API besides the stream of events: everything is read, nothing can be changed. */
 export const routes: readonly ApiRoute[] = [
-  route({
-    path: '/api/status',
+  route('/api/status', {
     summary: 'How the recorder is doing.',
-    query: queries.nothing,
-    answer: contract.status,
     answerTo: (context) => context.status(),
   }),
-  route({
-    path: '/api/instruments',
+  route('/api/instruments', {
     summary: 'Search for instruments.',
-    query: queries.instruments,
-    answer: contract.instruments,
     async answerTo({ database }, { search, category, limit }) {
       return { instruments: await searchInstruments(database.db, { text: search, category, limit }) }
     },
   }),
-  route({
-    path: '/api/instruments/busiest',
+  route('/api/instruments/busiest', {
     summary: 'The instrument with the highest turnover of those with candles.',
-    query: queries.nothing,
-    answer: contract.instruments,
     async answerTo({ database }) {
       const key = await busiestInstrument(database.db)
       const found = key === null ? null : await findInstrument(database.db, key)
       return { instruments: found === null ? [] : [found] }
     },
   }),
-  route({
-    path: '/api/instrument',
+  route('/api/instrument', {
     summary: 'An instrument with its newest ticker and order book.',
-    query: queries.instrument,
-    answer: contract.instrument,
     async answerTo({ database: { db } }, { category, symbol, depth }) {
       const key = { category, symbol }
       const [instrument, ticker, book] = await Promise.all([
@@ -83,20 +76,14 @@ export const routes: readonly ApiRoute[] = [
       return { instrument, ticker, book }
     },
   }),
-  route({
-    path: '/api/candles',
+  route('/api/candles', {
     summary: 'Candles of a series, the newest before a moment, with what is proven and what is missing among them.',
-    query: queries.candles,
-    answer: contract.candles,
     async answerTo({ database, clock }, { before, limit, ...series }) {
       return candlesAnswer(database, series, before ?? clock.now() + dayMs, limit)
     },
   }),
-  route({
-    path: '/api/history',
+  route('/api/history', {
     summary: 'Funding rate and spread of an instrument over the last hours.',
-    query: queries.history,
-    answer: contract.history,
     async answerTo({ database, clock }, { category, symbol, hours }) {
       const now = clock.now()
       const stepMs = Math.max(5_000, (hours * 3_600_000) / historyPoints)
@@ -104,11 +91,8 @@ export const routes: readonly ApiRoute[] = [
       return { points: await tickerHistory(database.db, { category, symbol }, range, stepMs), stepMs }
     },
   }),
-  route({
-    path: '/api/calendar',
+  route('/api/calendar', {
     summary: 'How complete each series is, day by day (UTC); those with holes first.',
-    query: queries.calendar,
-    answer: contract.calendar,
     async answerTo({ database, clock }, { search, days, to, ...filter }) {
       const now = clock.now()
       const end = (Math.floor((to ?? now) / dayMs) + 1) * dayMs
@@ -124,11 +108,8 @@ export const routes: readonly ApiRoute[] = [
       }
     },
   }),
-  route({
-    path: '/api/coverage',
+  route('/api/coverage', {
     summary: 'The exact ranges of a series: proven, confirmed empty, and holes.',
-    query: queries.coverage,
-    answer: contract.coverage,
     async answerTo({ database: { db } }, { from, to, type = null, interval = null, ...key }) {
       if (from >= to) throw new BadRequest('to: must be later than from')
       if (to - from > longestDetailMs) throw new BadRequest('to: must be at most 31 days after from')

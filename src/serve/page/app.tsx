@@ -1,13 +1,12 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
-import type { InstrumentEvent, InstrumentsAnswer } from '../api/contract.js'
-import { useAnswer } from './api.js'
+import { useEffect, useState } from 'preact/hooks'
+import { useAnswer } from './answers.js'
 import { Backfills } from './backfills.js'
 import { Budget } from './budget.js'
 import { Calendar } from './calendar.js'
 import { Header } from './header.js'
 import { Incidents } from './incidents.js'
 import { Instrument } from './instrument.js'
-import { useLive, type Watched } from './live.js'
+import { eventsUrl, useLive } from './live.js'
 import { Notices } from './notices.js'
 import { Streams } from './streams.js'
 import { Tiles } from './tiles.js'
@@ -15,22 +14,12 @@ import { useView } from './urlState.js'
 
 export function App() {
   const [view, change] = useView()
-  const onInstrument = useRef<((event: InstrumentEvent) => void) | null>(null)
-  const watched: Watched | null =
-    view.category === null || view.symbol === null
-      ? null
-      : { category: view.category, symbol: view.symbol, type: view.type, interval: view.interval }
-  const live = useLive(watched, (event) => onInstrument.current?.(event))
-  const { status, version } = live
+  const live = useLive(eventsUrl(view))
+  const { status } = live
   const now = useNow()
 
   // A visitor who asks for no instrument sees the busiest; it comes a moment after a recorder's very first start.
-  const busiest = useAnswer<InstrumentsAnswer>(
-    '/api/instruments/busiest',
-    view.symbol === null ? {} : null,
-    version,
-    view.symbol === null ? 3000 : undefined,
-  )
+  const busiest = useAnswer('/api/instruments/busiest', view.symbol === null ? {} : null, { everyMs: 3000 })
   useEffect(() => {
     const first = busiest.answer?.instruments[0]
     if (view.symbol === null && first) change({ category: first.category, symbol: first.symbol }, 'replace')
@@ -52,9 +41,9 @@ export function App() {
           <Streams status={status} />
           <Budget status={status} />
         </div>
-        <Instrument view={view} change={change} version={version} onEvent={onInstrument} />
+        <Instrument view={view} change={change} />
         <div class="columns">
-          <Calendar view={view} change={change} version={version} />
+          <Calendar view={view} change={change} />
           <div class="stack">
             <Backfills status={status} />
             <Incidents status={status} now={now} />

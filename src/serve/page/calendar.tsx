@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { CalendarAnswer } from '../api/contract.js'
-import { useAnswer } from './api.js'
+import { useAnswer } from './answers.js'
 import { CoverageDetail } from './coverageDetail.js'
 import { day as dayText, exactCount } from './format.js'
 import { Panel } from './panel.js'
@@ -21,11 +21,11 @@ const meanings = {
 } as const
 
 /** Each series by day; a day opens to its exact ranges. */
-export function Calendar({ view, change, version }: { view: View; change: ChangeView; version: number }) {
+export function Calendar({ view, change }: { view: View; change: ChangeView }) {
   const [page, setPage] = useState(0)
   const days = useDays()
-  const parameters = { search: view.coverage, days, limit: pageSize, offset: page * pageSize }
-  const { answer, error } = useAnswer<CalendarAnswer>('/api/calendar', parameters, version, 30_000)
+  const question = { search: view.coverage, days, limit: pageSize, offset: page * pageSize }
+  const { answer, error } = useAnswer('/api/calendar', question, { everyMs: 30_000, keepsPrevious: true })
   useEffect(() => setPage(0), [view.coverage])
   const total = answer?.total ?? 0
   const pages = Math.max(1, Math.ceil(total / pageSize))
@@ -85,7 +85,7 @@ export function Calendar({ view, change, version }: { view: View; change: Change
         )}
       </div>
       {view.series !== null && view.day !== null && (
-        <CoverageDetail series={view.series} day={view.day} change={change} version={version} />
+        <CoverageDetail series={view.series} day={view.day} change={change} />
       )}
     </Panel>
   )

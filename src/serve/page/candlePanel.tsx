@@ -1,8 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { CandlesAnswer, InstrumentEvent } from '../api/contract.js'
+import { isTradedCategory } from '../../market/category.js'
 import { candleTypes } from '../../market/candle.js'
 import { type Interval, intervalMs } from '../../market/interval.js'
-import { ask, useAnswer } from './api.js'
+import { useAnswer } from './answers.js'
+import { ask } from './api.js'
 import type { CandleChart } from './chart/candleChart.js'
 import { type Candle, type Hole, holesOf, mergeCandles, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
@@ -18,7 +20,6 @@ const mostCandles = 5000
 interface Props {
   readonly view: View
   readonly change: ChangeView
-  readonly version: number
   readonly live: InstrumentEvent | null
   readonly precision: number | null
 }
@@ -33,34 +34,35 @@ interface Loaded {
 }
 
 /** Candles and volume, with what is missing marked and the forming candle pale. */
-export function CandlePanel({ view, change, version, live, precision }: Props) {
+export function CandlePanel({ view, change, live, precision }: Props) {
   const { category, symbol, type, interval } = view
-  const parameters = { category, symbol, type, interval, limit: pageSize }
-  const key = JSON.stringify([category, symbol, type, interval])
-  const { answer, error, url } = useAnswer<CandlesAnswer>('/api/candles', parameters, version, 60_000)
+  const isTraded = category !== null && symbol !== null && isTradedCategory(category)
+  const question = isTraded ? { category, symbol, type, interval, limit: pageSize } : null
+  const key = JSON.stringify(question)
+  const { answer, error } = useAnswer('/api/candles', question, { everyMs: 60_000 })
   const [loaded, setLoaded] = useState<Loaded | null>(null)
   const [pointed, setPointed] = useState<number | null>(null)
   const isCurrent = loaded?.key === key
 
   useEffect(() => {
-    if (answer === null || url === null || !isFor(url, parameters)) return
+    if (answer === null) return
     setLoaded((before) => ({ key, ...joined(before?.key === key ? before : null, answer) }))
-  }, [answer])
+  }, [key, answer])
   useEffect(() => {
     if (live === null || live.candles.length === 0) return
     setLoaded((before) =>
       before?.key === key ? { ...before, candles: mergeCandles(before.candles, live.candles) } : before,
     )
-  }, [live])
+  }, [key, live])
 
   const isLoading = useRef(false)
   const loadOlder = async () => {
     const oldest = loaded?.candles[0]
-    if (!isCurrent || oldest === undefined || !loaded?.hasMore || isLoading.current) return
+    if (question === null || !isCurrent || oldest === undefined || !loaded?.hasMore || isLoading.current) return
     if (loaded.candles.length >= mostCandles) return
     isLoading.current = true
     try {
-      const older = await ask<CandlesAnswer>('/api/candles', { ...parameters, before: oldest.openTime })
+      const older = await ask('/api/candles', { ...question, before: oldest.openTime })
       setLoaded((before) => (before?.key === key ? { key, ...withOlder(before, older) } : before))
     } catch {
       // The notice above tells when the recorder or its database is away; scrolling again asks again.
@@ -84,7 +86,7 @@ export function CandlePanel({ view, change, version, live, precision }: Props) {
     <Panel id="candles" title="Candles" aside={<Choices view={view} change={change} />}>
       <p class="candle-line" aria-live="off">
         {shown === null ? (
-          (error ?? (isCurrent ? 'No candles of this kind are stored.' : 'Loading…'))
+          (error ?? (isCurrent || !isTraded ? 'No candles of this kind are stored.' : 'Loading…'))
         ) : (
           <CandleLine candle={shown} />
         )}
@@ -247,11 +249,6 @@ function AsTable({ candles, holes }: { candles: readonly Candle[]; holes: readon
       </div>
     </details>
   )
-}
-
-function isFor(url: string, parameters: Readonly<Record<string, string | number | null>>): boolean {
-  const asked = new URLSearchParams(url.split('?')[1])
-  return Object.entries(parameters).every(([name, value]) => asked.get(name) === String(value))
 }
 
 function joined(before: Loaded | null, answer: CandlesAnswer): Omit<Loaded, 'key'> {

@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type { CoverageAnswer } from '../api/contract.js'
-import { useAnswer } from './api.js'
+import type { Question } from '../api/endpoints.js'
+import { useAnswer } from './answers.js'
 import { duration, moment } from './format.js'
 import type { ChangeView } from './urlState.js'
 
@@ -11,18 +12,18 @@ interface Props {
   readonly series: string
   readonly day: string
   readonly change: ChangeView
-  readonly version: number
 }
 
 /** The exact ranges of one day of a series. */
-export function CoverageDetail({ series, day, change, version }: Props) {
+export function CoverageDetail({ series, day, change }: Props) {
   const [stream = '', category = '', ...rest] = series.split('.')
   // A symbol may hold a point; type and interval may not.
   const [type, interval] = stream === 'candles' ? rest.slice(-2) : []
   const symbol = (stream === 'candles' ? rest.slice(0, -2) : rest).join('.')
   const from = Date.parse(`${day}T00:00:00Z`)
-  const parameters = { stream, category, symbol, type, interval, from, to: from + dayMs }
-  const { answer, error } = useAnswer<CoverageAnswer>('/api/coverage', parameters, version, 30_000)
+  // As the address has it; the server says what is wrong with it.
+  const question = { stream, category, symbol, type, interval, from, to: from + dayMs } as Question<'/api/coverage'>
+  const { answer, error } = useAnswer('/api/coverage', question, { everyMs: 30_000 })
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => place.current?.scrollIntoView({ block: 'nearest' }), [series, day])
   return (

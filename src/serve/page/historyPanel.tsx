@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { HistoryAnswer } from '../api/contract.js'
-import { useAnswer } from './api.js'
+import type { Category } from '../../market/category.js'
+import { useAnswer } from './answers.js'
 import type { HistoryChart } from './chart/historyChart.js'
 import { Panel } from './panel.js'
 import { onThemeChange } from './theme.js'
@@ -8,9 +8,9 @@ import { onThemeChange } from './theme.js'
 const spans = [1, 6, 24, 168]
 
 /** Spread and funding rate of the last hours. */
-export function HistoryPanel({ category, symbol, version }: { category: string; symbol: string; version: number }) {
+export function HistoryPanel({ category, symbol }: { category: Category; symbol: string }) {
   const [hours, setHours] = useState(6)
-  const { answer, error } = useAnswer<HistoryAnswer>('/api/history', { category, symbol, hours }, version, 15_000)
+  const { answer, error } = useAnswer('/api/history', { category, symbol, hours }, { everyMs: 15_000 })
   const container = useRef<HTMLDivElement>(null)
   const chart = useRef<HistoryChart | null>(null)
   const [isReady, setReady] = useState(false)
@@ -32,7 +32,8 @@ export function HistoryPanel({ category, symbol, version }: { category: string; 
     }
   }, [])
   useEffect(() => {
-    if (isReady && answer !== null) chart.current?.show(answer.points, answer.stepMs)
+    // Nothing until this instrument's answer is there, rather than the curves of the one before.
+    if (isReady) chart.current?.show(answer?.points ?? [], answer?.stepMs ?? 1000)
   }, [isReady, answer])
 
   const last = answer?.points.at(-1)

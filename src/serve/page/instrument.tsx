@@ -1,10 +1,9 @@
-import type { RefObject } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
-import type { InstrumentAnswer, InstrumentEvent } from '../api/contract.js'
-import { useAnswer } from './api.js'
+import type { InstrumentAnswer } from '../api/contract.js'
+import { useAnswer, useEvent } from './answers.js'
 import { CandlePanel } from './candlePanel.js'
 import { approximate, clockTime, compactDecimal, decimal, percent } from './format.js'
 import { HistoryPanel } from './historyPanel.js'
+import { eventsUrl } from './live.js'
 import { OrderBook } from './orderBook.js'
 import type { ChangeView } from './urlState.js'
 import type { View } from './view.js'
@@ -12,35 +11,19 @@ import type { View } from './view.js'
 export interface InstrumentProps {
   readonly view: View
   readonly change: ChangeView
-  readonly version: number
-  /** Set to what takes the live events. */
-  readonly onEvent: RefObject<((event: InstrumentEvent) => void) | null>
 }
 
 /** One instrument: candles, order book, funding and spread. */
-export function Instrument({ view, change, version, onEvent }: InstrumentProps) {
+export function Instrument({ view, change }: InstrumentProps) {
   const { category, symbol } = view
   const isChosen = category !== null && symbol !== null
-  const { answer, error, url } = useAnswer<InstrumentAnswer>(
-    '/api/instrument',
-    isChosen ? { category, symbol, depth: 15 } : null,
-    version,
-  )
-  const [event, setEvent] = useState<{ readonly key: string; readonly data: InstrumentEvent } | null>(null)
-  const key = `${category} ${symbol} ${view.type} ${view.interval}`
-  useEffect(() => {
-    onEvent.current = (data) => setEvent({ key, data })
-    return () => {
-      onEvent.current = null
-    }
-  }, [key])
+  const { answer, error } = useAnswer('/api/instrument', isChosen ? { category, symbol, depth: 15 } : null)
+  const live = useEvent(eventsUrl(view))
 
   if (!isChosen) return <p class="panel nothing">No instrument is recorded yet; the first appear within seconds.</p>
-  const loaded = url?.includes(`symbol=${encodeURIComponent(symbol)}`) === true ? answer : null
-  const live = event?.key === key ? event.data : null
-  const ticker = live?.ticker ?? loaded?.ticker ?? null
-  const book = live?.book ?? loaded?.book ?? null
-  const precision = loaded?.instrument?.pricePrecision ?? null
+  const ticker = live?.ticker ?? answer?.ticker ?? null
+  const book = live?.book ?? answer?.book ?? null
+  const precision = answer?.instrument?.pricePrecision ?? null
   return (
     <section class="instrument" aria-labelledby="instrument-title">
       <div class="instrument-head">
@@ -48,15 +31,15 @@ export function Instrument({ view, change, version, onEvent }: InstrumentProps) 
           {symbol} <span>{category}</span>
         </h2>
         {ticker !== null && <TickerLine ticker={ticker} />}
-        {loaded !== null && loaded.instrument === null && (
+        {answer !== null && answer.instrument === null && (
           <p class="warn">The recorder does not know this instrument.</p>
         )}
-        {error !== null && loaded === null && <p class="bad">{error}</p>}
+        {error !== null && answer === null && <p class="bad">{error}</p>}
       </div>
       <div class="columns">
         <div class="stack">
-          <CandlePanel view={view} change={change} version={version} live={live} precision={precision} />
-          <HistoryPanel category={category} symbol={symbol} version={version} />
+          <CandlePanel view={view} change={change} live={live} precision={precision} />
+          <HistoryPanel category={category} symbol={symbol} />
         </div>
         <OrderBook book={book} />
       </div>

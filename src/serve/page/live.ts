@@ -1,30 +1,29 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { isTradedCategory } from '../../market/category.js'
 import type { InstrumentEvent, Status } from '../api/contract.js'
+import type { EventsQuestion } from '../api/endpoints.js'
+import { askAgain, keepEvent } from './answers.js'
 import { urlOf } from './api.js'
+import type { View } from './view.js'
 
 export interface Live {
   readonly status: Status | null
   readonly isConnected: boolean
   /** When the last event came, by this machine's clock. */
   readonly lastEventAt: number | null
-  /** Grows whenever what was loaded may be out of date: the recorder was restarted, or its database came back. */
-  readonly version: number
 }
 
-export interface Watched {
-  readonly category: string
-  readonly symbol: string
-  readonly type: string
-  readonly interval: string
+/** Where the events of what is shown come from: the recorder's status, and an instrument that trades. */
+export function eventsUrl({ category, symbol, type, interval }: View): string {
+  if (category === null || symbol === null || !isTradedCategory(category)) return '/api/events'
+  return urlOf('/api/events', { category, symbol, type, interval } satisfies EventsQuestion)
 }
 
-/** The recorder's status as it changes, and events of the instrument that is watched. */
-export function useLive(watched: Watched | null, onInstrument: (event: InstrumentEvent) => void): Live {
-  const [live, setLive] = useState<Live>({ status: null, isConnected: true, lastEventAt: null, version: 0 })
-  const handler = useRef(onInstrument)
-  handler.current = onInstrument
-  const url = urlOf('/api/events', { ...watched })
+/** The recorder's status as it changes. Events of an instrument are kept under the address that they came from. */
+export function useLive(url: string): Live {
+  const [live, setLive] = useState<Live>({ status: null, isConnected: true, lastEventAt: null })
 
+  const newest = useRef<Status | null>(null)
   useEffect(() => {
     let source: EventSource
     let retry: ReturnType<typeof setTimeout> | undefined
@@ -32,15 +31,12 @@ export function useLive(watched: Watched | null, onInstrument: (event: Instrumen
       source = new EventSource(url)
       source.addEventListener('status', (event: MessageEvent<string>) => {
         const status = JSON.parse(event.data) as Status
-        setLive((before) => ({
-          status,
-          isConnected: true,
-          lastEventAt: Date.now(),
-          version: before.version + (isOutOfDate(before, status) ? 1 : 0),
-        }))
+        if (isOutOfDate(newest.current, status)) askAgain()
+        newest.current = status
+        setLive({ status, isConnected: true, lastEventAt: Date.now() })
       })
       source.addEventListener('instrument', (event: MessageEvent<string>) => {
-        handler.current(JSON.parse(event.data) as InstrumentEvent)
+        keepEvent(url, JSON.parse(event.data) as InstrumentEvent)
       })
       source.addEventListener('error', () => {
         setLive((before) => ({ ...before, isConnected: false }))
@@ -57,8 +53,8 @@ export function useLive(watched: Watched | null, onInstrument: (event: Instrumen
   return live
 }
 
-function isOutOfDate(before: Live, status: Status): boolean {
-  if (before.status === null) return false
-  if (before.status.instanceId !== status.instanceId) return true
-  return !before.status.database.isReachable && status.database.isReachable
+/** Whether what was loaded may be out of date: the recorder was restarted, or its database came back. */
+function isOutOfDate(before: Status | null, now: Status): boolean {
+  if (before === null) return false
+  return before.instanceId !== now.instanceId || (!before.database.isReachable && now.database.isReachable)
 }

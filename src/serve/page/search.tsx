@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { InstrumentsAnswer } from '../api/contract.js'
-import { urlOf, useAnswer } from './api.js'
+import { useAnswer } from './answers.js'
 import type { ChangeView } from './urlState.js'
 
 const pauseMs = 120
@@ -13,9 +12,9 @@ export function Search({ change }: { change: ChangeView }) {
   const [isOpen, setOpen] = useState(false)
   const [active, setActive] = useState(0)
   const question = { search: asked, limit: 12 }
-  const { answer, url } = useAnswer<InstrumentsAnswer>('/api/instruments', isOpen ? question : null, 0)
+  const { answer, isPrevious } = useAnswer('/api/instruments', isOpen ? question : null, { keepsPrevious: true })
   // While the answer to what was typed last is under way, the list is still that of what was typed before.
-  const isCurrent = asked === text.trim() && url === urlOf('/api/instruments', question)
+  const isCurrent = asked === text.trim() && answer !== null && !isPrevious
   const [isEntered, setEntered] = useState(false)
   const found = isOpen ? (answer?.instruments ?? []) : []
 
