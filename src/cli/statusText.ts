@@ -33,6 +33,7 @@ export function statusText(status: Status, withColour: boolean): string {
     ...problems.map(({ message, isBlocking }) => paint(`  ! ${message}`, isBlocking ? 'red' : 'yellow')),
     '',
     streamTable(status.streams, paint),
+    ...leftOutLines(status.streams),
     '',
     `Requests   ${bar(budget.overall.used, budget.overall.limit)} ${number(budget.overall.used)} of ${number(budget.overall.limit)} a minute` +
       (budget.pausedMs > 0 ? paint(`, paused for ${inWords(budget.pausedMs)}`, 'red') : '') +
@@ -107,6 +108,19 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
     ])
   }
   return table.toString()
+}
+
+/** Why streams cover fewer instruments than they could. */
+function leftOutLines(streams: readonly StreamStatus[]): string[] {
+  return streams.flatMap(({ name, leftOut: { kind, turnover, number: beyond, limits } }) => {
+    const parts = [
+      kind > 0 ? `${number(kind)} of kinds not selected` : '',
+      turnover > 0 ? `${number(turnover)} with too little turnover` : '',
+      beyond > 0 ? `${number(beyond)} beyond the selected number` : '',
+      limits > 0 ? `${number(limits)} beyond the limits` : '',
+    ].filter((part) => part !== '')
+    return parts.length === 0 ? [] : [`Left out   ${name}: ${parts.join(', ')}`]
+  })
 }
 
 function plainTable(head: string[], colAligns: ('left' | 'right')[]): Table.Table {

@@ -1,11 +1,14 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../config.js'
 import type { ExchangeClient } from '../exchange/client.js'
+import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
+import { describeDatabaseError } from '../store/databaseError.js'
+import { recentFillRates } from '../store/read/fillRates.js'
 import type { Database } from '../store/schema.js'
 import type { BatchSpool } from './sink/batchSpool.js'
 import { candlePoller } from './poll/candlePoller.js'
@@ -15,11 +18,12 @@ import { fillsPoller } from './fills/fillsPoller.js'
 import { ClockSkew } from './poll/clockSkew.js'
 import { keepDismissingGaps } from './fills/dismissGaps.js'
 import { Incidents } from './incidents.js'
+import { allowances } from './plan/allowances.js'
 import type { PollContext } from './poll/pollContext.js'
 import { type Poller, sleepUntil } from './poll/poller.js'
 import { type Backlog, Sink } from './sink/sink.js'
 import { type CollectorStats, createStats } from './streamStats.js'
-import { type AnyStream, type StreamDefinition, streamNamed, streams } from './streams.js'
+import { type AnyStream, type CandleTarget, type StreamDefinition, streamNamed, streams } from './streams.js'
 import { Universe } from './universe.js'
 
 export interface CollectorDependencies {
@@ -35,6 +39,9 @@ export interface CollectorDependencies {
 
 /** How long to wait before asking again for the lists without which nothing else can start. */
 const listRetryMs = 5_000
+
+/** What is known of earlier runs by then is used. */
+const ratesWithinMs = 2_000
 
 /**
  * The running collection of all enabled streams.
@@ -57,6 +64,7 @@ export class Collector {
   readonly #starting: Promise<void>
   readonly #dismissing: Promise<void>
   #isCollecting = false
+  #candleSeries: readonly CandleSeries[] = []
 
   constructor(dependencies: CollectorDependencies) {
     this.#dependencies = dependencies
@@ -84,6 +92,11 @@ export class Collector {
   get phase(): 'starting' | 'collecting' | 'stopping' {
     if (this.#stopping.signal.aborted) return 'stopping'
     return this.#isCollecting ? 'collecting' : 'starting'
+  }
+
+  /** The candles that are being recorded now. */
+  get candleSeries(): readonly CandleSeries[] {
+    return this.#candleSeries
   }
 
   /** What was answered and is not committed yet. */
@@ -134,14 +147,26 @@ export class Collector {
       const stream = streamNamed(name)
       if (stream.isEnabled(config)) this.#pollers.set(stream, this.#createPoller(stream))
     }
+    await this.#readFillRates()
     // In the order of their declaration: what later streams cover is chosen from what earlier ones list.
     for (const [stream, poller] of this.#pollers) {
-      poller.retarget(stream.targets(config, this.universe))
+      this.#retarget(stream)
       await this.#firstAnswer(stream, poller)
       if (this.#stopping.signal.aborted) return
     }
     this.#isCollecting = true
     logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
+  }
+
+  /** What earlier runs have recorded tells how busy instruments are. A database that does not answer keeps nobody waiting. */
+  async #readFillRates(): Promise<void> {
+    const { db, clock, logger } = this.#dependencies
+    const enough = new AbortController()
+    const read = recentFillRates(db, clock.now())
+      .then((rates) => this.universe.setFillRates(rates))
+      .catch((error: unknown) => logger.debug(`rates of fills are not known yet: ${describeDatabaseError(error)}`))
+      .finally(() => enough.abort())
+    await Promise.race([read, clock.sleep(ratesWithinMs, enough.signal).catch(() => undefined)])
   }
 
   #createPoller(stream: AnyStream): Poller<unknown> {
@@ -176,8 +201,19 @@ export class Collector {
     if (this.#isCollecting && stream.name !== 'tickers') this.#retarget()
   }
 
-  #retarget(): void {
-    for (const [stream, poller] of this.#pollers)
-      poller.retarget(stream.targets(this.#dependencies.config, this.universe))
+  /** Chooses anew what the streams cover: all of them, or one alone. */
+  #retarget(only?: AnyStream): void {
+    const { config } = this.#dependencies
+    const demands = new Map(
+      allowances(config, this.universe.planned()).streams.map((demand) => [demand.stream, demand]),
+    )
+    for (const [stream, poller] of this.#pollers) {
+      if (only !== undefined && stream !== only) continue
+      const demand = demands.get(stream.name)
+      if (demand !== undefined) this.stats[stream.name].leftOut = demand.leftOut
+      const targets = stream.targets(config, this.universe, demand?.instruments ?? Infinity)
+      if (stream.name === 'candles') this.#candleSeries = targets as readonly CandleTarget[]
+      poller.retarget(targets)
+    }
   }
 }

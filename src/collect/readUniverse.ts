@@ -1,5 +1,7 @@
 import type { ExchangeClient } from '../exchange/client.js'
 import { categories, type InstrumentKey, tradedCategories } from '../market/category.js'
+import { kindOf } from '../market/instrumentKind.js'
+import { turnoverHere } from '../market/turnover.js'
 import type { PlanUniverse } from './plan/planUniverse.js'
 
 /** Asks the service for its instruments, their turnover and RPI membership: ten requests. Rejects with an ExchangeError. */
@@ -8,24 +10,26 @@ export async function readUniverse(client: ExchangeClient, signal: AbortSignal):
     Promise.all(
       categories.map(async (category) => {
         const { rows } = await client.instruments({ category }, { signal })
-        return rows.map(({ symbol, status }) => ({ category, symbol, status }))
+        return rows.map((row) => ({ category, symbol: row.symbol, status: row.status, kind: kindOf(row) }))
       }),
     ),
     Promise.all(
       tradedCategories.map(async (category) => {
         const { rows } = await client.tickers({ category }, { signal })
-        return rows.map(({ symbol, turnover24h }) => ({ category, symbol, turnover24h }))
+        return rows.map((ticker) => ({ ...ticker, category }))
       }),
     ),
     client.rpiSymbols({ signal }),
   ])
-  const turnover = new Map(tickers.flat().map((ticker) => [keyText(ticker), ticker.turnover24h]))
+  const tickerOf = new Map(tickers.flat().map((ticker) => [keyText(ticker), ticker]))
   const withRpi = new Set(rpiSymbols.rows.map(keyText))
   return {
     kind: 'listed',
     instruments: instruments.flat().map((instrument) => {
       const key = keyText(instrument)
-      return { ...instrument, turnover24h: turnover.get(key) ?? null, hasRpi: withRpi.has(key) }
+      const ticker = tickerOf.get(key)
+      const turnover24h = ticker === undefined ? null : turnoverHere(instrument.kind, ticker)
+      return { ...instrument, turnover24h, hasRpi: withRpi.has(key), measuredFillsPerSecond: null }
     }),
   }
 }

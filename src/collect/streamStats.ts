@@ -1,11 +1,14 @@
 import type { StreamName } from '../market/stream.js'
 import { streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
+import type { LeftOut } from './plan/planDemand.js'
 
 /** What has become of a stream since the process started. Counts only ever grow. */
 export interface StreamStats {
   /** Instruments, series or lists that the stream covers now. */
   targets: number
+  /** Instruments that it could cover and does not, by what leaves them out. */
+  leftOut: LeftOut
   answers: number
   failures: number
   /** Polls left out because the one before was still under way. */
@@ -29,6 +32,7 @@ export function createStats(): CollectorStats {
       name,
       {
         targets: 0,
+        leftOut: { kind: 0, turnover: 0, number: 0, limits: 0 },
         answers: 0,
         failures: 0,
         skippedPolls: 0,

@@ -61,7 +61,8 @@ export interface StreamDefinition<Target, Payload, Row> {
   readonly history: Operation | null
   isEnabled(config: Config): boolean
   trigger(config: Config): Trigger
-  targets(config: Config, universe: Universe): Target[]
+  /** @param most how many instruments of the selection, the busiest first; without a meaning for streams that select none */
+  targets(config: Config, universe: Universe, most: number): Target[]
   fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Payload>>
   normalize(payload: Payload, target: Target, answer: AnswerContext): Row
   /** Called in a transaction. */
@@ -133,8 +134,8 @@ const orderBooks: StreamDefinition<BookTarget, OrderBookPayload, OrderBook> = {
   history: null,
   isEnabled: (config) => config.streams.orderBooks.enabled,
   trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.orderBooks.everySeconds * 1000 }),
-  targets: ({ streams: { orderBooks: settings } }, universe) =>
-    traded(universe.select(settings.select)).map((key) => ({ ...key, depth: settings.depth })),
+  targets: ({ streams: { orderBooks: settings } }, universe, most) =>
+    traded(universe.select(settings.select).slice(0, most)).map((key) => ({ ...key, depth: settings.depth })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.orderBook({ category, symbol, limit: depth }, options),
   normalize: (payload, target, answer) => normalizeOrderBook(payload, target, answer),
@@ -147,8 +148,8 @@ const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBookPayload, RpiOrderB
   history: null,
   isEnabled: (config) => config.streams.rpiOrderBooks.enabled,
   trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.rpiOrderBooks.everySeconds * 1000 }),
-  targets: ({ streams: { rpiOrderBooks: settings } }, universe) =>
-    traded(universe.selectWithRpi(settings.select)).map((key) => ({ ...key, depth: settings.depth })),
+  targets: ({ streams: { rpiOrderBooks: settings } }, universe, most) =>
+    traded(universe.selectWithRpi(settings.select).slice(0, most)).map((key) => ({ ...key, depth: settings.depth })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.rpiOrderBook({ category, symbol, limit: depth }, options),
   normalize: (payload, target, answer) => normalizeRpiOrderBook(payload, target, answer),
@@ -166,8 +167,11 @@ const fills: StreamDefinition<InstrumentKey, FillPayload, Fill> = {
     maxPollMs: settings.maxPollSeconds * 1000,
     allowedPerSecond: exchange.limits.perSecond.fills / (1 + exchange.latencyJitterMs / 1000),
   }),
-  targets: (config, universe) =>
-    universe.select(config.streams.fills.select).map(({ category, symbol }) => ({ category, symbol })),
+  targets: (config, universe, most) =>
+    universe
+      .select(config.streams.fills.select)
+      .slice(0, most)
+      .map(({ category, symbol }) => ({ category, symbol })),
   fetch: (client, { category, symbol }, options) => client.fills({ category, symbol }, options),
   normalize: (payload, target, answer) => normalizeFill(payload, target, answer),
   write: (db, batch) => storeFills(db, batch),
@@ -179,8 +183,8 @@ const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
   history: 'history-candles',
   isEnabled: (config) => config.streams.candles.enabled,
   trigger: (config) => ({ kind: 'candle-close', settleMs: config.streams.candles.settleMs }),
-  targets: ({ streams: { candles: settings } }, universe) =>
-    traded(universe.select(settings.select)).flatMap((key) =>
+  targets: ({ streams: { candles: settings } }, universe, most) =>
+    traded(universe.select(settings.select).slice(0, most)).flatMap((key) =>
       settings.types.flatMap((type) =>
         settings.intervals.map((interval) => ({ ...key, type, interval, settleMs: settings.settleMs, limit: 3 })),
       ),

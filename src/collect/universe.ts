@@ -2,13 +2,16 @@ import type { Category, InstrumentKey } from '../market/category.js'
 import type { Instrument } from '../market/instrument.js'
 import type { RpiSymbol } from '../market/rpiSymbol.js'
 import type { Ticker } from '../market/ticker.js'
+import { kindOf } from '../market/instrumentKind.js'
+import { turnoverHere } from '../market/turnover.js'
 import type { Decimal } from '../market/values.js'
 import type { TradeSign } from './fills/fillSchedule.js'
-import { type Candidate, type Select, selectInstruments } from './select.js'
+import type { PlanInstrument, PlanUniverse } from './plan/planUniverse.js'
+import { rankInstruments, type Select } from './select.js'
 
-interface Known extends Candidate {
-  readonly status: string | null
+interface Known extends PlanInstrument {
   turnover24h: Decimal | null
+  measuredFillsPerSecond: number | null
   tradeSign: TradeSign | null
   hasRpi: boolean
 }
@@ -17,6 +20,7 @@ interface Known extends Candidate {
 export class Universe {
   readonly #known = new Map<string, Known>()
   readonly #rpi = new Set<string>()
+  readonly #measured = new Map<string, number>()
 
   /** Takes the complete list of a category: instruments that are no longer on it are forgotten. */
   setInstruments(category: Category, instruments: readonly Instrument[]): void {
@@ -24,13 +28,16 @@ export class Universe {
     for (const known of this.#known.values()) {
       if (known.category === category && !listed.has(known.symbol)) this.#known.delete(keyText(known))
     }
-    for (const { symbol, status } of instruments) {
+    for (const instrument of instruments) {
+      const { symbol, status } = instrument
       const key = keyText({ category, symbol })
       const before = this.#known.get(key)
       this.#known.set(key, {
         category,
         symbol,
         status,
+        kind: kindOf(instrument),
+        measuredFillsPerSecond: before?.measuredFillsPerSecond ?? this.#measured.get(key) ?? null,
         turnover24h: before?.turnover24h ?? null,
         tradeSign: before?.tradeSign ?? null,
         hasRpi: this.#rpi.has(key),
@@ -42,7 +49,7 @@ export class Universe {
     for (const ticker of tickers) {
       const known = this.#known.get(keyText(ticker))
       if (known === undefined) continue
-      known.turnover24h = ticker.turnover24h
+      known.turnover24h = turnoverHere(known.kind, ticker)
       const { ts, volume24h, lastPrice } = ticker
       if (volume24h !== null) known.tradeSign = { ts, volume24h, lastPrice }
     }
@@ -63,15 +70,29 @@ export class Universe {
     return this.#known.has(keyText(key))
   }
 
-  select(select: Select): InstrumentKey[] {
-    return selectInstruments(this.#known.values(), select)
+  /** Takes fills a second as they were recorded lately: they go before what a ticker makes one expect. */
+  setFillRates(rates: readonly (InstrumentKey & { readonly perSecond: number })[]): void {
+    for (const rate of rates) {
+      const key = keyText(rate)
+      this.#measured.set(key, rate.perSecond)
+      const known = this.#known.get(key)
+      if (known !== undefined) known.measuredFillsPerSecond = rate.perSecond
+    }
   }
 
-  selectWithRpi(select: Select): InstrumentKey[] {
-    return selectInstruments(
-      [...this.#known.values()].filter((known) => known.hasRpi),
-      select,
-    )
+  /** The instruments that a selection allows, the busiest first. */
+  select(select: Select): readonly InstrumentKey[] {
+    return rankInstruments(this.#known.values(), select).ranked
+  }
+
+  selectWithRpi(select: Select): readonly InstrumentKey[] {
+    const withRpi = [...this.#known.values()].filter((known) => known.hasRpi)
+    return rankInstruments(withRpi, select).ranked
+  }
+
+  /** The market as the arithmetic of demand takes it. */
+  planned(): PlanUniverse {
+    return { kind: 'listed', instruments: [...this.#known.values()] }
   }
 }
 

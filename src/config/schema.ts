@@ -5,6 +5,7 @@ import { z } from 'zod'
 
 import { candleTypes } from '../market/candle.js'
 import { type Category, categories, tradedCategories } from '../market/category.js'
+import { type InstrumentKind, instrumentKinds } from '../market/instrumentKind.js'
 import { intervals } from '../market/interval.js'
 import { logLevels } from '../runtime/logger.js'
 
@@ -47,18 +48,26 @@ const plainNumber: Intl.NumberFormatOptions = { useGrouping: false, maximumFract
 
 // "all" becomes Infinity, so that "the first n" needs no special case for it.
 const busiest = z
-  .union([whole(1, 100_000), z.literal('all')])
+  .union([whole(1, 100_000), z.enum(['fit', 'all'])])
   .transform((value) => (value === 'all' ? Infinity : value))
+
+// The market of a tokenised stock is elsewhere: little or nothing of it trades here, and there are thousands.
+const kindsByDefault: readonly InstrumentKind[] = instrumentKinds.filter((kind) => kind !== 'tokenised_stock')
 
 function select<const Allowed extends readonly Category[]>(
   allowed: Allowed,
-  defaults: { categories: readonly Allowed[number][]; busiest: number | 'all' },
+  defaults: { categories: readonly Allowed[number][] },
 ) {
   return z
     .strictObject({
       categories: distinct(z.enum(allowed))
         .default(() => [...defaults.categories])
         .describe('Categories to cover.'),
+      kinds: distinct(z.enum(instrumentKinds))
+        .default(() => [...kindsByDefault])
+        .describe(
+          'Kinds of instruments to cover. By default all but tokenised stocks, which hardly trade here; their tickers are recorded anyway.',
+        ),
       symbols: z
         .array(glob)
         .min(1)
@@ -70,10 +79,14 @@ function select<const Allowed extends readonly Category[]>(
         .describe('Symbols to leave out of those: globs.'),
       minTurnover24h: decimal
         .exactOptional()
-        .describe("Leave out instruments whose ticker shows less turnover in 24 hours, in the pair's quote coin."),
+        .describe(
+          "Leave out instruments whose ticker shows less turnover on this service in 24 hours, in the pair's quote coin.",
+        ),
       busiest: busiest
-        .prefault(defaults.busiest)
-        .describe('Of what is left, cover this many with the highest turnover in 24 hours; or all.'),
+        .prefault('fit')
+        .describe(
+          'Of what is left, cover this many with the highest turnover on this service in 24 hours; fit: as many as the limits leave room for; or all.',
+        ),
     })
     .prefault({})
     .describe('Which instruments the stream covers.')
@@ -227,13 +240,13 @@ const tickers = z
   .prefault({})
   .describe('Tickers of all instruments of a category at once.')
 
-function books(everySeconds: number, busiestByDefault: number, what: string) {
+function books(everySeconds: number, what: string) {
   return z
     .strictObject({
       enabled,
       everySeconds: whole(1, 86_400).default(everySeconds).describe('Seconds between two snapshots of an instrument.'),
       depth: whole(1, 1000).default(50).describe('Levels on each side.'),
-      select: select(tradedCategories, { categories: tradedCategories, busiest: busiestByDefault }),
+      select: select(tradedCategories, { categories: tradedCategories }),
     })
     .prefault({})
     .describe(what)
@@ -250,7 +263,7 @@ const fills = z
       .describe('Least seconds between two requests for an instrument.'),
     maxPollSeconds: whole(1, 86_400).default(600).describe('Most seconds between two requests for an instrument.'),
     // Margin trades on the spot books: its fills would be the spot ones once more.
-    select: select(categories, { categories: tradedCategories, busiest: 'all' }),
+    select: select(categories, { categories: tradedCategories }),
   })
   .refine((value) => value.minPollSeconds <= value.maxPollSeconds, {
     path: ['minPollSeconds'],
@@ -269,7 +282,7 @@ const candles = z
       .default(() => ['market' as const])
       .describe('Types to record.'),
     settleMs: whole(0, 600_000).default(5000).describe('Wait after the close before a candle is taken as final.'),
-    select: select(tradedCategories, { categories: tradedCategories, busiest: 600 }),
+    select: select(tradedCategories, { categories: tradedCategories }),
   })
   .prefault({})
   .describe('Candles.')
@@ -279,8 +292,8 @@ const streams = z
     instruments,
     rpiSymbols,
     tickers,
-    orderBooks: books(10, 150, 'Snapshots of order books.'),
-    rpiOrderBooks: books(30, 200, 'Snapshots of order books with their RPI part, of the symbols that have one.'),
+    orderBooks: books(10, 'Snapshots of order books.'),
+    rpiOrderBooks: books(30, 'Snapshots of order books with their RPI part, of the symbols that have one.'),
     fills,
     candles,
   })

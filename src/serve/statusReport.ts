@@ -69,13 +69,14 @@ export function statusReport(input: ReportInput): Status {
 
 function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
   const stats = source.streams()[name]
-  const { targets, lastStoredAt, rowsWritten, rowsUnchanged, rowsRejected, rowsDropped } = stats
+  const { targets, leftOut, lastStoredAt, rowsWritten, rowsUnchanged, rowsRejected, rowsDropped } = stats
   const { answers, failures, skippedPolls, gapsFound } = stats
   const isCollecting = source.phase() === 'collecting'
   return {
     name,
     state: freshnessOf(stats, limits[name], { now, startedAt: source.startedAt, isCollecting }),
     targets,
+    leftOut: { ...leftOut },
     lastStoredAt,
     ageMs: ageMs(stats, now),
     freshnessLimitMs: limits[name] ?? 0,

@@ -1,4 +1,5 @@
 import { type Instrument, type InstrumentField, instrumentFields } from '../market/instrument.js'
+import type { InstrumentKind } from '../market/instrumentKind.js'
 import type { ColumnType } from 'kysely'
 import type { Extra } from '../market/values.js'
 import { type ColumnSpec, snakeCase, type SnakeCase } from './columns.js'
@@ -8,7 +9,7 @@ export type InstrumentColumns = {
   [Field in InstrumentField as SnakeCase<Field>]: (typeof instrumentFields)[Field] extends 'time'
     ? ColumnType<Instrument[Field], Date | null, Date | null>
     : Instrument[Field]
-} & { extra: ColumnType<Extra, string, string> }
+} & { kind: InstrumentKind; extra: ColumnType<Extra, string, string> }
 
 /** How each field of the specification is written, in the order of the fields. */
 export const instrumentColumns: readonly (ColumnSpec & { readonly field: InstrumentField })[] = (

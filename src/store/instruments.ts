@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category } from '../market/category.js'
 import type { Instrument } from '../market/instrument.js'
+import { kindOf } from '../market/instrumentKind.js'
 import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, columnNames, rowsFrom, toDate } from './columns.js'
 import { inTransaction } from './inTransaction.js'
@@ -18,9 +19,18 @@ export interface InstrumentsResult extends WriteResult {
   readonly disappeared: number
 }
 
-const specification: readonly ColumnSpec[] = [...instrumentColumns, { name: 'extra', kind: 'json' }]
+const specification: readonly ColumnSpec[] = [
+  { name: 'kind', kind: 'text' },
+  ...instrumentColumns,
+  { name: 'extra', kind: 'json' },
+]
 const columns: readonly ColumnSpec[] = [{ name: 'symbol', kind: 'text' }, ...specification]
-const fields: readonly (keyof Instrument)[] = ['symbol', ...instrumentColumns.map(({ field }) => field), 'extra']
+const fields: readonly (keyof Instrument | 'kind')[] = [
+  'symbol',
+  'kind',
+  ...instrumentColumns.map(({ field }) => field),
+  'extra',
+]
 
 /**
  * Stores instruments of one category as the service described them at `seenAt`, and keeps their history: a change closes the
@@ -125,7 +135,10 @@ async function closeMissing(
 }
 
 function source(instruments: readonly Instrument[]) {
-  return rowsFrom(instruments, columns, (instrument, column) => instrument[fields[column] as keyof Instrument])
+  return rowsFrom(instruments, columns, (instrument, column) => {
+    const field = fields[column] ?? 'extra'
+    return field === 'kind' ? kindOf(instrument) : instrument[field]
+  })
 }
 
 /** What the collector has to know of an instrument. */

@@ -8,6 +8,7 @@ import * as roles from '../../migrations/0006_roles.js'
 import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
 import * as backfill from '../../migrations/0010_backfill.js'
 import * as egress from '../../migrations/0030_egress.js'
+import * as instrumentKinds from '../../migrations/0040_instrument_kinds.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -22,6 +23,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0007_analyst_functions': analystFunctions,
   '0010_backfill': backfill,
   '0030_egress': egress,
+  '0040_instrument_kinds': instrumentKinds,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

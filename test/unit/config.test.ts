@@ -29,7 +29,7 @@ describe('defaults', () => {
     const defaults = loadConfig({ env: {} })
     expect(defaults.streams.tickers.schedule).toBe('*/5 * * * * *')
     expect(defaults.exchange.limits.perSecond['rpi-orderbook']).toBe(10)
-    expect(defaults.streams.fills.select.busiest).toBe(Infinity)
+    expect(defaults.streams.fills.select.busiest).toBe('fit')
     expect(loadConfig({ file: write(''), env: {} })).toEqual(defaults)
     expect(loadConfig({ file: write('# nothing\n'), env: {} })).toEqual(defaults)
     expect(loadConfig({ file: write('streams: {}\nexchange: {retry: {}}\n'), env: {} })).toEqual(defaults)
@@ -44,9 +44,10 @@ describe('defaults', () => {
     const config = loadConfig({ file: write('streams: {orderBooks: {select: {categories: [SPOT]}}}'), env: {} })
     expect(config.streams.orderBooks.select).toEqual({
       categories: ['SPOT'],
+      kinds: ['crypto', 'rwa_perpetual', 'rwa_token', 'stock', 'metal', 'commodity', 'other'],
       symbols: ['*'],
       exclude: [],
-      busiest: 150,
+      busiest: 'fit',
     })
   })
 })
@@ -61,11 +62,12 @@ describe('values', () => {
     expect(turnover('0.0000001')).toBe('0.0000001')
   })
 
-  test('busiest takes a number or all', () => {
+  test('busiest takes a number, fit or all', () => {
     const busiest = (text: string) =>
       loadConfig({ file: write(`streams: {candles: {select: {busiest: ${text}}}}`), env: {} }).streams.candles.select
         .busiest
     expect(busiest('7')).toBe(7)
+    expect(busiest('fit')).toBe('fit')
     expect(busiest('all')).toBe(Infinity)
   })
 
@@ -157,7 +159,7 @@ describe('problems', () => {
     ['streams: {tickers: {categories: [SPOT, SPOT]}}', 'must not name anything twice'],
     ['streams: {tickers: {categories: [MARGIN]}}', 'must be one of SPOT, USDT-FUTURES'],
     ['streams: {tickers: {categories: []}}', 'must not be empty'],
-    ['streams: {candles: {select: {busiest: some}}}', 'must be a whole number, or all, not "some"'],
+    ['streams: {candles: {select: {busiest: some}}}', 'must be a whole number, or fit, all, not "some"'],
     ['streams: {candles: {select: {busiest: 0}}}', 'must be at least 1, not 0'],
     ['streams: {candles: {select: {minTurnover24h: lots}}}', 'must be a decimal number'],
     ['exchange: {baseUrl: "ftp://x"}', 'must be an http or https URL'],

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../../config.js'
 import type { ExchangeClient } from '../../exchange/client.js'
+import type { CandleSeries } from '../../market/candle.js'
 import { intervalMs } from '../../market/interval.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
@@ -9,8 +10,6 @@ import { describeDatabaseError } from '../../store/databaseError.js'
 import type { JobStatus } from '../../store/queue.js'
 import type { Database } from '../../store/schema.js'
 import { startRepair } from '../repair.js'
-import { streams } from '../streams.js'
-import type { Universe } from '../universe.js'
 import { candlesIn } from './grid.js'
 import { type BackfillJob, type BackfillQueue, type JobOutcome, openBackfillQueue, seriesText } from './job.js'
 import { startBackfillWorker } from './worker.js'
@@ -21,7 +20,8 @@ export interface BackfillingOptions {
   /** Connection string of the same database: the queue has connections of its own. */
   readonly url: string
   readonly client: ExchangeClient
-  readonly universe: Universe
+  /** The candles that are being recorded now. */
+  readonly series: () => readonly CandleSeries[]
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -88,15 +88,12 @@ interface Parts {
 }
 
 async function openParts(options: BackfillingOptions): Promise<Parts | null> {
-  const { config, db, url, universe, clock, logger } = options
+  const { config, db, url, series, clock, logger } = options
   const { settleMs } = config.streams.candles
   try {
     const queue = await openBackfillQueue(db, { url, logger })
     const worker = startBackfillWorker({ ...options, queue, settleMs })
-    const series = () => streams.candles.targets(config, universe)
-    const repair = streams.candles.isEnabled(config)
-      ? startRepair({ db, queue, series, settleMs, clock, logger })
-      : null
+    const repair = config.streams.candles.enabled ? startRepair({ db, queue, series, settleMs, clock, logger }) : null
     return {
       queue,
       async stop() {

@@ -2,9 +2,11 @@ import type { Config } from '../../config.js'
 import { type Category, categories } from '../../market/category.js'
 import { type Operation, operations } from '../../market/operation.js'
 import { advise, type Advice } from './planAdvice.js'
-import { budgets, isWithin, safeRates } from './planBudget.js'
-import { demands, type StreamDemand } from './planDemand.js'
-import { assumedBusiestFillsPerSecond, assumedFillTurnover, type PlanUniverse } from './planUniverse.js'
+import { allowances } from './allowances.js'
+import { isWithin, safeRates } from './planBudget.js'
+import type { StreamDemand } from './planDemand.js'
+import { planNotes } from './planNotes.js'
+import type { PlanUniverse } from './planUniverse.js'
 
 /** How much of a limit is asked for. */
 export interface LimitUse {
@@ -31,7 +33,8 @@ export interface Plan {
 
 /** What a configuration asks of the service's limits and of the disk. Pure arithmetic: nothing is asked of anybody. */
 export function planConfig(config: Config, universe: PlanUniverse): Plan {
-  const streams = demands(config, universe)
+  const allowed = allowances(config, universe)
+  const { streams } = allowed
   const safe = safeRates(config)
   const operationUse = (operation: Operation) =>
     limitUse(
@@ -55,8 +58,8 @@ export function planConfig(config: Config, universe: PlanUniverse): Plan {
     overall,
     bytesPerDay: streams.reduce((sum, stream) => sum + stream.bytesPerDay, 0),
     compressedBytesPerDay: streams.reduce((sum, stream) => sum + stream.compressedBytesPerDay, 0),
-    advice: advise(config, universe, budgets(streams, safe)),
-    notes: notes(config, universe, streams),
+    advice: advise(config, universe, allowed),
+    notes: planNotes(config, universe, streams),
   }
 }
 
@@ -68,39 +71,4 @@ function countByCategory(universe: PlanUniverse): Record<Category, number> {
   const counts = Object.fromEntries(categories.map((category) => [category, 0])) as Record<Category, number>
   for (const { category } of universe.instruments) counts[category] += 1
   return counts
-}
-
-function notes(config: Config, universe: PlanUniverse, streams: readonly StreamDemand[]): string[] {
-  const { orderBooks, rpiOrderBooks, fills, candles, tickers } = config.streams
-  const lines: string[] = []
-  if (universe.kind === 'assumed') {
-    lines.push(
-      'The numbers of instruments are assumed, as the live service has been seen to list them; ' +
-        'symbol globs, exclude and minTurnover24h are not taken into account.',
-    )
-  }
-  if (fills.enabled) {
-    lines.push(
-      universe.kind === 'assumed'
-        ? `Fills are an estimate: ${assumedBusiestFillsPerSecond}/s for the busiest instrument, an r-th of that at rank r.`
-        : `Fills are an estimate: one for each ${assumedFillTurnover} of turnover in quote coin.`,
-    )
-  }
-  const ranked = [orderBooks, rpiOrderBooks, fills, candles].filter(
-    ({ enabled, select }) => enabled && (select.busiest !== Infinity || select.minTurnover24h !== undefined),
-  )
-  const hasTickers = (category: Category) =>
-    tickers.enabled && (tickers.categories as readonly Category[]).includes(category)
-  if (
-    ranked.some(({ select }) => select.categories.some((category) => category !== 'MARGIN' && !hasTickers(category)))
-  ) {
-    lines.push(
-      'busiest and minTurnover24h go by the tickers: enable streams.tickers for the categories they are used with.',
-    )
-  }
-  for (const { stream, instruments } of streams) {
-    if (instruments === 0) lines.push(`${stream} covers no instrument: check its selection.`)
-  }
-  lines.push('Sizes were measured with other data than yours; those of compressed tickers and RPI books are estimates.')
-  return lines
 }

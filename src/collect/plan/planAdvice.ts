@@ -1,8 +1,10 @@
 import type { Config } from '../../config.js'
 import { intervalMs } from '../../market/interval.js'
 import { type StreamName, streamNames } from '../../market/stream.js'
+import type { Allowances } from './allowances.js'
 import { isWithin } from './planBudget.js'
 import { runsPerDay, streamDemand, streamOptions } from './planDemand.js'
+import type { Select } from '../select.js'
 import type { PlanUniverse } from './planUniverse.js'
 
 /** One option to set, by its path in the configuration. */
@@ -21,12 +23,12 @@ export interface Advice {
 }
 
 /** For each stream over its budget, the changes that bring it inside; each was tried, so following it does fit. */
-export function advise(config: Config, universe: PlanUniverse, budgets: ReadonlyMap<StreamName, number>): Advice[] {
+export function advise(config: Config, universe: PlanUniverse, { perSecond }: Allowances): Advice[] {
   return streamNames.flatMap((stream) => {
-    const affordablePerSecond = budgets.get(stream)
+    const affordablePerSecond = perSecond.get(stream)
     if (affordablePerSecond === undefined) return []
     const demandWith = (changes: readonly Change[]) =>
-      streamDemand(stream, changes.reduce(applyChange, config), universe).requestsPerSecond
+      streamDemand(stream, changes.reduce(applyChange, config), universe, affordablePerSecond).requestsPerSecond
     const requestsPerSecond = demandWith([])
     if (isWithin(requestsPerSecond, affordablePerSecond)) return []
     const alternatives = options(stream, config).flatMap(({ option, from, candidates }) => {
@@ -80,26 +82,37 @@ function options(stream: StreamName, { streams }: Config): Adjustable[] {
       const { everySeconds, select } = streams[streamOptions[stream]]
       return [
         { option: `${path}.everySeconds`, from: everySeconds, candidates: rising(everySeconds, longestSeconds) },
-        { option: `${path}.select.busiest`, from: shown(select.busiest), candidates: falling(select.busiest) },
+        ...fewer(path, select),
       ]
     }
     case 'fills': {
       const { maxPollSeconds, select } = streams.fills
       return [
         { option: `${path}.maxPollSeconds`, from: maxPollSeconds, candidates: rising(maxPollSeconds, longestSeconds) },
-        { option: `${path}.select.busiest`, from: shown(select.busiest), candidates: falling(select.busiest) },
+        ...fewer(path, select),
       ]
     }
     case 'candles': {
       const { intervals, types, select } = streams.candles
       const coarsestFirst = [...intervals].sort((a, b) => intervalMs[b] - intervalMs[a])
       return [
-        { option: `${path}.select.busiest`, from: shown(select.busiest), candidates: falling(select.busiest) },
+        ...fewer(path, select),
         { option: `${path}.intervals`, from: intervals, candidates: shorterLists(coarsestFirst) },
         { option: `${path}.types`, from: types, candidates: shorterLists(types) },
       ]
     }
   }
+}
+
+/** A smaller number, or what fits: that always does. */
+function fewer(path: string, { busiest }: Select): Adjustable[] {
+  if (busiest === 'fit') return []
+  const option = `${path}.select.busiest`
+  const from = busiest === Infinity ? 'all' : busiest
+  return [
+    { option, from, candidates: falling(busiest) },
+    { option, from, candidates: ['fit'] },
+  ]
 }
 
 /** Candidates are ordered, so the first that fits is found by halving. Undefined when not even the last does. */
@@ -138,9 +151,4 @@ const schedules = [
 function slowerSchedules(from: string): Candidates {
   const runs = runsPerDay(from)
   return schedules.filter((schedule) => runsPerDay(schedule) < runs)
-}
-
-/** How the configuration file spells it. */
-function shown(busiest: number): number | 'all' {
-  return busiest === Infinity ? 'all' : busiest
 }

@@ -1,9 +1,8 @@
 import type { Config } from '../../config.js'
 import { type Operation, operations } from '../../market/operation.js'
 import type { StreamName } from '../../market/stream.js'
-import type { StreamDemand } from './planDemand.js'
 
-interface SafeRates {
+export interface SafeRates {
   readonly perSecond: Readonly<Record<Operation, number>>
   readonly overall: number
 }
@@ -22,23 +21,20 @@ export function safeRates({ exchange: { limits, latencyJitterMs } }: Config): Sa
   }
 }
 
-/**
- * Requests a second that each stream may have: its operation's, and a fair share of what all may have together. Shares
- * are max-min fair: who asks for less than an equal part keeps it, and what it leaves is divided among the others.
- */
-export function budgets(streams: readonly StreamDemand[], safe: SafeRates): Map<StreamName, number> {
+interface Wanted {
+  readonly stream: StreamName
+  readonly perSecond: number
+}
+
+/** Shares that are max-min fair: who asks for less than an equal part keeps it, and what it leaves is divided among the others. */
+export function fairShares(wanted: readonly Wanted[], available: number): Map<StreamName, number> {
   const result = new Map<StreamName, number>()
-  const ascending = streams
-    .map(({ stream, operation, requestsPerSecond }) => ({
-      stream,
-      wanted: Math.min(requestsPerSecond, safe.perSecond[operation]),
-    }))
-    .sort((a, b) => a.wanted - b.wanted)
-  let left = safe.overall
-  for (const [index, { stream, wanted }] of ascending.entries()) {
-    const budget = Math.min(wanted, left / (ascending.length - index))
-    result.set(stream, budget)
-    left -= budget
+  const ascending = wanted.toSorted((a, b) => a.perSecond - b.perSecond)
+  let left = Math.max(0, available)
+  for (const [index, { stream, perSecond }] of ascending.entries()) {
+    const share = Math.min(perSecond, left / (ascending.length - index))
+    result.set(stream, share)
+    left -= share
   }
   return result
 }

@@ -5,18 +5,41 @@ import { intervalMs } from '../../market/interval.js'
 import type { Operation } from '../../market/operation.js'
 import type { StreamName } from '../../market/stream.js'
 import { streamNames } from '../../market/stream.js'
-import { coveredInstruments, expectedFillsPerSecond, type PlanUniverse, tradedCount } from './planUniverse.js'
+import { longestCandleCycleMs, mostCandleWaitMs } from '../poll/candlePace.js'
+import type { Select } from '../select.js'
+import { fillsDemand } from './fillsDemand.js'
+import { countWithin } from './fit.js'
+import {
+  expectedFillsPerSecond,
+  type PlanInstrument,
+  type PlanUniverse,
+  rankForPlan,
+  tradedCount,
+} from './planUniverse.js'
 
 /** What a stream asks of the service and of the disk, on average over a day on which its schedule runs. */
 export interface StreamDemand {
   readonly stream: StreamName
   readonly operation: Operation
   readonly instruments: number
+  /** How many of those that could be recorded are not, by what leaves them out. */
+  readonly leftOut: LeftOut
   readonly requestsPerSecond: number
   readonly rowsPerDay: number
   readonly bytesPerDay: number
   /** The same rows in TimescaleDB's columnstore. */
   readonly compressedBytesPerDay: number
+}
+
+export interface LeftOut {
+  /** Of kinds that the selection does not name. */
+  readonly kind: number
+  /** With less turnover than the selection asks for. */
+  readonly turnover: number
+  /** Beyond the number that the selection names. */
+  readonly number: number
+  /** The limits leave no room for them. */
+  readonly limits: number
 }
 
 const secondsPerDay = 86_400
@@ -34,13 +57,16 @@ const bytesPerRow = {
   rpiBookLevel: { plain: 21.6, compressed: 1.2 },
 } as const
 
-/** A poll is due when half of a page of 100 is new, and bursts make polls half as frequent again as the average says. */
-const fillsPerRequest = 100 / 2 / 1.5
+/** @param allowedPerSecond what `busiest: fit` may use */
+type DemandOf = (config: Config, universe: PlanUniverse, allowedPerSecond: number) => Omit<StreamDemand, 'stream'>
 
-const demandOf: { [Name in StreamName]: (config: Config, universe: PlanUniverse) => Omit<StreamDemand, 'stream'> } = {
+const nobody: LeftOut = { kind: 0, turnover: 0, number: 0, limits: 0 }
+
+const demandOf: { [Name in StreamName]: DemandOf } = {
   instruments: ({ streams: { instruments } }, universe) => ({
     operation: 'instruments',
     instruments: universe.instruments.filter(({ category }) => instruments.categories.includes(category)).length,
+    leftOut: nobody,
     requestsPerSecond: (instruments.categories.length * runsPerDay(instruments.schedule)) / secondsPerDay,
     // A row is written when something changed, which is too rare to count.
     ...stored(0, bytesPerRow.tickers),
@@ -48,6 +74,7 @@ const demandOf: { [Name in StreamName]: (config: Config, universe: PlanUniverse)
   rpi_symbols: ({ streams: { rpiSymbols } }, universe) => ({
     operation: 'rpi-symbols',
     instruments: universe.instruments.filter(({ hasRpi }) => hasRpi).length,
+    leftOut: nobody,
     requestsPerSecond: runsPerDay(rpiSymbols.schedule) / secondsPerDay,
     ...stored(0, bytesPerRow.tickers),
   }),
@@ -57,60 +84,92 @@ const demandOf: { [Name in StreamName]: (config: Config, universe: PlanUniverse)
     return {
       operation: 'tickers',
       instruments,
+      leftOut: nobody,
       requestsPerSecond: (tickers.categories.length * runs) / secondsPerDay,
       ...stored(instruments * runs, bytesPerRow.tickers),
     }
   },
-  order_books: ({ streams: { orderBooks } }, universe) => {
-    const instruments = coveredInstruments(universe, orderBooks.select).length
-    return { operation: 'orderbook', ...bookDemand(instruments, orderBooks, bytesPerRow.bookLevel) }
-  },
-  rpi_order_books: ({ streams: { rpiOrderBooks } }, universe) => {
+  order_books: ({ streams: { orderBooks } }, universe, allowed) => ({
+    operation: 'orderbook',
+    ...bookDemand(universe, orderBooks, bytesPerRow.bookLevel, allowed),
+  }),
+  rpi_order_books: ({ streams: { rpiOrderBooks } }, universe, allowed) => {
     const withRpi = { ...universe, instruments: universe.instruments.filter(({ hasRpi }) => hasRpi) }
-    const instruments = coveredInstruments(withRpi, rpiOrderBooks.select).length
-    return { operation: 'rpi-orderbook', ...bookDemand(instruments, rpiOrderBooks, bytesPerRow.rpiBookLevel) }
+    return { operation: 'rpi-orderbook', ...bookDemand(withRpi, rpiOrderBooks, bytesPerRow.rpiBookLevel, allowed) }
   },
-  fills: ({ streams: { fills, tickers } }, universe) => {
-    const covered = coveredInstruments(universe, fills.select)
-    const withTicker = new Set<string>(tickers.enabled ? tickers.categories : [])
-    const rates = covered.map((instrument) => ({
-      fills: expectedFillsPerSecond(instrument),
-      seesTrades: withTicker.has(instrument.category),
-    }))
-    const requests = rates.map(({ fills: rate, seesTrades }) => {
-      const dueSeconds = Math.max(fills.minPollSeconds, Math.min(fills.maxPollSeconds, fillsPerRequest / rate))
-      return 1 / (dueSeconds + (seesTrades ? idleSeconds(rate, dueSeconds) : 0))
-    })
+  fills: ({ streams: { fills, tickers } }, universe, allowed) => {
+    // Every one fits: with too few requests for all, the schedule decides whose fills are worth them.
+    const { chosen, leftOut } = cover(universe, fills.select, () => 0, allowed)
+    const { neededPerSecond, fillsPerDay } = fillsDemand(chosen, fillsPolling({ fills, tickers }))
     return {
       operation: 'fills',
-      instruments: covered.length,
-      requestsPerSecond: sum(requests),
-      ...stored(sum(rates.map((rate) => rate.fills)) * secondsPerDay, bytesPerRow.fills),
+      instruments: chosen.length,
+      leftOut,
+      requestsPerSecond: fills.select.busiest === 'fit' ? Math.min(neededPerSecond, allowed) : neededPerSecond,
+      ...stored(fillsPerDay, bytesPerRow.fills),
     }
   },
-  candles: ({ streams: { candles } }, universe) => {
-    const instruments = coveredInstruments(universe, candles.select).length
-    const series = instruments * candles.types.length
-    const perSecond = (longestMs: number) =>
-      sum(candles.intervals.map((interval) => 1000 / Math.min(longestMs, intervalMs[interval])))
+  candles: ({ streams: { candles } }, universe, allowed) => {
+    const costOf = (instrument: PlanInstrument) => candleRequestsPerSecond(instrument, candles)
+    const { chosen, leftOut } = cover(universe, candles.select, costOf, allowed)
+    const series = chosen.length * candles.types.length
+    const closesPerSecond = sum(candles.intervals.map((interval) => 1000 / intervalMs[interval]))
     return {
       operation: 'candles',
-      instruments,
-      // Candles of more than an hour are looked at hourly, because it is not known at which hour they close.
-      requestsPerSecond: series * perSecond(intervalMs['1H']),
-      ...stored(series * perSecond(Infinity) * secondsPerDay, bytesPerRow.candles),
+      instruments: chosen.length,
+      leftOut,
+      requestsPerSecond: sum(chosen.map(costOf)),
+      ...stored(series * closesPerSecond * secondsPerDay, bytesPerRow.candles),
     }
   },
 }
 
-/** How long an instrument goes unasked while its ticker shows no trade; after that it is asked all the same. */
-const longestIdleSeconds = 3600
+/** How fills are polled: the same for the stream's demand and for what is said about it. */
+export function fillsPolling({ fills, tickers }: Pick<Config['streams'], 'fills' | 'tickers'>) {
+  const withTicker = new Set<string>(tickers.enabled ? tickers.categories : [])
+  const { minPollSeconds, maxPollSeconds } = fills
+  return { minPollSeconds, maxPollSeconds, seesTrades: ({ category }: PlanInstrument) => withTicker.has(category) }
+}
 
-/** Seconds on average that a request which is due still waits for a trade, with trades at random times. */
-function idleSeconds(fillsPerSecond: number, dueSeconds: number): number {
-  if (fillsPerSecond === 0) return longestIdleSeconds
-  const isStillIdle = Math.exp(-fillsPerSecond * dueSeconds)
-  return (isStillIdle * (1 - Math.exp(-fillsPerSecond * longestIdleSeconds))) / fillsPerSecond
+/** Requests a second for the candles of an instrument, all its series. */
+function candleRequestsPerSecond(
+  instrument: PlanInstrument,
+  { intervals, types }: Config['streams']['candles'],
+): number {
+  const fillsPerSecond = expectedFillsPerSecond(instrument)
+  const perSecond = (isMarket: boolean) =>
+    sum(
+      intervals.map((interval) => {
+        const everySeconds = Math.min(intervalMs[interval], longestCandleCycleMs) / 1000
+        const quietSeconds = Math.max(everySeconds, mostCandleWaitMs / 1000)
+        // Index, mark and premium candles move without a trade.
+        const isActive = isMarket ? -Math.expm1(-fillsPerSecond * everySeconds) : 1
+        return isActive / everySeconds + (1 - isActive) / quietSeconds
+      }),
+    )
+  return sum(types.map((type) => perSecond(type === 'market')))
+}
+
+interface Covered {
+  readonly chosen: readonly PlanInstrument[]
+  readonly leftOut: LeftOut
+}
+
+/** Whom a selection covers: the first of its ranking, as many as it names or as the allowance has room for. */
+function cover(
+  universe: PlanUniverse,
+  select: Select,
+  costOf: (instrument: PlanInstrument) => number,
+  allowedPerSecond: number,
+): Covered {
+  const { ranked, leftOut } = rankForPlan(universe, select)
+  const isFit = select.busiest === 'fit'
+  const chosen = ranked.slice(
+    0,
+    select.busiest === 'fit' ? countWithin(ranked.map(costOf), allowedPerSecond) : select.busiest,
+  )
+  const beyond = ranked.length - chosen.length
+  return { chosen, leftOut: { ...leftOut, number: isFit ? 0 : beyond, limits: isFit ? beyond : 0 } }
 }
 
 /** The option group of each stream in the configuration. */
@@ -124,15 +183,24 @@ export const streamOptions = {
   candles: 'candles',
 } as const satisfies Record<StreamName, keyof Config['streams']>
 
-export function streamDemand(stream: StreamName, config: Config, universe: PlanUniverse): StreamDemand {
-  return { stream, ...demandOf[stream](config, universe) }
+/** @param allowedPerSecond requests a second that the limits leave for it: what `busiest: fit` goes by */
+export function streamDemand(
+  stream: StreamName,
+  config: Config,
+  universe: PlanUniverse,
+  allowedPerSecond: number,
+): StreamDemand {
+  return { stream, ...demandOf[stream](config, universe, allowedPerSecond) }
 }
 
-/** The demand of every stream that is switched on. */
-export function demands(config: Config, universe: PlanUniverse): StreamDemand[] {
-  return streamNames
-    .filter((stream) => config.streams[streamOptions[stream]].enabled)
-    .map((stream) => streamDemand(stream, config, universe))
+export function enabledStreams({ streams }: Config): StreamName[] {
+  return streamNames.filter((stream) => streams[streamOptions[stream]].enabled)
+}
+
+/** Whether a stream takes what the limits leave for it, instead of a number that the configuration names. */
+export function takesWhatFits({ streams }: Config, stream: StreamName): boolean {
+  const options = streams[streamOptions[stream]]
+  return 'select' in options && options.select.busiest === 'fit'
 }
 
 /** Runs of a cron expression (seconds first) on a day on which it runs at all. */
@@ -142,16 +210,19 @@ export function runsPerDay(schedule: string): number {
 }
 
 function bookDemand(
-  instruments: number,
-  { everySeconds, depth }: { everySeconds: number; depth: number },
+  universe: PlanUniverse,
+  { everySeconds, depth, select }: Config['streams']['orderBooks'],
   level: { plain: number; compressed: number },
+  allowedPerSecond: number,
 ) {
+  const { chosen, leftOut } = cover(universe, select, () => 1 / everySeconds, allowedPerSecond)
   const levels = 2 * depth
   const bytes = { plain: level.plain * levels, compressed: level.compressed * levels }
   return {
-    instruments,
-    requestsPerSecond: instruments / everySeconds,
-    ...stored((instruments * secondsPerDay) / everySeconds, bytes),
+    instruments: chosen.length,
+    leftOut,
+    requestsPerSecond: chosen.length / everySeconds,
+    ...stored((chosen.length * secondsPerDay) / everySeconds, bytes),
   }
 }
 

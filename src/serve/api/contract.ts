@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { instrumentKinds } from '../../market/instrumentKind.js'
 import { candleType, category, count, decimal, interval, orNull, stream, symbol, time } from './fields.js'
 
 // The whole contract of the JSON API. Answers are checked against it in tests, and the reference is generated from it.
@@ -32,6 +33,14 @@ const streamStatus = z.strictObject({
       'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs.',
     ),
   targets: count('Instruments, series or lists covered now.'),
+  leftOut: z
+    .strictObject({
+      kind: count('Of kinds that select.kinds does not name.'),
+      turnover: count('With less turnover than minTurnover24h.'),
+      number: count('Beyond the number that select.busiest names.'),
+      limits: count('For which the limits leave no room.'),
+    })
+    .describe('Instruments that could be covered and are not, by what leaves them out.'),
   lastStoredAt: orNull(time('When an answer was last committed; null before the first.')),
   ageMs: orNull(
     z.number().nonnegative().describe('Time since then, or since it was known that there was nothing to ask for, ms.'),
@@ -156,6 +165,7 @@ const instrumentRow = z.strictObject({
   baseCoin: orNull(z.string().describe('Base coin.')),
   quoteCoin: orNull(z.string().describe('Quote coin.')),
   status: orNull(z.string().describe('Status, as the service says.')),
+  kind: z.enum(instrumentKinds).describe('What it stands for, derived from the specification.'),
   pricePrecision: orNull(z.int().describe('Decimal places of a price.')),
   disappearedAt: orNull(time('When the service had stopped listing it.')),
 })
@@ -216,7 +226,8 @@ const ticker = z
     ask1Price: orNull(decimal('Best ask.')),
     price24hPcnt: orNull(decimal('Change in 24 hours, a fraction.')),
     volume24h: orNull(decimal('Volume in 24 hours, base coin.')),
-    turnover24h: orNull(decimal('Turnover in 24 hours, quote coin.')),
+    turnover24h: orNull(decimal('Turnover in 24 hours, quote coin; of a tokenised stock, that of a market elsewhere.')),
+    platformTurnover24h: orNull(decimal('What of that was traded here, where the service says so.')),
     markPrice: orNull(decimal('Mark price.')),
     indexPrice: orNull(decimal('Index price.')),
     fundingRate: orNull(decimal('Funding rate, a fraction.')),

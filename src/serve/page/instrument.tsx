@@ -23,12 +23,13 @@ export function Instrument({ view, change }: InstrumentProps) {
   if (!isChosen) return <p class="panel nothing">No instrument is recorded yet; the first appear within seconds.</p>
   const ticker = live?.ticker ?? answer?.ticker ?? null
   const book = live?.book ?? answer?.book ?? null
+  const kind = answer?.instrument?.kind ?? 'crypto'
   const precision = answer?.instrument?.pricePrecision ?? null
   return (
     <section class="instrument" aria-labelledby="instrument-title">
       <div class="instrument-head">
         <h2 id="instrument-title">
-          {symbol} <span>{category}</span>
+          {symbol} <span>{category}</span> {kind !== 'crypto' && <span>{kind.replaceAll('_', ' ')}</span>}
         </h2>
         {ticker !== null && <TickerLine ticker={ticker} />}
         {answer !== null && answer.instrument === null && (
@@ -49,6 +50,7 @@ export function Instrument({ view, change }: InstrumentProps) {
 
 function TickerLine({ ticker }: { ticker: NonNullable<InstrumentAnswer['ticker']> }) {
   const { lastPrice, price24hPcnt, turnover24h, markPrice, indexPrice, fundingRate, openInterest, ts } = ticker
+  const { platformTurnover24h } = ticker
   const change = price24hPcnt === null ? 0 : approximate(price24hPcnt)
   return (
     <dl class="ticker">
@@ -65,6 +67,7 @@ function TickerLine({ ticker }: { ticker: NonNullable<InstrumentAnswer['ticker']
         </div>
       )}
       <Figure name="Turnover 24 h" value={turnover24h} shown={compactDecimal} />
+      <Figure name="Of that here" value={platformTurnover24h} shown={compactDecimal} />
       <Figure name="Mark" value={markPrice} shown={decimal} />
       <Figure name="Index" value={indexPrice} shown={(text) => decimal(shortened(text))} />
       <Figure name="Funding" value={fundingRate} shown={(text) => percent(text, 4)} />

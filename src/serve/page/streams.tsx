@@ -57,6 +57,10 @@ export function Streams({ status }: { status: Status | null }) {
           </tbody>
         </table>
       </div>
+      {status?.streams.map(({ name, leftOut }) => {
+        const text = leftOutText(leftOut)
+        return text !== '' && <p key={name} class="dim">{`${names[name]}. ${text}.`}</p>
+      })}
     </Panel>
   )
 }
@@ -69,7 +73,9 @@ function Row({ stream }: { stream: StreamStatus }) {
       <td>
         <span class={`state ${state}`}>{state}</span>
       </td>
-      <td class="number">{exactCount(targets)}</td>
+      <td class="number" title={leftOutText(stream.leftOut)}>
+        {exactCount(targets)}
+      </td>
       <td class="age-cell">
         <Age ageMs={ageMs} limitMs={freshnessLimitMs} />
       </td>
@@ -86,6 +92,17 @@ function Row({ stream }: { stream: StreamStatus }) {
       <Trouble value={stream.gapsFound} of="holes were found" />
     </tr>
   )
+}
+
+/** Why a stream covers no more than it does; empty when it leaves nobody out. */
+function leftOutText({ kind, turnover, number, limits }: StreamStatus['leftOut']): string {
+  const parts = [
+    kind > 0 ? `${exactCount(kind)} of kinds not selected` : '',
+    turnover > 0 ? `${exactCount(turnover)} with too little turnover` : '',
+    number > 0 ? `${exactCount(number)} beyond the selected number` : '',
+    limits > 0 ? `${exactCount(limits)} beyond the limits` : '',
+  ].filter((part) => part !== '')
+  return parts.length === 0 ? '' : `Left out: ${parts.join(', ')}`
 }
 
 function Age({ ageMs, limitMs }: { ageMs: number | null; limitMs: number }) {

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category, InstrumentKey } from '../../market/category.js'
-import type { Decimal, TimeMs } from '../../market/values.js'
+import type { InstrumentKind } from '../../market/instrumentKind.js'
+import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../schema.js'
 
 export interface InstrumentRow {
@@ -9,12 +10,13 @@ export interface InstrumentRow {
   readonly baseCoin: string | null
   readonly quoteCoin: string | null
   readonly status: string | null
+  readonly kind: InstrumentKind
   readonly pricePrecision: number | null
   /** When the service had stopped listing it; null while it does. */
   readonly disappearedAt: TimeMs | null
 }
 
-const columns = sql`category, symbol, base_coin as "baseCoin", quote_coin as "quoteCoin", status,
+const columns = sql`category, symbol, base_coin as "baseCoin", quote_coin as "quoteCoin", status, kind,
   price_precision as "pricePrecision", disappeared_at as "disappearedAt"`
 
 /**
@@ -43,13 +45,17 @@ export async function findInstrument(db: Kysely<Database>, key: InstrumentKey): 
   return rows[0] ?? null
 }
 
-/** The instrument with the highest turnover of those with candles: what a visitor sees who asks for none. */
+/** The instrument with the highest turnover here of those with candles: what a visitor sees who asks for none. */
 export async function busiestInstrument(db: Kysely<Database>): Promise<InstrumentKey | null> {
-  const { rows } = await sql<InstrumentKey & { turnover: Decimal | null }>`
-    select i.category, i.symbol, t.turnover_24h as turnover
+  const { rows } = await sql<InstrumentKey>`
+    select i.category, i.symbol
     from market.instruments i
     cross join lateral (
-      select turnover_24h from market.tickers t
+      select case
+        when platform_turnover_24h > 0 then platform_turnover_24h
+        when i.kind = 'tokenised_stock' then 0
+        else turnover_24h
+      end as turnover from market.tickers t
       where t.category = i.category and t.symbol = i.symbol and t.ts > now() - interval '1 hour'
       order by ts desc limit 1
     ) t
@@ -58,7 +64,7 @@ export async function busiestInstrument(db: Kysely<Database>): Promise<Instrumen
       where c.category = i.category and c.symbol = i.symbol and c.type = 'market' and c.interval = '1m'
     )
     -- Only like compares with like: turnover in another coin says nothing.
-    order by (i.quote_coin in ('USDT', 'USDC', 'USD')) desc, t.turnover_24h desc nulls last
+    order by (i.quote_coin in ('USDT', 'USDC', 'USD')) desc, t.turnover desc nulls last
     limit 1`.execute(db)
   return rows[0] ?? null
 }

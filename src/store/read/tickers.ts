@@ -14,6 +14,7 @@ export interface TickerRow {
   readonly price24hPcnt: Decimal | null
   readonly volume24h: Decimal | null
   readonly turnover24h: Decimal | null
+  readonly platformTurnover24h: Decimal | null
   readonly markPrice: Decimal | null
   readonly indexPrice: Decimal | null
   readonly fundingRate: Decimal | null
@@ -35,8 +36,8 @@ export async function latestTicker(db: Kysely<Database>, key: InstrumentKey): Pr
   const { rows } = await sql<TickerRow>`
     select ts, received_at as "receivedAt", last_price as "lastPrice", bid1_price as "bid1Price",
       ask1_price as "ask1Price", price_24h_pcnt as "price24hPcnt", volume_24h as "volume24h",
-      turnover_24h as "turnover24h", mark_price as "markPrice", index_price as "indexPrice",
-      funding_rate as "fundingRate", open_interest as "openInterest"
+      turnover_24h as "turnover24h", platform_turnover_24h as "platformTurnover24h",
+      mark_price as "markPrice", index_price as "indexPrice", funding_rate as "fundingRate", open_interest as "openInterest"
     from market.tickers
     where category = ${key.category} and symbol = ${key.symbol}
     order by ts desc limit 1`.execute(db)

@@ -102,7 +102,7 @@ describe('plan', () => {
     vi.stubEnv('EXCHANGE_BASE_URL', unreachable)
     const { output, errors } = captureOutput()
     await plan('--offline')
-    expect(output()).toContain('Instruments assumed: SPOT 3,400')
+    expect(output()).toContain('Instruments assumed: SPOT 3,393')
     expect(output()).toContain('It fits.')
     expect(errors()).toBe('')
   })

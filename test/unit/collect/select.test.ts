@@ -1,12 +1,19 @@
 import { expect, test } from 'vitest'
-import { type Candidate, type Select, selectInstruments } from '../../../src/collect/select.js'
+import { type Candidate, rankInstruments, type Select } from '../../../src/collect/select.js'
+import { instrumentKinds } from '../../../src/market/instrumentKind.js'
 
-const all: Select = { categories: ['SPOT', 'USDT-FUTURES'], symbols: ['*'], exclude: [], busiest: Infinity }
+const all: Omit<Select, 'busiest'> = {
+  categories: ['SPOT', 'USDT-FUTURES'],
+  kinds: [...instrumentKinds],
+  symbols: ['*'],
+  exclude: [],
+}
 
 const candidate = (symbol: string, more: Partial<Candidate> = {}): Candidate => ({
   category: 'SPOT',
   symbol,
   status: 'online',
+  kind: 'crypto',
   turnover24h: '0',
   ...more,
 })
@@ -22,7 +29,7 @@ const market = [
 ]
 
 const chosen = (select: Partial<Select>) =>
-  selectInstruments(market, { ...all, ...select }).map(({ category, symbol }) => `${category} ${symbol}`)
+  rankInstruments(market, { ...all, ...select }).ranked.map(({ category, symbol }) => `${category} ${symbol}`)
 
 test('covers the chosen categories, the busiest first, without those that have no market', () => {
   expect(chosen({})).toEqual(['USDT-FUTURES BTCUSDT', 'SPOT BTCUSDT', 'SPOT ETHUSDT', 'SPOT HALTUSDT'])
@@ -31,12 +38,22 @@ test('globs include and exclude', () => {
   expect(chosen({ symbols: ['BTC*', 'HALT?SDT'] })).toEqual(['USDT-FUTURES BTCUSDT', 'SPOT BTCUSDT', 'SPOT HALTUSDT'])
   expect(chosen({ exclude: ['BTC*'] })).toEqual(['SPOT ETHUSDT', 'SPOT HALTUSDT'])
 })
-test('a turnover threshold and a number of the busiest narrow the choice', () => {
+test('a turnover threshold narrows the choice', () => {
   expect(chosen({ minTurnover24h: '2000' })).toEqual(['USDT-FUTURES BTCUSDT', 'SPOT BTCUSDT', 'SPOT ETHUSDT'])
-  expect(chosen({ busiest: 1 })).toEqual(['USDT-FUTURES BTCUSDT'])
+})
+test('only the kinds that are named are covered, and the others are counted', () => {
+  const tokens = ['RA', 'RB'].map((symbol) => candidate(symbol, { kind: 'tokenised_stock', turnover24h: '9' }))
+  const { ranked, leftOut } = rankInstruments([...market, ...tokens], {
+    ...all,
+    kinds: ['crypto'],
+    minTurnover24h: '2000',
+  })
+  expect(ranked.map(({ symbol }) => symbol)).toEqual(['BTCUSDT', 'BTCUSDT', 'ETHUSDT'])
+  // Those without a market or of another category are nobody's to miss.
+  expect(leftOut).toEqual({ kind: 2, turnover: 1 })
 })
 test('equal turnovers are ordered by key, so that the choice does not flicker', () => {
   const equals = ['C', 'A', 'B'].map((symbol) => candidate(symbol))
-  const first = selectInstruments(equals, { ...all, busiest: 2 })
-  expect(selectInstruments(equals.toReversed(), { ...all, busiest: 2 })).toEqual(first)
+  const { ranked } = rankInstruments(equals, all)
+  expect(rankInstruments(equals.toReversed(), all).ranked).toEqual(ranked)
 })

@@ -1,12 +1,27 @@
 import { expect, test } from 'vitest'
 import { Universe } from '../../../src/collect/universe.js'
 import type { Instrument } from '../../../src/market/instrument.js'
+import { instrumentKinds } from '../../../src/market/instrumentKind.js'
 import type { Ticker } from '../../../src/market/ticker.js'
 
 const instrument = (symbol: string) => ({ category: 'SPOT', symbol, status: 'online' }) as Instrument
 const ticker = (symbol: string, volume24h: string, lastPrice: string) =>
-  ({ category: 'SPOT', symbol, ts: 1, volume24h, lastPrice, turnover24h: volume24h }) as Ticker
-const select = { categories: ['SPOT' as const], symbols: ['*'], exclude: [], busiest: Infinity }
+  ({
+    category: 'SPOT',
+    symbol,
+    ts: 1,
+    volume24h,
+    lastPrice,
+    turnover24h: volume24h,
+    platformTurnover24h: null,
+  }) as Ticker
+const select = {
+  categories: ['SPOT' as const],
+  kinds: [...instrumentKinds],
+  symbols: ['*'],
+  exclude: [],
+  busiest: Infinity,
+}
 
 test('a list replaces what was known of its category, and tickers stay with those that remain', () => {
   const universe = new Universe()
@@ -33,4 +48,27 @@ test('RPI books are chosen among the symbols on the RPI list, whichever list cam
   expect(universe.selectWithRpi(select).map(({ symbol }) => symbol)).toEqual(['B'])
   universe.setRpiSymbols([{ category: 'SPOT', symbol: 'A' }])
   expect(universe.selectWithRpi(select).map(({ symbol }) => symbol)).toEqual(['A'])
+})
+
+test('a tokenised stock ranks by what was traded here, not by the tape of a stock exchange elsewhere', () => {
+  const universe = new Universe()
+  const token = (symbol: string) => ({ ...instrument(symbol), isReality: true })
+  universe.setInstruments('SPOT', [instrument('BTC'), token('RNVDA'), token('RSPY'), token('RQQQ')])
+  const outside = { turnover24h: '22400000000' }
+  universe.setTickers([
+    { ...ticker('BTC', '370000', '1') },
+    { ...ticker('RNVDA', '1', '1'), ...outside, platformTurnover24h: '1729836.5035' },
+    { ...ticker('RSPY', '1', '1'), ...outside, platformTurnover24h: '0' },
+    { ...ticker('RQQQ', '1', '1'), ...outside, platformTurnover24h: null },
+  ])
+  expect(universe.select(select).map(({ symbol }) => symbol)).toEqual(['RNVDA', 'BTC', 'RQQQ', 'RSPY'])
+  expect(universe.select({ ...select, minTurnover24h: '1' }).map(({ symbol }) => symbol)).toEqual(['RNVDA', 'BTC'])
+})
+
+test('rates that were recorded stay with an instrument through new lists', () => {
+  const universe = new Universe()
+  universe.setFillRates([{ category: 'SPOT', symbol: 'A', perSecond: 2.5 }])
+  universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
+  universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
+  expect(universe.planned().instruments.map((known) => known.measuredFillsPerSecond)).toEqual([2.5, null])
 })

@@ -3,10 +3,12 @@ import { describe, expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { applyChange } from '../../../../src/collect/plan/planAdvice.js'
 import { runsPerDay } from '../../../../src/collect/plan/planDemand.js'
-import { assumedUniverse, type PlanInstrument, type PlanUniverse } from '../../../../src/collect/plan/planUniverse.js'
+import { assumedUniverse, type PlanUniverse } from '../../../../src/collect/plan/planUniverse.js'
 import { type Config, loadConfig } from '../../../../src/config.js'
 import { categories, isTradedCategory, tradedCategories } from '../../../../src/market/category.js'
+import { instrumentKinds } from '../../../../src/market/instrumentKind.js'
 import { intervals } from '../../../../src/market/interval.js'
+import { listed } from '../../../support/planUniverse.js'
 
 const defaults = loadConfig({ env: {} })
 
@@ -22,20 +24,15 @@ function demandOf(config: Config, stream: string, universe: PlanUniverse = assum
   return found
 }
 
-function listed(...instruments: Partial<PlanInstrument>[]): PlanUniverse {
-  const usual = { category: 'SPOT', symbol: 'BTCUSDT', status: 'online', turnover24h: null, hasRpi: false } as const
-  return { kind: 'listed', instruments: instruments.map((instrument) => ({ ...usual, ...instrument })) }
-}
-
 describe('the default configuration', () => {
   test('fits the limits at the size of the live service', () => {
     const plan = planConfig(defaults, assumedUniverse())
     expect(plan.fits).toBe(true)
     expect(plan.advice).toEqual([])
     expect(plan.universe.instruments).toEqual({
-      SPOT: 3400,
+      SPOT: 3393,
       MARGIN: 320,
-      'USDT-FUTURES': 800,
+      'USDT-FUTURES': 804,
       'COIN-FUTURES': 25,
       'USDC-FUTURES': 50,
     })
@@ -57,12 +54,15 @@ describe('arithmetic', () => {
       ),
       'tickers',
     )
-    expect(demand).toMatchObject({ instruments: 3450, requestsPerSecond: 0.2, rowsPerDay: 3450 * 8640 })
+    expect(demand).toMatchObject({ instruments: 3443, requestsPerSecond: 0.2, rowsPerDay: 3443 * 8640 })
   })
 
   test('order books: the measured bytes of 100 levels', () => {
     const demand = demandOf(
-      withStreams(({ orderBooks }) => Object.assign(orderBooks, { everySeconds: 10, depth: 50 })),
+      withStreams(({ orderBooks }) => {
+        Object.assign(orderBooks, { everySeconds: 10, depth: 50 })
+        orderBooks.select.busiest = 150
+      }),
       'order_books',
     )
     expect(demand.instruments).toBe(150)
@@ -110,6 +110,21 @@ describe('arithmetic', () => {
     expect(perSecond(String(500 * 144))).toBeCloseTo(1 / (600 * (1 + Math.exp(-1) * (1 - Math.exp(-6)))), 12)
   })
 
+  test('fills: rates that were recorded go before those that turnover makes one expect', () => {
+    const config = withStreams(({ tickers }) => Object.assign(tickers, { enabled: false }))
+    const universe = listed({ turnover24h: '22400000000', measuredFillsPerSecond: 0.5 })
+    expect(demandOf(config, 'fills', universe).rowsPerDay).toBe(43_200)
+    const notes = planConfig(config, universe).notes.join('\n')
+    expect(notes).toContain('Of 1 instruments the rate is what was recorded lately.')
+  })
+
+  test('candles: a series without trades is asked less often, and others take its place', () => {
+    const silent = listed({ turnover24h: '0' })
+    expect(demandOf(defaults, 'candles', silent).requestsPerSecond).toBeCloseTo(1 / 480, 12)
+    const config = withStreams(({ candles }) => Object.assign(candles, { types: ['mark'] }))
+    expect(demandOf(config, 'candles', silent).requestsPerSecond).toBeCloseTo(1 / 60, 12)
+  })
+
   test('disabled streams ask for nothing', () => {
     const config = withStreams((streams) => {
       for (const stream of Object.values(streams)) stream.enabled = false
@@ -129,31 +144,40 @@ describe('arithmetic', () => {
 
 describe('what cannot fit', () => {
   test('says which option to set to which value', () => {
-    const config = withStreams(({ orderBooks }) => Object.assign(orderBooks.select, { busiest: Infinity }))
+    const config = withStreams(({ orderBooks }) => {
+      orderBooks.select.busiest = Infinity
+      orderBooks.select.kinds = [...instrumentKinds]
+    })
     const plan = planConfig(config, assumedUniverse())
     expect(plan.fits).toBe(false)
     expect(plan.advice).toEqual([
       {
         stream: 'order_books',
-        requestsPerSecond: 427.5,
+        requestsPerSecond: 427.2,
         affordablePerSecond: 20 / 1.1,
         alternatives: [
-          { option: 'streams.orderBooks.everySeconds', from: 10, to: 236 },
+          { option: 'streams.orderBooks.everySeconds', from: 10, to: 235 },
           { option: 'streams.orderBooks.select.busiest', from: 'all', to: 181 },
+          { option: 'streams.orderBooks.select.busiest', from: 'all', to: 'fit' },
         ],
       },
     ])
   })
 
   test('the overall limit alone can be too small', () => {
-    const config = structuredClone(defaults)
+    const config = withStreams(({ orderBooks, rpiOrderBooks, fills, candles }) => {
+      orderBooks.select.busiest = 150
+      rpiOrderBooks.select.busiest = 200
+      fills.select.busiest = Infinity
+      candles.select.busiest = 600
+    })
     config.exchange.limits.overallPerMinute = 1500
     const plan = planConfig(config, assumedUniverse())
     expect(plan.fits).toBe(false)
     expect(Object.values(plan.operations).every((use) => use.share <= 1)).toBe(true)
     // Max-min fair: whoever has to give way is left with the same share, and nobody below an equal part.
     const shares = plan.advice.map((advice) => advice.affordablePerSecond)
-    expect(plan.advice.map((advice) => advice.stream)).toContain('fills')
+    expect(plan.advice.map((advice) => advice.stream)).toContain('order_books')
     expect(Math.max(...shares)).toBeCloseTo(Math.min(...shares), 9)
     expect(Math.min(...shares)).toBeGreaterThan(plan.overall.safePerSecond / plan.streams.length)
   })
@@ -219,11 +243,11 @@ describe('an assumed market', () => {
         'fills',
       ).instruments
     expect(covered(['BTCUSDT', 'ETHUSDT'])).toBe(2)
-    expect(covered(['BTC*'])).toBe(3400)
+    expect(covered(['BTC*'])).toBe(580)
   })
 })
 
-const arbitraryBusiest = fc.oneof(fc.constant(Infinity), fc.integer({ min: 1, max: 5000 }))
+const arbitraryBusiest = fc.oneof(fc.constant(Infinity), fc.constant('fit' as const), fc.integer({ min: 1, max: 5000 }))
 
 const arbitraryConfig = fc
   .record({
@@ -275,6 +299,8 @@ const arbitraryUniverse: fc.Arbitrary<PlanUniverse> = fc.oneof(
       fc.record({
         category: fc.constantFrom(...categories),
         status: fc.constantFrom('online', 'offline', null),
+        kind: fc.constantFrom(...instrumentKinds),
+        measuredFillsPerSecond: fc.oneof(fc.constant(null), fc.double({ min: 0, max: 50, noNaN: true })),
         turnover24h: fc.oneof(fc.constant(null), fc.integer({ min: 0, max: 2_000_000_000 }).map(String)),
         hasRpi: fc.boolean(),
       }),

@@ -1,0 +1,83 @@
+import type { Config } from '../../config.js'
+import type { Category } from '../../market/category.js'
+import { fillsDemand } from './fillsDemand.js'
+import { fillsPolling, type StreamDemand } from './planDemand.js'
+import {
+  assumedBusiestFillsPerSecond,
+  assumedFillTurnover,
+  fillTurnoverFactor,
+  type PlanUniverse,
+  rankForPlan,
+} from './planUniverse.js'
+
+/** What the figures of a plan rest on, and what to know about them: one sentence or two each. */
+export function planNotes(config: Config, universe: PlanUniverse, streams: readonly StreamDemand[]): string[] {
+  const { orderBooks, rpiOrderBooks, fills, candles, tickers } = config.streams
+  const lines: string[] = []
+  if (universe.kind === 'assumed') {
+    lines.push(
+      'The numbers of instruments are assumed, as the live service has been seen to list them; ' +
+        'symbol globs, exclude and minTurnover24h are not taken into account.',
+    )
+  }
+  for (const demand of streams) {
+    if (demand.stream === 'fills') lines.push(...fillsNotes(config, universe, demand))
+  }
+  lines.push(...streams.flatMap(leftOutNotes))
+  const ranked = [orderBooks, rpiOrderBooks, fills, candles].filter(
+    ({ enabled, select }) => enabled && (select.busiest !== Infinity || select.minTurnover24h !== undefined),
+  )
+  const hasTickers = (category: Category) =>
+    tickers.enabled && (tickers.categories as readonly Category[]).includes(category)
+  if (
+    ranked.some(({ select }) => select.categories.some((category) => category !== 'MARGIN' && !hasTickers(category)))
+  ) {
+    lines.push(
+      'busiest and minTurnover24h go by the tickers: enable streams.tickers for the categories they are used with.',
+    )
+  }
+  for (const { stream, instruments } of streams) {
+    if (instruments === 0) lines.push(`${stream} covers no instrument: check its selection.`)
+  }
+  lines.push('Sizes were measured with other data than yours; those of compressed tickers and RPI books are estimates.')
+  return lines
+}
+
+function fillsNotes({ streams: { fills, tickers } }: Config, universe: PlanUniverse, demand: StreamDemand): string[] {
+  const { ranked } = rankForPlan(universe, fills.select)
+  const chosen = ranked.slice(0, demand.instruments)
+  const { neededPerSecond, neededRange, measured } = fillsDemand(chosen, fillsPolling({ fills, tickers }))
+  const known = measured === 0 ? '' : ` Of ${measured} instruments the rate is what was recorded lately.`
+  const basis =
+    universe.kind === 'assumed'
+      ? `${assumedBusiestFillsPerSecond}/s for the busiest instrument, an r-th of that at rank r`
+      : `one for each ${assumedFillTurnover} of turnover here, in quote coin`
+  const range = `${rounded(neededRange.least)} to ${rounded(neededRange.most)} requests/s`
+  const lines = [
+    `Fills are an estimate: ${basis}.${known} With fills ${fillTurnoverFactor} times as large or as small, ${range} are needed.`,
+  ]
+  if (fills.select.busiest === 'fit' && neededPerSecond > demand.requestsPerSecond) {
+    lines.push(
+      `Fills need ${rounded(neededPerSecond)} requests/s and get ${rounded(demand.requestsPerSecond)}: the busiest instruments will lose some.`,
+    )
+  }
+  return lines
+}
+
+function leftOutNotes({ stream, leftOut }: StreamDemand): string[] {
+  const parts = [
+    leftOut.kind > 0 ? `${grouped(leftOut.kind)} of kinds that select.kinds does not name` : '',
+    leftOut.turnover > 0 ? `${grouped(leftOut.turnover)} with less turnover than minTurnover24h` : '',
+    leftOut.number > 0 ? `${grouped(leftOut.number)} beyond select.busiest` : '',
+    leftOut.limits > 0 ? `${grouped(leftOut.limits)} for which the limits leave no room` : '',
+  ].filter((part) => part !== '')
+  return parts.length === 0 ? [] : [`${stream} leaves out ${parts.join(', ')}.`]
+}
+
+function grouped(count: number): string {
+  return count.toLocaleString('en-US')
+}
+
+function rounded(perSecond: number): string {
+  return perSecond < 10 ? perSecond.toFixed(1) : String(Math.round(perSecond))
+}

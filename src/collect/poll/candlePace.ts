@@ -1,0 +1,10 @@
+import { intervalMs } from '../../market/interval.js'
+
+/** Candles of more than an hour are looked at hourly, because it is not known at which hour they close. */
+export const longestCandleCycleMs = intervalMs['1H']
+
+/**
+ * Longest time between two requests for a series that brings no trades. A response holds a thousand candles, so that asking
+ * late loses nothing; but the end of what is proven must not fall so far behind that it looks like a hole to be repaired.
+ */
+export const mostCandleWaitMs = 8 * 60_000
