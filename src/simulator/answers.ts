@@ -15,6 +15,7 @@ import {
 import type { Quirks } from './quirks.js'
 import { nextTurn, sliceMs } from './turns.js'
 import type { BookRow } from './world/books.js'
+import type { FillRow } from './world/fillRows.js'
 import { isRemoved, isShown, type Listing } from './world/listing.js'
 import type { World } from './world/world.js'
 
@@ -50,17 +51,19 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     return `${quirkStamp.number}:${world.version()}`
   }
 
-  const existing = (category: Category, symbol: string, at: TimeMs): Listing => {
+  const existing = (operation: Operation, category: Category, symbol: string, at: TimeMs): Listing => {
     const listing = world.find(category, symbol)
     if (listing && isRemoved(listing, at)) throw new ServiceFailure('40309', 'The symbol has been removed')
-    if (!listing || !isShown(listing, at)) throw new ServiceFailure('40034', `Parameter ${symbol} does not exist`)
+    if (!listing || !isShown(listing, at)) {
+      throw new ServiceFailure(operation === 'orderbook' ? '25100' : '40034', `Parameter ${symbol} does not exist`)
+    }
     return listing
   }
 
   const instruments = (query: Query, at: TimeMs): AnswerData => {
-    const category = categoryOf(query)
+    const category = categoryOf('instruments', query, quirks())
     if (query['symbol']) {
-      const { symbol } = existing(category, query['symbol'], at)
+      const { symbol } = existing('instruments', category, query['symbol'], at)
       return plain([world.instrument(category, symbol, at)])
     }
     const known = instrumentPages.get(category)
@@ -73,9 +76,9 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
   }
 
   const tickers = (query: Query, at: TimeMs): AnswerData | Promise<AnswerData> => {
-    const category = tradedCategoryOf(query)
+    const category = tradedCategoryOf('tickers', query, quirks())
     if (query['symbol']) {
-      const { symbol } = existing(category, query['symbol'], at)
+      const { symbol } = existing('tickers', category, query['symbol'], at)
       const row = world.ticker(category, symbol, at)
       return plain(row ? [row] : [])
     }
@@ -90,8 +93,9 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
   }
 
   const book = (kind: 'plain' | 'rpi', query: Query, at: TimeMs): AnswerData => {
-    const category = tradedCategoryOf(query)
-    const { symbol } = existing(category, symbolOf(query), at)
+    const operation = kind === 'rpi' ? 'rpi-orderbook' : 'orderbook'
+    const category = tradedCategoryOf(operation, query, quirks())
+    const { symbol } = existing(operation, category, symbolOf(query), at)
     const limit = limitOf(query, 5, 1_000, 'cut')
     const data =
       kind === 'rpi' ? world.rpiOrderBook(category, symbol, at, limit) : world.orderBook(category, symbol, at, limit)
@@ -99,14 +103,14 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
   }
 
   const fills = (query: Query, at: TimeMs): AnswerData => {
-    const category = categoryOf(query)
-    const { symbol } = existing(category, symbolOf(query), at)
-    return plain(world.latestFills(category, symbol, at, limitOf(query, 100, 100, 'cut')))
+    const category = categoryOf('fills', query, quirks())
+    const { symbol } = existing('fills', category, symbolOf(query), at)
+    return plain(fillPage(world, quirks(), category, symbol, at, limitOf(query, 100, 100, 'cut')))
   }
 
   const candles = async (operation: 'candles' | 'history-candles', query: Query, at: TimeMs): Promise<AnswerData> => {
-    const request = candleQueryOf(query, operation)
-    const listing = existing(request.category, request.symbol, at)
+    const request = candleQueryOf(operation, query, quirks())
+    const listing = existing(operation, request.category, request.symbol, at)
     const sinceLaunch = at - listing.launchTime
     if (sinceLaunch >= 0 && sinceLaunch < quirks().zeroByteCandlesAfterListingMs) return { data: [], text: null }
     return plain(await candlePage(world, quirks(), operation, request, at, listing))
@@ -160,6 +164,30 @@ function plain(data: unknown): AnswerData {
 
 function emptyBook(book: BookRow): AnswerData {
   return plain({ a: [], b: [], ts: book.ts })
+}
+
+/** The newest fills, without those that are hidden for now. */
+function fillPage(
+  world: World,
+  quirks: Quirks,
+  category: Category,
+  symbol: string,
+  at: TimeMs,
+  limit: number,
+): readonly FillRow[] {
+  const hidden = quirks.hiddenFills.filter(
+    (range) =>
+      (range.category ?? category) === category &&
+      (range.symbol ?? symbol) === symbol &&
+      (range.until === undefined || at < range.until),
+  )
+  if (hidden.length === 0) return world.latestFills(category, symbol, at, limit)
+  const more = hidden.reduce((sum, { from, to }) => sum + world.fills(category, symbol, from, to).length, 0)
+  const isHidden = (ts: TimeMs): boolean => hidden.some(({ from, to }) => ts >= from && ts < to)
+  return world
+    .latestFills(category, symbol, at, limit + more)
+    .filter((row) => !isHidden(Number(row.ts)))
+    .slice(0, limit)
 }
 
 /** All tickers of a category. A category may have thousands: other requests get their turn in between. */

@@ -1,10 +1,11 @@
-import { intervalMs } from '../market/interval.js'
 import type { TimeMs } from '../market/values.js'
 import { type CandleQuery, ServiceFailure } from './parameters.js'
 import type { CandleRange, Quirks } from './quirks.js'
 import { nextTurn, sliceMs } from './turns.js'
 import type { CandleRow } from './world/candles.js'
 import { fixed } from './world/decimals.js'
+import { mixText, mixWide, unit } from './world/hash.js'
+import type { ServedSeries } from './world/intervals.js'
 import type { Listing } from './world/listing.js'
 import type { World } from './world/world.js'
 
@@ -24,6 +25,12 @@ const depthDays: Readonly<Record<string, number>> = {
   '12H': 720,
   '1D': 1_500,
 }
+const depthDaysOfLonger = 3_000
+
+function depthDaysOf(quirks: Quirks, interval: string): number {
+  const known = depthDays[interval.replace('utc', '')] ?? depthDaysOfLonger
+  return quirks.candleDepthDays[interval] ?? known
+}
 
 /** The half-open range of opening times that a page may hold, and how many candles it holds at most. */
 interface PageRange {
@@ -40,44 +47,66 @@ export async function candlePage(
   query: CandleQuery,
   at: TimeMs,
   listing: Listing,
-): Promise<readonly CandleRow[]> {
+): Promise<readonly (readonly string[])[]> {
   if (listing.isReality && !realityIntervals.includes(query.interval)) {
-    throw new ServiceFailure('400172', 'Parameter interval verification failed')
+    throw new ServiceFailure('48001', `The ${query.interval} interval is not supported for ${listing.symbol}`)
   }
   // Reality tokens have market candles only, and give them for every other type without a word.
   const series = { ...query, type: listing.isReality ? ('market' as const) : query.type }
-  const length = intervalMs[query.interval]
   const range =
     operation === 'candles'
       ? recentRange(quirks, query, at)
       : historyRange(quirks, query, at, world.openTime(series, at), (time) => world.openTime(series, time))
   const to = Math.min(range.to, at + 1, listing.offTime ?? Number.POSITIVE_INFINITY)
-  const newest = world.openTime(series, to - 1)
-  const from = Math.max(range.from, newest - (range.limit - 1) * length)
+  const from = world.earliestOf(series, range.from, to, at, range.limit)
+  const closed = (row: CandleRow): boolean => world.closeTime(series, Number(row[0])) <= at
+  const isSeen = (row: CandleRow): boolean =>
+    !quirks.hiddenCandles.some((hidden) => isHidden(hidden, operation, series, row, at)) &&
+    !isLate(quirks, series, row, at)
+  const isRevised = (row: CandleRow): boolean =>
+    quirks.revisedCandles.some((range) => at >= range.after && isIn(range, series, row)) && closed(row)
+  const rows = await candlesOf(world, series, from, to, at)
+  return rows
+    .filter(isSeen)
+    .map((row) => (isRevised(row) ? revised(row) : row))
+    .map((row) => (quirks.eighthCandleValue ? [...row, row[6]] : row))
+}
 
+/** All candles of a range, computed in slices. */
+async function candlesOf(
+  world: World,
+  series: ServedSeries,
+  from: TimeMs,
+  to: TimeMs,
+  at: TimeMs,
+): Promise<readonly CandleRow[]> {
+  // Where silence is left out a page spans any length of time and costs as much as it has rows.
+  if (world.leavesOutSilence(series)) return world.candles(series, from, to, at)
   const rows: CandleRow[] = []
-  // A slice is about an hour of minutes, or a single candle where candles are longer.
-  const step = Math.max(length, 3_600_000)
   let turn = performance.now()
-  for (let start = from; start < to; start += step) {
-    rows.push(...world.candles(series, start, Math.min(start + step, to), at))
+  for (let start = from; start < to;) {
+    // A slice is about an hour of minutes, or a single candle where candles are longer.
+    const stop = Math.min(Math.max(world.closeTime(series, world.openTime(series, start)), start + 3_600_000), to)
+    rows.push(...world.candles(series, start, stop, at))
+    start = stop
     if (performance.now() - turn < sliceMs) continue
     await nextTurn()
     turn = performance.now()
   }
   return rows
-    .filter((row) => !quirks.hiddenCandles.some((hidden) => isHidden(hidden, operation, series, row)))
-    .map((row) => {
-      const isClosed = Number(row[0]) + length <= at
-      const isRevised = quirks.revisedCandles.some((range) => at >= range.after && isIn(range, series, row))
-      return isClosed && isRevised ? revised(row) : row
-    })
+}
+
+/** Whether a candle is one of those that turn up late. */
+function isLate({ lateCandles }: Quirks, series: ServedSeries, row: CandleRow, at: TimeMs): boolean {
+  if (lateCandles === null || at >= Number(row[0]) + lateCandles.forMs) return false
+  const key = mixText(0x1a7e, [series.category, series.symbol, series.type, series.interval].join(' '))
+  return unit(mixWide(key, Number(row[0]))) < lateCandles.share
 }
 
 /** `candles`: start exclusive, end inclusive, and no further back than the interval's depth. */
 function recentRange(quirks: Quirks, query: CandleQuery, at: TimeMs): PageRange {
   const { startTime = Number.NEGATIVE_INFINITY, endTime = at } = query
-  const depth = quirks.candleDepthDays[query.interval] ?? depthDays[query.interval] ?? 30
+  const depth = depthDaysOf(quirks, query.interval)
   return {
     from: Math.max(quirks.candlesStartInclusive ? startTime : startTime + 1, at - depth * dayMs),
     to: quirks.candlesEndExclusive ? endTime : endTime + 1,
@@ -108,13 +137,15 @@ function historyRange(
 function isHidden(
   hidden: Quirks['hiddenCandles'][number],
   operation: string,
-  series: CandleQuery,
+  series: ServedSeries,
   row: CandleRow,
+  at: TimeMs,
 ): boolean {
-  return (hidden.operation ?? operation) === operation && isIn(hidden, series, row)
+  const isOver = hidden.until !== undefined && at >= hidden.until
+  return !isOver && (hidden.operation ?? operation) === operation && isIn(hidden, series, row)
 }
 
-function isIn(range: CandleRange, series: CandleQuery, row: CandleRow): boolean {
+function isIn(range: CandleRange, series: ServedSeries, row: CandleRow): boolean {
   const openTime = Number(row[0])
   return (
     openTime >= range.from &&

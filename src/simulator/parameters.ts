@@ -1,7 +1,9 @@
 import { type CandleType, candleTypes } from '../market/candle.js'
 import { type Category, categories, isTradedCategory, type TradedCategory } from '../market/category.js'
-import { type Interval, intervals } from '../market/interval.js'
+import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
+import type { Quirks } from './quirks.js'
+import { type ServedInterval, servedIntervals, specifiedIntervals } from './world/intervals.js'
 
 /** A failure in the service's own terms. */
 export class ServiceFailure extends Error {
@@ -33,13 +35,25 @@ function oneOf<Value extends string>(values: readonly Value[], name: string, val
   return found
 }
 
-export function categoryOf(query: Query): Category {
-  return oneOf(categories, 'category', required(query, 'category'))
+/** What an operation knows as a category. Some have been met that were gone for a while, or for good. */
+export function categoryOf(operation: Operation, query: Query, quirks: Quirks): Category {
+  const value = required(query, 'category')
+  const missing = quirks.missingCategories.find(
+    ({ category, operations }) => category === value && operations?.includes(operation) !== false,
+  )
+  if (missing) throw new ServiceFailure(missing.code, `Parameter category ${value} does not exist`)
+  const category = categories.find((candidate) => candidate === value)
+  if (category !== undefined) return category
+  // Tickers answer otherwise than the rest.
+  throw operation === 'tickers'
+    ? new ServiceFailure('40034', `Parameter category ${value} does not exist`)
+    : new ServiceFailure('400172', 'Parameter category verification failed')
 }
 
-/** Margin has no books, tickers or candles of its own. */
-export function tradedCategoryOf(query: Query): TradedCategory {
-  const category = categoryOf(query)
+/** Margin has no books, tickers or candles of its own; asked for its tickers, the service gives those of spot. */
+export function tradedCategoryOf(operation: Operation, query: Query, quirks: Quirks): TradedCategory {
+  const category = categoryOf(operation, query, quirks)
+  if (category === 'MARGIN' && operation === 'tickers') return 'SPOT'
   if (!isTradedCategory(category)) throw new ServiceFailure('400172', 'Parameter category verification failed')
   return category
 }
@@ -59,14 +73,14 @@ function wholeNumber(query: Query, name: string): number | undefined {
 export function limitOf(query: Query, standard: number, maximum: number, over: 'cut' | 'refuse'): number {
   const limit = wholeNumber(query, 'limit') ?? standard
   if (limit < 1) throw new ServiceFailure('40020', 'Parameter limit error')
-  if (limit > maximum && over === 'refuse') throw new ServiceFailure('400172', `Parameter limit exceeds ${maximum}`)
+  if (limit > maximum && over === 'refuse') throw new ServiceFailure('40020', `Parameter limit exceeds ${maximum}`)
   return Math.min(limit, maximum)
 }
 
 export interface CandleQuery {
   readonly category: TradedCategory
   readonly symbol: string
-  readonly interval: Interval
+  readonly interval: ServedInterval
   readonly type: CandleType
   readonly startTime: TimeMs | undefined
   readonly endTime: TimeMs | undefined
@@ -75,16 +89,20 @@ export interface CandleQuery {
 
 const maxHistorySpanMs = 90 * 86_400_000
 
-export function candleQueryOf(query: Query, operation: 'candles' | 'history-candles'): CandleQuery {
+export function candleQueryOf(operation: 'candles' | 'history-candles', query: Query, quirks: Quirks): CandleQuery {
   const isHistory = operation === 'history-candles'
   const parsed = {
-    category: tradedCategoryOf(query),
+    category: tradedCategoryOf(operation, query, quirks),
     symbol: symbolOf(query),
-    interval: oneOf(intervals, 'interval', required(query, 'interval')),
+    interval: oneOf(
+      quirks.furtherIntervals ? servedIntervals : specifiedIntervals,
+      'interval',
+      required(query, 'interval'),
+    ),
     type: oneOf(candleTypes, 'type', query['type'] || 'market'),
     startTime: wholeNumber(query, 'startTime'),
     endTime: wholeNumber(query, 'endTime'),
-    limit: isHistory ? limitOf(query, 100, 100, 'cut') : limitOf(query, 1_000, 1_000, 'refuse'),
+    limit: isHistory ? limitOf(query, 100, 100, 'refuse') : limitOf(query, 1_000, 1_000, 'refuse'),
   }
   const { startTime, endTime } = parsed
   if (startTime !== undefined && endTime !== undefined) {

@@ -1,20 +1,29 @@
 import { z } from 'zod'
 import { candleTypes } from '../market/candle.js'
-import { tradedCategories } from '../market/category.js'
-import { intervals } from '../market/interval.js'
+import { categories, tradedCategories } from '../market/category.js'
 import { operations } from '../market/operation.js'
+import { servedIntervals } from './world/intervals.js'
 
 /** Candles that the service leaves out of its answers, or answers differently later on. */
 const candleRange = z.strictObject({
   category: z.enum(tradedCategories).optional(),
   symbol: z.string().optional(),
   type: z.enum(candleTypes).optional(),
-  interval: z.enum(intervals as [string, ...string[]]).optional(),
+  interval: z.enum(servedIntervals as [string, ...string[]]).optional(),
   /** Opening times, half-open. */
   from: z.number(),
   to: z.number(),
 })
 export type CandleRange = z.infer<typeof candleRange>
+
+/** Fills that the service leaves out of its answers. */
+const fillRange = z.strictObject({
+  category: z.enum(categories).optional(),
+  symbol: z.string().optional(),
+  /** Times of the fills, half-open. */
+  from: z.number(),
+  to: z.number(),
+})
 
 const share = z.number().min(0).max(1)
 
@@ -62,10 +71,31 @@ export const quirksSchema = z.strictObject({
   candleDepthDays: z.record(z.string(), z.number().positive()).default({}),
   /** For this long after a launch the candle operations answer with a body of zero bytes. */
   zeroByteCandlesAfterListingMs: z.number().min(0).default(30_000),
-  /** Candles left out of answers without a word; `operation` limits it to one of the two operations. */
+  /** `candles` and `history-candles` know more intervals than the specification lists. */
+  furtherIntervals: z.boolean().default(true),
+  /** Share of the thinly traded instruments, besides the tokens, whose candles leave out the intervals without a trade. */
+  silentInstruments: share.default(0),
+  /** Candles have an eighth value, as in an older edition. */
+  eighthCandleValue: z.boolean().default(false),
+  /**
+   * Candles left out of answers without a word; `operation` limits it to one of the two operations. Once the service's
+   * clock has reached `until` they are there.
+   */
   hiddenCandles: z
-    .array(candleRange.extend({ operation: z.enum(['candles', 'history-candles']).optional() }))
+    .array(
+      candleRange.extend({
+        operation: z.enum(['candles', 'history-candles']).optional(),
+        until: z.number().optional(),
+      }),
+    )
     .default([]),
+  /** Fills left out of answers, the same way. */
+  hiddenFills: z.array(fillRange.extend({ until: z.number().optional() })).default([]),
+  /** A share of the candles, drawn one by one, is left out until so long after their opening. */
+  lateCandles: z
+    .strictObject({ share, forMs: z.number().min(0) })
+    .nullable()
+    .default(null),
   /** Closed candles that answer other values once the service's clock has reached `after`. */
   revisedCandles: z.array(candleRange.extend({ after: z.number() })).default([]),
   /** The first `answers` answers to the same parameters hold no rows. */
@@ -73,6 +103,20 @@ export const quirksSchema = z.strictObject({
     .strictObject({ operations: z.array(z.enum(operations)), answers: z.number().int().min(1) })
     .nullable()
     .default(null),
+  /** Categories that the operations (all, when absent) do not know any more. */
+  missingCategories: z
+    .array(
+      z.strictObject({
+        category: z.enum(categories),
+        operations: z.array(z.enum(operations)).optional(),
+        code: z.enum(['40034', '40019']).default('40034'),
+      }),
+    )
+    .default([]),
+  /** When the tape that the tickers of tokens follow rises: `always` makes every day a trading day of 24 hours. */
+  stockExchangeHours: z.enum(['weekdays', 'always']).nullable().default(null),
+  /** Bodies are compressed with brotli for those who accept it. */
+  brotli: z.boolean().default(true),
   /** One row of each page cannot be understood. */
   brokenRows: z
     .strictObject({
@@ -103,4 +147,6 @@ export const plainQuirks: Quirks = quirksSchema.parse({
   historyIgnoresStart: false,
   historyRoundsUp: false,
   zeroByteCandlesAfterListingMs: 0,
+  furtherIntervals: false,
+  brotli: false,
 })

@@ -1,8 +1,10 @@
 import type { CandleType } from '../../market/candle.js'
-import { type Interval, intervalMs } from '../../market/interval.js'
 import type { TimeMs } from '../../market/values.js'
 import { fixed } from './decimals.js'
+import { runMs } from './fills.js'
+import { nextOpenTime, type ServedInterval } from './intervals.js'
 import type { Market } from './market.js'
+import { splitFactor, splitStamp } from './splits.js'
 
 const minuteMs = 60_000
 const hourMs = 3_600_000
@@ -46,13 +48,6 @@ export function createHourCache(capacity = 60_000): HourCache {
   }
 }
 
-/** When candles of an interval open: multiples of the interval, for days moved by `dayOffsetMs`. */
-export function openTimeOf(at: TimeMs, interval: Interval, dayOffsetMs: number): TimeMs {
-  const length = intervalMs[interval]
-  const offset = interval === '1D' ? dayOffsetMs : 0
-  return Math.floor((at - offset) / length) * length + offset
-}
-
 /**
  * The candle that opens at `openTime`, from what has happened until `until` (inclusive).
  * Null when the instrument was not trading in it at all.
@@ -61,12 +56,13 @@ export function barOf(
   cache: HourCache,
   market: Market,
   type: CandleType,
-  interval: Interval,
+  interval: ServedInterval,
   openTime: TimeMs,
+  midnightMs: number,
   until: TimeMs,
 ): Bar | null {
-  const end = openTime + intervalMs[interval]
-  if (intervalMs[interval] < hourMs) return rollUp(minuteBars(market, type, openTime, end, until))
+  const end = nextOpenTime(openTime, interval, midnightMs)
+  if (end - openTime < hourMs) return rollUp(minuteBars(market, type, openTime, end, until))
   const hours: (Bar | null)[] = []
   for (let hour = openTime; hour < end; hour += hourMs) hours.push(hourBar(cache, market, type, hour, until))
   return rollUp(hours)
@@ -74,8 +70,8 @@ export function barOf(
 
 function hourBar(cache: HourCache, market: Market, type: CandleType, hour: TimeMs, until: TimeMs): Bar | null {
   const isOver = until >= hour + hourMs - 1
-  const { marketId, launchTime, offTime } = market.listing
-  const key = `${marketId}:${type}:${hour}:${launchTime}:${offTime ?? ''}`
+  const { marketId, launchTime, offTime, splits } = market.listing
+  const key = `${marketId}:${type}:${hour}:${launchTime}:${offTime ?? ''}:${splitStamp(splits, until)}`
   const known = isOver ? cache.get(key) : undefined
   if (known !== undefined) return known
   const bar = rollUp(minuteBars(market, type, hour, hour + hourMs, until))
@@ -110,46 +106,69 @@ export function minuteBars(
 ): readonly (Bar | null)[] {
   const { launchTime, offTime } = market.listing
   const last = Math.min(until, (offTime ?? Number.POSITIVE_INFINITY) - 1)
-  const bars = type === 'market' ? filledMinutes(market, from, to, last) : []
+  const bars = type === 'market' ? filledMinutes(market, from, to, last, until) : []
   return Array.from({ length: (to - from) / minuteMs }, (_, minute) => {
     const openTime = from + minute * minuteMs
     if (openTime > last || openTime + minuteMs <= launchTime) return null
     if (type !== 'market') return sampledBar(market, type, openTime, last)
     const bar = bars[minute]
     if (bar) return bar
-    const flat = market.mid(openTime)
+    const flat = priceSince(market, market.mid(openTime), openTime, until)
     return { open: flat, high: flat, low: flat, close: flat, volume: 0, turnover: 0n }
   })
 }
 
 /** The minutes with fills, exactly added up. Fills of a run share one price, so a run counts as a whole. */
-function filledMinutes(market: Market, from: TimeMs, to: TimeMs, last: TimeMs): readonly (Bar | undefined)[] {
+function filledMinutes(
+  market: Market,
+  from: TimeMs,
+  to: TimeMs,
+  last: TimeMs,
+  until: TimeMs,
+): readonly (Bar | undefined)[] {
   const bars: (Bar | undefined)[] = []
   const [begin, end] = market.fillRange(from, Math.min(to, last + 1))
   if (begin === end) return bars
   const firstMinute = from / minuteMs
-  const inQuote = market.listing.category === 'COIN-FUTURES'
-  const toBase = 10 ** (market.listing.priceDecimals - market.listing.sizeDecimals + coinVolumeDecimals)
+  const add = runAdder(market, until)
   for (let hour = Math.floor(from / hourMs); hour * hourMs < to; hour++) {
     market.fills.eachRun(hour, begin, end, (run, first, count) => {
-      const price = market.runPrice(run)
-      const lots = market.fills.sizeOfRange(first, first + count)
-      const volume = inQuote ? Math.round((lots / price) * toBase) : lots
-      const turnover = inQuote ? BigInt(lots) : product(price, lots)
       const minute = Math.floor(run / runsPerMinute) - firstMinute
-      const bar = bars[minute]
-      if (!bar) {
-        bars[minute] = { open: price, high: price, low: price, close: price, volume, turnover }
-        return
-      }
-      if (price > bar.high) bar.high = price
-      if (price < bar.low) bar.low = price
-      bar.close = price
-      bar.volume += volume
-      bar.turnover += turnover
+      bars[minute] = add(bars[minute], run, first, count)
     })
   }
   return bars
+}
+
+type RunAdder = (bar: Bar | undefined, run: number, first: number, count: number) => Bar
+
+/** Adds the fills of a run to a candle, as it is told at `until`: prices from before a split are adjusted. */
+export function runAdder(market: Market, until: TimeMs): RunAdder {
+  const { category, priceDecimals, sizeDecimals, splits } = market.listing
+  const inQuote = category === 'COIN-FUTURES'
+  const toBase = 10 ** (priceDecimals - sizeDecimals + coinVolumeDecimals)
+  return (bar, run, first, count) => {
+    const paid = market.runPrice(run)
+    const lots = market.fills.sizeOfRange(first, first + count)
+    const turnover = inQuote ? BigInt(lots) : product(paid, lots)
+    const price = splits.length === 0 ? paid : priceSince(market, paid, run * runMs, until)
+    // What was paid stays the same, so the volume grows as the price falls.
+    const traded = splits.length === 0 ? lots : Math.round(lots * splitFactor(splits, run * runMs, until))
+    const volume = inQuote ? Math.round((lots / price) * toBase) : traded
+    if (!bar) return { open: price, high: price, low: price, close: price, volume, turnover }
+    if (price > bar.high) bar.high = price
+    if (price < bar.low) bar.low = price
+    bar.close = price
+    bar.volume += volume
+    bar.turnover += turnover
+    return bar
+  }
+}
+
+/** A price of `at` as it is told at `until`, after the splits between them. */
+function priceSince(market: Market, ticks: number, at: TimeMs, until: TimeMs): number {
+  const { splits } = market.listing
+  return splits.length === 0 ? ticks : Math.max(1, Math.round(ticks / splitFactor(splits, at, until)))
 }
 
 function product(a: number, b: number): bigint {

@@ -3,7 +3,9 @@ import type { TimeMs } from '../../market/values.js'
 import { mix, mixText, unit } from './hash.js'
 import type { Listing, SymbolType } from './listing.js'
 import { deliverySeries, listingWaves } from './lifetimes.js'
-import { coinName, knownCoins } from './names.js'
+import { coinName, factsOf, knownCoins, spotMetals } from './names.js'
+import { tokenRequest } from './tokens.js'
+import { ordinary } from './traits.js'
 
 export type Scale = 'tiny' | 'small' | 'live'
 export const scales = ['tiny', 'small', 'live'] as const satisfies readonly Scale[]
@@ -21,29 +23,39 @@ export interface ActivityProfile {
 export const defaultActivity: ActivityProfile = { scale: 1, perHour: {}, burstiness: 0.5 }
 
 interface Shape {
+  /** Of spot, the crypto. */
   readonly counts: Readonly<Record<Category, number>>
   /** Fills per hour of the busiest instrument of a category; the n-th busiest has a share of it that falls as 1/n. */
   readonly busiestPerHour: number
+  /** Stocks and metals among the spot instruments. */
+  readonly tokens: number
+  readonly metals: number
   readonly waves: number
   readonly deliveries: number
 }
 
 const shapes: Readonly<Record<Scale, Shape>> = {
   tiny: {
-    counts: { SPOT: 4, MARGIN: 1, 'USDT-FUTURES': 3, 'COIN-FUTURES': 1, 'USDC-FUTURES': 1 },
+    counts: { SPOT: 3, MARGIN: 1, 'USDT-FUTURES': 3, 'COIN-FUTURES': 1, 'USDC-FUTURES': 1 },
     busiestPerHour: 3_600,
+    tokens: 1,
+    metals: 0,
     waves: 0,
     deliveries: 1,
   },
   small: {
-    counts: { SPOT: 32, MARGIN: 10, 'USDT-FUTURES': 22, 'COIN-FUTURES': 5, 'USDC-FUTURES': 6 },
+    counts: { SPOT: 22, MARGIN: 10, 'USDT-FUTURES': 22, 'COIN-FUTURES': 5, 'USDC-FUTURES': 6 },
     busiestPerHour: 36_000,
+    tokens: 8,
+    metals: 2,
     waves: 1,
     deliveries: 1,
   },
   live: {
-    counts: { SPOT: 3_400, MARGIN: 320, 'USDT-FUTURES': 800, 'COIN-FUTURES': 20, 'USDC-FUTURES': 50 },
+    counts: { SPOT: 549, MARGIN: 320, 'USDT-FUTURES': 769, 'COIN-FUTURES': 20, 'USDC-FUTURES': 50 },
     busiestPerHour: 36_000,
+    tokens: 2_813,
+    metals: 2,
     waves: 12,
     deliveries: 3,
   },
@@ -97,14 +109,16 @@ function requestsOf(shape: Shape): ListingRequest[] {
     requests.push(...deliverySeries('USDT-FUTURES', coin, rate(8)))
     if (shape.waves > 0) requests.push(...deliverySeries('COIN-FUTURES', coin, rate(8)))
   }
+  for (const metal of spotMetals.slice(0, shape.metals)) {
+    requests.push({ category: 'SPOT', symbol: `${metal.name}USDT`, ...factsOf(metal), fillsPerHour: rate(20) })
+  }
+  for (let rank = 1; rank <= shape.tokens; rank++) requests.push(tokenRequest(rank))
   return requests
 }
 
 function namesOf(category: Category, rank: number): ListingRequest {
   const coin = coinName(category, rank)
-  const known = { baseCoin: coin.name, symbolType: coin.symbolType, isReality: coin.isReality }
-  const price = { basePriceTicks: coin.priceTicks, priceDecimals: coin.priceDecimals }
-  const request = { ...known, ...(coin.priceTicks > 0 ? price : {}) }
+  const request = factsOf(coin)
   const upper = coin.name.toUpperCase()
   // A few instruments carry a status of their own, so that readers meet each of them.
   const fixedStatus =
@@ -146,6 +160,7 @@ function completeListing(seed: number, activity: ActivityProfile, request: Listi
     quoteCoin: category === 'COIN-FUTURES' ? 'USD' : category === 'USDC-FUTURES' ? 'USDC' : 'USDT',
     symbolType: 'crypto' satisfies SymbolType,
     isReality: false,
+    isRwa: false,
     contract: !futures ? null : request.deliveryTime ? 'delivery' : 'perpetual',
     extraSizeDigits: 0,
     hasRpi: category !== 'MARGIN' && (marketId < 3 || mix(key, 4) % 5 === 0),
@@ -156,6 +171,7 @@ function completeListing(seed: number, activity: ActivityProfile, request: Listi
     deliveryTime: null,
     fixedStatus: null,
     meanSizeLots: Math.max(2, Math.round(meanSize * 10 ** sizeDecimals)),
+    ...ordinary,
     ...request,
     marketId,
     basePriceTicks,

@@ -2,7 +2,8 @@ import type { TimeMs } from '../../market/values.js'
 import type { Quirks } from '../quirks.js'
 import { fixed } from './decimals.js'
 import { mix, mixText } from './hash.js'
-import { type Listing, statusOf } from './listing.js'
+import { type Listing, shownLaunchTime, statusOf } from './listing.js'
+import { withFields } from './traits.js'
 
 /** An instrument as the operation gives it. Absent fields are "not set" in one of its spellings. */
 export type InstrumentRow = Readonly<Record<string, string | null>>
@@ -45,7 +46,13 @@ export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): Ins
   notSet('maxSymbolOrderNum')
   set('maxProductOrderNum', futures ? '400' : '500')
   // Symbols listed long ago have no launch time on the live service.
-  setOr('launchTime', mix(key, 4) % 13 === 0 && listing.removeTime === null ? null : time(listing.launchTime), true)
+  setOr(
+    'launchTime',
+    mix(key, 4) % 13 === 0 && listing.removeTime === null && !listing.isReality
+      ? null
+      : time(shownLaunchTime(listing, at)),
+    true,
+  )
 
   if (futures || (spot && quirks.futuresFieldsOnSpot)) {
     set('makerFeeRate', futures ? '0.0002' : '0.001')
@@ -66,7 +73,7 @@ export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): Ins
     set('fundInterval', ['1', '2', '4', '8'][mix(key, 6) % 4])
     set('minLeverage', '1')
     notSet('maintainTime', true)
-    if (quirks.futuresFieldsOnSpot) set('isRwa', isRwa(listing))
+    if (quirks.futuresFieldsOnSpot) set('isRwa', listing.isRwa ? 'YES' : 'NO')
     if (listing.contract === 'delivery' && listing.deliveryTime !== null) {
       set('deliveryTime', time(listing.deliveryTime))
       set('deliveryStartTime', time(listing.deliveryTime - 600_000))
@@ -89,17 +96,14 @@ export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): Ins
     set('userMinBorrow', '0.00000001')
   }
   if (spot) {
-    if (!quirks.futuresFieldsOnSpot) set('isRwa', isRwa(listing))
+    if (!quirks.futuresFieldsOnSpot) set('isRwa', listing.isRwa ? 'YES' : 'NO')
     set('isReality', listing.isReality ? 'yes' : 'no')
     set('maxMarketOrderAmount', '200000')
     const inArea = mix(key, 9) % 17 === 0
-    if (quirks.lowerCaseAreaSymbol) set('areaSymbol', inArea ? 'yes' : 'no')
-    else if (inArea) set('areaSymbol', 'YES')
+    if (!quirks.lowerCaseAreaSymbol) set('areaSymbol', inArea ? 'YES' : undefined)
+    // Rows of crypto leave it out.
+    else if (listing.isReality) set('areaSymbol', inArea ? 'yes' : 'no')
   }
   if (quirks.unknownNewFields && mix(key, 10) % 6 === 0) set('tradingSchedule', '24/7')
-  return row
-}
-
-function isRwa(listing: Listing): string {
-  return listing.symbolType === 'crypto' ? 'NO' : 'YES'
+  return withFields(row, listing.rowFields)
 }

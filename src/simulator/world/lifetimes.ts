@@ -52,7 +52,7 @@ export function deliverySeries(
       const code = `${letters.charAt(quarter)}${year % 100}`
       requests.push({
         category,
-        symbol: category === 'COIN-FUTURES' ? `${coin.name}USD${code}_CM` : `${coin.name}USDT${code}`,
+        symbol: category === 'COIN-FUTURES' ? `${coin.name}CM${code}` : `${coin.name}USDT${code}`,
         baseCoin: coin.name,
         quoteCoin: category === 'COIN-FUTURES' ? 'USD' : 'USDT',
         basePriceTicks: coin.priceTicks,

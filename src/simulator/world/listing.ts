@@ -1,15 +1,19 @@
 import type { Category } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
+import type { Traits } from './traits.js'
 
 export type SymbolType = 'crypto' | 'metal' | 'stock' | 'commodity'
 
-/** What the simulated market knows of an instrument: its life, its precision and how busy it is. */
-export interface Listing {
+/** What the simulated market knows of an instrument: its life, its precision, how busy and how odd it is. */
+export interface Listing extends Traits {
   readonly category: Category
   readonly symbol: string
   readonly baseCoin: string
   readonly quoteCoin: string
+  /** What the row says, which is not always what it is. */
   readonly symbolType: SymbolType
+  /** A stock, metal or commodity, as the rows of futures say it. */
+  readonly isRwa: boolean
   /** A stock token that the service calls a Reality token: market candles only, six intervals. */
   readonly isReality: boolean
   readonly contract: 'perpetual' | 'delivery' | null
@@ -61,8 +65,14 @@ export function statusOf(listing: Listing, at: TimeMs): string {
   return listing.fixedStatus ?? 'online'
 }
 
+/** The launch that the row shows: the last one, where the instrument was listed anew. */
+export function shownLaunchTime({ launchTime, splits }: Listing, at: TimeMs): TimeMs {
+  return splits.findLast((split) => split.relists && split.at <= at)?.at ?? launchTime
+}
+
 /** The moments at which the instrument's row changes. */
 export function changeTimes(listing: Listing): readonly TimeMs[] {
-  const times = [listing.announceTime, listing.launchTime, listing.limitOpenTime, listing.offTime, listing.removeTime]
+  const { announceTime, launchTime, limitOpenTime, offTime, removeTime, splits } = listing
+  const times = [announceTime, launchTime, limitOpenTime, offTime, removeTime, ...splits.map(({ at }) => at)]
   return times.filter((time) => time !== null)
 }

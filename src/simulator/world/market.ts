@@ -1,8 +1,10 @@
 import type { TimeMs } from '../../market/values.js'
-import { createFillProcess, type FillProcess, runMs } from './fills.js'
+import { createFillProcess, type FillProcess, type RunVisitor, runMs } from './fills.js'
 import { mix, mixText, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
 import { createPricePath, type PricePath } from './prices.js'
+import { splitFactor } from './splits.js'
+import { inTradingHours } from './tradingHours.js'
 
 /** One order book and its trading, in whole ticks and lots. */
 export interface Market {
@@ -31,11 +33,19 @@ export function createMarket(seed: number, listing: Listing, burstiness: number)
   const basis = 1 + (unit(mix(key, 1)) - 0.5) * 0.002
   const { fillsPerHour: perHour, meanSizeLots } = listing
   const basePriceTicks = Math.round(listing.basePriceTicks * basis)
-  const fills = createFillProcess(mix(key, 2), { perHour, meanSizeLots, burstiness })
+  const allDay = createFillProcess(mix(key, 2), { perHour, meanSizeLots, burstiness })
+  const fills = listing.fillHours === 'weekdays' ? inTradingHours(allDay) : allDay
   const halfSpread = Math.max(1, Math.round(basePriceTicks * 5e-5))
-  const mid = (at: TimeMs): number => Math.round(basePriceTicks * path(at))
+  const { splits } = listing
+  const mid = (at: TimeMs): number => {
+    const price = basePriceTicks * path(at)
+    return splits.length === 0
+      ? Math.round(price)
+      : Math.max(1, Math.round(price / splitFactor(splits, Number.NEGATIVE_INFINITY, at)))
+  }
   const isBuy = (run: number): boolean => (mixWide(key, run) & 1) === 1
-  const end = listing.offTime ?? Number.POSITIVE_INFINITY
+  const never = Number.POSITIVE_INFINITY
+  const end = Math.min(listing.offTime ?? never, listing.lastFillBefore ?? never)
   return {
     listing,
     key,
@@ -52,6 +62,18 @@ export function createMarket(seed: number, listing: Listing, burstiness: number)
       if (begin >= stop) return [0, 0]
       return [fills.countBefore(begin), fills.countBefore(stop)]
     },
+  }
+}
+
+const hourMs = 3_600_000
+
+/** Visits every run with fills among the indices [from, to), in order, however much silence there is between them. */
+export function eachRunOf({ fills }: Market, from: number, to: number, visit: RunVisitor): void {
+  let next = from
+  while (next < to) {
+    const hour = Math.floor(fills.timeOf(next) / hourMs)
+    fills.eachRun(hour, next, to, visit)
+    next = fills.countBefore((hour + 1) * hourMs)
   }
 }
 

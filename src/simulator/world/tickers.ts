@@ -4,7 +4,9 @@ import { bookSide, bookStepMs } from './books.js'
 import { derivedPrice } from './candles.js'
 import { drawnDigits, fixed } from './decimals.js'
 import { mix, unit } from './hash.js'
-import { fillAt, type Market } from './market.js'
+import { eachRunOf, fillAt, type Market } from './market.js'
+import { outsideTurnover } from './outsideTape.js'
+import { withFields } from './traits.js'
 
 const dayMs = 86_400_000
 const hourMs = 3_600_000
@@ -17,27 +19,35 @@ export function tickerTime(market: Market, at: TimeMs): TimeMs {
   return Math.floor(at / 500) * 500 - lag
 }
 
-/** Extremes of the path at whole hours: an approximation, computed once an hour. */
-export interface DayExtremes {
+/** What is kept of an instrument from ticker to ticker. */
+export interface TickerState {
+  /** Extremes of the path at whole hours: an approximation, computed once an hour. */
   hour: number
   high: number
   low: number
+  /** The range of fills that the platform's turnover was computed for. */
+  turnoverOf: readonly [first: number, end: number]
+  turnover: number
+}
+
+export function createTickerState(): TickerState {
+  return { hour: -1, high: 0, low: 0, turnoverOf: [-1, -1], turnover: 0 }
 }
 
 /**
  * A ticker as of `ts`. The volume (for coin futures: the turnover) is the exact sum over the fills of the 24 hours
  * that end with `ts`, and the last price that of the last fill. The other 24h values are approximations.
+ * Where the ticker follows a tape abroad, volume, turnover and prices are that one's, whatever is traded here.
  */
-export function tickerRow(market: Market, extremes: DayExtremes, ts: TimeMs, quirks: Quirks): TickerRow {
+export function tickerRow(market: Market, state: TickerState, ts: TimeMs, quirks: Quirks): TickerRow {
   const { listing, fills } = market
-  const { category, symbol, priceDecimals, sizeDecimals } = listing
+  const { category, symbol, priceDecimals, sizeDecimals, outsideTape } = listing
   const price = (ticks: number): string => fixed(ticks, priceDecimals)
   const [first, end] = market.fillRange(ts - dayMs + 1, ts + 1)
-  const total = market.fillRange(0, ts + 1)
-  const last = total[1] > total[0] ? fillAt(market, total[1] - 1).priceTicks : market.mid(listing.launchTime)
+  const last = outsideTape ? market.mid(ts) : lastPrice(market, ts)
   const open = market.mid(Math.max(ts - dayMs, listing.launchTime))
   const lots = fills.sizeOfRange(first, end)
-  renew(market, extremes, ts)
+  renew(market, state, ts)
   const [bid] = bookSide(market, 'bid', ts, 1, 'plain')
   const [ask] = bookSide(market, 'ask', ts, 1, 'plain')
   const inQuote = category === 'COIN-FUTURES'
@@ -48,8 +58,8 @@ export function tickerRow(market: Market, extremes: DayExtremes, ts: TimeMs, qui
     symbol,
     lastPrice: price(last),
     openPrice24h: price(open),
-    highPrice24h: price(Math.max(extremes.high, last, open)),
-    lowPrice24h: price(Math.min(extremes.low, last, open)),
+    highPrice24h: price(Math.max(state.high, last, open)),
+    lowPrice24h: price(Math.min(state.low, last, open)),
     bid1Price: bid?.[0] ?? '',
     bid1Size: bid?.[1] ?? '',
     ask1Price: ask?.[0] ?? '',
@@ -60,11 +70,41 @@ export function tickerRow(market: Market, extremes: DayExtremes, ts: TimeMs, qui
     ts:
       quirks.tickerTsZero > 0 && unit(mix(market.key, ts / bookStepMs, 0x75)) < quirks.tickerTsZero ? '0' : String(ts),
   }
+  if (outsideTape) {
+    const hours = quirks.stockExchangeHours ?? outsideTape.hours
+    const turnover = outsideTurnover(market.key, outsideTape, hours, ts)
+    row['volume24h'] = (turnover / (last / 10 ** priceDecimals)).toFixed(sizeDecimals)
+    row['turnover24h'] = turnover.toFixed(4)
+  }
   if (listing.contract !== null) addFuturesFields(row, market, ts, quirks)
-  if (listing.isReality) row['platformTurnover24h'] = (volume * averagePrice * 0.4).toFixed(4)
+  const platformTurnover = platformTurnoverOf(market, state, first, end)
+  if (platformTurnover !== null) row['platformTurnover24h'] = platformTurnover
   if (quirks.unknownNewFields && mix(market.key, 0x6e) % 6 === 0)
     row['usdTurnover24h'] = (volume * averagePrice).toFixed(2)
-  return row
+  return Object.keys(listing.tickerFields).length === 0 ? row : withFields(row, listing.tickerFields)
+}
+
+/** Of the last fill; before the first one that of the launch. */
+function lastPrice(market: Market, ts: TimeMs): number {
+  const [begin, end] = market.fillRange(0, ts + 1)
+  return end > begin ? fillAt(market, end - 1).priceTicks : market.mid(market.listing.launchTime)
+}
+
+/** What was traded on the platform itself: price times size of the fills with these indices. */
+function platformTurnoverOf(market: Market, state: TickerState, first: number, end: number): string | null {
+  const { platformTurnover, priceDecimals, sizeDecimals } = market.listing
+  if (platformTurnover === null) return null
+  if (platformTurnover === 'empty') return ''
+  if (platformTurnover === 'zero') return '0'
+  if (state.turnoverOf[0] !== first || state.turnoverOf[1] !== end) {
+    let ticksTimesLots = 0
+    eachRunOf(market, first, end, (run, from, count) => {
+      ticksTimesLots += market.runPrice(run) * market.fills.sizeOfRange(from, from + count)
+    })
+    state.turnoverOf = [first, end]
+    state.turnover = ticksTimesLots / 10 ** (priceDecimals + sizeDecimals)
+  }
+  return (state.turnover + (platformTurnover === 'counted' ? 0 : platformTurnover)).toFixed(4)
 }
 
 function addFuturesFields(row: Record<string, string>, market: Market, ts: TimeMs, quirks: Quirks): void {
@@ -91,9 +131,9 @@ function deliveryStatus(ts: TimeMs, launchTime: TimeMs, deliveryTime: TimeMs): s
   return ts >= deliveryTime - 600_000 ? 'delivery_before' : 'delivery_normal'
 }
 
-function renew(market: Market, extremes: DayExtremes, ts: TimeMs): void {
+function renew(market: Market, state: TickerState, ts: TimeMs): void {
   const hour = Math.floor(ts / hourMs)
-  if (extremes.hour === hour) return
+  if (state.hour === hour) return
   let high = Number.NEGATIVE_INFINITY
   let low = Number.POSITIVE_INFINITY
   for (let back = 0; back < 24; back++) {
@@ -101,5 +141,5 @@ function renew(market: Market, extremes: DayExtremes, ts: TimeMs): void {
     if (mid > high) high = mid
     if (mid < low) low = mid
   }
-  Object.assign(extremes, { hour, high, low })
+  Object.assign(state, { hour, high, low })
 }

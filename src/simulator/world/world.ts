@@ -1,17 +1,17 @@
-import type { CandleSeries } from '../../market/candle.js'
 import type { Category, TradedCategory } from '../../market/category.js'
-import { intervalMs } from '../../market/interval.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Quirks } from '../quirks.js'
 import { type BookKind, type BookRow, bookSide, bookStepMs } from './books.js'
-import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minuteBars, openTimeOf } from './candles.js'
+import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minuteBars } from './candles.js'
 import { type ActivityProfile, createCatalogue, defaultActivity, type ListingRequest, type Scale } from './catalogue.js'
 import { type FillRow, fillRow } from './fillRows.js'
 import { mix, mixText, unit } from './hash.js'
 import { type InstrumentRow, instrumentRow } from './instrumentRows.js'
+import { nextOpenTime, openTimeBefore, openTimeOf, type ServedSeries } from './intervals.js'
 import { changeTimes, isShown, isTrading, type Listing } from './listing.js'
 import { createMarket, fillAt, type Market } from './market.js'
-import { type DayExtremes, tickerRow, type TickerRow, tickerTime } from './tickers.js'
+import { earliestTraded, tradedCandles } from './sparseCandles.js'
+import { createTickerState, type TickerState, tickerRow, type TickerRow, tickerTime } from './tickers.js'
 
 export interface WorldOptions {
   readonly seed: number
@@ -41,10 +41,15 @@ export interface World {
   /** The newest fills up to and including `at`, newest first. */
   latestFills(category: Category, symbol: string, at: TimeMs, limit: number): readonly FillRow[]
   /** Every candle that opens in the half-open range, ascending, as of `at`: the forming one too. */
-  candles(series: CandleSeries, from: TimeMs, to: TimeMs, at: TimeMs): readonly CandleRow[]
+  candles(series: ServedSeries, from: TimeMs, to: TimeMs, at: TimeMs): readonly CandleRow[]
   rpiSymbols(at: TimeMs): readonly { readonly category: string; readonly symbol: string }[]
-  /** When the candle that holds `at` opens. */
-  openTime(series: CandleSeries, at: TimeMs): TimeMs
+  /** When the earliest candle opens of the `limit` most recent ones that open in the half-open range. */
+  earliestOf(series: ServedSeries, from: TimeMs, to: TimeMs, at: TimeMs, limit: number): TimeMs
+  /** Whether intervals without a trade are left out of the candles. */
+  leavesOutSilence(series: ServedSeries): boolean
+  /** When the candle that holds `at` opens, and when the next one does. */
+  openTime(series: ServedSeries, at: TimeMs): TimeMs
+  closeTime(series: ServedSeries, openTime: TimeMs): TimeMs
   /** The next moment after `at` at which an instrument row of the category changes. */
   nextChange(category: Category, at: TimeMs): TimeMs
   /** Adds an instrument, or replaces the one of that name. */
@@ -55,6 +60,9 @@ export interface World {
   readonly version: () => number
 }
 
+/** What counts as thinly traded, where the candles may leave out the silence. */
+const quietFillsPerHour = 120
+
 export function createWorld(options: WorldOptions): World {
   const activity = { ...defaultActivity, ...options.activity }
   const { quirks } = options
@@ -62,7 +70,7 @@ export function createWorld(options: WorldOptions): World {
   const cache = createHourCache()
   const listings = [...catalogue.listings]
   const byKey = new Map(listings.map((listing) => [`${listing.category} ${listing.symbol}`, listing]))
-  const markets = new Map<Listing, { readonly market: Market; readonly extremes: DayExtremes }>()
+  const markets = new Map<Listing, { readonly market: Market; readonly ticker: TickerState }>()
   let nextMarketId = listings.length
   let version = 0
 
@@ -70,7 +78,7 @@ export function createWorld(options: WorldOptions): World {
     let state = markets.get(listing)
     if (!state) {
       const market = createMarket(options.seed, listing, activity.burstiness)
-      state = { market, extremes: { hour: -1, high: 0, low: 0 } }
+      state = { market, ticker: createTickerState() }
       markets.set(listing, state)
     }
     return state
@@ -86,24 +94,36 @@ export function createWorld(options: WorldOptions): World {
   const shown = (category: Category, at: TimeMs): Listing[] =>
     listings.filter((listing) => listing.category === category && isShown(listing, at))
   const ticker = (listing: Listing, at: TimeMs): TickerRow | null => {
-    const { market, extremes } = stateOf(listing)
+    if (!isTrading(listing, at)) return null
+    const { market, ticker: state } = stateOf(listing)
     const ts = tickerTime(market, at)
-    return isTrading(listing, at) && isTrading(listing, ts) ? tickerRow(market, extremes, ts, quirks()) : null
+    return isTrading(listing, ts) ? tickerRow(market, state, ts, quirks()) : null
   }
   const book = (category: Category, symbol: string, at: TimeMs, limit: number, kind: BookKind): BookRow => {
     const market = marketOf(category, symbol)
-    const state = Math.floor(at / bookStepMs) * bookStepMs
+    const { book: trait, launchTime } = market.listing
+    const now = Math.floor(at / bookStepMs) * bookStepMs
+    const state = trait === 'still' || trait === 'frozen' ? launchTime : now
     const ahead = mix(market.key, 0xa4ead) % (quirks().bookTsAheadMs + 1)
-    const ts = String(state + ahead)
+    const ts = String((trait === 'frozen' ? state : now) + ahead)
     const isEmpty =
-      !isTrading(market.listing, state) ||
+      trait === 'empty' ||
+      !isTrading(market.listing, now) ||
       unit(mixText(options.seed, `book ${category} ${symbol}`)) < quirks().emptyBooks
     if (isEmpty) return { a: [], b: [], ts }
     return { a: bookSide(market, 'ask', state, limit, kind), b: bookSide(market, 'bid', state, limit, kind), ts }
   }
   const fillRows = (market: Market, from: number, to: number): FillRow[] =>
     Array.from({ length: to - from }, (_, i) => fillRow(market, fillAt(market, from + i), quirks()))
-  const dayOffset = (): number => (quirks().dailyOpenAt16Utc ? 57_600_000 : 0)
+  const midnightMs = (): number => (quirks().dailyOpenAt16Utc ? -28_800_000 : 0)
+  const leavesOutSilence = ({ category, symbol, type }: ServedSeries): boolean => {
+    if (type !== 'market') return false
+    const { candles, fillsPerHour } = need(category, symbol)
+    if (candles !== 'every') return true
+    const { silentInstruments } = quirks()
+    const isQuiet = silentInstruments > 0 && fillsPerHour <= quietFillsPerHour
+    return isQuiet && unit(mixText(options.seed, `silent ${category} ${symbol}`)) < silentInstruments
+  }
   const replace = (old: Listing | undefined, listing: Listing): void => {
     if (old) listings[listings.indexOf(old)] = listing
     else listings.push(listing)
@@ -138,16 +158,21 @@ export function createWorld(options: WorldOptions): World {
     },
     candles(series, from, to, at) {
       const market = marketOf(series.category, series.symbol)
-      const length = intervalMs[series.interval]
-      const earliest = openTimeOf(market.listing.launchTime, series.interval, dayOffset())
-      const opens = openTimeOf(from, series.interval, dayOffset())
-      const first = Math.max(opens < from ? opens + length : opens, earliest)
-      const end = Math.min(to, at + 1, market.listing.offTime ?? to)
+      const { launchTime, offTime, candles } = market.listing
+      if (candles === 'none') return []
+      const midnight = midnightMs()
+      if (leavesOutSilence(series)) return tradedCandles(market, series.interval, midnight, from, to, at)
+      const next = (openTime: TimeMs): TimeMs => nextOpenTime(openTime, series.interval, midnight)
+      const earliest = openTimeOf(launchTime, series.interval, midnight)
+      const opens = openTimeOf(from, series.interval, midnight)
+      const first = Math.max(opens < from ? next(opens) : opens, earliest)
+      const end = Math.min(to, at + 1, offTime ?? to)
       const rows: CandleRow[] = []
       const add = (openTime: TimeMs, bar: Bar | null): void => {
         if (bar !== null) rows.push(candleRow(market, series.type, openTime, bar))
       }
       if (series.interval === '1m') {
+        const length = 60_000
         // Minutes of a whole hour at once: cheaper than one by one.
         for (let start = first; start < end;) {
           const stop = Math.min(Math.floor(start / 3_600_000) * 3_600_000 + 3_600_000, Math.ceil(end / length) * length)
@@ -157,16 +182,25 @@ export function createWorld(options: WorldOptions): World {
         }
         return rows
       }
-      for (let openTime = first; openTime < end; openTime += length) {
-        add(openTime, barOf(cache, market, series.type, series.interval, openTime, at))
+      for (let openTime = first; openTime < end; openTime = next(openTime)) {
+        add(openTime, barOf(cache, market, series.type, series.interval, openTime, midnight, at))
       }
       return rows
+    },
+    leavesOutSilence,
+    earliestOf(series, from, to, at, limit) {
+      const market = marketOf(series.category, series.symbol)
+      const midnight = midnightMs()
+      if (leavesOutSilence(series)) return earliestTraded(market, series.interval, midnight, from, to, at, limit)
+      const newest = openTimeOf(to - 1, series.interval, midnight)
+      return Math.max(from, openTimeBefore(newest, series.interval, midnight, limit - 1))
     },
     rpiSymbols: (at) =>
       listings
         .filter((listing) => listing.hasRpi && isTrading(listing, at) && listing.category !== 'MARGIN')
         .map(({ category, symbol }) => ({ category: category.toLowerCase(), symbol })),
-    openTime: (series, at) => openTimeOf(at, series.interval, dayOffset()),
+    openTime: (series, at) => openTimeOf(at, series.interval, midnightMs()),
+    closeTime: (series, openTime) => nextOpenTime(openTime, series.interval, midnightMs()),
     nextChange(category, at) {
       let next = Number.POSITIVE_INFINITY
       for (const listing of listings) {

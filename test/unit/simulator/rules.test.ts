@@ -26,9 +26,11 @@ describe('parameters', () => {
   test.each([
     ['tickers', '400172'],
     ['tickers?category=', '40019'],
-    ['tickers?category=spot', '400172'],
-    ['tickers?category=MARGIN', '400172'],
+    ['tickers?category=spot', '40034'],
+    ['instruments?category=spot', '400172'],
     ['orderbook?category=SPOT', '400172'],
+    ['orderbook?category=MARGIN&symbol=BTCUSDT', '400172'],
+    ['orderbook?category=SPOT&symbol=NOPEUSDT', '25100'],
     ['orderbook?category=SPOT&symbol=BTCUSDT&limit=x', '40020'],
     ['orderbook?category=SPOT&symbol=BTCUSDT&limit=0', '40020'],
     ['fills?category=SPOT&symbol=NOPEUSDT', '40034'],
@@ -38,7 +40,10 @@ describe('parameters', () => {
     ['candles?category=SPOT&symbol=BTCUSDT&interval=1h', '400172'],
     ['candles?category=SPOT&symbol=BTCUSDT&interval=1M', '400172'],
     ['candles?category=SPOT&symbol=BTCUSDT&interval=1m&type=last', '400172'],
-    ['candles?category=SPOT&symbol=BTCUSDT&interval=1m&limit=1001', '400172'],
+    ['candles?category=SPOT&symbol=BTCUSDT&interval=1m&limit=1001', '40020'],
+    ['history-candles?category=SPOT&symbol=BTCUSDT&interval=1m&limit=101', '40020'],
+    ['candles?category=SPOT&symbol=RNVDAUSDT&interval=3m', '48001'],
+    ['history-candles?category=SPOT&symbol=RNVDAUSDT&interval=12H', '48001'],
     ['candles?category=SPOT&symbol=BTCUSDT&interval=1m&startTime=yesterday', '40020'],
     ['candles?category=SPOT&symbol=BTCUSDT&interval=1m&startTime=2000&endTime=1000', '40017'],
     [
@@ -50,13 +55,12 @@ describe('parameters', () => {
     expect(received).toMatchObject({ status: 400, code, data: null })
   })
 
-  test('limits over the maximum are cut silently, except on candles', async () => {
+  test('limits over the maximum are cut silently, except on candles of both kinds', async () => {
     const simulator = await start()
     const book = await ask(simulator, 'orderbook?category=SPOT&symbol=BTCUSDT&limit=5000')
     expect((book.data as { a: unknown[] }).a).toHaveLength(1_000)
     expect((await ask(simulator, 'fills?category=SPOT&symbol=BTCUSDT&limit=5000')).rows).toHaveLength(100)
     const history = 'history-candles?category=SPOT&symbol=BTCUSDT&interval=1m'
-    expect((await ask(simulator, `${history}&limit=5000`)).rows).toHaveLength(100)
     expect((await ask(simulator, history)).rows).toHaveLength(100)
     expect((await ask(simulator, 'candles?category=SPOT&symbol=BTCUSDT&interval=1m')).rows).toHaveLength(1_000)
   })
@@ -83,7 +87,7 @@ describe('instruments', () => {
   test('one symbol gives one row, with the case of its base coin', async () => {
     const { rows } = await ask(await start(), 'instruments?category=SPOT&symbol=RNVDAUSDT')
     expect(rows).toHaveLength(1)
-    expect(rows[0]).toMatchObject({ baseCoin: 'rNVDA', symbolType: 'stock', isReality: 'yes', isRwa: 'YES' })
+    expect(rows[0]).toMatchObject({ baseCoin: 'rNVDA', symbolType: 'stock', isReality: 'yes' })
   })
 
   test('delivery futures have their times and period, perpetual ones do not', async () => {
@@ -213,13 +217,13 @@ describe('Reality tokens', () => {
     }
   })
 
-  test('six intervals are supported, the others are a parameter error', async () => {
-    const simulator = await start()
+  test('six intervals are supported, the others are an error of their own', async () => {
+    const simulator = await start({ quirks: { furtherIntervals: true } })
     for (const interval of ['1m', '5m', '15m', '1H', '4H', '1D']) {
       expect((await ask(simulator, `${reality}&interval=${interval}`)).rows).toHaveLength(5)
     }
-    for (const interval of ['3m', '30m', '6H', '12H']) {
-      expect((await ask(simulator, `${reality}&interval=${interval}`)).code).toBe('400172')
+    for (const interval of ['3m', '30m', '6H', '12H', '1W', '1Dutc']) {
+      expect((await ask(simulator, `${reality}&interval=${interval}`)).code).toBe('48001')
     }
   })
 })

@@ -15,12 +15,12 @@ function worldOf(quirks: Partial<Quirks> = {}) {
 }
 const world = worldOf()
 const markets = fc.constantFrom(
-  ...(['SPOT BTCUSDT', 'SPOT WEIUSDT', 'SPOT RNVDAUSDT', 'USDT-FUTURES BTCUSDT', 'USDC-FUTURES BTCPERP'] as const).map(
-    (name) => {
-      const [category, symbol] = name.split(' ') as ['SPOT', string]
-      return { category, symbol, type: 'market' } as const
-    },
-  ),
+  ...(
+    ['SPOT BTCUSDT', 'SPOT WEIUSDT', 'USDT-FUTURES NVDAUSDT', 'USDT-FUTURES BTCUSDT', 'USDC-FUTURES BTCPERP'] as const
+  ).map((name) => {
+    const [category, symbol] = name.split(' ') as ['SPOT', string]
+    return { category, symbol, type: 'market' } as const
+  }),
 )
 const moments = fc.integer({ min: Date.UTC(2025, 0), max: Date.UTC(2027, 0) })
 
