@@ -19,11 +19,19 @@ import { ClockSkew } from './poll/clockSkew.js'
 import { keepDismissingGaps } from './fills/dismissGaps.js'
 import { Incidents } from './incidents.js'
 import { allowances } from './plan/allowances.js'
+import { keepSteady } from './plan/fit.js'
 import type { PollContext } from './poll/pollContext.js'
-import { type Poller, sleepUntil } from './poll/poller.js'
+import { instrumentText, type Poller, sleepUntil } from './poll/poller.js'
 import { type Backlog, Sink } from './sink/sink.js'
 import { type CollectorStats, createStats } from './streamStats.js'
-import { type AnyStream, type CandleTarget, type StreamDefinition, streamNamed, streams } from './streams.js'
+import {
+  type AnyStream,
+  type CandleTarget,
+  type Choose,
+  type StreamDefinition,
+  streamNamed,
+  streams,
+} from './streams.js'
 import { Universe } from './universe.js'
 
 export interface CollectorDependencies {
@@ -40,6 +48,8 @@ export interface CollectorDependencies {
 /** How long to wait before asking again for the lists without which nothing else can start. */
 const listRetryMs = 5_000
 
+/** How soon an instrument whose ticker claims too much makes room for one that trades. */
+const rechooseEveryMs = 60_000
 /** What is known of earlier runs by then is used. */
 const ratesWithinMs = 2_000
 
@@ -64,7 +74,10 @@ export class Collector {
   readonly #starting: Promise<void>
   readonly #dismissing: Promise<void>
   #isCollecting = false
+  #rechoosing: Promise<void> = Promise.resolve()
   #candleSeries: readonly CandleSeries[] = []
+  /** Whom each stream covers, so that whoever is covered stays so while that is right. */
+  readonly #covered = new Map<AnyStream, ReadonlySet<string>>()
 
   constructor(dependencies: CollectorDependencies) {
     this.#dependencies = dependencies
@@ -115,6 +128,7 @@ export class Collector {
     const stopped = (async () => {
       await this.#starting
       await this.#dismissing
+      await this.#rechoosing
       await Promise.all([...this.#pollers.values()].map((poller) => poller.stop()))
     })()
     const deadline = new AbortController()
@@ -155,6 +169,7 @@ export class Collector {
       if (this.#stopping.signal.aborted) return
     }
     this.#isCollecting = true
+    this.#rechoosing = this.#rechooseNowAndThen()
     logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
   }
 
@@ -176,7 +191,10 @@ export class Collector {
       case 'cron':
         return cronPoller(this.#context, stream, trigger.expression, () => this.#learned(stream))
       case 'cycle':
-        return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown, unknown>, trigger.everyMs)
+        return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown, unknown>, {
+          everyMs: trigger.everyMs,
+          contentOf: (rows) => stream.contentOf?.(rows) ?? null,
+        })
       case 'overlap':
         return fillsPoller(this.#context, streams.fills, trigger)
       case 'candle-close':
@@ -196,9 +214,23 @@ export class Collector {
     }
   }
 
+  /** What responses have shown since decides about places: on its own time, as every ticker changes turnovers a little. */
+  async #rechooseNowAndThen(): Promise<void> {
+    const { clock } = this.#dependencies
+    while (await sleepUntil(clock, clock.now() + rechooseEveryMs, this.#stopping.signal)) this.#retarget()
+  }
+
   #learned(stream: AnyStream): void {
     // Every ticker changes turnovers a little; following each would start and end loops all day long.
     if (this.#isCollecting && stream.name !== 'tickers') this.#retarget()
+  }
+
+  #chooseSteadily(stream: AnyStream, ranked: readonly InstrumentKey[], places: number): readonly InstrumentKey[] {
+    const before = this.#covered.get(stream)
+    const hasPlace = (key: InstrumentKey) => before?.has(instrumentText(key)) === true
+    const chosen = keepSteady(ranked, () => 1, places, hasPlace)
+    this.#covered.set(stream, new Set(chosen.map(instrumentText)))
+    return chosen
   }
 
   /** Chooses anew what the streams cover: all of them, or one alone. */
@@ -211,9 +243,13 @@ export class Collector {
       if (only !== undefined && stream !== only) continue
       const demand = demands.get(stream.name)
       if (demand !== undefined) this.stats[stream.name].leftOut = demand.leftOut
-      const targets = stream.targets(config, this.universe, demand?.instruments ?? Infinity)
+      const places = demand?.instruments ?? Infinity
+      // Of what is asked in a cycle the poller learns who is worth a place; of the rest it is decided here.
+      const choose: Choose =
+        stream.contentOf === undefined ? (ranked) => this.#chooseSteadily(stream, ranked, places) : (ranked) => ranked
+      const targets = stream.targets(config, this.universe, choose)
       if (stream.name === 'candles') this.#candleSeries = targets as readonly CandleTarget[]
-      poller.retarget(targets)
+      poller.retarget(targets, places)
     }
   }
 }

@@ -7,6 +7,10 @@ import type { LeftOut } from './plan/planDemand.js'
 export interface StreamStats {
   /** Instruments, series or lists that the stream covers now. */
   targets: number
+  /** Of those: asked for less often, because their responses bring nothing. */
+  quietTargets: number
+  /** Of those that are asked for at their rhythm: how many were not asked in due time. */
+  lateTargets: number
   /** Instruments that it could cover and does not, by what leaves them out. */
   leftOut: LeftOut
   answers: number
@@ -32,6 +36,8 @@ export function createStats(): CollectorStats {
       name,
       {
         targets: 0,
+        quietTargets: 0,
+        lateTargets: 0,
         leftOut: { kind: 0, turnover: 0, number: 0, limits: 0 },
         answers: 0,
         failures: 0,

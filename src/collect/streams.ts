@@ -54,6 +54,9 @@ export type Trigger =
       readonly allowedPerSecond: number
     }
 
+/** Whom of a ranking to cover. */
+export type Choose = (ranked: readonly InstrumentKey[]) => readonly InstrumentKey[]
+
 export interface StreamDefinition<Target, Payload, Row> {
   readonly name: StreamName
   readonly operation: Operation
@@ -61,14 +64,16 @@ export interface StreamDefinition<Target, Payload, Row> {
   readonly history: Operation | null
   isEnabled(config: Config): boolean
   trigger(config: Config): Trigger
-  /** @param most how many instruments of the selection, the busiest first; without a meaning for streams that select none */
-  targets(config: Config, universe: Universe, most: number): Target[]
+  /** @param choose takes the instruments of the selection, the busiest first, and gives those to cover */
+  targets(config: Config, universe: Universe, choose: Choose): Target[]
   fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Payload>>
   normalize(payload: Payload, target: Target, answer: AnswerContext): Row
   /** Called in a transaction. */
   write(db: Kysely<Database>, batch: Batch<Target, Row>): Promise<WriteResult>
   /** What the recorder itself learns from an answer, besides storing it. */
   learn?(universe: Universe, batch: Batch<Target, Row>): void
+  /** What an answer says, so that two can be told apart; null when it says nothing. For streams that are asked in a cycle. */
+  contentOf?(rows: readonly Row[]): string | null
 }
 
 export interface CategoryTarget {
@@ -134,12 +139,13 @@ const orderBooks: StreamDefinition<BookTarget, OrderBookPayload, OrderBook> = {
   history: null,
   isEnabled: (config) => config.streams.orderBooks.enabled,
   trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.orderBooks.everySeconds * 1000 }),
-  targets: ({ streams: { orderBooks: settings } }, universe, most) =>
-    traded(universe.select(settings.select).slice(0, most)).map((key) => ({ ...key, depth: settings.depth })),
+  targets: ({ streams: { orderBooks: settings } }, universe, choose) =>
+    traded(choose(universe.select(settings.select))).map((key) => ({ ...key, depth: settings.depth })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.orderBook({ category, symbol, limit: depth }, options),
   normalize: (payload, target, answer) => normalizeOrderBook(payload, target, answer),
   write: (db, { rows }) => insertOrderBooks(db, rows),
+  contentOf: (rows) => bookText(rows, ({ bidSizes, askSizes }) => [bidSizes, askSizes]),
 }
 
 const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBookPayload, RpiOrderBook> = {
@@ -148,12 +154,19 @@ const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBookPayload, RpiOrderB
   history: null,
   isEnabled: (config) => config.streams.rpiOrderBooks.enabled,
   trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.rpiOrderBooks.everySeconds * 1000 }),
-  targets: ({ streams: { rpiOrderBooks: settings } }, universe, most) =>
-    traded(universe.selectWithRpi(settings.select).slice(0, most)).map((key) => ({ ...key, depth: settings.depth })),
+  targets: ({ streams: { rpiOrderBooks: settings } }, universe, choose) =>
+    traded(choose(universe.selectWithRpi(settings.select))).map((key) => ({ ...key, depth: settings.depth })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.rpiOrderBook({ category, symbol, limit: depth }, options),
   normalize: (payload, target, answer) => normalizeRpiOrderBook(payload, target, answer),
   write: (db, { rows }) => insertRpiOrderBooks(db, rows),
+  contentOf: (rows) =>
+    bookText(rows, ({ bidSizes, askSizes, bidRpiSizes, askRpiSizes }) => [
+      bidSizes,
+      askSizes,
+      bidRpiSizes,
+      askRpiSizes,
+    ]),
 }
 
 const fills: StreamDefinition<InstrumentKey, FillPayload, Fill> = {
@@ -167,11 +180,8 @@ const fills: StreamDefinition<InstrumentKey, FillPayload, Fill> = {
     maxPollMs: settings.maxPollSeconds * 1000,
     allowedPerSecond: exchange.limits.perSecond.fills / (1 + exchange.latencyJitterMs / 1000),
   }),
-  targets: (config, universe, most) =>
-    universe
-      .select(config.streams.fills.select)
-      .slice(0, most)
-      .map(({ category, symbol }) => ({ category, symbol })),
+  targets: (config, universe, choose) =>
+    choose(universe.select(config.streams.fills.select)).map(({ category, symbol }) => ({ category, symbol })),
   fetch: (client, { category, symbol }, options) => client.fills({ category, symbol }, options),
   normalize: (payload, target, answer) => normalizeFill(payload, target, answer),
   write: (db, batch) => storeFills(db, batch),
@@ -183,8 +193,8 @@ const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
   history: 'history-candles',
   isEnabled: (config) => config.streams.candles.enabled,
   trigger: (config) => ({ kind: 'candle-close', settleMs: config.streams.candles.settleMs }),
-  targets: ({ streams: { candles: settings } }, universe, most) =>
-    traded(universe.select(settings.select).slice(0, most)).flatMap((key) =>
+  targets: ({ streams: { candles: settings } }, universe, choose) =>
+    traded(choose(universe.select(settings.select))).flatMap((key) =>
       settings.types.flatMap((type) =>
         settings.intervals.map((interval) => ({ ...key, type, interval, settleMs: settings.settleMs, limit: 3 })),
       ),
@@ -193,6 +203,15 @@ const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
     client.candles({ category, symbol, type, interval, limit }, options),
   normalize: (payload, target, answer) => normalizeCandle(payload, target, answer, target.settleMs),
   write: (db, { rows }) => storeCandles(db, rows),
+}
+
+/** The levels of a book as text; null when it has none. When it was made is no news. */
+function bookText<Book extends OrderBook>(
+  [book]: readonly Book[],
+  sizesOf: (book: Book) => readonly (readonly string[])[],
+): string | null {
+  if (book === undefined || (book.bidPrices.length === 0 && book.askPrices.length === 0)) return null
+  return [book.bidPrices, book.askPrices, ...sizesOf(book)].map((values) => values.join(' ')).join('|')
 }
 
 /** Every stream, declared once: pollers, storage and documentation go by this list. */

@@ -13,6 +13,9 @@ interface Known extends PlanInstrument {
   turnover24h: Decimal | null
   measuredFillsPerSecond: number | null
   tradeSign: TradeSign | null
+  quoteSign: string | null
+  /** Responses bring no trades, whatever the ticker says. */
+  isSilent: boolean
   hasRpi: boolean
 }
 
@@ -40,6 +43,8 @@ export class Universe {
         measuredFillsPerSecond: before?.measuredFillsPerSecond ?? this.#measured.get(key) ?? null,
         turnover24h: before?.turnover24h ?? null,
         tradeSign: before?.tradeSign ?? null,
+        quoteSign: before?.quoteSign ?? null,
+        isSilent: before?.isSilent ?? false,
         hasRpi: this.#rpi.has(key),
       })
     }
@@ -51,6 +56,7 @@ export class Universe {
       if (known === undefined) continue
       known.turnover24h = turnoverHere(known.kind, ticker)
       const { ts, volume24h, lastPrice } = ticker
+      known.quoteSign = `${ticker.bid1Price} ${ticker.bid1Size} ${ticker.ask1Price} ${ticker.ask1Size}`
       if (volume24h !== null) known.tradeSign = { ts, volume24h, lastPrice }
     }
   }
@@ -64,6 +70,20 @@ export class Universe {
   /** What the newest ticker tells of whether and how much was traded; null where there is none. */
   tradeSign(key: InstrumentKey): TradeSign | null {
     return this.#known.get(keyText(key))?.tradeSign ?? null
+  }
+
+  /** The best bid and ask of the newest ticker, as text: another text claims that the book has changed. */
+  quoteSign(key: InstrumentKey): string | null {
+    return this.#known.get(keyText(key))?.quoteSign ?? null
+  }
+
+  /**
+   * Takes what responses showed of an instrument's trading, which goes before what its ticker claims: one that is silent ranks
+   * as if nothing were traded, until a response shows a trade.
+   */
+  setSilent(key: InstrumentKey, isSilent: boolean): void {
+    const known = this.#known.get(keyText(key))
+    if (known !== undefined) known.isSilent = isSilent
   }
 
   has(key: InstrumentKey): boolean {
@@ -82,17 +102,19 @@ export class Universe {
 
   /** The instruments that a selection allows, the busiest first. */
   select(select: Select): readonly InstrumentKey[] {
-    return rankInstruments(this.#known.values(), select).ranked
+    return rankInstruments(this.planned().instruments, select).ranked
   }
 
   selectWithRpi(select: Select): readonly InstrumentKey[] {
-    const withRpi = [...this.#known.values()].filter((known) => known.hasRpi)
+    const withRpi = this.planned().instruments.filter((known) => known.hasRpi)
     return rankInstruments(withRpi, select).ranked
   }
 
   /** The market as the arithmetic of demand takes it. */
   planned(): PlanUniverse {
-    return { kind: 'listed', instruments: [...this.#known.values()] }
+    const believed = (known: Known): PlanInstrument =>
+      known.isSilent ? { ...known, turnover24h: '0', measuredFillsPerSecond: 0 } : known
+    return { kind: 'listed', instruments: [...this.#known.values()].map(believed) }
   }
 }
 

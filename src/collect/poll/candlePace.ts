@@ -1,4 +1,5 @@
-import { intervalMs } from '../../market/interval.js'
+import { type Interval, intervalMs } from '../../market/interval.js'
+import type { PaceLimits } from './pace.js'
 
 /** Candles of more than an hour are looked at hourly, because it is not known at which hour they close. */
 export const longestCandleCycleMs = intervalMs['1H']
@@ -8,3 +9,8 @@ export const longestCandleCycleMs = intervalMs['1H']
  * late loses nothing; but the end of what is proven must not fall so far behind that it looks like a hole to be repaired.
  */
 export const mostCandleWaitMs = 8 * 60_000
+
+export function paceLimits(interval: Interval): PaceLimits {
+  const everyMs = Math.min(longestCandleCycleMs, intervalMs[interval])
+  return { everyMs, maxMs: Math.max(everyMs, mostCandleWaitMs) }
+}

@@ -1,60 +1,143 @@
+import type { Candle } from '../../market/candle.js'
 import { type Interval, intervalMs } from '../../market/interval.js'
 import type { TimeMs } from '../../market/values.js'
+import type { TradeSign } from '../fills/fillSchedule.js'
+import { paceLimits } from './candlePace.js'
 import { onSchedule } from './cron.js'
+import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
 import { type PollContext, pollAndStore } from './pollContext.js'
 import { Exclusive, type Poller, sleepUntil } from './poller.js'
 import type { CandleTarget, StreamDefinition } from '../streams.js'
 
 /** Most candles of one answer. */
 const candlesPerPage = 1000
+/** Without a trade for so long, an instrument ranks as one that does not trade, whatever its ticker says. */
+const silentAfterMs = 6 * 3_600_000
+const slowPace: Pace = { fruitless: 3, misled: 0 }
+/** Time for an answer to come and be stored. */
+const graceMs = 30_000
+
+/** What is known of a series from its responses. */
+interface Known {
+  answeredAt: TimeMs
+  pace: Pace
+  /** What the ticker said when the last response came. */
+  sign: TradeSign | null
+  /** When the newest candle with a trade in it opened; -Infinity when none was seen. */
+  tradedAt: TimeMs
+  newest: string | null
+}
 
 /**
- * Asks for the newest candles of each series after every close of its interval and the settle delay.
- * The first answer, and the one after a failure, reach back over what may have been missed.
+ * Asks for the newest candles of each series after the close of its interval and the settle delay: after every close while they
+ * bring trades, and after fewer and fewer when they do not, unless a ticker that is to be believed says that there was a trade.
+ * The first answer, and the one after a pause, reach back over what may have been missed.
  */
-export function candlePoller<Payload, Row>(
+export function candlePoller<Payload>(
   context: PollContext,
-  stream: StreamDefinition<CandleTarget, Payload, Row>,
+  stream: StreamDefinition<CandleTarget, Payload, Candle>,
   settleMs: number,
 ): Poller<CandleTarget> {
-  const { clock, stats, signal } = context
+  const { clock, stats, signal, universe } = context
   const exclusive = new Exclusive()
-  const answeredAt = new Map<string, TimeMs>()
+  const known = new Map<string, Known>()
   let targets: ReadonlyMap<string, CandleTarget> = new Map()
 
-  const pollOne = async (key: string, target: CandleTarget) => {
-    const before = answeredAt.get(key)
-    const limit = before === undefined ? candlesPerPage : candlesSince(before, clock.now(), target.interval)
+  const pollOne = async (key: string, target: CandleTarget, claimed: boolean) => {
+    const before = known.get(key)
+    const limit = before === undefined ? candlesPerPage : candlesSince(before.answeredAt, clock.now(), target.interval)
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     const batch = await pollAndStore(context, stream, { ...target, limit }, { signal, deadline })
+    if (batch === null || !targets.has(key)) return
+    const { tradedAt, newest } = lastTrade(batch.rows, before)
+    const brought = before === undefined ? tradedAt > -Infinity : newest !== before.newest
+    // A thousand candles without a trade need not be followed by three more requests that show the same.
+    const isSilentAtFirst = before === undefined && !brought
+    const pace = isSilentAtFirst ? slowPace : afterResponse(before?.pace ?? fullPace, { brought, claimed })
     // By our clock, as what it is compared with: the service's may be another.
-    if (batch !== null) answeredAt.set(key, batch.receivedAt)
+    known.set(key, { answeredAt: batch.receivedAt, pace, sign: universe.tradeSign(target), tradedAt, newest })
+    if (target.type === 'market') universe.setSilent(target, batch.receivedAt - tradedAt > silentAfterMs)
+  }
+  /** Whether a series is to be asked after this close, and whether that is because of its ticker. */
+  const dueNow = (key: string, target: CandleTarget): { readonly claimed: boolean } | null => {
+    const series = known.get(key)
+    if (series === undefined) return { claimed: false }
+    const limits = paceLimits(target.interval)
+    // Half an interval of room: answers come a little earlier or later after each close.
+    const sinceMs = clock.now() - series.answeredAt + limits.everyMs / 2
+    if (sinceMs >= waitMs(series.pace, limits)) return { claimed: false }
+    const isClaimed = target.type === 'market' && claimsTrade(series.sign, universe.tradeSign(target))
+    return isClaimed && sinceMs >= waitWhenClaimedMs(series.pace, limits) ? { claimed: true } : null
   }
   const pollInterval = async (interval: Interval) => {
     if (!(await sleepUntil(clock, clock.now() + settleMs, signal))) return
     for (const [key, target] of targets) {
       if (target.interval !== interval) continue
-      if (!exclusive.run(key, () => pollOne(key, target))) stats[stream.name].skippedPolls += 1
+      const due = dueNow(key, target)
+      if (due === null) continue
+      if (!exclusive.run(key, () => pollOne(key, target, due.claimed))) stats[stream.name].skippedPolls += 1
     }
+    report()
   }
+  const report = () => {
+    const now = clock.now()
+    const of = stats[stream.name]
+    let [quiet, late] = [0, 0]
+    for (const [key, { interval }] of targets) {
+      const series = known.get(key)
+      const limits = paceLimits(interval)
+      const wait = series === undefined ? limits.everyMs : waitMs(series.pace, limits)
+      if (wait > limits.everyMs) quiet++
+      const askedAt = series?.answeredAt ?? targetedAt.get(key) ?? now
+      if (now - askedAt > wait + limits.everyMs + settleMs + graceMs) late++
+    }
+    of.quietTargets = quiet
+    of.lateTargets = late
+  }
+  const targetedAt = new Map<string, TimeMs>()
   const endings = (Object.keys(closeSchedules) as Interval[]).map((interval) =>
     onSchedule(closeSchedules[interval], () => void pollInterval(interval)),
   )
   return {
     retarget(next) {
-      const known = targets
+      const before = targets
       targets = new Map(next.map((target) => [seriesText(target), target]))
       stats[stream.name].targets = targets.size
       for (const [key, target] of targets) {
-        if (!known.has(key)) exclusive.run(key, () => pollOne(key, target))
+        if (before.has(key)) continue
+        targetedAt.set(key, clock.now())
+        exclusive.run(key, () => pollOne(key, target, false))
       }
-      for (const key of known.keys()) if (!targets.has(key)) answeredAt.delete(key)
+      for (const key of before.keys()) {
+        if (targets.has(key)) continue
+        known.delete(key)
+        targetedAt.delete(key)
+      }
+      report()
     },
     async stop() {
       for (const end of endings) end()
       await exclusive.idle()
     },
   }
+}
+
+/** The newest candle in which something happened: trades, or for types without any a price that moved. */
+function lastTrade(rows: readonly Candle[], before: Known | undefined): Pick<Known, 'tradedAt' | 'newest'> {
+  let last: Candle | undefined
+  let previousClose: string | undefined
+  for (const candle of rows.toSorted((a, b) => a.openTime - b.openTime)) {
+    const isMoving = candle.high !== candle.low || (previousClose !== undefined && candle.close !== previousClose)
+    if (Number(candle.baseVolume) > 0 || (candle.type !== 'market' && isMoving)) last = candle
+    previousClose = candle.close
+  }
+  if (last === undefined) return { tradedAt: before?.tradedAt ?? -Infinity, newest: before?.newest ?? null }
+  return { tradedAt: last.openTime, newest: `${last.openTime} ${last.baseVolume} ${last.close}` }
+}
+
+function claimsTrade(before: TradeSign | null, now: TradeSign | null): boolean {
+  if (before === null || now === null) return before !== now
+  return before.volume24h !== now.volume24h || before.lastPrice !== now.lastPrice
 }
 
 /** When candles of an interval may close. Days were seen to start at 16:00 UTC, so long intervals are looked at hourly. */

@@ -1,28 +1,102 @@
 import type { InstrumentKey } from '../../market/category.js'
-import { LoopSet } from './loopSet.js'
-import { type PollContext, pollAndStore } from './pollContext.js'
-import { instrumentText, loopPoller, type Poller, sleepUntil } from './poller.js'
-import { nextDue, stablePhase } from './schedule.js'
 import type { StreamDefinition } from '../streams.js'
+import { CycleSchedule } from './cycleSchedule.js'
+import { type PollContext, pollAndStore } from './pollContext.js'
+import { Exclusive, instrumentText, type Poller, sleepUntil } from './poller.js'
+import { stablePhase } from './schedule.js'
 
-/** Asks for each target once a cycle, at the instrument's own place in it. */
+/** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
+const lookAroundMs = 1000
+const shortestWaitMs = 5
+
+/**
+ * Asks for each target once a cycle, at the instrument's own place in it; less often for those whose responses bring nothing.
+ * The first response does not wait for the cycle: a new recorder has something to show at once.
+ *
+ * @param contentOf what an answer says, so that two can be told apart; null when it says nothing
+ */
 export function cyclePoller<Target extends InstrumentKey, Payload, Row>(
   context: PollContext,
   stream: StreamDefinition<Target, Payload, Row>,
-  everyMs: number,
+  { everyMs, contentOf }: { readonly everyMs: number; readonly contentOf: (rows: readonly Row[]) => string | null },
 ): Poller<Target> {
-  const { clock, stats } = context
-  const loops = new LoopSet<Target>(instrumentText, async (target, ended) => {
-    const signal = AbortSignal.any([ended, context.signal])
-    const phase = stablePhase(target)
-    // The first snapshot does not wait for the cycle: a new recorder has something to show at once.
-    for (let due = clock.now(); await sleepUntil(clock, due, signal);) {
-      const deadline = clock.monotonicMs() + everyMs
-      await pollAndStore(context, stream, target, { signal, deadline })
-      const next = nextDue(clock.now(), everyMs, phase)
-      stats[stream.name].skippedPolls += Math.max(0, Math.round((next - due) / everyMs) - 1)
-      due = next
+  const { clock, stats, universe } = context
+  const schedule = new CycleSchedule<Target>({ keyOf: instrumentText, phaseOf: stablePhase, everyMs })
+  const exclusive = new Exclusive()
+  const ended = new AbortController()
+  const { signal } = ended
+  const end = () => {
+    ended.abort()
+    wake.abort()
+  }
+  const now = () => ({ ms: clock.monotonicMs(), wall: clock.now() })
+  let wake = new AbortController()
+
+  const ask = async (target: Target) => {
+    const deadline = clock.monotonicMs() + everyMs
+    const batch = await pollAndStore(context, stream, target, { signal, deadline })
+    if (batch === null) schedule.failed(target, now())
+    else {
+      const sign = universe.quoteSign(target)
+      stats[stream.name].skippedPolls += schedule.answered(target, contentOf(batch.rows), sign, now())
     }
-  })
-  return loopPoller(context, stream.name, loops)
+    if (schedule.nextMs(clock.monotonicMs()) < clock.monotonicMs() + lookAroundMs) wake.abort()
+  }
+
+  const lookAround = () => {
+    const at = now()
+    for (const target of schedule.targets()) {
+      const sign = universe.quoteSign(target)
+      if (sign !== null) schedule.claim(target, sign, at)
+    }
+    report()
+  }
+  const report = () => {
+    const { covered, quiet, leftOut, late } = schedule.counts(clock.monotonicMs())
+    const of = stats[stream.name]
+    of.targets = covered
+    of.quietTargets = quiet
+    of.lateTargets = late
+    const { number, limits } = of.leftOut
+    // The rest is for want of places, whichever of the two says how many there are.
+    of.leftOut = { ...of.leftOut, number: limits > 0 ? 0 : Math.min(number, leftOut), limits: limits > 0 ? leftOut : 0 }
+  }
+
+  const run = async () => {
+    for (let lookedMs = -Infinity; !signal.aborted;) {
+      const ms = clock.monotonicMs()
+      if (ms - lookedMs >= lookAroundMs) {
+        lookedMs = ms
+        lookAround()
+      }
+      for (const target of schedule.take(ms)) {
+        const isStarted = exclusive.run(instrumentText(target), () => ask(target))
+        // Taken off the list and put on it again while its last request was under way.
+        if (!isStarted) schedule.failed(target, now())
+      }
+      wake = new AbortController()
+      const waitMs = Math.min(
+        lookAroundMs,
+        Math.max(shortestWaitMs, schedule.nextMs(clock.monotonicMs()) - clock.monotonicMs()),
+      )
+      await sleepUntil(clock, clock.now() + waitMs, wake.signal)
+    }
+  }
+  if (context.signal.aborted) end()
+  else context.signal.addEventListener('abort', end, { once: true })
+  const running = run()
+
+  return {
+    retarget(targets, places = Infinity) {
+      schedule.retarget(targets, places, clock.monotonicMs())
+      report()
+      wake.abort()
+    },
+    async stop() {
+      end()
+      context.signal.removeEventListener('abort', end)
+      await running
+      await exclusive.idle()
+    },
+  }
 }

@@ -1,14 +1,15 @@
 import type { InstrumentKey } from '../../market/category.js'
-import type { StreamName } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
-import type { LoopSet } from './loopSet.js'
-import type { PollContext } from './pollContext.js'
 
 /** Something that keeps asking for the targets it is given until it is stopped. */
 export interface Poller<Target> {
-  /** Replaces the targets. Those that stay are not disturbed. */
-  retarget(targets: readonly Target[]): void
+  /**
+   * Replaces the targets, the most wanted first. Those that stay are not disturbed.
+   *
+   * @param places for how many there is room, where the poller decides who gets it; by default for all
+   */
+  retarget(targets: readonly Target[], places?: number): void
   /** Asks for all targets now; resolves to whether every one was answered. Only for what the wall clock triggers. */
   pollAll?(): Promise<boolean>
   /** Resolves when nothing of it is under way any more. */
@@ -29,16 +30,6 @@ export class Exclusive {
 
   async idle(): Promise<void> {
     await Promise.all(this.#running.values())
-  }
-}
-
-export function loopPoller<Target>(context: PollContext, name: StreamName, loops: LoopSet<Target>): Poller<Target> {
-  return {
-    retarget(targets) {
-      loops.update(targets)
-      context.stats[name].targets = targets.length
-    },
-    stop: () => loops.stop(),
   }
 }
 

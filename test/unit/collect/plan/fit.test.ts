@@ -1,4 +1,6 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { keepSteady } from '../../../../src/collect/plan/fit.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { assumedUniverse, type PlanInstrument } from '../../../../src/collect/plan/planUniverse.js'
 import { loadConfig } from '../../../../src/config.js'
@@ -48,5 +50,32 @@ describe('what fits', () => {
     expect(plan.fits).toBe(true)
     expect(plan.streams.find(({ stream }) => stream === 'order_books')?.instruments).toBe(150)
     expect(plan.overall.share).toBeGreaterThan(0.9)
+  })
+})
+
+describe('places', () => {
+  const rankings = fc.uniqueArray(fc.integer({ min: 0, max: 99 }), { maxLength: 60 })
+  test('go to the first of the ranking, and whoever has one keeps it near the end', () => {
+    const has =
+      (...names: string[]) =>
+      (name: string) =>
+        names.includes(name)
+    const one = () => 1
+    expect(keepSteady(['A', 'B', 'C'], one, 2, has())).toEqual(['A', 'B'])
+    const many = Array.from({ length: 30 }, (_, i) => `N${i}`)
+    // N20 is just behind the last of twenty places, N25 too far behind.
+    expect(keepSteady(many, one, 20, has('N20'))).toEqual([...many.slice(0, 19), 'N20'])
+    expect(keepSteady(many, one, 20, has('N25'))).toEqual(many.slice(0, 20))
+  })
+
+  test('are never exceeded, and a second choice from the same ranking changes nothing', () => {
+    fc.assert(
+      fc.property(rankings, rankings, fc.integer({ min: 0, max: 50 }), (ranked, before, places) => {
+        const costOf = (one: number) => 1 / (1 + (one % 4))
+        const chosen = keepSteady(ranked, costOf, places, (one) => before.includes(one))
+        expect(chosen.reduce((sum, one) => sum + costOf(one), 0)).toBeLessThanOrEqual(places + 1e-6)
+        expect(keepSteady(ranked, costOf, places, (one) => chosen.includes(one))).toEqual(chosen)
+      }),
+    )
   })
 })

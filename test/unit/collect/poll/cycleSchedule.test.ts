@@ -1,0 +1,142 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { CycleSchedule } from '../../../../src/collect/poll/cycleSchedule.js'
+
+const everyMs = 10_000
+const hourMs = 3_600_000
+
+/** A market whose books are asked for as fast as the limits allow, on a clock of its own. */
+function market(names: readonly string[], slots: number) {
+  const schedule = new CycleSchedule<string>({
+    keyOf: (name) => name,
+    phaseOf: (name) => names.indexOf(name) / names.length,
+    everyMs,
+  })
+  const asked = new Map<string, number[]>()
+  let nowMs = 0
+  schedule.retarget(names, slots, nowMs)
+  return {
+    schedule,
+    asked: (name: string, fromMs = 0) => (asked.get(name) ?? []).filter((at) => at >= fromMs).length,
+    at: () => ({ ms: nowMs, wall: nowMs }),
+    /** @param content what the service answers: null is an empty book */
+    run(
+      untilMs: number,
+      content: (name: string, nowMs: number) => string | null,
+      sign: (name: string) => string = () => '',
+    ) {
+      for (; nowMs < untilMs; nowMs += 1000) {
+        for (const name of names) schedule.claim(name, sign(name), { ms: nowMs, wall: nowMs })
+        for (const name of schedule.take(nowMs)) {
+          asked.set(name, [...(asked.get(name) ?? []), nowMs])
+          schedule.answered(name, content(name, nowMs), sign(name), { ms: nowMs, wall: nowMs })
+        }
+      }
+    },
+  }
+}
+
+const changing = (_name: string, nowMs: number) => String(nowMs)
+const names = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}`)
+
+test('each target is asked once a cycle, at a place of its own', () => {
+  const { run, asked, schedule } = market(names('A', 20), 20)
+  run(hourMs, changing)
+  for (const name of names('A', 20)) expect(Math.abs(asked(name) - 360)).toBeLessThanOrEqual(1)
+  expect(schedule.counts(hourMs)).toEqual({ covered: 20, quiet: 0, leftOut: 0, late: 0 })
+})
+
+test('the places of those without a book go to the next that have one, at once', () => {
+  // The first of the ranking are of a kind that claims the most and has nothing.
+  const odd = names('ODD', 60)
+  const { run, asked, schedule } = market([...odd, ...names('A', 60)], 20)
+  const content = (name: string, nowMs: number) => (name.startsWith('ODD') ? null : String(nowMs))
+  run(60_000, content)
+  expect(schedule.counts(60_000)).toMatchObject({ covered: 80, quiet: 60, leftOut: 40 })
+  run(hourMs, content, (name) => `${name} ${Math.random()}`)
+  for (const name of names('A', 20)) expect(asked(name)).toBeGreaterThan(345)
+  for (const name of names('A', 60).slice(20)) expect(asked(name)).toBe(0)
+  const wasted = odd.reduce((sum, name) => sum + asked(name), 0)
+  const useful = names('A', 20).reduce((sum, name) => sum + asked(name), 0)
+  expect(wasted / (wasted + useful)).toBeLessThan(0.06)
+})
+
+test('one that comes to life is at full rhythm from its next look on, and each is looked at at least hourly', () => {
+  const { run, asked } = market(['A', 'B', 'C'], 3)
+  const wakesMs = 5 * hourMs
+  run(wakesMs, (name, nowMs) => (name === 'C' ? null : String(nowMs)))
+  expect(asked('C')).toBeGreaterThanOrEqual(5)
+  expect(asked('C')).toBeLessThan(16)
+  run(wakesMs + hourMs + 60_000, changing)
+  const before = asked('C')
+  run(wakesMs + hourMs + 120_000, changing)
+  expect(asked('C') - before).toBe(6)
+})
+
+describe('tickers', () => {
+  const quietThenAlive = (name: string, nowMs: number) => (name === 'B' && nowMs < hourMs ? 'same' : String(nowMs))
+  test('a claim that was never wrong wakes at once', () => {
+    const { run, asked } = market(['A', 'B'], 2)
+    run(hourMs, quietThenAlive, () => 'same')
+    expect(asked('B')).toBeLessThan(12)
+    run(hourMs + 60_000, quietThenAlive, (name) => (name === 'B' ? 'new' : 'same'))
+    expect(asked('B', hourMs)).toBeGreaterThanOrEqual(4)
+  })
+
+  test('claims that are never borne out cost next to nothing', () => {
+    const { run, asked } = market(['A', 'B'], 2)
+    let count = 0
+    run(
+      3 * hourMs,
+      (name, nowMs) => (name === 'B' ? 'same' : String(nowMs)),
+      () => String(count++),
+    )
+    expect(asked('B')).toBeLessThan(20)
+  })
+})
+
+test('a target that fails is tried again, less and less often, and the others go on', () => {
+  const { schedule, at } = market(['A'], 1)
+  let tries = 0
+  for (let nowMs = 0; nowMs < 600_000; nowMs += 1000) {
+    for (const target of schedule.take(nowMs)) {
+      tries++
+      schedule.failed(target, { ms: nowMs, wall: nowMs })
+    }
+  }
+  expect(tries).toBeGreaterThan(4)
+  expect(tries).toBeLessThan(10)
+  expect(at().ms).toBe(0)
+})
+
+test('whatever comes back: nobody who has brought something is starved, and the places are never exceeded', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom('lively', 'empty', 'frozen', 'rare'), { minLength: 1, maxLength: 40 }),
+      fc.integer({ min: 1, max: 20 }),
+      (kinds, slots) => {
+        const all = kinds.map((kind, i) => `${kind}${i}`)
+        const { run, asked, schedule } = market(all, slots)
+        const untilMs = hourMs / 2
+        run(
+          untilMs,
+          (name, nowMs) => {
+            if (name.startsWith('lively')) return String(nowMs)
+            if (name.startsWith('empty')) return null
+            return name.startsWith('rare') ? String(Math.floor(nowMs / 300_000)) : 'frozen'
+          },
+          (name) => (name.startsWith('empty') ? String(Math.random()) : 'x'),
+        )
+        // Asked for all the time: the first of the ranking that are lively, as many as there are places beside slower ones.
+        const first = all.find((name) => name.startsWith('lively'))
+        if (first !== undefined && all.indexOf(first) < slots)
+          expect(asked(first)).toBeGreaterThan(untilMs / everyMs - 10)
+        const total = all.reduce((sum, name) => sum + asked(name, 600_000), 0)
+        expect(total).toBeLessThanOrEqual(((slots * 1.05 + 1) * (untilMs - 600_000)) / everyMs + all.length)
+        const { covered, leftOut } = schedule.counts(untilMs)
+        expect(covered + leftOut).toBe(all.length)
+      },
+    ),
+    { numRuns: 60 },
+  )
+})
