@@ -110,9 +110,14 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
   return table.toString()
 }
 
-/** Why streams cover fewer instruments than they could. */
+/** Which streams are late with some of what they cover, and why they cover no more. */
 function leftOutLines(streams: readonly StreamStatus[]): string[] {
-  return streams.flatMap(({ name, leftOut: { kind, turnover, number: beyond, limits } }) => {
+  const late = streams.filter(({ lateTargets }) => lateTargets > 0)
+  const lateLines = late.map(
+    ({ name, lateTargets, targets }) =>
+      `Late       ${name}: ${number(lateTargets)} of ${number(targets)} not asked in due time`,
+  )
+  const leftOut = streams.flatMap(({ name, leftOut: { kind, turnover, number: beyond, limits } }) => {
     const parts = [
       kind > 0 ? `${number(kind)} of kinds not selected` : '',
       turnover > 0 ? `${number(turnover)} with too little turnover` : '',
@@ -121,6 +126,7 @@ function leftOutLines(streams: readonly StreamStatus[]): string[] {
     ].filter((part) => part !== '')
     return parts.length === 0 ? [] : [`Left out   ${name}: ${parts.join(', ')}`]
   })
+  return [...lateLines, ...leftOut]
 }
 
 function plainTable(head: string[], colAligns: ('left' | 'right')[]): Table.Table {

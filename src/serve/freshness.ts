@@ -51,7 +51,19 @@ export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: TimeMs): n
 
 export type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale'
 
-/** @param limitMs the stream's freshness limit; null when it is not configured */
+/** So many of the targets may be late before the whole stream counts as stale: single ones always have troubles of their own. */
+const mostLateShare = 0.1
+
+/** The share of targets that were not asked in due time, each by its own rhythm. */
+function lateShare({ targets, lateTargets }: Pick<StreamStats, 'targets' | 'lateTargets'>): number {
+  return targets === 0 ? 0 : lateTargets / targets
+}
+
+/**
+ * A stream is as fresh as its targets are: one row a second of a single instrument says nothing of the others.
+ *
+ * @param limitMs the stream's freshness limit; null when it is not configured
+ */
 export function freshnessOf(
   stats: StreamStats,
   limitMs: number | null,
@@ -59,6 +71,7 @@ export function freshnessOf(
 ): Freshness {
   if (limitMs === null) return 'off'
   if (times.isCollecting && stats.targets === 0) return 'idle'
+  if (times.isCollecting && lateShare(stats) > mostLateShare) return 'stale'
   const age = ageMs(stats, times.now)
   if (age !== null) return age > limitMs ? 'stale' : 'fresh'
   return times.now - times.startedAt > limitMs ? 'stale' : 'starting'

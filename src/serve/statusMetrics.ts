@@ -60,6 +60,9 @@ export class StatusMetrics {
       const labels = { stream: stream.name }
       const isWatched = stream.state !== 'off' && stream.state !== 'idle'
       m.targets.set(labels, stream.targets)
+      m.quietTargets.set(labels, stream.quietTargets)
+      m.lateTargets.set(labels, stream.lateTargets)
+      for (const [reason, count] of Object.entries(stream.leftOut)) m.leftOut.set({ ...labels, reason }, count)
       setOrRemove(m.lastStored, labels, stream.lastStoredAt === null ? null : stream.lastStoredAt / milli)
       setOrRemove(m.age, labels, isWatched ? (stream.ageMs ?? time - startedAt) / milli : null)
       setOrRemove(m.limit, labels, isWatched ? stream.freshnessLimitMs / milli : null)
@@ -98,6 +101,18 @@ function define(registry: Registry) {
     start: gauge('start_timestamp_seconds', 'When the recorder was started, Unix time.'),
 
     targets: gauge('stream_targets', 'Instruments, series or lists that a stream covers.', 'stream'),
+    quietTargets: gauge(
+      'stream_quiet_targets',
+      'Of those, asked less often because answers bring nothing new.',
+      'stream',
+    ),
+    lateTargets: gauge('stream_late_targets', 'Of those asked at their rhythm, not asked in due time.', 'stream'),
+    leftOut: gauge(
+      'stream_left_out',
+      'Instruments that a stream could cover and does not, by what leaves them out.',
+      'stream',
+      'reason',
+    ),
     lastStored: gauge(
       'stream_last_stored_timestamp_seconds',
       'When an answer of a stream was last committed, Unix time; absent before the first.',

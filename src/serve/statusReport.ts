@@ -69,13 +69,25 @@ export function statusReport(input: ReportInput): Status {
 
 function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
   const stats = source.streams()[name]
-  const { targets, leftOut, lastStoredAt, rowsWritten, rowsUnchanged, rowsRejected, rowsDropped } = stats
+  const {
+    targets,
+    quietTargets,
+    lateTargets,
+    leftOut,
+    lastStoredAt,
+    rowsWritten,
+    rowsUnchanged,
+    rowsRejected,
+    rowsDropped,
+  } = stats
   const { answers, failures, skippedPolls, gapsFound } = stats
   const isCollecting = source.phase() === 'collecting'
   return {
     name,
     state: freshnessOf(stats, limits[name], { now, startedAt: source.startedAt, isCollecting }),
     targets,
+    quietTargets,
+    lateTargets,
     leftOut: { ...leftOut },
     lastStoredAt,
     ageMs: ageMs(stats, now),
@@ -120,8 +132,17 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
   if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads what there is to record.')
   if (!database.isReachable)
     add('database', 'database', `The database does not answer: ${database.error ?? 'no reason'}`)
-  for (const { name, state, ageMs: age, freshnessLimitMs } of streams) {
+  for (const { name, state, ageMs: age, freshnessLimitMs, targets, lateTargets } of streams) {
     if (state !== 'stale') continue
+    if (age !== null && age <= freshnessLimitMs) {
+      const share = Math.round((lateTargets / targets) * 100)
+      add(
+        'stream',
+        name,
+        `${name}: ${share} % of what it covers (${lateTargets} of ${targets}) were not asked in due time.`,
+      )
+      continue
+    }
     const since = age === null ? 'since the start' : `for ${inWords(age)}`
     add('stream', name, `${name}: nothing stored ${since}; more than ${inWords(freshnessLimitMs)} is too long.`)
   }

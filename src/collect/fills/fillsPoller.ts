@@ -1,7 +1,10 @@
 import type { FillPayload } from '../../exchange/payloads.js'
 import type { InstrumentKey } from '../../market/category.js'
 import type { Fill } from '../../market/fill.js'
+import { fillsPerPage } from './fillContinuity.js'
+import { averageRate } from './fillRate.js'
 import { fillShortage, FillSchedule } from './fillSchedule.js'
+import { type FillsSeen, lateFills } from './lateFills.js'
 import { type PollContext, pollAndStore } from '../poll/pollContext.js'
 import { Exclusive, instrumentText, type Poller, sleepUntil } from '../poll/poller.js'
 import type { StreamDefinition, Trigger } from '../streams.js'
@@ -27,12 +30,18 @@ export function fillsPoller(
   if (signal.aborted) end()
   else signal.addEventListener('abort', end, { once: true })
 
+  const seen = new Map<string, FillsSeen>()
+
   const ask = async (target: InstrumentKey, deadline: number) => {
     const batch = await pollAndStore(context, stream, target, { signal: ended.signal, deadline })
     const now = clock.monotonicMs()
     if (batch === null) schedule.failed(target, now)
     // The answer is older than now by the time it took to store it.
-    else schedule.answered(target, batch.rows, batch.requestTime, now - Math.max(0, clock.now() - batch.receivedAt))
+    else {
+      schedule.answered(target, batch.rows, batch.requestTime, now - Math.max(0, clock.now() - batch.receivedAt))
+      const key = instrumentText(target)
+      if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime) })
+    }
     if (schedule.nextMs() < now + lookAroundMs) wake.abort()
   }
 
@@ -41,6 +50,8 @@ export function fillsPoller(
       const sign = universe.tradeSign(target)
       if (sign !== null && schedule.traded(target, sign)) stats[stream.name].lastIdleAt = clock.now()
     }
+    const lateness = lateFills(seen.values(), { nowMs: clock.monotonicMs(), maxPollMs, fillsPerPage })
+    Object.assign(stats[stream.name], lateness)
     const shortage = fillShortage(schedule.load(), allowedPerSecond)
     if (shortage === null) incidents.succeeded('fills budget')
     else incidents.failed('fills budget', shortage)
@@ -68,7 +79,11 @@ export function fillsPoller(
   return {
     schedule,
     retarget(targets) {
-      schedule.retarget(targets, clock.monotonicMs())
+      const now = clock.monotonicMs()
+      schedule.retarget(targets, now)
+      const wanted = new Set(targets.map(instrumentText))
+      for (const key of seen.keys()) if (!wanted.has(key)) seen.delete(key)
+      for (const key of wanted) if (!seen.has(key)) seen.set(key, { atMs: now, perMs: null })
       stats[stream.name].targets = targets.length
       wake.abort()
     },

@@ -30,9 +30,11 @@ const streamStatus = z.strictObject({
   state: z
     .enum(['off', 'idle', 'starting', 'fresh', 'stale'])
     .describe(
-      'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs.',
+      'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs, or many of its targets are late.',
     ),
   targets: count('Instruments, series or lists covered now.'),
+  quietTargets: count('Of those, asked less often because their answers bring nothing new.'),
+  lateTargets: count('Of those that are asked at their rhythm, not asked in due time; over a tenth of all is stale.'),
   leftOut: z
     .strictObject({
       kind: count('Of kinds that select.kinds does not name.'),

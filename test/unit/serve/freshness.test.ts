@@ -37,6 +37,20 @@ describe('the freshness of a stream', () => {
     ['starting before the first answer', stats({}), 200_000, times, 'starting'],
     ['stale when the first answer is late', stats({}), 50_000, times, 'stale'],
     ['fresh at its limit', stats({ lastStoredAt: 950_000 }), 50_000, times, 'fresh'],
+    [
+      'fresh while one of ten is late',
+      stats({ lastStoredAt: 999_000, targets: 10, lateTargets: 1 }),
+      50_000,
+      times,
+      'fresh',
+    ],
+    [
+      'stale when many are late, however new its newest row',
+      stats({ lastStoredAt: 999_000, targets: 10, lateTargets: 2 }),
+      50_000,
+      times,
+      'stale',
+    ],
     ['stale beyond its limit', stats({ lastStoredAt: 949_999 }), 50_000, times, 'stale'],
     ['fresh when nothing was to be asked for', stats({ lastStoredAt: 1, lastIdleAt: 990_000 }), 50_000, times, 'fresh'],
     [

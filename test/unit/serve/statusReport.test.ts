@@ -49,6 +49,16 @@ describe('what is wrong is said in words', () => {
     })
   })
 
+  test('a stream whose newest row is new while most of its instruments starve', () => {
+    const [problem] = messages(({ state }) => {
+      Object.assign(state.stats.fills, { targets: 400, lateTargets: 380, lastStoredAt: now - 1000 })
+    })
+    expect(problem).toMatchObject({
+      about: 'stream',
+      message: 'fills: 95 % of what it covers (380 of 400) were not asked in due time.',
+    })
+  })
+
   test('a database that is away', () => {
     const [problem] = messages(undefined, { ...reachable, isReachable: false, latencyMs: null, error: 'refused' })
     expect(problem).toMatchObject({ about: 'database', message: 'The database does not answer: refused' })

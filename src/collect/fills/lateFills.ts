@@ -1,0 +1,32 @@
+import type { CollectorStats } from '../streamStats.js'
+
+/** When an instrument's fills were last seen, and how fast they came. */
+export interface FillsSeen {
+  /** When it was answered; before the first answer, since when it is covered. */
+  readonly atMs: number
+  /** Fills a millisecond in the last answer; null before the first. */
+  readonly perMs: number | null
+}
+
+/** Time for an answer to come and be stored, whatever an instrument's rate is. */
+const graceMs = 30_000
+
+/**
+ * How many of the instruments that trade were not asked in due time: before more fills were to be expected than one answer
+ * shows, and in any case within the longest time between two requests. One without fills is late for nothing.
+ */
+export function lateFills(
+  seen: Iterable<FillsSeen>,
+  {
+    nowMs,
+    maxPollMs,
+    fillsPerPage,
+  }: { readonly nowMs: number; readonly maxPollMs: number; readonly fillsPerPage: number },
+): Pick<CollectorStats['fills'], 'lateTargets' | 'quietTargets'> {
+  let [lateTargets, quietTargets] = [0, 0]
+  for (const { atMs, perMs } of seen) {
+    if (perMs === 0) quietTargets++
+    else if (nowMs - atMs > Math.min(maxPollMs, fillsPerPage / (perMs ?? 0)) + graceMs) lateTargets++
+  }
+  return { lateTargets, quietTargets }
+}

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest'
+import { lateFills } from '../../../../src/collect/fills/lateFills.js'
+
+const options = { nowMs: 1_000_000, maxPollMs: 600_000, fillsPerPage: 100 }
+const ago = (ms: number, perMs: number | null) => ({ atMs: options.nowMs - ms, perMs })
+
+test('an instrument is late once more has happened than an answer shows, or once the longest wait is over', () => {
+  const perSecond = 1 / 1000
+  expect(lateFills([ago(120_000, perSecond)], options)).toEqual({ lateTargets: 0, quietTargets: 0 })
+  expect(lateFills([ago(131_000, perSecond)], options).lateTargets).toBe(1)
+  expect(lateFills([ago(620_000, perSecond / 1000)], options).lateTargets).toBe(0)
+  expect(lateFills([ago(631_000, perSecond / 1000)], options).lateTargets).toBe(1)
+})
+
+test('one that was never answered is late after the longest wait; one that does not trade never is', () => {
+  expect(lateFills([ago(631_000, null), ago(500_000, null)], options).lateTargets).toBe(1)
+  expect(lateFills([ago(900_000, 0)], options)).toEqual({ lateTargets: 0, quietTargets: 1 })
+})
