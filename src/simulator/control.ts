@@ -6,6 +6,7 @@ import type { Limiter, Report } from './limits.js'
 import { type Quirks, quirksSchema } from './quirks.js'
 import type { ListingRequest } from './world/catalogue.js'
 import type { Listing } from './world/listing.js'
+import { splitAt } from './world/splits.js'
 import type { World } from './world/world.js'
 
 /** What a test may do to the service while it runs. */
@@ -25,6 +26,11 @@ export interface Control {
   delist(category: Category, symbol: string, atMs: TimeMs, removedAtMs?: TimeMs): void
   /** Changes anything else of an instrument, such as its status or precision. */
   amend(category: Category, symbol: string, change: Partial<Listing>): void
+  /**
+   * Splits an instrument: one unit becomes `factor`, and candles from before are told adjusted from then on. Takes effect at
+   * the next boundary between runs of fills, at most 3.75 s after `atMs`, which is returned.
+   */
+  split(category: Category, symbol: string, factor: number, atMs: TimeMs, relists?: boolean): TimeMs
   /** Every answer that was served, in order; empty unless the journal is switched on. */
   journal(): readonly ServedAnswer[]
   clearJournal(): void
@@ -65,6 +71,12 @@ export function createControl(parts: ControlParts): Control {
     delist: (category, symbol, atMs, removedAtMs = atMs) =>
       world.amend(category, symbol, { offTime: atMs, removeTime: removedAtMs }),
     amend: (category, symbol, change) => world.amend(category, symbol, change),
+    split(category, symbol, factor, atMs, relists = true) {
+      const split = splitAt(atMs, factor, relists)
+      const before = world.find(category, symbol)?.splits ?? []
+      world.amend(category, symbol, { splits: [...before, split].toSorted((a, b) => a.at - b.at) })
+      return split.at
+    },
     journal: () => journal.list(),
     clearJournal: () => journal.clear(),
   }

@@ -2,7 +2,19 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text as readText } from 'node:stream/consumers'
 import { z } from 'zod'
 import type { Control } from './control.js'
-import { type Fault, faultSchema } from './faults.js'
+import { categories } from '../market/category.js'
+import { faultSchema } from './faults.js'
+import { type Quirks, quirksSchema } from './quirks.js'
+import type { ListingRequest } from './world/catalogue.js'
+import { listingRequestSchema } from './world/listingRequest.js'
+
+const splitSchema = z.strictObject({
+  category: z.enum(categories),
+  symbol: z.string(),
+  factor: z.number().positive(),
+  atMs: z.number().int().optional(),
+  relists: z.boolean().optional(),
+})
 
 /** The control interface for other processes, under /simulator. It is not part of the service and never limited. */
 export async function answerControl(
@@ -18,12 +30,18 @@ export async function answerControl(
     case 'POST /simulator/report/reset':
       control.resetReport()
       return json(response, 200, {})
-    case 'POST /simulator/faults': {
-      const faults = parsedFaults(body)
-      if (typeof faults === 'string') return json(response, 400, { error: faults })
-      control.setFaults(faults)
-      return json(response, 200, {})
-    }
+    case 'POST /simulator/faults':
+      return change(response, body, z.array(faultSchema), (faults) => control.setFaults(faults))
+    case 'POST /simulator/quirks':
+      return change(response, body, quirksSchema.partial(), (_, given) => control.setQuirks(given as Partial<Quirks>))
+    case 'POST /simulator/instruments':
+      return change(response, body, z.array(listingRequestSchema), (requests) => {
+        for (const request of requests) control.list({ launchTime: Date.now(), ...(request as ListingRequest) })
+      })
+    case 'POST /simulator/splits':
+      return change(response, body, splitSchema, ({ category, symbol, factor, atMs = Date.now(), relists }) => ({
+        at: control.split(category, symbol, factor, atMs, relists),
+      }))
     case 'GET /simulator/journal': {
       response.writeHead(200, { 'content-type': 'application/x-ndjson' })
       for (const answer of control.journal()) response.write(`${JSON.stringify(answer)}\n`)
@@ -38,16 +56,27 @@ export async function answerControl(
   }
 }
 
-/** The faults of a request body, or what is wrong with it in one line. */
-function parsedFaults(body: string): readonly Fault[] | string {
-  let value: unknown
+/** Checks a request body and does what it asks for; otherwise says in one line what is wrong with it. */
+function change<Value>(
+  response: ServerResponse,
+  body: string,
+  schema: z.ZodType<Value>,
+  apply: (value: Value, given: unknown) => object | void,
+): void {
+  let given: unknown
   try {
-    value = JSON.parse(body)
+    given = JSON.parse(body)
   } catch {
-    return 'the body must be a JSON list of faults'
+    return json(response, 400, { error: 'the body must be JSON' })
   }
-  const parsed = z.array(faultSchema).safeParse(value)
-  return parsed.success ? parsed.data : z.prettifyError(parsed.error).replaceAll('\n', ' ')
+  const parsed = schema.safeParse(given)
+  if (!parsed.success) return json(response, 400, { error: z.prettifyError(parsed.error).replaceAll('\n', ' ') })
+  try {
+    json(response, 200, apply(parsed.data, given) ?? {})
+  } catch (error) {
+    // Such as an instrument that there is not.
+    json(response, 400, { error: error instanceof Error ? error.message : String(error) })
+  }
 }
 
 function json(response: ServerResponse, status: number, value: unknown): void {

@@ -13,14 +13,28 @@ export interface Outgoing {
 const htmlPage =
   '<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>'
 
-/** What a fault makes of an answer, or null when it concerns the connection and not the content. */
-export function spoiled(fault: CompleteFault, answer: Outgoing, requestTime: number): Outgoing | null {
+const browserCheckPage =
+  '<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser before accessing the site.</body></html>'
+
+/**
+ * What a fault makes of an answer, or null when it concerns the connection and not the content.
+ *
+ * @param errorStatus HTTP status of failures in the service's own terms
+ */
+export function spoiled(
+  fault: CompleteFault,
+  answer: Outgoing,
+  requestTime: number,
+  errorStatus: number,
+): Outgoing | null {
   const json = { ...answer.headers, 'content-type': 'application/json' }
   switch (fault.kind) {
     case 'http':
       return { status: fault.status, headers: answer.headers, body: [fault.body ?? `HTTP ${fault.status}`] }
     case 'html':
       return { status: 200, headers: { ...answer.headers, 'content-type': 'text/html' }, body: [htmlPage] }
+    case 'browserCheck':
+      return { status: 403, headers: { 'content-type': 'text/html; charset=UTF-8' }, body: [browserCheckPage] }
     case 'emptyBody':
       return { ...answer, body: [] }
     case 'oldEnvelope':
@@ -35,7 +49,7 @@ export function spoiled(fault: CompleteFault, answer: Outgoing, requestTime: num
     }
     case 'errorCode': {
       const body = { code: fault.code, msg: fault.msg, requestTime, data: null }
-      return { status: 200, headers: json, body: [JSON.stringify(body)] }
+      return { status: errorStatus, headers: json, body: [JSON.stringify(body)] }
     }
     case 'hugeBody': {
       const filler = Buffer.alloc(65_536, ' ')

@@ -33,6 +33,8 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('block'), ...common }),
   /** A page of HTML with status 200, as proxies send it. */
   z.strictObject({ kind: z.literal('html'), ...common }),
+  /** A page of HTML with status 403 that wants to see a browser. */
+  z.strictObject({ kind: z.literal('browserCheck'), ...common }),
   z.strictObject({ kind: z.literal('emptyBody'), ...common }),
   /** Half a body, then the connection is cut: against its content-length, or in the middle of chunks. */
   z.strictObject({ kind: z.literal('tornBody'), cut: z.enum(['length', 'chunked']).default('length'), ...common }),

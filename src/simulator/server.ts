@@ -2,19 +2,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { type Operation, operations } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { type AnswerData, createAnswerer } from './answers.js'
+import { compressed } from './compression.js'
 import { type Control, createControl } from './control.js'
 import { answerControl } from './controlHttp.js'
-import {
-  connectionsLookedAt,
-  type Delivered,
-  deliver,
-  deliverSlowly,
-  deliverTorn,
-  type Outgoing,
-  spoiled,
-} from './delivery.js'
+import { connectionsLookedAt, deliver, deliverSlowly, deliverTorn, type Outgoing, spoiled } from './delivery.js'
 import { envelope } from './envelope.js'
-import { type CompleteFault, type Fault, FaultSet } from './faults.js'
+import { type Fault, FaultSet } from './faults.js'
 import { Journal } from './journal.js'
 import { Limiter, type LimitOptions, specifiedPerSecond } from './limits.js'
 import { openListener } from './listener.js'
@@ -45,6 +38,8 @@ export interface SimulatorOptions {
   readonly journal?: boolean
   /** Exactly these instruments, instead of those of the scale. */
   readonly customInstruments?: readonly ListingRequest[]
+  /** These, too; the traits of each can be switched one by one. */
+  readonly extraInstruments?: readonly ListingRequest[]
 }
 
 export interface SimulatorLimits {
@@ -68,6 +63,8 @@ export interface Simulator {
   close(): Promise<void>
 }
 
+/** Earlier versions of the interface. */
+const retiredPath = /^\/api\/(?:spot\/|mix\/)?v[12]\//
 const basePath = '/api/v3/market/'
 
 /** Starts the stand-in for the service. Fails when the port is taken. */
@@ -89,6 +86,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     ...(options.customInstruments ? { customInstruments: options.customInstruments } : {}),
     quirks: () => quirks.current,
   })
+  for (const request of options.extraInstruments ?? []) world.put(request)
   const answerer = createAnswerer(world, () => quirks.current)
   const trueNow = (): TimeMs => Math.floor(clock())
   const serviceNow = (): TimeMs => trueNow() + faults.skewMs(trueNow())
@@ -115,6 +113,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     query: Query,
     address: string,
     arrivedMs: number,
+    request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> => {
     const { accepted, remaining } = limiter.admit(address, operation, arrivedMs)
@@ -138,14 +137,22 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     }
     const { data, outgoing } = await contentOf(operation, query, atMs)
     const headers = { ...outgoing.headers, 'x-mbx-used-remain-limit': String(remaining) }
+    const { brotli, errorHttpStatus } = quirks.current
+    const other = fault ? spoiled(fault, { ...outgoing, headers }, atMs, errorHttpStatus) : null
+    const plain = other ?? { ...outgoing, headers }
+    const answer = brotli ? await compressed(plain, request.headers['accept-encoding']) : plain
     await connectionsLookedAt()
-    send(response, { ...outgoing, headers }, data, fault, atMs, note)
+    const watch = note(answer.status, other && fault?.kind !== 'hugeBody' ? null : data)
+    if (fault?.kind === 'tornBody') return deliverTorn(response, answer, fault.cut, watch)
+    if (fault?.kind === 'slowBody') return deliverSlowly(response, answer, fault.overMs, watch)
+    deliver(response, answer, watch)
   }
 
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const target = `http://simulator${request.url ?? '/'}`
     const url = URL.canParse(target) ? new URL(target) : new URL('http://simulator/')
     if (url.pathname.startsWith('/simulator/')) return answerControl(control, url.pathname, request, response)
+    if (retiredPath.test(url.pathname)) return deliver(response, retired(quirks.current), () => undefined)
     const operation = operations.find((name) => url.pathname === basePath + name)
     if (!operation || request.method !== 'GET') return deliver(response, notFound, () => undefined)
     const latencyMs = minLatencyMs + random() * (maxLatencyMs - minLatencyMs)
@@ -153,7 +160,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     const arrivesMs = performance.now() + latencyMs
     const address = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '')
     if (latencyMs > 0) await pause(latencyMs)
-    return serve(operation, queryOf(url.searchParams), address, arrivesMs, response)
+    return serve(operation, queryOf(url.searchParams), address, arrivesMs, request, response)
   }
 
   const server = createServer((request, response) => {
@@ -204,19 +211,9 @@ const notFound: Outgoing = {
   body: ['{"code":"40404","msg":"Request URL NOT FOUND","data":null}'],
 }
 
-function send(
-  response: ServerResponse,
-  answer: Outgoing,
-  data: unknown,
-  fault: CompleteFault | undefined,
-  atMs: TimeMs,
-  note: (status: number, data: unknown) => (delivered: Delivered) => void,
-): void {
-  if (fault?.kind === 'tornBody') return deliverTorn(response, answer, fault.cut, note(answer.status, data))
-  if (fault?.kind === 'slowBody') return deliverSlowly(response, answer, fault.overMs, note(answer.status, data))
-  const other = fault && spoiled(fault, answer, atMs)
-  if (!other) return deliver(response, answer, note(answer.status, data))
-  deliver(response, other, note(other.status, fault.kind === 'hugeBody' ? data : null))
+function retired({ errorHttpStatus }: Quirks): Outgoing {
+  const body = '{"code":"30032","msg":"The current interface is offline, please use the latest version","data":null}'
+  return { status: errorHttpStatus, headers: { 'content-type': 'application/json' }, body: [body] }
 }
 
 function completeLimits(limits: SimulatorLimits): LimitOptions {

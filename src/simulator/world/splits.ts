@@ -9,7 +9,7 @@ const calendarEnd = Date.UTC(2031, 0, 1)
 const factors = [2, 3, 4, 5, 10, 20, 0.1]
 
 /** A split takes effect between two runs of fills, because those of a run share a price. */
-function splitAt(at: TimeMs, factor: number, relists: boolean): Split {
+export function splitAt(at: TimeMs, factor: number, relists: boolean): Split {
   return { at: Math.ceil(at / runMs) * runMs, factor, relists }
 }
 
