@@ -62,7 +62,8 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
     )
     try {
       const sentAt = Date.now()
-      const page = await client.instruments({ category: 'USDC-FUTURES' })
+      // The answer of the RPI list does not depend on any category being there.
+      const page = await client.rpiSymbols()
       const roundTripMs = page.receivedAt - sentAt
       // The service's clock is read somewhere in the middle of the round trip.
       const skewMs = Math.round(page.requestTime - (sentAt + roundTripMs / 2))
@@ -70,7 +71,7 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
         {
           what,
           verdict: 'ok',
-          detail: `${config.exchange.baseUrl} answered in ${roundTripMs} ms with ${page.rows.length} instruments`,
+          detail: `${config.exchange.baseUrl} answered in ${roundTripMs} ms with ${page.rows.length} RPI symbols`,
         },
         Math.abs(skewMs) <= mostSkewMs + roundTripMs / 2
           ? { what: 'clock', verdict: 'ok', detail: `within ${Math.abs(skewMs)} ms of the service's` }
@@ -80,7 +81,10 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
               detail: `${Math.abs(skewMs)} ms ${skewMs > 0 ? 'behind' : 'ahead of'} the service's; synchronise this machine's clock (NTP)`,
             },
       ]
-      return { findings, universe: await readUniverse(client, AbortSignal.timeout(listWithinMs)) }
+      const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {
+        findings.push({ what: 'categories', verdict: 'warning', detail: oneLine(error) })
+      })
+      return { findings, universe }
     } finally {
       client.close()
     }

@@ -83,7 +83,9 @@ async function askUniverse(config: Config): Promise<PlanUniverse> {
   const retry = { ...config.exchange.retry, attempts: Math.min(2, config.exchange.retry.attempts) }
   const client = openExchange({ ...config, exchange: { ...config.exchange, retry } }, createLogger('silent'))
   try {
-    return await readUniverse(client, AbortSignal.timeout(30_000))
+    return await readUniverse(client, AbortSignal.timeout(30_000), (error) => {
+      process.stderr.write(`warning: ${error.message}\n`)
+    })
   } finally {
     client.close()
   }

@@ -47,6 +47,8 @@ export interface CollectorDependencies {
 
 /** How long to wait before asking again for the lists without which nothing else can start. */
 const listRetryMs = 5_000
+/** So often all categories are asked for before those that answer go on without the others. */
+const triesForMissing = 3
 
 /** How soon an instrument whose ticker claims too much makes room for one that trades. */
 const rechooseEveryMs = 60_000
@@ -204,12 +206,15 @@ export class Collector {
 
   /**
    * Waits for the lists from which the other streams choose. Without instruments there is nothing to choose from, so they are
-   * asked for until they come; tickers and the RPI list only refine the choice.
+   * asked for until they come; tickers and the RPI list only refine the choice. A category may be gone for good: the others
+   * wait for it a little and go on, and it joins them when a later list has it.
    */
   async #firstAnswer(stream: AnyStream, poller: Poller<unknown>): Promise<void> {
     const { clock } = this.#dependencies
-    while (poller.pollAll !== undefined && !(await poller.pollAll())) {
-      if (stream.name !== 'instruments') return
+    for (let tries = 1; poller.pollAll !== undefined; tries++) {
+      const answered = await poller.pollAll()
+      if (stream.name !== 'instruments' || answered === 'all') return
+      if (answered === 'some' && tries >= triesForMissing) return
       if (!(await sleepUntil(clock, clock.now() + listRetryMs, this.#stopping.signal))) return
     }
   }

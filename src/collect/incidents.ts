@@ -17,6 +17,8 @@ export interface IncidentReport {
 
 interface Incident {
   readonly what: string
+  /** What of it has failed since it last worked. */
+  readonly failing: Set<string>
   message: string
   count: number
   readonly since: TimeMs
@@ -45,14 +47,18 @@ export class Incidents {
     this.#clock = clock
   }
 
-  /** @param what names what failed: failures of the same thing are one incident */
-  failed(what: string, message: string): void {
+  /**
+   * @param what names what failed: failures of the same thing are one incident
+   * @param part where a thing has parts that work or fail each by itself: that others work does not end the incident
+   */
+  failed(what: string, message: string, part = ''): void {
     const now = this.#clock.monotonicMs()
     const at = this.#clock.now()
     const incident = this.#open.get(what)
     if (incident === undefined) {
       const opened: Incident = {
         what,
+        failing: new Set([part]),
         message,
         count: 1,
         since: at,
@@ -68,6 +74,7 @@ export class Incidents {
       this.#logger.warn(`${what}: ${message}`)
       return
     }
+    incident.failing.add(part)
     incident.count += 1
     incident.message = message
     incident.lastAt = at
@@ -84,10 +91,16 @@ export class Incidents {
     return this.#recent
   }
 
-  /** Ends an incident, once it has been quiet for a while. */
-  succeeded(what: string): void {
+  /** Ends an incident, once every part that failed works again and it has been quiet for a while. */
+  succeeded(what: string, part = ''): void {
     const incident = this.#open.get(what)
-    if (incident === undefined || this.#clock.monotonicMs() - incident.lastMonotonicMs < quietMs) return
+    incident?.failing.delete(part)
+    if (
+      incident === undefined ||
+      incident.failing.size > 0 ||
+      this.#clock.monotonicMs() - incident.lastMonotonicMs < quietMs
+    )
+      return
     this.#open.delete(what)
     incident.until = this.#clock.now()
     const duration = seconds(incident.lastMonotonicMs - incident.sinceMonotonicMs)

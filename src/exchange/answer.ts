@@ -58,9 +58,13 @@ export async function readAnswer(request: Request, raw: RawAnswer): Promise<Answ
   }
   const { code } = envelope
   if (code !== '00000') {
-    throw fail(kindOfFailureCode(code), `code ${code} "${textOf(envelope['msg']) ?? ''}" (HTTP ${raw.status})`, {
-      code,
-    })
+    throw fail(
+      kindOfFailureCode(code, request.parameters),
+      `code ${code} "${textOf(envelope['msg']) ?? ''}" (HTTP ${raw.status})`,
+      {
+        code,
+      },
+    )
   }
   const requestTime = Number(textOf(envelope['requestTime']) ?? Number.NaN)
   if (!Number.isSafeInteger(requestTime) || requestTime <= 0)
@@ -78,15 +82,28 @@ export async function readAnswer(request: Request, raw: RawAnswer): Promise<Answ
 function kindOfStatus(raw: RawAnswer, what: string): [ExchangeErrorKind, string, { retryable?: boolean }?] {
   const described = `HTTP ${raw.status} with ${what}`
   if (raw.status >= 500) return ['unavailable', described]
+  if (raw.status === 403 && isPage(raw.body)) return ['proxy-page', described]
   if (raw.status === 403 || raw.status === 418) return ['blocked', described]
   if (raw.status >= 300 && raw.status < 400)
     return ['malformed', `a redirect to ${oneLine(raw.location ?? 'nowhere', 200)}`, { retryable: false }]
   return ['malformed', described]
 }
 
+function isPage(body: Buffer): boolean {
+  return startOf(body).startsWith('<')
+}
+
+function startOf(body: Buffer): string {
+  return body.subarray(0, 2_000).toString('utf8').trim()
+}
+
 function notJson(body: Buffer, error: unknown): string {
-  const start = oneLine(body.subarray(0, 200).toString('utf8'), 60)
-  if (start.startsWith('<')) return `HTML instead of JSON (${start})`
+  const start = startOf(body)
+  if (start.startsWith('<')) {
+    // What the page says tells more than how it begins.
+    const text = oneLine(start.replace(/<(script|style)\b.*?(<\/\1>|$)/gis, ' ').replace(/<[^>]*>?/g, ' '), 100)
+    return `HTML instead of JSON (${text === '' ? oneLine(start, 60) : text})`
+  }
   return `a body that is not JSON (${oneLine(error instanceof Error ? error.message : String(error), 120)})`
 }
 

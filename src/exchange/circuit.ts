@@ -127,6 +127,8 @@ const outOfOrder: ReadonlySet<'ok' | ExchangeErrorKind> = new Set([
   'timeout',
   'malformed',
   'too-large',
+  'proxy-page',
+  'retired-version',
 ])
 
 /** What an attempt tells of its operation. */

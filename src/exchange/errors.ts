@@ -2,13 +2,17 @@ import type { Operation } from '../market/operation.js'
 
 /**
  * - `rate-limited`: HTTP 429 or code 429: every operation pauses
- * - `blocked`: the service refuses this address (HTTP 403 or 418 without an envelope)
+ * - `blocked`: the service refuses this address (HTTP 403 or 418 without an envelope or a page)
+ * - `proxy-page`: HTTP 403 with a page of HTML: a proxy in front of the service wants to see a browser, or does not admit us
  * - `unavailable`: HTTP 5xx, or a code of a release window
  * - `network`: no answer, or a connection cut before its end
  * - `timeout`: not answered whole within the time allowed
  * - `malformed`: an answer that is not the service's envelope: HTML, torn, empty, an older envelope, a redirect
  * - `too-large`: more bytes than allowed
  * - `unknown-symbol`, `removed-symbol`: the instrument does not exist, or no longer does
+ * - `unknown-category`: the operation does not know the whole category, or no longer does
+ * - `unsupported-interval`: the instrument has no candles of this interval
+ * - `retired-version`: the service no longer answers this version of its interface
  * - `bad-request`: a parameter the service refuses: our mistake
  * - `rejected`: any other failure code
  * - `aborted`: the caller gave up, or the client was closed
@@ -16,6 +20,7 @@ import type { Operation } from '../market/operation.js'
 export const exchangeErrorKinds = [
   'rate-limited',
   'blocked',
+  'proxy-page',
   'unavailable',
   'network',
   'timeout',
@@ -23,6 +28,9 @@ export const exchangeErrorKinds = [
   'too-large',
   'unknown-symbol',
   'removed-symbol',
+  'unknown-category',
+  'unsupported-interval',
+  'retired-version',
   'bad-request',
   'rejected',
   'aborted',
@@ -45,6 +53,8 @@ export interface ExchangeErrorDetails {
 const advice: Record<ExchangeErrorKind, string> = {
   'rate-limited': 'requests pause and resume by themselves; if it repeats, lower exchange.limits',
   blocked: 'check that the service admits this IP address',
+  'proxy-page':
+    'it is no rate limit: open exchange.baseUrl from this machine; if a page comes there, too, ask its operator to admit this address, or record from another network',
   unavailable: 'the service is expected back by itself; it is asked again later',
   network: 'check the network and exchange.baseUrl',
   timeout: 'check the network, or raise exchange.timeoutMs',
@@ -52,6 +62,10 @@ const advice: Record<ExchangeErrorKind, string> = {
   'too-large': 'raise exchange.maxResponseBytes if the answer is genuine',
   'unknown-symbol': 'check the category and symbol',
   'removed-symbol': 'the instrument was delisted; take it out of the selection',
+  'unknown-category':
+    'the other categories go on; if it stays away, take it out of the categories in streams.* of the configuration',
+  'unsupported-interval': 'leave the interval out for this instrument; the others go on',
+  'retired-version': 'install a newer market-recorder: this one asks in a way that the service has given up',
   'bad-request': 'check the parameters',
   rejected: 'see the code in the documentation of the service',
   aborted: 'nothing to do',
@@ -64,6 +78,7 @@ const retryableKinds: ReadonlySet<ExchangeErrorKind> = new Set([
   'network',
   'timeout',
   'malformed',
+  'proxy-page',
 ])
 
 /** The one error of this folder. Its message is one line: which request, what happened, what to do. */
@@ -97,7 +112,10 @@ const kindOfCode: Readonly<Record<string, ExchangeErrorKind>> = {
   '40808': 'unavailable',
   '40015': 'unavailable',
   '40034': 'unknown-symbol',
+  '25100': 'unknown-symbol',
   '40309': 'removed-symbol',
+  '48001': 'unsupported-interval',
+  '30032': 'retired-version',
   '400172': 'bad-request',
   '40019': 'bad-request',
   '40020': 'bad-request',
@@ -105,8 +123,13 @@ const kindOfCode: Readonly<Record<string, ExchangeErrorKind>> = {
   '40705': 'bad-request',
 }
 
-/** What a failure code of the service means, whatever the HTTP status it came with. */
-export function kindOfFailureCode(code: string): ExchangeErrorKind {
+/** Codes that say "there is no such thing": of a request for a whole category, the category is what there is not. */
+const codesOfUnknownCategory: ReadonlySet<string> = new Set(['40034', '40019'])
+
+/** What a failure code of the service means in answer to a request, whatever the HTTP status it came with. */
+export function kindOfFailureCode(code: string, parameters: Readonly<Record<string, string>> = {}): ExchangeErrorKind {
+  const isWholeCategory = parameters['category'] !== undefined && parameters['symbol'] === undefined
+  if (isWholeCategory && codesOfUnknownCategory.has(code)) return 'unknown-category'
   return Object.hasOwn(kindOfCode, code) ? (kindOfCode[code] ?? 'rejected') : 'rejected'
 }
 

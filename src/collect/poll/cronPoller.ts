@@ -29,7 +29,9 @@ export function cronPoller<Target, Payload, Row>(
       context.stats[stream.name].targets = next.length
     },
     async pollAll() {
-      return (await Promise.all(targets.map(pollOne))).every(Boolean)
+      const answered = await Promise.all(targets.map(pollOne))
+      if (answered.every(Boolean)) return 'all'
+      return answered.some(Boolean) ? 'some' : 'none'
     },
     async stop() {
       endSchedule()

@@ -1,4 +1,4 @@
-import { ExchangeError } from '../../exchange/errors.js'
+import { ExchangeError, type ExchangeErrorKind } from '../../exchange/errors.js'
 import type { ExchangeClient, RequestOptions } from '../../exchange/client.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
@@ -39,10 +39,11 @@ export async function pollAndStore<Target, Payload, Row>(
   judge: (batch: Batch<Target, Row>) => Batch<Target, Row> = (batch) => batch,
 ): Promise<Batch<Target, Row> | null> {
   const { client, sink, universe, stats, incidents, clockSkew, logger } = context
+  const part = wholeCategoryOf(target)
   try {
     const batch = judge(await poll(client, stream, target, options, (page) => clockSkew.observe(page)))
     stats[stream.name].answers += 1
-    incidents.succeeded(stream.name)
+    incidents.succeeded(stream.name, part)
     stream.learn?.(universe, batch)
     await sink.write(batch)
     return batch
@@ -51,12 +52,24 @@ export async function pollAndStore<Target, Payload, Row>(
     stats[stream.name].failures += 1
     const message = error instanceof Error ? error.message : String(error)
     if (error instanceof ExchangeError && concernsOneTarget(error)) logger.debug(`${stream.name}: ${message}`)
-    else incidents.failed(stream.name, message)
+    else incidents.failed(stream.name, message, part)
     return null
   }
 }
 
-/** An instrument that is gone is no incident: the next list of instruments will tell. */
+/** The category of a target that is a whole one: when it fails, that others are answered is no comfort. */
+function wholeCategoryOf(target: unknown): string {
+  if (typeof target !== 'object' || target === null || !('category' in target) || 'symbol' in target) return ''
+  return String(target.category)
+}
+
+/** An instrument that is gone is no incident: the next list of instruments will tell. Neither is one without an interval. */
+const ofOneTarget: ReadonlySet<ExchangeErrorKind> = new Set([
+  'unknown-symbol',
+  'removed-symbol',
+  'unsupported-interval',
+])
+
 function concernsOneTarget(error: ExchangeError): boolean {
-  return error.kind === 'unknown-symbol' || error.kind === 'removed-symbol'
+  return ofOneTarget.has(error.kind)
 }

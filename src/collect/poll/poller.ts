@@ -10,8 +10,8 @@ export interface Poller<Target> {
    * @param places for how many there is room, where the poller decides who gets it; by default for all
    */
   retarget(targets: readonly Target[], places?: number): void
-  /** Asks for all targets now; resolves to whether every one was answered. Only for what the wall clock triggers. */
-  pollAll?(): Promise<boolean>
+  /** Asks for all targets now; resolves to how many of them were answered. Only for what the wall clock triggers. */
+  pollAll?(): Promise<'all' | 'some' | 'none'>
   /** Resolves when nothing of it is under way any more. */
   stop(): Promise<void>
 }

@@ -133,6 +133,25 @@ describe('every row that the service sends arrives as it was sent', () => {
     }
   })
 
+  it('candles with an eighth value, whose meaning is not known', async () => {
+    simulator.control.setQuirks({ eighthCandleValue: true })
+    const page = await client.candles({ category: 'SPOT', symbol: 'BTCUSDT', interval: '1m', limit: 5 })
+    expect(allUnderstood(page)).toHaveLength(5)
+    expect((lastServed() as string[][])[0]).toHaveLength(8)
+    expect(page.unknownFields).toHaveLength(1)
+  })
+
+  it('symbols that are not ASCII, in every operation', async () => {
+    await simulator.close()
+    await start({ scale: 'small' })
+    const key = { category: 'USDT-FUTURES', symbol: '龙虾USDT' } as const
+    expect(allUnderstood(await client.instruments(key))).toMatchObject([{ symbol: key.symbol }])
+    expect(allUnderstood(await client.tickers(key))).toMatchObject([{ symbol: key.symbol }])
+    expect(allUnderstood(await client.orderBook({ ...key, limit: 5 }))).toHaveLength(1)
+    expect(allUnderstood(await client.fills(key)).length).toBeGreaterThan(0)
+    expect(allUnderstood(await client.candles({ ...key, interval: '1m', limit: 5 }))).toHaveLength(5)
+  })
+
   it('RPI symbols', async () => {
     const rows = allUnderstood(await client.rpiSymbols())
     expect(rows.map(({ category, symbol }) => ({ category: category.toLowerCase(), symbol }))).toEqual(lastServed())
@@ -173,6 +192,7 @@ describe('what goes wrong', () => {
     [{ kind: 'http', status: 503 }, 'unavailable'],
     [{ kind: 'http', status: 403 }, 'blocked'],
     [{ kind: 'http', status: 429 }, 'rate-limited'],
+    [{ kind: 'browserCheck' }, 'proxy-page'],
     [{ kind: 'html' }, 'malformed'],
     [{ kind: 'emptyBody' }, 'malformed'],
     [{ kind: 'tornBody', cut: 'length' }, 'network'],
@@ -181,6 +201,7 @@ describe('what goes wrong', () => {
     [{ kind: 'numericCode' }, 'malformed'],
     [{ kind: 'errorCode', code: '45001' }, 'unavailable'],
     [{ kind: 'errorCode', code: '40309' }, 'removed-symbol'],
+    [{ kind: 'errorCode', code: '30032' }, 'retired-version'],
     [{ kind: 'hugeBody', bytes: 16_000_000 }, 'too-large'],
     [{ kind: 'down' }, 'network'],
   ]
@@ -195,7 +216,10 @@ describe('what goes wrong', () => {
 
   it.each([
     ['unknown-symbol', () => client.fills({ category: 'SPOT', symbol: 'NOSUCHUSDT' })],
+    ['unknown-symbol', () => client.orderBook({ category: 'SPOT', symbol: 'NOSUCHUSDT', limit: 5 })],
+    ['unsupported-interval', () => client.candles({ category: 'SPOT', symbol: 'RNVDAUSDT', interval: '3m' })],
     ['bad-request', () => client.candles({ category: 'SPOT', symbol: 'BTCUSDT', interval: '1m', limit: 1001 })],
+    ['bad-request', () => client.historyCandles({ category: 'SPOT', symbol: 'BTCUSDT', interval: '1m', limit: 101 })],
     [
       'bad-request',
       () => client.historyCandles({ category: 'SPOT', symbol: 'BTCUSDT', interval: '1D', startTime: 1, endTime: 9e9 }),
@@ -205,6 +229,34 @@ describe('what goes wrong', () => {
       simulator.control.setQuirks({ errorHttpStatus })
       expect(await kindOf(request())).toBe(kind)
     }
+  })
+
+  it('a category that goes missing is known as that, by either code, and comes back', async () => {
+    for (const code of ['40034', '40019'] as const) {
+      simulator.control.setQuirks({ missingCategories: [{ category: 'COIN-FUTURES', operations: ['tickers'], code }] })
+      expect(await kindOf(client.tickers({ category: 'COIN-FUTURES' }))).toBe('unknown-category')
+      expect(await kindOf(client.instruments({ category: 'COIN-FUTURES' }))).toBe('ok')
+    }
+    simulator.control.setQuirks({ missingCategories: [] })
+    expect(await kindOf(client.tickers({ category: 'COIN-FUTURES' }))).toBe('ok')
+  })
+
+  it('a small body that would unfold to many bytes is cut off at the limit', async () => {
+    client.close()
+    client = clientOf(simulator.url, {
+      timeoutMs: 60_000,
+      maxResponseBytes: 8_000_000,
+      onRequest: (event) => void events.push(event),
+    })
+    simulator.control.addFault({ kind: 'hugeBody', bytes: 64_000_000, count: 1 })
+    const packed = await fetch(`${simulator.url}/api/v3/market/rpi-symbols`, { headers: { 'accept-encoding': 'br' } })
+    expect(packed.headers.get('content-encoding')).toBe('br')
+    expect(Number(packed.headers.get('content-length'))).toBeLessThan(100_000)
+    await packed.body?.cancel()
+    simulator.control.addFault({ kind: 'hugeBody', bytes: 64_000_000, count: 1 })
+    expect(await kindOf(client.tickers({ category: 'SPOT' }))).toBe('too-large')
+    expect(events.at(-1)).toMatchObject({ outcome: 'too-large', bytes: 0 })
+    expect(await kindOf(client.tickers({ category: 'SPOT' }))).toBe('ok')
   })
 
   it('requests that fail on and off succeed by repetition', async () => {

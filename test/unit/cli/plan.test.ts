@@ -5,6 +5,7 @@ import { planCommand, refuseOverload } from '../../../src/cli/plan.js'
 import type { Plan } from '../../../src/collect/plan/plan.js'
 import { readUniverse } from '../../../src/collect/readUniverse.js'
 import { type Config, loadConfig } from '../../../src/config.js'
+import { categories } from '../../../src/market/category.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 
@@ -49,7 +50,11 @@ function captureOutput() {
 describe('readUniverse', () => {
   test('knows the instruments of all categories, their turnover and their RPI membership', async () => {
     const client = openExchange(configFor(simulator.url), createLogger('silent'))
-    const universe = await readUniverse(client, new AbortController().signal).finally(() => client.close())
+    const missing: string[] = []
+    const universe = await readUniverse(client, new AbortController().signal, (error) =>
+      missing.push(error.message),
+    ).finally(() => client.close())
+    expect(missing).toEqual([])
     expect(universe.kind).toBe('listed')
     expect(new Set(universe.instruments.map(({ category }) => category)).size).toBe(5)
     expect(universe.instruments.some(({ hasRpi }) => hasRpi)).toBe(true)
@@ -57,6 +62,29 @@ describe('readUniverse', () => {
     expect(
       universe.instruments.filter(({ category }) => category === 'MARGIN').every((i) => i.turnover24h === null),
     ).toBe(true)
+  })
+
+  test('a category that the service does not know any more is told, and the others are planned for', async () => {
+    const client = openExchange(configFor(simulator.url), createLogger('silent'))
+    const missing: string[] = []
+    const read = () =>
+      readUniverse(
+        client,
+        new AbortController().signal,
+        (error) => void missing.push(`${error.operation} ${error.kind}`),
+      )
+    try {
+      simulator.control.setQuirks({ missingCategories: [{ category: 'USDC-FUTURES', code: '40019' }] })
+      const universe = await read()
+      expect(missing.toSorted()).toEqual(['instruments unknown-category', 'tickers unknown-category'])
+      expect(new Set(universe.instruments.map(({ category }) => category)).size).toBe(4)
+      const all = categories.map((category) => ({ category, code: '40034' as const }))
+      simulator.control.setQuirks({ missingCategories: all })
+      await expect(read()).rejects.toThrow('unknown-category')
+    } finally {
+      simulator.control.setQuirks({ missingCategories: [] })
+      client.close()
+    }
   })
 })
 

@@ -38,3 +38,17 @@ test('different things are different incidents', () => {
   incidents.failed('database', 'b')
   expect(lines).toEqual(['fills: a', 'database: b'])
 })
+
+test('of a thing with parts, the incident lasts until every part that failed works again', async () => {
+  incidents.failed('tickers', 'tickers SPOT: no such category', 'SPOT')
+  await clock.advance(20_000)
+  incidents.succeeded('tickers', 'USDT-FUTURES')
+  expect(lines).toEqual(['tickers: tickers SPOT: no such category'])
+  expect(incidents.recent()[0]?.until).toBeNull()
+  incidents.failed('tickers', 'tickers COIN-FUTURES: HTTP 502', 'COIN-FUTURES')
+  await clock.advance(20_000)
+  incidents.succeeded('tickers', 'SPOT')
+  expect(incidents.recent()[0]?.until).toBeNull()
+  incidents.succeeded('tickers', 'COIN-FUTURES')
+  expect(incidents.recent()[0]?.until).toBe(clock.now())
+})

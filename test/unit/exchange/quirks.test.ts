@@ -15,6 +15,9 @@ describe('envelope and errors', () => {
 
   it.each([
     ['40034', 'unknown-symbol', false],
+    ['25100', 'unknown-symbol', false],
+    ['48001', 'unsupported-interval', false],
+    ['30032', 'retired-version', false],
     ['40309', 'removed-symbol', false],
     ['400172', 'bad-request', false],
     ['40019', 'bad-request', false],
@@ -39,6 +42,28 @@ describe('envelope and errors', () => {
     await answering('')
   })
 
+  it.each(['40034', '40019'])(
+    'code %s in answer to a whole category says that the category is unknown',
+    async (code) => {
+      await answering(JSON.stringify({ code, msg: 'no', requestTime: 1, data: null }), 400)
+      for (const request of [client.tickers({ category: 'SPOT' }), client.instruments({ category: 'SPOT' })]) {
+        const error = await failure(request)
+        expect(error).toMatchObject({ kind: 'unknown-category', retryable: false, code })
+        expect(error.message).toContain('SPOT')
+      }
+      const ofOneSymbol = await failure(client.tickers(spot))
+      expect(ofOneSymbol.kind).toBe(code === '40034' ? 'unknown-symbol' : 'bad-request')
+    },
+  )
+
+  it('a page of the proxy in front of the service is told with what it says, and is no rate limit', async () => {
+    await answering('<html><style>p{}</style><title>Just a moment</title><p>Checking your browser</p></html>', 403)
+    const error = await failure(client.fills(spot))
+    expect(error.message).toContain('HTTP 403 with HTML instead of JSON (Just a moment Checking your browser)')
+    expect(error.message).toContain('no rate limit')
+    expect(client.stats().rate).toBe(1)
+  })
+
   it('a success is one at any HTTP status', async () => {
     await answering(envelope('[]'), 400)
     expect((await client.fills(spot)).rows).toEqual([])
@@ -47,7 +72,9 @@ describe('envelope and errors', () => {
   it.each([
     ['HTML', '<!doctype html>\n<html><body>Please log in</body></html>', 200, 'malformed'],
     ['HTML of a failing proxy', '<html><h1>502 Bad Gateway</h1></html>', 502, 'unavailable'],
-    ['HTML of a firewall', '<html>denied</html>', 403, 'blocked'],
+    ['HTML of a firewall', '<html>denied</html>', 403, 'proxy-page'],
+    ['HTML that wants a browser', '<html><body>Checking your browser before …</body></html>', 403, 'proxy-page'],
+    ['a refusal without a page', 'denied', 403, 'blocked'],
     ['an empty body', '', 200, 'malformed'],
     ['an empty body of a failing proxy', '', 503, 'unavailable'],
     ['an older envelope', '{"status":"error","err_code":"1001","err_msg":"system busy"}', 200, 'malformed'],

@@ -74,6 +74,32 @@ describe('for other processes', () => {
     expect((await control('faults', { method: 'POST', body: 'x' })).status).toBe(400)
     expect((await control('nothing')).status).toBe(404)
   })
+
+  test('quirks, instruments and splits can be changed from other processes', async () => {
+    const simulator = await start()
+    const post = async (path: string, body: unknown) => {
+      const response = await fetch(`${simulator.url}/simulator/${path}`, { method: 'POST', body: JSON.stringify(body) })
+      return { status: response.status, answer: (await response.json()) as { at?: number; error?: string } }
+    }
+    expect((await post('quirks', { tickerTsZero: 1 })).status).toBe(200)
+    expect(simulator.control.quirks()).toMatchObject({ tickerTsZero: 1, brotli: false })
+    const odd = { category: 'SPOT', symbol: 'ODDUSDT', launchTime: 0, book: 'frozen', fillsPerHour: 60 }
+    expect((await post('instruments', [odd])).status).toBe(200)
+    expect(simulator.world.find('SPOT', 'ODDUSDT')).toMatchObject({ book: 'frozen', fillsPerHour: 60 })
+    const split = await post('splits', { category: 'SPOT', symbol: 'ODDUSDT', factor: 4, atMs: noon })
+    expect(split.answer.at).toBe(noon)
+    expect(simulator.world.find('SPOT', 'ODDUSDT')?.splits).toEqual([{ at: noon, factor: 4, relists: true }])
+    for (const [path, body] of [
+      ['quirks', { tickerTsZero: 2 }],
+      ['quirks', { noSuchQuirk: 1 }],
+      ['instruments', [{ ...odd, book: 'closed' }]],
+      ['splits', { category: 'SPOT', symbol: 'NOPE', factor: 4 }],
+    ] as const) {
+      const { status, answer } = await post(path, body)
+      expect(status).toBe(400)
+      expect(answer.error).toMatch(/^[^\n]+$/)
+    }
+  })
 })
 
 describe('the market while it runs', () => {

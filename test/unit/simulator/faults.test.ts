@@ -26,6 +26,11 @@ describe('content', () => {
     expect((await answerWith({ kind: 'errorCode', code: '45001' })).text).toContain('"code":"45001"')
   })
 
+  test('browserCheck: a page with status 403', async () => {
+    expect(await answerWith({ kind: 'browserCheck' })).toMatchObject({ status: 403, code: null })
+    expect((await answerWith({ kind: 'browserCheck' })).text).toContain('Checking your browser')
+  })
+
   test('hugeBody: more bytes than any answer has', async () => {
     const { text, code } = await answerWith({ kind: 'hugeBody', bytes: 300_000 })
     expect(text.length).toBeGreaterThan(300_000)

@@ -215,3 +215,106 @@ describe('switches for tests', () => {
     expect(() => simulator.control.setQuirks({ tickerTsZero: 2 })).toThrow()
   })
 })
+
+describe('quirks of the market as it is', () => {
+  const book = 'orderbook?category=SPOT&symbol=BTCUSDT&limit=1000'
+
+  test('brotli: bodies are compressed for those who accept it, and hold the same', async () => {
+    const encoding = async (brotli: boolean, accept: string) => {
+      const simulator = await start({ quirks: { brotli } })
+      const response = await fetch(`${simulator.url}/api/v3/market/${book}`, { headers: { 'accept-encoding': accept } })
+      return [response.headers.get('content-encoding'), (await response.text()).length]
+    }
+    const [plain, length] = await encoding(true, 'gzip')
+    expect(plain).toBeNull()
+    expect(await encoding(true, 'gzip, br')).toEqual(['br', length])
+    expect(await encoding(false, 'br')).toEqual([null, length])
+  })
+
+  test('furtherIntervals: candles of days, weeks and months, with and without utc', async () => {
+    const simulator = await start({ quirks: { furtherIntervals: true, dailyOpenAt16Utc: true } })
+    for (const interval of ['3D', '1W', '1M', '6Hutc', '12Hutc', '1Dutc', '3Dutc', '1Wutc', '1Mutc']) {
+      const request = `candles?category=SPOT&symbol=BTCUSDT&interval=${interval}&limit=3`
+      const times = openTimes(await ask(simulator, request))
+      expect(times).toHaveLength(3)
+      const midnight = interval.endsWith('utc') ? 0 : 16 * hourMs
+      if (!interval.includes('H'))
+        expect(times.map((time) => time % 86_400_000)).toEqual([midnight, midnight, midnight])
+    }
+    const plain = await ask(await start(), 'candles?category=SPOT&symbol=BTCUSDT&interval=1W')
+    expect(plain.code).toBe('400172')
+  })
+
+  test('eighthCandleValue: a candle has eight values', async () => {
+    const simulator = await start({ quirks: { eighthCandleValue: true } })
+    const { rows } = await ask(simulator, 'candles?category=SPOT&symbol=BTCUSDT&interval=1m&limit=2')
+    expect(rows.map((row) => Object.keys(row).length)).toEqual([8, 8])
+  })
+
+  test('silentInstruments: thinly traded crypto may leave out intervals without a trade, busy ones do not', async () => {
+    const simulator = await start({ quirks: { silentInstruments: 1 } })
+    simulator.control.list({ category: 'SPOT', symbol: 'QUIETUSDT', launchTime: 0, fillsPerHour: 10 })
+    const times = async (symbol: string) =>
+      openTimes(await ask(simulator, `candles?category=SPOT&symbol=${symbol}&interval=1m&limit=60`))
+    const holes = (list: number[]) => list.slice(1).filter((time, i) => time - (list[i] ?? 0) > minuteMs).length
+    expect(holes(await times('QUIETUSDT'))).toBeGreaterThan(10)
+    expect(holes(await times('BTCUSDT'))).toBe(0)
+    simulator.control.setQuirks({ silentInstruments: 0 })
+    expect(holes(await times('QUIETUSDT'))).toBe(0)
+  })
+
+  test('hiddenCandles and hiddenFills with until, lateCandles: rows are hidden for a while and there later', async () => {
+    let now = noon
+    const simulator = await start({ now: () => now })
+    const candles = 'candles?category=SPOT&symbol=BTCUSDT&interval=1m&limit=50'
+    const fills = 'fills?category=SPOT&symbol=BTCUSDT'
+    const before = [(await ask(simulator, candles)).rows, (await ask(simulator, fills)).rows]
+    const newest = Number(before[1]?.[0]?.['ts'])
+    const range = { symbol: 'BTCUSDT', from: newest - 10_000, to: newest + 1, until: noon + 1 }
+    simulator.control.setQuirks({
+      hiddenCandles: [{ from: minute - 5 * minuteMs, to: minute, until: noon + 1 }],
+      hiddenFills: [range],
+    })
+    expect(openTimes(await ask(simulator, candles))).toHaveLength(45)
+    const seen = (await ask(simulator, fills)).rows
+    expect(seen).toHaveLength(100)
+    expect(Number(seen[0]?.['ts'])).toBeLessThan(range.from)
+    now = noon + 1
+    expect((await ask(simulator, candles)).rows.slice(0, 49)).toEqual(before[0]?.slice(0, 49))
+    expect((await ask(simulator, fills)).rows.map((row) => row['execId'])).toContain(before[1]?.[0]?.['execId'])
+    simulator.control.setQuirks({ lateCandles: { share: 0.5, forMs: 3_600_000 } })
+    const some = openTimes(await ask(simulator, candles))
+    expect(some.length).toBeGreaterThan(10)
+    expect(some.length).toBeLessThan(40)
+    now = noon + 2 * 3_600_000
+    const later = await ask(simulator, `${candles}&endTime=${minute}`)
+    expect(openTimes(later)).toHaveLength(50)
+  })
+
+  test('missingCategories: a category is unknown to the operations that are named', async () => {
+    const missing = { category: 'SPOT', operations: ['tickers'], code: '40019' } as const
+    const simulator = await start({ quirks: { missingCategories: [{ ...missing, operations: ['tickers'] }] } })
+    expect(await ask(simulator, 'tickers?category=SPOT')).toMatchObject({ code: '40019', data: null })
+    expect(await ask(simulator, 'tickers?category=USDT-FUTURES')).toMatchObject({ code: '00000' })
+    expect(await ask(simulator, 'instruments?category=SPOT')).toMatchObject({ code: '00000' })
+  })
+
+  test('tickers of MARGIN are the list of SPOT', async () => {
+    const simulator = await start()
+    const [margin, spot] = [
+      await ask(simulator, 'tickers?category=MARGIN'),
+      await ask(simulator, 'tickers?category=SPOT'),
+    ]
+    expect(margin.rows).toEqual(spot.rows)
+    expect(margin.rows[0]).toMatchObject({ category: 'SPOT' })
+  })
+
+  test('an earlier version of the interface answers 30032', async () => {
+    const { url } = await start()
+    for (const path of ['api/v2/spot/market/tickers', 'api/spot/v1/market/tickers', 'api/v1/market/tickers']) {
+      const response = await fetch(`${url}/${path}?symbol=BTCUSDT`)
+      expect(response.status).toBe(400)
+      expect(await response.json()).toMatchObject({ code: '30032', data: null })
+    }
+  })
+})
