@@ -142,8 +142,9 @@ export async function startRecorder(
     parts.collecting = await startCollector({ config, client, store, logger, clock, metrics })
     const { collector } = parts.collecting
     const { db } = store.database
+    const { candleAnswers } = collector
     const series = () => collector.candleSeries
-    parts.backfilling = startBackfilling({ config, db, url: store.url, client, series, clock, logger })
+    parts.backfilling = startBackfilling({ config, db, url: store.url, client, series, candleAnswers, clock, logger })
     parts.retention = startRetention(config, db, { clock, logger })
     return { collector, store, pageUrl: parts.server?.url ?? null, stop }
   } catch (error) {

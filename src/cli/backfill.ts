@@ -90,6 +90,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     const { series, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
     for (const line of skipped) process.stderr.write(`left out: ${line}\n`)
     if (series.length === 0) {
+      if (skipped.length > 0) throw new Error(nothingLeft(skipped))
       throw new Error(
         `no instrument of ${request.categories.join(', ')} matches ${request.symbols.join(' ')}; see the symbols with: market-recorder query "select category, symbol from market.instruments"`,
       )
@@ -110,7 +111,8 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     const open = planned.filter(({ missing }) => missing.length > 0)
     const summary = {
       ...(await workOff(session, store.database.db, open, { kind: 'backfill', again }, stop.signal)),
-      pagesSaved: pagesOf(whole) - pagesOf(forecast),
+      // What is missing in many places can take more pages than the whole would.
+      pagesSaved: Math.max(0, pagesOf(whole) - pagesOf(forecast)),
     }
     await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
     if (stop.signal.aborted) {
@@ -124,6 +126,12 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     await store.close()
     stop.release()
   }
+}
+
+function nothingLeft(skipped: readonly string[]): string {
+  const what =
+    skipped.length === 1 ? 'the only series that matches was' : `all ${skipped.length} series that match were`
+  return `nothing to fetch: ${what} left out, see above; ask for another --interval or --type`
 }
 
 async function forecastOf(

@@ -23,15 +23,19 @@ export async function printEstimate(estimate: Estimate, planned: readonly Planne
 }
 
 export async function printSummary(summary: Summary): Promise<void> {
-  const { rows, inserted, updated, requests, pagesSaved, empty, failed, left } = summary
+  const { rows, inserted, updated, requests, pagesSaved, empty, unanswered, failed, left } = summary
   const lines = [
     `candles received        ${count(rows)} (${count(inserted)} new, ${count(updated)} changed)`,
     `requests                ${count(requests)}`,
     `pages saved by coverage ${count(pagesSaved)}`,
     `confirmed empty         ${count(empty.length)}`,
+    `silent, not proven      ${count(unanswered.length)}`,
     `ranges that failed      ${count(failed.length)}`,
     `candles left            ${count(left)}`,
     ...named(empty).map((text) => `empty: ${text}`),
+    ...named(unanswered).map(
+      (text) => `silent: ${text}: no answer shows a candle on both sides; looked at again later`,
+    ),
   ]
   await writeOut(`${lines.join('\n')}\n`)
 }

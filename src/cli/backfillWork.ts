@@ -45,6 +45,7 @@ const nothingDone: Summary = {
   requests: 0,
   pagesSaved: 0,
   empty: [],
+  unanswered: [],
   failed: [],
   left: 0,
 }

@@ -11,6 +11,7 @@ import { describeDatabaseError } from '../store/databaseError.js'
 import { recentFillRates } from '../store/read/fillRates.js'
 import type { Database } from '../store/schema.js'
 import type { BatchSpool } from './sink/batchSpool.js'
+import { CandleAnswers } from './poll/candleAnswers.js'
 import { candlePoller } from './poll/candlePoller.js'
 import { cronPoller } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
@@ -68,6 +69,7 @@ export class Collector {
   readonly incidents: Incidents
   /** Our clock against the service's. */
   readonly clockSkew: ClockSkew
+  readonly candleAnswers = new CandleAnswers()
   readonly #dependencies: CollectorDependencies
   readonly #stopping = new AbortController()
   readonly #sink: Sink
@@ -200,7 +202,7 @@ export class Collector {
       case 'overlap':
         return fillsPoller(this.#context, streams.fills, trigger)
       case 'candle-close':
-        return candlePoller(this.#context, streams.candles, trigger.settleMs)
+        return candlePoller(this.#context, streams.candles, trigger.settleMs, this.candleAnswers)
     }
   }
 

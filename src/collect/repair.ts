@@ -2,16 +2,19 @@ import type { Kysely } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import { isTradedCategory } from '../market/category.js'
 import { intervalMs } from '../market/interval.js'
+import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { candleStream, missingCandles, type SeriesRange, settleGaps } from '../store/candleCoverage.js'
 import { describeDatabaseError } from '../store/databaseError.js'
 import { listGaps, recordGap } from '../store/gaps.js'
+import { isSparse } from '../store/noTrade.js'
 import type { Database } from '../store/schema.js'
 import { gridOf, withCandles } from './backfill/grid.js'
 import { type BackfillQueue, seriesText } from './backfill/job.js'
 import { enqueue, type PlannedSeries } from './backfill/plan.js'
+import type { CandleAnswers } from './poll/candleAnswers.js'
 import { sleepUntil } from './poll/poller.js'
 
 export interface RepairOptions {
@@ -19,6 +22,8 @@ export interface RepairOptions {
   readonly queue: BackfillQueue
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
+  /** What the live answers tell of them; without, a series that ends early is always behind. */
+  readonly candleAnswers?: CandleAnswers
   readonly settleMs: number
   readonly clock: Clock
   readonly logger: Logger
@@ -68,14 +73,16 @@ async function repairOnce(
   const now = clock.now()
   // What live candles have filled by themselves.
   for (const gap of await openCandleSeries(db)) await settleGaps(db, gap)
-  const holes = (await findHoles(db, series(), now, options.settleMs)).filter(({ series: of, missing }) => {
+  const found = await findHoles(db, series(), now, options)
+  const holes = found.filter(({ series: of, missing }) => {
     const [first] = missing
     const before = tried.get(`${seriesText(of)} ${first?.from}`)
     return before === undefined || before.nextAt <= now
   })
   if (holes.length === 0) return
   for (const { series: of, missing } of holes) {
-    for (const range of missing) {
+    // What is missing of a series that is silent for long may be no hole: that is for the answer to tell.
+    for (const range of (await isSparse(db, of)) ? [] : missing) {
       await recordGap(db, { ...candleStream(of), range, reason: 'not recorded: the recorder or the service was away' })
     }
     const key = `${seriesText(of)} ${missing[0]?.from}`
@@ -93,19 +100,23 @@ export async function findHoles(
   db: Kysely<Database>,
   series: readonly CandleSeries[],
   now: TimeMs,
-  settleMs: number,
+  { settleMs, candleAnswers }: Pick<RepairOptions, 'settleMs' | 'candleAnswers'>,
 ): Promise<PlannedSeries[]> {
   const requested: SeriesRange[] = series.map((of) => {
     const lengthMs = intervalMs[of.interval]
     const to = Math.floor((now - settleMs) / lengthMs) * lengthMs
     return { series: of, range: { from: now - horizonMs, to: Math.max(now - horizonMs, to) } }
   })
-  const known = await missingCandles(db, requested)
+  const known = await missingCandles(db, requested, { leaveOutAskedLately: true })
   return known.flatMap(({ series: of, range, missing, oldestKnown }) => {
     // What was never recorded is no hole.
     if (oldestKnown === null) return []
+    const answeredAt = candleAnswers?.get(of)?.at ?? Number.NEGATIVE_INFINITY
+    // Answers have come and showed nothing newer: then nothing was traded, or the next one that shows a candle will tell.
+    const isQuiet = (from: TimeMs) => of.type === 'market' && answeredAt >= from + overdueMs
+    const isOverdue = ({ from, to }: TimeRange) => to - from > overdueMs && !isQuiet(from)
     const after = missing.filter(
-      ({ from, to }) => from > oldestKnown && from > range.from && (to < range.to || to - from > overdueMs),
+      (hole) => hole.from > oldestKnown && hole.from > range.from && (hole.to < range.to || isOverdue(hole)),
     )
     const holes = withCandles(gridOf(of.interval, oldestKnown), after)
     if (holes.length === 0) return []

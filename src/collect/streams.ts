@@ -19,6 +19,8 @@ import type { OrderBook, RpiOrderBook } from '../market/orderBook.js'
 import type { RpiSymbol } from '../market/rpiSymbol.js'
 import type { StreamName } from '../market/stream.js'
 import type { Ticker } from '../market/ticker.js'
+import { intervalMs } from '../market/interval.js'
+import type { TimeRange } from '../market/timeRange.js'
 import { normalizeCandle } from '../normalize/candles.js'
 import type { AnswerContext } from '../normalize/context.js'
 import { normalizeFill } from '../normalize/fills.js'
@@ -32,6 +34,7 @@ import { recordRpiSymbols } from '../store/rpiSymbols.js'
 import type { Database } from '../store/schema.js'
 import { insertTickers } from '../store/tickers.js'
 import type { WriteResult } from '../store/writeResult.js'
+import { silenceBetween } from './backfill/silence.js'
 import type { Batch } from './sink/batch.js'
 import { storeCandles } from './poll/storeCandles.js'
 import { storeFills } from './fills/storeFills.js'
@@ -202,7 +205,7 @@ const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
   fetch: (client, { category, symbol, type, interval, limit }, options) =>
     client.candles({ category, symbol, type, interval, limit }, options),
   normalize: (payload, target, answer) => normalizeCandle(payload, target, answer, target.settleMs),
-  write: (db, { rows }) => storeCandles(db, rows),
+  write: (db, batch) => storeCandles(db, batch.rows, silenceOf(batch)),
 }
 
 /** The levels of a book as text; null when it has none. When it was made is no news. */
@@ -230,6 +233,20 @@ export type AnyStream = StreamDefinition<unknown, unknown, unknown>
 /** The entry that a stored name stands for; its target and rows are those that the same entry made. */
 export function streamNamed(name: StreamName): AnyStream {
   return streams[name]
+}
+
+/** What an answer left out between two of its candles. An answer that is not whole says nothing by what it lacks. */
+function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
+  const { target, rows, rejected, requestTime, isPart, silence } = batch
+  // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
+  if (target.type !== 'market') return []
+  if (silence !== undefined) return silence
+  if (isPart || rejected.length > 0) return []
+  const bounds = { lengthMs: intervalMs[target.interval], settledUntil: requestTime - target.settleMs }
+  return silenceBetween(
+    rows.map(({ openTime }) => openTime),
+    bounds,
+  )
 }
 
 /** Whether what is not in the batch is gone. An empty list is taken for a fault of the service, not for the end of trading. */

@@ -41,14 +41,16 @@ export async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]
   return rows
 }
 
-/** Covered stretches that lack candles: what is claimed and not there. */
+/** Covered stretches that lack candles and are not known to have none: what is claimed and not there. */
 export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     with covered as (
       select lower(r) as from_time, upper(r) as to_time, length
       from recorder.coverage c
       join ${lengths} on lengths.interval = c.interval
-      cross join lateral unnest(c.ranges) as r
+      cross join lateral unnest(c.ranges - coalesce((
+        select range_agg(silent) from recorder.no_trade n cross join lateral unnest(n.ranges) as silent
+        where ${isSeries('n', series)}), '{}')) as r
       where ${isSeries('c', series, sql`stream = 'candles' and`)}
     ), stored as (
       select open_time from market.candles c where ${isSeries('c', series)} and is_closed
@@ -76,6 +78,19 @@ export async function rowsWithoutCoverage(db: Kysely<Database>, series: CandleSe
         where v.stream = 'candles' and ${isSeries('v', series)}), '{}') @> tstzrange(open_time, open_time + length)
     having count(*) > 0`.execute(db)
   return disagreements(series, rows, 'stored, but not covered')
+}
+
+/** Closed candles where nothing is claimed to have been traded. */
+export async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
+  const { rows } = await sql<Found>`
+    select c.open_time as "from", c.open_time + length as "to", 1 as count
+    from recorder.no_trade n
+    cross join lateral unnest(n.ranges) as silent
+    join ${lengths} on lengths.interval = ${series.interval}
+    join market.candles c on ${isSeries('c', series)} and c.open_time >= lower(silent) and c.open_time < upper(silent)
+    where ${isSeries('n', series)} and c.is_closed
+    order by 1`.execute(db)
+  return disagreements(series, rows, 'stored, but claimed to have no trade')
 }
 
 /** Candles of a longer interval that the covered 1m candles within do not add up to. */

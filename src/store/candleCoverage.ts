@@ -5,6 +5,7 @@ import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, rowsFrom, toDate } from './columns.js'
 import { type Series, seriesColumns } from './coverage.js'
 import { recordGap } from './gaps.js'
+import { isAskedLately } from './noTrade.js'
 import type { Database } from './schema.js'
 
 /** A range of a series, and what is known about it. */
@@ -29,26 +30,35 @@ const columns: readonly ColumnSpec[] = [
   { name: 'to', kind: 'time' },
 ]
 
-/** What is missing of each of the requested ranges, in their order; one statement however many they are. */
+/**
+ * What is missing of each of the requested ranges, in their order; one statement however many they are. With
+ * `leaveOutAskedLately`, without what was asked for in vain and need not be asked for again yet.
+ */
 export async function missingCandles(
   db: Kysely<Database>,
   requested: readonly SeriesRange[],
+  options: { readonly leaveOutAskedLately?: boolean } = {},
 ): Promise<MissingCandles[]> {
   if (requested.length === 0) return []
   const source = rowsFrom(requested, columns, ({ series, range }, column) => {
     const values = [series.category, series.symbol, series.type, series.interval, range.from, range.to] as const
     return values[column] as string | number
   })
+  const askedLately = sql`(
+    select range_agg(u.range) from recorder.unanswered u
+    where u.category = s.category and u.symbol = s.symbol and u.type = s.type::market.candle_type
+      and u.interval = s.interval::market.candle_interval and ${isAskedLately})`
+  const leftOut = options.leaveOutAskedLately === true ? sql`coalesce(${askedLately}, '{}')` : sql`'{}'`
   const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
-    select u.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
-    from ${source} as u
-    left join recorder.coverage c on c.stream = 'candles' and c.category = u.category and c.symbol = u.symbol
-      and c.type = u.type and c.interval = u.interval
-    left join recorder.empty_range e on e.stream = 'candles' and e.category = u.category and e.symbol = u.symbol
-      and e.type = u.type and e.interval = u.interval
+    select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
+    from ${source} as s
+    left join recorder.coverage c on c.stream = 'candles' and c.category = s.category and c.symbol = s.symbol
+      and c.type = s.type and c.interval = s.interval
+    left join recorder.empty_range e on e.stream = 'candles' and e.category = s.category and e.symbol = s.symbol
+      and e.type = s.type and e.interval = s.interval
     left join lateral unnest(
-      case when u.from < u.to then tstzmultirange(tstzrange(u.from, u.to)) else '{}' end
-        - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}')
+      case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
+        - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - ${leftOut}
     ) as m(range) on true
     order by 1, 2`.execute(db)
   const results = requested.map(({ series, range }) => ({
@@ -87,7 +97,7 @@ export async function addEmptyRanges(
       set ranges = e.ranges + excluded.ranges, updated_at = now()`.execute(db)
 }
 
-/** Open holes of a series that are covered by now are repaired; those that were confirmed empty have been none. */
+/** Open holes of a series that are known in full by now are repaired; those in which there is nothing have been none. */
 export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
   const isOpen = sql`g.stream = ${stream} and g.category = ${category} and g.symbol = ${symbol} and g.type = ${type}
@@ -122,4 +132,17 @@ export async function replaceGaps(
       and range <@ tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz)
       and not range <@ ${`{${kept.join(',')}}`}::tstzmultirange`.execute(db)
   for (const hole of holes) await recordGap(db, { ...candleStream(series), range: hole, reason })
+}
+
+/** The open holes of a series, ascending. */
+export async function openHoles(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
+  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
+  const { rows } = await sql<TimeRange>`
+    select lower(r) as "from", upper(r) as "to"
+    from unnest((
+      select range_agg(range) from recorder.gap
+      where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
+        and interval = ${interval} and state = 'open')) as r
+    order by 1`.execute(db)
+  return rows
 }

@@ -72,7 +72,7 @@ export async function coveredRanges(db: Kysely<Database>, series: Series, since?
   return rows.map(({ from, to }) => ({ from, to }))
 }
 
-function multirange(ranges: readonly TimeRange[]) {
+export function multirange(ranges: readonly TimeRange[]) {
   const text = ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
   return sql`${`{${text.join(',')}}`}::tstzmultirange`
 }

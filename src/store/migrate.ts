@@ -9,6 +9,7 @@ import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
 import * as backfill from '../../migrations/0010_backfill.js'
 import * as egress from '../../migrations/0030_egress.js'
 import * as instrumentKinds from '../../migrations/0040_instrument_kinds.js'
+import * as silence from '../../migrations/0050_silence.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -24,6 +25,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0010_backfill': backfill,
   '0030_egress': egress,
   '0040_instrument_kinds': instrumentKinds,
+  '0050_silence': silence,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -31,6 +31,8 @@ export interface Database {
   'recorder.coverage': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
   'recorder.empty_range': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
   'recorder.candle_reach': CandleReachTable
+  'recorder.no_trade': NoTradeTable
+  'recorder.unanswered': UnansweredTable
   'recorder.gap': GapTable
   'recorder.candle_revision': CandleRevisionTable
   'recorder.rejected_row': RejectedRowTable
@@ -137,6 +139,27 @@ interface CandleReachTable {
   reached: string
   beyond: string | null
   learned_at: Generated<TimeMs>
+}
+
+interface CandleSeriesColumns extends InstrumentKeyColumns {
+  type: CandleType
+  interval: Interval
+}
+
+/** Multiranges as text; `until` is the end of the newest one. */
+interface NoTradeTable extends CandleSeriesColumns {
+  part: Instant
+  ranges: string
+  confirmed: Generated<string>
+  until: GeneratedAlways<TimeMs | null>
+  noted_at: Generated<TimeMs>
+  turned_up: Generated<number>
+}
+
+interface UnansweredTable extends CandleSeriesColumns {
+  range: string
+  asked_at: Instant
+  times: number
 }
 
 export interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Values<'new'> {

@@ -1,5 +1,6 @@
 import { filledBy } from '../../src/collect/backfill/grid.js'
 import { type JobOutcome, openBackfillQueue } from '../../src/collect/backfill/job.js'
+import { union } from '../../src/collect/backfill/ranges.js'
 import { enqueue, planSeries } from '../../src/collect/backfill/plan.js'
 import { type BackfillRequest, resolveRequest } from '../../src/collect/backfill/request.js'
 import { startBackfillWorker } from '../../src/collect/backfill/worker.js'
@@ -13,6 +14,7 @@ import { createLogger } from '../../src/runtime/logger.js'
 import type { Simulator } from '../../src/simulator/server.js'
 import { candleStream } from '../../src/store/candleCoverage.js'
 import { coveredRanges } from '../../src/store/coverage.js'
+import { noTradeRanges } from '../../src/store/noTrade.js'
 import type { InstrumentSummary } from '../../src/store/instruments.js'
 import type { TestDatabase } from './database.js'
 
@@ -136,7 +138,7 @@ export async function claims(test: TestDatabase, series: CandleSeries) {
   const stored = await storedCandles(test, series)
   const openTimes = stored.map(([openTime]) => Number(openTime))
   return {
-    allowed: filledBy(openTimes, intervalMs[series.interval]),
+    allowed: union(filledBy(openTimes, intervalMs[series.interval]), await noTradeRanges(test.database.db, series)),
     claimed: await coveredRanges(test.database.db, candleStream(series)),
   }
 }

@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Candle, CandleSeries } from '../../market/candle.js'
+import type { TimeRange } from '../../market/timeRange.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
@@ -7,9 +8,12 @@ import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError, isConnectionError } from '../../store/databaseError.js'
 import type { Database } from '../../store/schema.js'
 import { storeBatch } from '../sink/storeBatch.js'
+import { normalized } from './ranges.js'
 
 export interface CandlePage {
   readonly candles: readonly Candle[]
+  /** What it left out between two candles that it gave. */
+  readonly silence: readonly TimeRange[]
   readonly rejected: readonly RejectedRow[]
   readonly requestTime: TimeMs
   readonly receivedAt: TimeMs
@@ -38,7 +42,7 @@ export class CandleWriter {
   readonly #options: CandleWriterOptions
   #waiting: Waiting[] = []
   #writing: Promise<void> | null = null
-  readonly counts = { inserted: 0, updated: 0, rejected: 0 }
+  readonly counts = { inserted: 0, updated: 0, rejected: 0, turnedUp: 0 }
 
   constructor(db: Kysely<Database>, options: CandleWriterOptions) {
     this.#db = db
@@ -95,15 +99,17 @@ export class CandleWriter {
       rows: pages.flatMap(({ candles }) => candles),
       rejected: pages.flatMap(({ rejected }) => rejected),
       proven: [],
+      silence: normalized(pages.flatMap(({ silence }) => silence)),
       gaps: [],
       isPart: true,
     }
     for (let delayMs = firstRetryMs; ; delayMs = Math.min(lastRetryMs, delayMs * 2)) {
       try {
-        const { inserted, updated, rejected } = await storeBatch(this.#db, batch)
+        const { inserted, updated, rejected, turnedUp } = await storeBatch(this.#db, batch)
         this.counts.inserted += inserted
         this.counts.updated += updated
         this.counts.rejected += rejected
+        this.counts.turnedUp += turnedUp
         return
       } catch (error) {
         if (!isConnectionError(error)) throw error

@@ -9,6 +9,7 @@ import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../store/databaseError.js'
 import type { JobStatus } from '../../store/queue.js'
 import type { Database } from '../../store/schema.js'
+import type { CandleAnswers } from '../poll/candleAnswers.js'
 import { startRepair } from '../repair.js'
 import { candlesIn } from './grid.js'
 import { type BackfillJob, type BackfillQueue, type JobOutcome, openBackfillQueue, seriesText } from './job.js'
@@ -22,6 +23,8 @@ export interface BackfillingOptions {
   readonly client: ExchangeClient
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
+  /** What the live answers tell of them. */
+  readonly candleAnswers: CandleAnswers
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -88,12 +91,14 @@ interface Parts {
 }
 
 async function openParts(options: BackfillingOptions): Promise<Parts | null> {
-  const { config, db, url, series, clock, logger } = options
+  const { config, db, url, series, candleAnswers, clock, logger } = options
   const { settleMs } = config.streams.candles
   try {
     const queue = await openBackfillQueue(db, { url, logger })
     const worker = startBackfillWorker({ ...options, queue, settleMs })
-    const repair = config.streams.candles.enabled ? startRepair({ db, queue, series, settleMs, clock, logger }) : null
+    const repair = config.streams.candles.enabled
+      ? startRepair({ db, queue, series, candleAnswers, settleMs, clock, logger })
+      : null
     return {
       queue,
       async stop() {

@@ -47,11 +47,20 @@ export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Empti
 /** So many pages are all looked at; of more than that, a sample. */
 const mostPages = 64
 
+/** Whether there are more pages between two times than are looked at. */
+export function isSampled(top: TimeMs, floor: TimeMs, lengthMs: number): boolean {
+  return top - floor > mostPages * pageLength(lengthMs)
+}
+
+/** One candle less than a page holds: it has room for one too many at its end, should that be inclusive. */
+function pageLength(lengthMs: number): number {
+  return Math.max(1, pageCandles('history-candles', lengthMs) - 1) * lengthMs
+}
+
 /** Every page down to the floor; when they are too many, pages each four times as far away as the one before, and the last one. */
 function windowsFrom(top: TimeMs, floor: TimeMs, lengthMs: number): TimeRange[] {
-  // One candle less than a page holds: it has room for one too many at its end, should that be inclusive.
-  const pageMs = Math.max(1, pageCandles('history-candles', lengthMs) - 1) * lengthMs
-  const isSample = top - floor > mostPages * pageMs
+  const pageMs = pageLength(lengthMs)
+  const isSample = isSampled(top, floor, lengthMs)
   const windows: TimeRange[] = []
   for (let distance = 0; top - distance > floor; distance = isSample ? distance * 4 + pageMs : distance + pageMs) {
     windows.push({ from: Math.max(floor, top - distance - pageMs), to: top - distance })

@@ -1,9 +1,10 @@
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { confirmEmpty, type Emptiness } from './emptiness.js'
+import { fillSparse } from './fillSparse.js'
 import { filledBy, type Grid, withCandles } from './grid.js'
-import { type CandleOperation, newestPage } from './pageRequest.js'
-import { normalized, subtract, union } from './ranges.js'
+import { type CandleOperation, newestPage, type PageAnswer, type PageRequest } from './pageRequest.js'
+import { normalized, subtract, totalMs, union } from './ranges.js'
 import { type Ask, exploreReach, isUnexplored, type Reach } from './reach.js'
 
 export interface FillTask {
@@ -16,6 +17,8 @@ export interface FillTask {
   readonly anchor: TimeMs | null
   /** Opening time of the oldest candle that is stored, if there is one. */
   readonly oldestKnown: TimeMs | null
+  /** The series is known to leave out intervals without a trade. */
+  readonly isSparse: boolean
   /** Most requests under way at once. */
   readonly maxInFlight: number
 }
@@ -23,7 +26,7 @@ export interface FillTask {
 /** What filling a range needs from outside. */
 export interface FillContext {
   /** Asks for a page and sees to it that what it answers is stored; rejects when there is no answer to be had. */
-  readonly ask: Ask
+  readonly ask: (request: PageRequest) => Promise<PageAnswer>
   /** The service's clock. */
   readonly now: () => TimeMs
   readonly sleep: (ms: number) => Promise<void>
@@ -49,6 +52,8 @@ interface Piece extends TimeRange {
   readonly inVain: InVain
   /** What is older waits for the answer: it may tell that there is nothing older, or who has it. */
   readonly isInDoubt: boolean
+  /** Left open by an answer that had candles. */
+  readonly isRest: boolean
 }
 
 type InVain = Readonly<Record<CandleOperation, number>>
@@ -68,6 +73,9 @@ function nextOperation(inVain: InVain, isReached: boolean): CandleOperation | un
 }
 
 const retryDelayMs = 100
+/** An answer over so many candles' time that is silent for more than this share of it is one of a sparse series. */
+const sparseShare = 0.1
+const leastPlaces = 50
 
 /**
  * Gets the candles of the wanted ranges, newest first, whatever the answers look like: what a page leaves open is asked for
@@ -82,7 +90,9 @@ class Filling {
   readonly #context: FillContext
   /** Wanted, and not asked for yet. */
   #fresh: TimeRange[]
-  #received: TimeRange[] = []
+  /** What received candles fill, and the silence between two of one answer. */
+  #known: TimeRange[] = []
+  #isSparse: boolean
   #retries: Piece[] = []
   #silent: TimeRange[] = []
   #unresolved: TimeRange[] = []
@@ -106,12 +116,13 @@ class Filling {
     this.#fresh = normalized(task.wanted)
     this.#anchor = task.anchor
     this.#oldestKnown = task.oldestKnown
+    this.#isSparse = task.isSparse
   }
 
   async run(): Promise<FillOutcome> {
     try {
       await this.#explore()
-      while (this.#failure === null) {
+      while (this.#failure === null && !this.#isSparse) {
         this.#launch()
         if (this.#inFlight.size > 0) await Promise.race(this.#inFlight)
         else if (this.#silent.length > 0) await this.#resolveSilent()
@@ -121,6 +132,7 @@ class Filling {
       await Promise.all(this.#inFlight)
     }
     if (this.#failure !== null) throw this.#failure.error
+    if (this.#isSparse) await this.#goOnSparse()
     return {
       empty: this.#empty,
       unresolved: withCandles(this.#grid(), normalized(this.#unresolved)),
@@ -130,12 +142,31 @@ class Filling {
 
   async #explore(): Promise<void> {
     const { reach, now } = this.#context
-    const { lengthMs } = this.#task
+    const { lengthMs, isSparse } = this.#task
     const hull = () => ({ from: this.#fresh[0]?.from ?? 0, to: this.#fresh.at(-1)?.to ?? 0 })
     await reach.learn(
-      (known) => this.#fresh.length > 0 && isUnexplored(known, hull(), lengthMs, now()),
+      (known) => !isSparse && this.#fresh.length > 0 && isUnexplored(known, hull(), lengthMs, now()),
       (known) => exploreReach(known, { ask: this.#ask, now, grid: () => this.#grid(), hull: hull() }),
     )
+  }
+
+  /** Pages one after the other instead of many at once: whatever lies between two of them would have to be asked for again. */
+  async #goOnSparse(): Promise<void> {
+    const { now, sleep, reach } = this.#context
+    const rest = this.#open([...this.#fresh, ...this.#retries, ...this.#silent])
+    const { empty, unresolved } = await fillSparse(rest, {
+      ask: this.#ask,
+      now,
+      sleep,
+      grid: () => this.#grid(),
+      known: () => this.#known,
+      oldestKnown: () => this.#oldestKnown,
+      reach,
+      reachedTo: () => this.#reachedTo(),
+      floor: this.#task.floor,
+    })
+    this.#empty = union(this.#empty, empty)
+    this.#unresolved = union(this.#unresolved, unresolved)
   }
 
   #launch(): void {
@@ -163,7 +194,7 @@ class Filling {
     const from = isReached ? Math.max(newest.from, newest.to - this.#reachBelow(newest.to)) : newest.from
     const { window } = newestPage(operation, { from, to: newest.to }, lengthMs)
     this.#fresh = subtract(this.#fresh, [window])
-    return { ...window, operation, inVain: notYet, isInDoubt: false }
+    return { ...window, operation, inVain: notYet, isInDoubt: false, isRest: false }
   }
 
   /** Opening time of the oldest candle that `candles` is known to reach. */
@@ -184,8 +215,11 @@ class Filling {
     try {
       const attempts = piece.inVain.candles + piece.inVain['history-candles']
       if (attempts > 0) await this.#context.sleep(retryDelayMs * 2 ** (attempts - 1))
-      const { operation, window } = newestPage(piece.operation, piece, lengthMs)
-      const openTimes = await this.#ask({ operation, window })
+      // With the candles on both sides: an answer that shows these and none between says that there is none.
+      const spare = piece.isRest ? lengthMs : 0
+      const request = newestPage(piece.operation, { from: piece.from - spare, to: piece.to + spare }, lengthMs)
+      const window = { from: Math.max(piece.from, request.window.from), to: piece.to }
+      const openTimes = await this.#ask(request)
       const inWindow = openTimes.filter((time) => time >= window.from && time < window.to)
       if (inWindow.length > 0) this.#window = Math.min(maxInFlight, this.#window * 2)
       // A retry by the operation with the smaller pages asks for the newest part of its piece only.
@@ -204,11 +238,12 @@ class Filling {
     if (piece.operation === 'candles') {
       if (this.#oldestOfCandles === null || oldest < this.#oldestOfCandles) this.#oldestOfCandles = oldest
     } else await this.#doubtReach(window.to)
+    const rest = { ...piece, isRest: true }
     for (const range of left) {
       // A page that ends early probably ends with the reach of its operation, or with the series: the other one is next.
       const belowEnd: InVain = { ...notYet, candles: piece.operation === 'candles' ? mostAttempts - 1 : 0 }
-      if (range.to <= oldest) this.#retry({ ...piece, ...range, isInDoubt: true, inVain: belowEnd })
-      else this.#again(piece, [range])
+      if (range.to <= oldest) this.#retry({ ...rest, ...range, isInDoubt: true, inVain: belowEnd })
+      else this.#again(rest, [range])
     }
   }
 
@@ -249,10 +284,15 @@ class Filling {
 
   /** The part of ranges that may hold candles and is not received. */
   #open(ranges: readonly TimeRange[]): TimeRange[] {
-    return withCandles(this.#grid(), subtract(normalized(ranges), this.#received))
+    return withCandles(this.#grid(), subtract(normalized(ranges), this.#known))
   }
 
   async #resolveSilent(): Promise<void> {
+    if (this.#oldestKnown === null || totalMs(this.#known) < leastPlaces * this.#task.lengthMs) {
+      // Hardly a candle so far: it may well be that it trades once in a while.
+      this.#isSparse = true
+      return
+    }
     const holes = this.#silent.filter((range) => this.#isHole(range))
     const [lowest, ...others] = subtract(this.#silent, holes)
     this.#unresolved = union(this.#unresolved, holes)
@@ -281,11 +321,14 @@ class Filling {
 
   /** Every answer counts for everything that is open, not only for the page that was asked for. */
   readonly #ask: Ask = async (request) => {
-    const openTimes = await this.#context.ask(request)
+    const { openTimes, silence } = await this.#context.ask(request)
     const filled = filledBy(openTimes, this.#task.lengthMs)
-    this.#received = union(this.#received, filled)
-    this.#fresh = subtract(this.#fresh, filled)
-    this.#unresolved = subtract(this.#unresolved, filled)
+    const shown = union(filled, silence)
+    this.#known = union(this.#known, shown)
+    this.#fresh = subtract(this.#fresh, shown)
+    this.#unresolved = subtract(this.#unresolved, shown)
+    const isTelling = totalMs(shown) >= leastPlaces * this.#task.lengthMs
+    this.#isSparse ||= isTelling && totalMs(normalized(silence)) > sparseShare * totalMs(shown)
     for (const openTime of openTimes) {
       this.#anchor ??= openTime
       if (this.#oldestKnown === null || openTime < this.#oldestKnown) this.#oldestKnown = openTime

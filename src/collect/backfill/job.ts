@@ -30,6 +30,8 @@ export interface JobOutcome {
   /** Stored candles that had other values before. */
   readonly updated: number
   readonly empty: readonly TimeRange[]
+  /** Sparse candles: asked for without an answer that shows a candle on both sides. Nothing is claimed of them. */
+  readonly unanswered: readonly TimeRange[]
   readonly unresolved: readonly UnresolvedRange[]
   readonly failure?: string
 }

@@ -3,10 +3,21 @@ import type { TimeMs } from '../../market/values.js'
 
 export type CandleOperation = 'candles' | 'history-candles'
 
-/** Asks for every candle that opens in `window`, which is no longer than a page of the operation. */
+/**
+ * Asks for every candle that opens in `window`. It is no longer than a page of the operation, or it is to be seen whether the
+ * service counts the candles of a sparse series or their places: then the newest page of it is meant.
+ */
 export interface PageRequest {
   readonly operation: CandleOperation
   readonly window: TimeRange
+}
+
+/** What an answer says. */
+export interface PageAnswer {
+  /** Of its closed candles. */
+  readonly openTimes: readonly TimeMs[]
+  /** What it leaves out between two of its candles. */
+  readonly silence: readonly TimeRange[]
 }
 
 export interface PageParameters {

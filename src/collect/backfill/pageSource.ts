@@ -3,11 +3,13 @@ import type { ExchangeClient, Page, RequestOptions } from '../../exchange/client
 import { ExchangeError } from '../../exchange/errors.js'
 import type { CandleSeries } from '../../market/candle.js'
 import { intervalMs } from '../../market/interval.js'
+import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { normalizeCandle } from '../../normalize/candles.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { CandlePage } from './candleWriter.js'
-import type { Conventions, PageRequest } from './pageRequest.js'
+import type { Conventions, PageAnswer, PageRequest } from './pageRequest.js'
+import { silenceBetween } from './silence.js'
 
 /** The service has been away for so long that the job is better put back. */
 class Postponed extends Error {
@@ -49,10 +51,10 @@ export class PageSource {
   }
 
   /**
-   * Resolves to the opening times of the closed candles in the answer, when they are committed. Waits while the service or
+   * Resolves to what the answer says, when that is committed. Waits while the service or
    * the database is away; rejects with `Postponed` when the service is for too long, and with the client's error when that is final.
    */
-  async ask(request: PageRequest): Promise<readonly TimeMs[]> {
+  async ask(request: PageRequest): Promise<PageAnswer> {
     const { series, settleMs, conventions, store } = this.#options
     const parameters = conventions.parameters(request, intervalMs[series.interval])
     const page = await this.#askPatiently(request, parameters)
@@ -67,9 +69,22 @@ export class PageSource {
     )
     this.counts.rows += candles.length
     const { requestTime, receivedAt, rejected } = page
+    const silence = this.#silenceOf(page, request)
     // What is not stored counts as not received: a crash then costs the pages under way, and no more.
-    if (candles.length > 0 || rejected.length > 0) await store({ candles, rejected, requestTime, receivedAt })
-    return candles.map(({ openTime }) => openTime)
+    if (candles.length > 0 || rejected.length > 0) await store({ candles, silence, rejected, requestTime, receivedAt })
+    return { openTimes: candles.map(({ openTime }) => openTime), silence }
+  }
+
+  /** Rows that were not asked for may have been put beside the others, so that nothing is known of what lies between. */
+  #silenceOf({ rows, rejected, requestTime }: Page<CandlePayload>, { operation, window }: PageRequest): TimeRange[] {
+    const { series, settleMs } = this.#options
+    // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
+    if (series.type !== 'market' || rejected.length > 0) return []
+    const lengthMs = intervalMs[series.interval]
+    // The start of history-candles was seen to be ignored: its answers may well begin earlier.
+    const from = operation === 'candles' ? window.from - lengthMs : Number.NEGATIVE_INFINITY
+    const openTimes = rows.map(({ openTime }) => openTime).filter((time) => time >= from && time <= window.to)
+    return silenceBetween(openTimes, { lengthMs, settledUntil: requestTime - settleMs })
   }
 
   async #askPatiently(

@@ -34,7 +34,7 @@ export async function planSeries(
   requested: readonly RequestedSeries[],
   options: { readonly again: boolean },
 ): Promise<PlannedSeries[]> {
-  const known = await missingCandles(db, requested)
+  const known = await missingCandles(db, requested, { leaveOutAskedLately: true })
   return requested.map((request, index) => {
     const { missing = [request.range], oldestKnown = null } = known[index] ?? {}
     const wanted = options.again ? normalized([request.range]) : missing

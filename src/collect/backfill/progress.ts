@@ -56,6 +56,8 @@ export interface Summary {
   /** Pages that did not have to be asked for, because what they hold was there; whoever planned the request counts them. */
   readonly pagesSaved: number
   readonly empty: readonly NamedRange[]
+  /** Sparse candles: no answer shows one on both sides, so that nothing is claimed of these. */
+  readonly unanswered: readonly NamedRange[]
   readonly failed: readonly (NamedRange & { readonly reason: string })[]
   /** Candles that were asked for and are not there. */
   readonly left: number
@@ -75,6 +77,7 @@ export async function summarize(
   const statuses = await queue.statuses(jobIds)
   const totals = { rows: 0, inserted: 0, updated: 0, requests: 0 }
   const empty: NamedRange[] = []
+  const unanswered: NamedRange[] = []
   const failed: (NamedRange & { reason: string })[] = []
   for (const { state, data, output } of statuses) {
     const { series, range } = data
@@ -87,11 +90,12 @@ export async function summarize(
     totals.updated += output.updated
     totals.requests += output.requests
     empty.push(...output.empty.map((part) => ({ series, ...part })))
+    unanswered.push(...output.unanswered.map((part) => ({ series, ...part })))
     failed.push(...output.unresolved.map((part) => ({ series, ...part })))
     if (output.status === 'failed') failed.push({ series, ...range, reason: output.failure ?? 'unknown' })
   }
   const left = candlesMissing(await planSeries(db, planned, { again: false }))
-  return { ...totals, pagesSaved: 0, empty, failed, left }
+  return { ...totals, pagesSaved: 0, empty, unanswered, failed, left }
 }
 
 /** What a job that was given back says is not an outcome, but why. */

@@ -94,9 +94,14 @@ async function tryPage({ ask, grid }: Exploration, trust: Trust, window: TimeRan
   const rest = { from: window.from, to: oldest ?? window.to }
   const isWhole = withCandles(grid(), subtract([rest], filledBy(recent, lengthMs))).length === 0
   if (isWhole) return { kind: 'reached', reachedTo: oldest, beyondFrom: null }
-  const below = await ask(newestPage('history-candles', rest, lengthMs))
+  // With the oldest candle itself: an answer that has an older one as well, but none between, shows that there is none.
+  const withOldest = oldest === null ? rest : { from: rest.from - lengthMs, to: oldest + lengthMs }
+  const below = await ask(newestPage('history-candles', withOldest, lengthMs))
   const older = below.filter((openTime) => openTime >= rest.from && openTime < rest.to)
-  if (older.length === 0) return { kind: 'silent', reachedTo: oldest, beyondFrom: null }
+  if (older.length === 0) {
+    const isSeen = oldest !== null && below.includes(oldest) && below.some((openTime) => openTime < rest.from)
+    return { kind: isSeen ? 'reached' : 'silent', reachedTo: oldest, beyondFrom: null }
+  }
   return { kind: oldest === null ? 'beyond' : 'edge', reachedTo: oldest, beyondFrom: Math.max(...older) }
 }
 

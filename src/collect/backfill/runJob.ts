@@ -4,18 +4,19 @@ import { ExchangeError } from '../../exchange/errors.js'
 import type { ExchangeClient } from '../../exchange/client.js'
 import { intervalMs } from '../../market/interval.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import type { TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
-import { addEmptyRanges, missingCandles, replaceGaps, settleGaps } from '../../store/candleCoverage.js'
+import { addEmptyRanges, missingCandles, openHoles, replaceGaps, settleGaps } from '../../store/candleCoverage.js'
 import { loadReach, saveReach } from '../../store/candleReach.js'
+import { isSparse, replaceUnanswered } from '../../store/noTrade.js'
 import type { Database } from '../../store/schema.js'
 import { CandleWriter } from './candleWriter.js'
 import { fillRange } from './fillRange.js'
 import { gridOf, withCandles } from './grid.js'
 import { type BackfillJob, type JobOutcome, seriesText } from './job.js'
-import { Conventions, type PageRequest } from './pageRequest.js'
+import { Conventions, type PageAnswer, type PageRequest } from './pageRequest.js'
 import { PageSource } from './pageSource.js'
+import { intersect, subtract } from './ranges.js'
 import { ReachBook } from './reach.js'
 
 /** What all jobs of a process share. */
@@ -76,6 +77,7 @@ export class JobRunner {
           floor: job.floor,
           anchor: oldestKnown,
           oldestKnown,
+          isSparse: oldestKnown !== null && (await isSparse(db, series)),
           maxInFlight: mostPagesOfJob,
         },
         {
@@ -87,23 +89,31 @@ export class JobRunner {
       )
       await writer.idle()
       const reason = writer.counts.rejected > 0 ? reasons.rejected : reasons.silent
-      const left = await this.#conclude(job, empty, anchor, reason)
+      const { holes, unanswered } = await this.#conclude(job, empty, anchor, reason, writer.counts.rejected > 0)
+      const { turnedUp } = writer.counts
+      if (turnedUp > 0) {
+        logger.warn(
+          `${seriesText(series)}: ${turnedUp} candle(s) came that the service had left out before; they are stored`,
+        )
+      }
       return {
         ...this.#counts(source, writer),
-        status: left.length === 0 ? 'done' : 'incomplete',
+        status: holes.length === 0 ? 'done' : 'incomplete',
         empty,
-        unresolved: left.map((hole) => ({ ...hole, reason })),
+        unanswered,
+        unresolved: holes.map((hole) => ({ ...hole, reason })),
       }
     } catch (error) {
       // What was received counts, whatever came after it.
       await writer.idle()
       if (!(error instanceof ExchangeError) || error.retryable || error.kind === 'aborted') throw error
       logger.warn(`backfill: ${seriesText(series)}: ${error.message}`)
-      return { ...this.#counts(source, writer), status: 'failed', empty: [], unresolved: [], failure: error.message }
+      const nothingShown = { empty: [], unanswered: [], unresolved: [] }
+      return { ...this.#counts(source, writer), ...nothingShown, status: 'failed', failure: error.message }
     }
   }
 
-  async #ask(source: PageSource, request: PageRequest): Promise<readonly TimeMs[]> {
+  async #ask(source: PageSource, request: PageRequest): Promise<PageAnswer> {
     const { onOutstanding } = this.#context
     onOutstanding(1)
     try {
@@ -118,20 +128,30 @@ export class JobRunner {
     return { ...source.counts, inserted, updated }
   }
 
-  /** Books what is proven to be empty and what is still missing; the database says what that is. */
+  /**
+   * Books what is proven to be empty and what is still missing; the database says what that is. Of a series that is dense, it
+   * is a hole. Where a series is silent for long, no answer may be long enough to show a candle on both sides: nothing is
+   * claimed of that, and it is asked for again later.
+   */
   async #conclude(
     { series, range }: BackfillJob,
     empty: readonly TimeRange[],
     anchor: number | null,
     reason: string,
-  ): Promise<TimeRange[]> {
+    hasRejected: boolean,
+  ): Promise<{ holes: TimeRange[]; unanswered: TimeRange[] }> {
     return this.#context.db.transaction().execute(async (trx) => {
       await addEmptyRanges(trx, series, empty)
       const [state] = await missingCandles(trx, [{ series, range }])
       const left = withCandles(gridOf(series.interval, state?.oldestKnown ?? anchor), state?.missing ?? [])
-      await replaceGaps(trx, series, range, left, reason)
+      const isSilent = !hasRejected && series.type === 'market' && left.length > 0 && (await isSparse(trx, series))
+      const known = isSilent ? await openHoles(trx, series) : []
+      const unanswered = isSilent ? subtract(left, known) : []
+      const holes = isSilent ? intersect(left, known) : left
+      await replaceUnanswered(trx, series, range, unanswered)
+      await replaceGaps(trx, series, range, holes, reason)
       await settleGaps(trx, series)
-      return left
+      return { holes, unanswered }
     })
   }
 
@@ -159,4 +179,4 @@ const reasons = {
     'the service does not give these candles, or not so that they can be understood (see recorder.rejected_row)',
 } as const
 
-const nothingDone = { requests: 0, rows: 0, inserted: 0, updated: 0, empty: [], unresolved: [] }
+const nothingDone = { requests: 0, rows: 0, inserted: 0, updated: 0, empty: [], unanswered: [], unresolved: [] }

@@ -1,7 +1,8 @@
 import type { Candle } from '../../market/candle.js'
-import { type Interval, intervalMs } from '../../market/interval.js'
+import { closeTime, type Interval, intervalMs } from '../../market/interval.js'
 import type { TimeMs } from '../../market/values.js'
 import type { TradeSign } from '../fills/fillSchedule.js'
+import { type CandleAnswers, seriesText } from './candleAnswers.js'
 import { paceLimits } from './candlePace.js'
 import { onSchedule } from './cron.js'
 import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
@@ -37,6 +38,7 @@ export function candlePoller<Payload>(
   context: PollContext,
   stream: StreamDefinition<CandleTarget, Payload, Candle>,
   settleMs: number,
+  answers: CandleAnswers,
 ): Poller<CandleTarget> {
   const { clock, stats, signal, universe } = context
   const exclusive = new Exclusive()
@@ -47,8 +49,18 @@ export function candlePoller<Payload>(
     const before = known.get(key)
     const limit = before === undefined ? candlesPerPage : candlesSince(before.answeredAt, clock.now(), target.interval)
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
-    const batch = await pollAndStore(context, stream, { ...target, limit }, { signal, deadline })
+    const ask = (most: number) => pollAndStore(context, stream, { ...target, limit: most }, { signal, deadline })
+    let batch = await ask(limit)
     if (batch === null || !targets.has(key)) return
+    // After a silence a response begins with the first candle since: only one that shows the last candle before it as well
+    // says that nothing was traded between them.
+    const last = answers.get(target)?.newest ?? null
+    const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
+    if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
+      batch = (await ask(candlesSince(last, clock.now(), target.interval))) ?? batch
+    }
+    const seen = Math.max(last ?? -Infinity, ...batch.rows.map(({ openTime }) => openTime))
+    answers.set(target, { at: batch.receivedAt, newest: seen > -Infinity ? seen : null })
     const { tradedAt, newest } = lastTrade(batch.rows, before)
     const brought = before === undefined ? tradedAt > -Infinity : newest !== before.newest
     // A thousand candles without a trade need not be followed by three more requests that show the same.
@@ -108,9 +120,10 @@ export function candlePoller<Payload>(
         targetedAt.set(key, clock.now())
         exclusive.run(key, () => pollOne(key, target, false))
       }
-      for (const key of before.keys()) {
+      for (const [key, target] of before) {
         if (targets.has(key)) continue
         known.delete(key)
+        answers.forget(target)
         targetedAt.delete(key)
       }
       report()
@@ -158,8 +171,4 @@ const closeSchedules: Readonly<Record<Interval, string>> = {
 function candlesSince(before: TimeMs, now: TimeMs, interval: Interval): number {
   const spare = 2
   return Math.min(candlesPerPage, Math.ceil(Math.max(0, now - before) / intervalMs[interval]) + spare)
-}
-
-function seriesText(target: CandleTarget): string {
-  return `${target.category} ${target.symbol} ${target.type} ${target.interval}`
 }

@@ -36,6 +36,8 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly rows: readonly Row[]
   readonly rejected: readonly RejectedRow[]
   readonly proven: readonly ProvenRange[]
+  /** Candles: what the answers left out between two that they gave. What an answer of its own left out is told by its rows. */
+  readonly silence?: readonly TimeRange[]
   readonly gaps: readonly FoundGap[]
   /** The rows are only some of the answer's: what is not among them has not disappeared. */
   readonly isPart: boolean

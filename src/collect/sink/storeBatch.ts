@@ -9,11 +9,14 @@ import type { Database } from '../../store/schema.js'
 import type { WriteResult } from '../../store/writeResult.js'
 import type { Batch, ProvenRange } from './batch.js'
 import type { StoredFills } from '../fills/storeFills.js'
+import type { StoredCandles } from '../poll/storeCandles.js'
 import { streamNamed } from '../streams.js'
 
 export interface StoredBatch extends WriteResult {
   readonly rejected: number
   readonly gapsFound: number
+  /** Candles that came where the service had been silent before, as if nothing had been traded. */
+  readonly turnedUp: number
 }
 
 /**
@@ -42,7 +45,7 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
   const refused = batch.rows.map((row) => refusedRow(batch, row, error))
   const rejected = [...batch.rejected, ...refused]
   await db.transaction().execute((trx) => insertRejectedRows(trx, rejected, batch.receivedAt))
-  return { ...nothingWritten, rejected: rejected.length, gapsFound: 0 }
+  return { ...nothingWritten, rejected: rejected.length, gapsFound: 0, turnedUp: 0 }
 }
 
 /**
@@ -59,9 +62,10 @@ export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<S
       await recordGap(trx, { ...seriesOf(stream, of), range, reason, state, detectedAt: receivedAt })
     }
     const found = 'gapsFound' in written ? (written as StoredFills).gapsFound : 0
+    const turnedUp = 'turnedUp' in written ? (written as StoredCandles).turnedUp : 0
     const { inserted, updated } = written
     const unchanged = rows.length - inserted - updated
-    return { inserted, updated, unchanged, rejected: rejected.length, gapsFound: found + gaps.length }
+    return { inserted, updated, unchanged, rejected: rejected.length, gapsFound: found + gaps.length, turnedUp }
   })
 }
 

@@ -6,6 +6,7 @@ import {
   type Disagreement,
   rollupsThatDiffer,
   rowsWithoutCoverage,
+  rowsWithoutTrade,
   volumesThatDiffer,
 } from '../../store/candleChecks.js'
 import type { Database } from '../../store/schema.js'
@@ -26,6 +27,7 @@ interface Check {
 const checks: readonly Check[] = [
   { name: 'what is covered is stored', concerns: () => true, run: coveredWithoutRows },
   { name: 'what is stored is covered', concerns: () => true, run: rowsWithoutCoverage },
+  { name: 'where nothing was traded nothing is stored', concerns: () => true, run: rowsWithoutTrade },
   {
     name: "hours and days of the service agree with the service's minutes",
     concerns: ({ interval }) => interval === '1H' || interval === '1D',

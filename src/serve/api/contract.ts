@@ -270,7 +270,7 @@ export const calendar = z.strictObject({
 
 export const coverage = z.strictObject({
   covered: z.array(range).describe('Proven to be stored in full.'),
-  empty: z.array(range).describe('Of that, where there is nothing: confirmed empty. Candles only.'),
+  empty: z.array(range).describe('Of that, where there is nothing, because nothing was traded. Candles only.'),
   gaps: candles.shape.gaps,
 })
 

@@ -109,7 +109,7 @@ export const routes: readonly ApiRoute[] = [
     },
   }),
   route('/api/coverage', {
-    summary: 'The exact ranges of a series: proven, confirmed empty, and holes.',
+    summary: 'The exact ranges of a series: proven, without a trade, and holes.',
     async answerTo({ database: { db } }, { from, to, type = null, interval = null, ...key }) {
       if (from >= to) throw new BadRequest('to: must be later than from')
       if (to - from > longestDetailMs) throw new BadRequest('to: must be at most 31 days after from')

@@ -16,7 +16,7 @@ const meanings = {
   complete: 'complete',
   partial: 'partly recorded',
   lost: 'with a hole that cannot be filled',
-  empty: 'confirmed empty',
+  empty: 'no trade',
   none: 'nothing recorded',
 } as const
 

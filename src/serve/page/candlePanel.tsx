@@ -94,9 +94,8 @@ export function CandlePanel({ view, change, live, precision }: Props) {
       <div class="chart" ref={container} role="img" aria-label={describe(symbol, interval, candles, holes)} />
       <div class="chart-foot">
         <p class="legend">
-          <span class="key forming" aria-hidden="true" /> forming <span class="key empty" aria-hidden="true" />{' '}
-          confirmed empty <span class="key missing" aria-hidden="true" /> not recorded{' '}
-          <span class="key lost" aria-hidden="true" /> lost
+          <span class="key forming" aria-hidden="true" /> forming <span class="key empty" aria-hidden="true" /> no trade{' '}
+          <span class="key missing" aria-hidden="true" /> not recorded <span class="key lost" aria-hidden="true" /> lost
           {isCurrent && loaded.source !== interval && <em>· rolled up from {loaded.source}</em>}
         </p>
         <div class="chart-buttons">

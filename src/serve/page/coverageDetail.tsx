@@ -63,7 +63,7 @@ function Ranges({ answer, from }: { answer: CoverageAnswer; from: number }) {
       </svg>
       <div class="ranges">
         <List title="Proven complete" ranges={covered} />
-        <List title="Of that, confirmed empty" ranges={empty} />
+        <List title="Of that, without a trade" ranges={empty} />
         <div>
           <h4>Holes</h4>
           {gaps.length === 0 ? (

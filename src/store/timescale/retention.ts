@@ -51,6 +51,11 @@ async function forgetCoverage(db: Kysely<Database>, stream: string, before: Date
   await sql`
     update recorder.coverage set ranges = ranges - ${past}, updated_at = now()
     where stream = ${stream} and ranges && ${past}`.execute(db)
+  if (stream !== 'candles') return
+  await sql`delete from recorder.no_trade where until <= ${before}::timestamptz`.execute(db)
+  await sql`
+    update recorder.no_trade set ranges = ranges - ${past}, confirmed = confirmed - ${past}
+    where part < ${before}::timestamptz and ranges && ${past}`.execute(db)
 }
 
 async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {

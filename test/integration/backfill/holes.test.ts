@@ -124,11 +124,14 @@ describe('a backfill from a service that', () => {
     expect(await listGaps(test.database.db, { state: 'open' })).toEqual([])
   })
 
-  it('hides rows from one of its operations only', async () => {
+  it('hides rows that are not made of trades from one of its operations only', async () => {
     const hidden = { from: now - 1.5 * dayMs, to: now - 1.4 * dayMs, operation: 'candles' as const }
     const service = await startService({ hiddenCandles: [hidden] })
-    await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    await expectTruth(service, threeDaysAgo)
+    const marks = { ...request(threeDaysAgo), types: ['mark'] as const }
+    await runBackfill(test, service, marks, { serviceNow: now })
+    const mark = { ...series(), type: 'mark' as const }
+    const stored = (await storedCandles(test, mark)).filter(([openTime]) => Number(openTime) >= threeDaysAgo)
+    expect(stored).toEqual(trueCandles(service, mark, { from: threeDaysAgo, to: now }, now))
   })
 
   it('goes down for a while', async () => {

@@ -58,10 +58,17 @@ async function verified(): Promise<Record<string, readonly string[]>> {
 const checks = {
   stored: 'what is covered is stored',
   covered: 'what is stored is covered',
+  silent: 'where nothing was traded nothing is stored',
   rollups: "hours and days of the service agree with the service's minutes",
   volumes: 'volumes of minutes agree with the fills',
 }
-const sound = { [checks.stored]: [], [checks.covered]: [], [checks.rollups]: [], [checks.volumes]: [] }
+const sound = {
+  [checks.stored]: [],
+  [checks.covered]: [],
+  [checks.silent]: [],
+  [checks.rollups]: [],
+  [checks.volumes]: [],
+}
 
 async function sql(text: string): Promise<void> {
   await test.database.pool.query(text)
@@ -146,7 +153,7 @@ describe('looking for holes', () => {
       test.database.db,
       [-40, -39, -38, -20, -19].map((back) => candle(minute + back * 60_000)),
     )
-    const holes = await findHoles(test.database.db, [series('1m'), series('1H')], now, 5_000)
+    const holes = await findHoles(test.database.db, [series('1m'), series('1H')], now, { settleMs: 5_000 })
     expect(holes.map(({ missing }) => missing)).toEqual([
       [
         { from: minute - 37 * 60_000, to: minute - 20 * 60_000 },

@@ -131,6 +131,7 @@ describe('the schema', () => {
         'rpi_order_book_levels',
         'coverage',
         'gaps',
+        'no_trade',
         'ohlcv_5m',
         'ohlcv_15m',
         'ohlcv_1h',

@@ -23,6 +23,7 @@ const plain: Omit<Behaviour, 'truth' | 'lengthMs'> = {
   emptyAtFirst: 0,
   rowsAtMost: Number.POSITIVE_INFINITY,
   limitCountsPlaces: true,
+  isSilenceTold: true,
 }
 
 function openings(from: TimeMs, to: TimeMs, lengthMs: number): TimeMs[] {
@@ -38,7 +39,7 @@ async function fill(
 ) {
   const model = pageModel(behaviour, new Conventions(), delay)
   const outcome = await fillRange(
-    { lengthMs: behaviour.lengthMs, wanted, floor, anchor: null, oldestKnown: null, maxInFlight: 4 },
+    { lengthMs: behaviour.lengthMs, wanted, floor, anchor: null, oldestKnown: null, isSparse: false, maxInFlight: 4 },
     {
       ask: (request) => model.ask(request),
       now: () => now,
@@ -141,12 +142,14 @@ describe('filling a range of candles', () => {
     const range = { from: now - 4 * dayMs, to: now }
     const hiddenFromOne = {
       ...minutes(4),
+      isSilenceTold: false,
       hidden: (operation: string, time: TimeMs) => operation === 'candles' && isIn(time),
     }
     const one = await fill(hiddenFromOne, [range], range.from)
     expect(one.outcome).toMatchObject({ empty: [], unresolved: [] })
     expect(one.received.size).toBe(4 * 1440)
-    const both = await fill({ ...minutes(4), hidden: (_operation, time) => isIn(time) }, [range], range.from)
+    const silent = { ...minutes(4), isSilenceTold: false, hidden: (_operation: string, time: TimeMs) => isIn(time) }
+    const both = await fill(silent, [range], range.from)
     expect(both.outcome).toMatchObject({ empty: [], unresolved: [hole] })
     expect(both.received.size).toBe(4 * 1440 - 50)
   })
@@ -166,7 +169,7 @@ describe('when a request fails for good', () => {
     const ask = async ({ window }: { readonly window: TimeRange }) => {
       requests++
       if (requests > 20) throw new Error(`request ${requests} failed`)
-      return openings(window.from, window.to, minuteMs)
+      return { openTimes: openings(window.from, window.to, minuteMs), silence: [] }
     }
     const reach = { get: () => ({ reachedMs: 0, beyondMs: 0 }), observe: async () => {}, learn: async () => {} }
     const range = { from: now - 50 * dayMs, to: now }
@@ -176,6 +179,7 @@ describe('when a request fails for good', () => {
       floor: range.from,
       anchor: now,
       oldestKnown: null,
+      isSparse: false,
       maxInFlight: 8,
     }
     const context = { ask, now: () => now, sleep: () => Promise.resolve(), reach }
@@ -189,6 +193,7 @@ const flags = {
   candlesEndExclusive: fc.boolean(),
   historyEndInclusive: fc.boolean(),
   limitCountsPlaces: fc.boolean(),
+  isSilenceTold: fc.boolean(),
 }
 const lengths = fc.constantFrom(minuteMs, 5 * minuteMs, 3_600_000, dayMs)
 
@@ -232,6 +237,15 @@ const arbitraryCase = fc
     return { behaviour, wanted: ranges, served: truth.filter((time) => !isHidden(time)) }
   })
 
+/** What may be claimed to be without a trade: what lies between two neighbours of one answer. */
+function silenceOf({ lengthMs, isSilenceTold }: Behaviour, answers: readonly (readonly TimeMs[])[]): TimeRange[] {
+  const pairs = answers.flatMap((answer) => {
+    const sorted = answer.toSorted((a, b) => a - b)
+    return sorted.slice(1).map((to, index) => ({ from: (sorted[index] as TimeMs) + lengthMs, to }))
+  })
+  return isSilenceTold ? normalized(pairs) : []
+}
+
 /** Answers come in any order. */
 const arbitraryDelays = fc.infiniteStream(fc.integer({ min: 0, max: 12 }))
 
@@ -241,8 +255,9 @@ describe('filling any range from any service', () => {
       fc.asyncProperty(arbitraryCase, arbitraryDelays, async ({ behaviour, wanted, served }, delays) => {
         const floor = wanted[0]?.from ?? 0
         const delay = () => delays.next().value as number
-        const { received, outcome } = await fill(behaviour, wanted, floor, reachBook(), delay)
+        const { received, answers, outcome } = await fill(behaviour, wanted, floor, reachBook(), delay)
         const { lengthMs } = behaviour
+        const silence = silenceOf(behaviour, answers)
         const claimed = filledBy(received, lengthMs)
         // What is claimed is candle by candle what was received.
         const claimedTimes = claimed.flatMap(({ from, to }) => openings(from, to, lengthMs))
@@ -251,7 +266,7 @@ describe('filling any range from any service', () => {
         // What is said to be empty holds no candle that the service ever serves.
         expect(intersect(outcome.empty, filledBy(served, lengthMs))).toEqual([])
         // Whatever is wanted is received, proven empty, or named as open.
-        const accounted = union(union(claimed, outcome.empty), outcome.unresolved)
+        const accounted = union(union(union(claimed, silence), outcome.empty), outcome.unresolved)
         const grid = { lengthMs, anchor: outcome.anchor }
         expect(withCandles(grid, subtract(wanted, accounted))).toEqual([])
         // What is served is received; a service that is wrong in too many ways at once may exhaust the attempts.
@@ -273,8 +288,9 @@ describe('filling any range from any service', () => {
         async ({ behaviour, wanted }, chance) => {
           const random = () => (chance.next().value as number) / 100
           const capricious = { ...behaviour, hidden: () => random() < 0.4 }
-          const { received, outcome, requests } = await fill(capricious, wanted, wanted[0]?.from ?? 0)
-          const accounted = union(union(filledBy(received, behaviour.lengthMs), outcome.empty), outcome.unresolved)
+          const { received, answers, outcome, requests } = await fill(capricious, wanted, wanted[0]?.from ?? 0)
+          const claimed = union(filledBy(received, behaviour.lengthMs), silenceOf(behaviour, answers))
+          const accounted = union(union(claimed, outcome.empty), outcome.unresolved)
           const grid = { lengthMs: behaviour.lengthMs, anchor: outcome.anchor }
           expect(withCandles(grid, subtract(wanted, accounted))).toEqual([])
           expect(requests.length).toBeLessThan(40_000)

@@ -1,4 +1,5 @@
-import type { Conventions, PageRequest } from '../../../../src/collect/backfill/pageRequest.js'
+import type { Conventions, PageAnswer, PageRequest } from '../../../../src/collect/backfill/pageRequest.js'
+import { silenceBetween } from '../../../../src/collect/backfill/silence.js'
 import type { TimeMs } from '../../../../src/market/values.js'
 
 /** How a service that has certain candles answers for pages of them. */
@@ -19,13 +20,17 @@ export interface Behaviour {
   readonly emptyAtFirst: number
   /** Fewer rows than the limit that was asked for. */
   readonly rowsAtMost: number
+  /** Whether what an answer leaves out between two candles is taken for silence. */
+  readonly isSilenceTold: boolean
   /** The limit counts places on the time axis instead of candles. */
   readonly limitCountsPlaces: boolean
 }
 
 export interface PageModel {
-  ask(request: PageRequest): Promise<readonly TimeMs[]>
+  ask(request: PageRequest): Promise<PageAnswer>
   readonly received: Set<TimeMs>
+  /** Every answer by itself: the opening times of its rows. */
+  readonly answers: (readonly TimeMs[])[]
   readonly requests: { readonly operation: string; readonly isEmpty: boolean }[]
 }
 
@@ -34,9 +39,11 @@ export function pageModel(behaviour: Behaviour, conventions: Conventions, delay:
   const received = new Set<TimeMs>()
   const requests: { operation: string; isEmpty: boolean }[] = []
   const asked = new Map<string, number>()
+  const answers: (readonly TimeMs[])[] = []
   return {
     received,
     requests,
+    answers,
     async ask(request) {
       const parameters = conventions.parameters(request, behaviour.lengthMs)
       const key = JSON.stringify([request.operation, parameters])
@@ -47,7 +54,9 @@ export function pageModel(behaviour: Behaviour, conventions: Conventions, delay:
       requests.push({ operation: request.operation, isEmpty: rows.length === 0 })
       for (const openTime of rows) received.add(openTime)
       conventions.learn(request, parameters, rows)
-      return rows
+      answers.push(rows)
+      const bounds = { lengthMs: behaviour.lengthMs, settledUntil: Number.POSITIVE_INFINITY }
+      return { openTimes: rows, silence: behaviour.isSilenceTold ? silenceBetween(rows, bounds) : [] }
     },
   }
 }
