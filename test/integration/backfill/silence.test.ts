@@ -134,13 +134,13 @@ describe('a series that is silent where nothing was traded', () => {
     await runBackfill(test, service, request, { serviceNow: now })
     service.control.setQuirks({ hiddenCandles: quietMinutes() })
     await runBackfill(test, service, request, { serviceNow: now, again: true })
-    const [{ turned_up: turnedUp = 0 } = {}] = await rows<{ turned_up: number }>(
+    const [counted] = await rows<{ turned_up: number }>(
       'select sum(turned_up)::bigint as turned_up from recorder.no_trade',
     )
     const shown = trueCandles(service, series, hidden, now).filter(
       ([time]) => !quietMinutes().some(({ from, to }) => Number(time) >= from && Number(time) < to),
     )
-    expect(turnedUp).toBe(shown.length)
+    expect(counted).toEqual({ turned_up: shown.length })
     expect((await listGaps(test.database.db)).every(({ state }) => state === 'repaired')).toBe(true)
     expect(await listGaps(test.database.db)).not.toEqual([])
     const silent = await noTradeRanges(test.database.db, series)
