@@ -1,5 +1,6 @@
 import type { CandleSeries } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
+import { seriesText } from '../backfill/job.js'
 
 export interface CandleAnswer {
   /** When it came, by our clock. */
@@ -26,8 +27,4 @@ export class CandleAnswers {
   forget(series: CandleSeries): void {
     this.#bySeries.delete(seriesText(series))
   }
-}
-
-export function seriesText({ category, symbol, type, interval }: CandleSeries): string {
-  return `${category} ${symbol} ${type} ${interval}`
 }
