@@ -37,8 +37,17 @@ export async function addCoverage(db: Kysely<Database>, series: Series, ranges: 
 /** Makes other transactions wait that read the coverage of a series to change it. Ends with the transaction. */
 export async function lockCoverage(db: Kysely<Database>, series: Series): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(series)
-  const key = `coverage ${stream} ${category} ${symbol} ${type} ${interval}`
-  await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(db)
+  const lockRow = () => sql`
+    select from recorder.coverage
+    where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval}
+    for update`.execute(db)
+  const { rows } = await lockRow()
+  if (rows.length > 0) return
+  // Nothing is proven yet: a row that says so.
+  await sql`
+    insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
+    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, '{}') on conflict do nothing`.execute(db)
+  await lockRow()
 }
 
 /** The parts of a range that are not proven yet, ascending. */

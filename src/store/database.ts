@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { Kysely, PostgresDialect } from 'kysely'
+import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { TimeMs } from '../market/values.js'
 import type { Database } from './schema.js'
@@ -54,7 +54,7 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
     client.on('error', () => undefined)
     if (options.silenceTimeoutMs !== undefined) giveUpSilent(client, options.silenceTimeoutMs)
   })
-  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
+  const db = new Kysely<Database>({ dialect: new Dialect({ pool }) })
   return {
     db,
     pool,
@@ -63,6 +63,23 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
       // A Kysely that was never asked anything leaves the pool open, and its idle connections keep the process alive.
       if (!pool.ending) await pool.end()
     },
+  }
+}
+
+class Dialect extends PostgresDialect {
+  override createAdapter(): PostgresAdapter {
+    return new Adapter()
+  }
+}
+
+/** Without the migrator's advisory lock, which anybody could hold: migrate.ts has a lock of its own around it. */
+class Adapter extends PostgresAdapter {
+  override async acquireMigrationLock(): Promise<void> {
+    // Taken before.
+  }
+
+  override async releaseMigrationLock(): Promise<void> {
+    // Ends with the transaction.
   }
 }
 

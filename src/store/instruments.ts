@@ -6,6 +6,8 @@ import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, columnNames, rowsFrom, toDate } from './columns.js'
 import { inTransaction } from './inTransaction.js'
 import { instrumentColumns } from './instrument.table.js'
+import { lockNames } from './locks/names.js'
+import { lockInTransaction } from './locks/rowLock.js'
 import type { Database } from './schema.js'
 import type { WriteResult } from './writeResult.js'
 
@@ -50,7 +52,7 @@ export async function recordInstruments(
   const bySymbol = new Map(instruments.map((instrument) => [instrument.symbol, instrument]))
   return inTransaction(db, async (trx) => {
     // Two recorders would otherwise both open a version.
-    await sql`select pg_advisory_xact_lock(hashtext(${`market.instruments ${category}`}))`.execute(trx)
+    await lockInTransaction(trx, lockNames.instruments(category))
     const differing = await findDiffering(trx, category, [...bySymbol.values()], seenAt)
     const gone = options.complete === true ? await closeMissing(trx, category, [...bySymbol.keys()], seenAt) : 0
     const rows = differing.flatMap(({ symbol }) => bySymbol.get(symbol) ?? [])

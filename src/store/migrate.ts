@@ -10,6 +10,8 @@ import * as backfill from '../../migrations/0010_backfill.js'
 import * as egress from '../../migrations/0030_egress.js'
 import * as instrumentKinds from '../../migrations/0040_instrument_kinds.js'
 import * as silence from '../../migrations/0050_silence.js'
+import * as locks from '../../migrations/0060_locks.js'
+import * as readers from '../../migrations/0061_readers.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -26,6 +28,8 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0030_egress': egress,
   '0040_instrument_kinds': instrumentKinds,
   '0050_silence': silence,
+  '0060_locks': locks,
+  '0061_readers': readers,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }
@@ -33,8 +37,8 @@ const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...
 /** Multiranges and date_bin came with 14. */
 const oldestServer = 14
 
-/** Any number, but the same in every version of the program: held while migrating. */
-const lockKey = 5_627_110_482
+/** A reader's open transaction must not make the recording queue up behind a change of a table. */
+const tableLockTimeout = '10s'
 
 export interface MigrateOptions {
   readonly logger?: { info(message: string): void }
@@ -50,30 +54,59 @@ export async function migrateToLatest(
 ): Promise<{ applied: string[] }> {
   return database.db.connection().execute(async (connection) => {
     await requireServer(connection)
-    // The migrator has a lock too, but takes it later: a newer program could migrate between our check and its lock.
-    await sql`select pg_advisory_lock(${lockKey})`.execute(connection)
+    const executed = await executedMigrations(connection)
+    requireKnown(executed)
+    if (executed.length === Object.keys(migrations).length) return { applied: [] }
+    await createBooks(connection)
+    await sql`begin`.execute(connection)
     try {
-      const executed = await executedMigrations(connection)
-      requireKnown(executed)
-      const migrator = new Migrator({
-        db: connection,
-        provider,
-        migrationTableSchema: 'recorder',
-        migrationTableName: 'migration',
-        migrationLockTableName: 'migration_lock',
-      })
-      const { error, results = [] } = await migrator.migrateToLatest()
-      if (error !== undefined) {
-        const failed = results.find(({ status }) => status === 'Error')?.migrationName ?? 'before the first'
-        throw new Error(`migration failed (${failed}), nothing was changed: ${messageOf(error)}`, { cause: error })
-      }
-      const applied = results.map(({ migrationName }) => migrationName)
+      const applied = await migrateAlone(connection)
+      await sql`commit`.execute(connection)
       for (const name of applied) options.logger?.info(`applied migration ${name}`)
       return { applied }
-    } finally {
-      await sql`select pg_advisory_unlock(${lockKey})`.execute(connection)
+    } catch (error) {
+      await sql`rollback`.execute(connection).catch(() => undefined)
+      throw error
     }
   })
+}
+
+/** In the transaction of the connection. Another process may have been faster, and may have been newer. */
+async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
+  await sql`lock table recorder.migration_lock in exclusive mode`.execute(connection)
+  await sql`select set_config('lock_timeout', ${tableLockTimeout}, true)`.execute(connection)
+  requireKnown(await executedMigrations(connection))
+  const migrator = new Migrator({
+    db: connection,
+    provider,
+    migrationTableSchema: 'recorder',
+    migrationTableName: 'migration',
+    migrationLockTableName: 'migration_lock',
+    disableTransactions: true,
+  })
+  const { error, results = [] } = await migrator.migrateToLatest()
+  if (error === undefined) return results.map(({ migrationName }) => migrationName)
+  const failed = results.find(({ status }) => status === 'Error')?.migrationName ?? 'before the first'
+  throw new Error(`migration failed (${failed}), nothing was changed: ${messageOf(error)}`, { cause: error })
+}
+
+/** The migrator's own tables, one of which is the lock. Several processes may do this at once. */
+async function createBooks(connection: Kysely<Database>): Promise<void> {
+  const statements = [
+    sql`create schema if not exists recorder`,
+    sql`create table if not exists recorder.migration (name varchar(255) primary key, timestamp varchar(255) not null)`,
+    sql`create table if not exists recorder.migration_lock (
+      id varchar(255) primary key, is_locked integer not null default 0)`,
+  ]
+  const { rows } = await sql<{ exists: boolean }>`
+    select to_regclass('recorder.migration_lock') is not null as exists`.execute(connection)
+  if (rows[0]?.exists === true) return
+  for (const statement of statements) {
+    await statement.execute(connection).catch((error: unknown) => {
+      // "If not exists" looks first and creates then: another process was faster in between.
+      if (!['23505', '42P06', '42P07'].includes(String((error as { code?: unknown }).code))) throw error
+    })
+  }
 }
 
 /** Names of the migrations that are missing, in order. Changes nothing. Throws as `migrateToLatest` does. */

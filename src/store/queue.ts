@@ -3,7 +3,11 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import PgBoss from 'pg-boss'
 import type { Logger } from '../runtime/logger.js'
+import { connectionString } from './database.js'
 import { describeDatabaseError } from './databaseError.js'
+import { lockNames } from './locks/names.js'
+import { holds, lockSessionName, type RunQuery, unlock, waitForLock } from './locks/sessionLock.js'
+import { openQueueConnection } from './queueConnection.js'
 import type { Database } from './schema.js'
 
 /**
@@ -11,8 +15,8 @@ import type { Database } from './schema.js'
  *    ▲          │
  *    └─ retry ◀─┴─▶ failed (when given back too often)
  *
- * A job is active as long as its worker lives: the worker holds an advisory lock for it on a connection of its own, so
- * that the database itself knows when the worker has died. Whoever works on the queue takes up what is left behind.
+ * A job is active as long as its worker lives: the worker holds a lock for it (locks/) on a connection of its own, so that
+ * the database itself knows when the worker has died. Whoever works on the queue takes up what is left behind.
  */
 export type JobState = 'created' | 'retry' | 'active' | 'completed' | 'cancelled' | 'failed'
 
@@ -65,9 +69,6 @@ export interface QueueOptions {
 const schema = 'recorder_queue'
 const jobTable = sql.table(`${schema}.job`)
 const archiveTable = sql.table(`${schema}.archive`)
-/** Separates these advisory locks from others in the same database. */
-const jobLockClass = 0x6d74
-const planLockKey = 5_627_110_483
 /** A worker takes the lock right after the job. */
 const lockGraceSeconds = 10
 
@@ -75,7 +76,7 @@ const jobOptions = {
   // Failures that cannot heal are outcomes; what is given back is expected to succeed later.
   retryLimit: 1000,
   retryDelay: 5,
-  // The advisory lock tells of dead workers much sooner; this is for workers that hang.
+  // The lock tells of dead workers much sooner; this is for workers that hang.
   expireInSeconds: 4 * 3600,
   retentionDays: 60,
 }
@@ -86,17 +87,22 @@ export async function openQueue<Data extends object, Outcome extends object>(
   name: string,
   { url, logger }: QueueOptions,
 ): Promise<JobQueue<Data, Outcome>> {
+  const connection = openQueueConnection(url, (error) => logger.warn(`queue: ${error.message}`))
   const boss = new PgBoss({
-    connectionString: url,
-    application_name: 'market-recorder queue',
+    db: connection,
     schema,
-    max: 2,
     schedule: false,
     maintenanceIntervalSeconds: 60,
   })
   boss.on('error', (error) => logger.warn(`queue: ${error.message}`))
-  await boss.start()
-  await boss.createQueue(name, { name, policy: 'short' })
+  try {
+    await boss.start()
+    await boss.createQueue(name, { name, policy: 'short' })
+  } catch (error) {
+    await boss.stop({ graceful: false })
+    await connection.close()
+    throw error
+  }
   const locks = new JobLocks(url, logger)
 
   const select = (from: typeof jobTable) => sql`
@@ -152,14 +158,13 @@ export async function openQueue<Data extends object, Outcome extends object>(
       }
     },
     async rescue() {
-      // The try-locks end with the statement's transaction; the job's state is checked again when it is given back.
+      // The job's state is checked again when it is given back.
       const { rows } = await sql<{ id: string }>`
-        select id from (
-          select id from ${jobTable}
-          where name = ${name} and state = 'active' and started_on < now() - make_interval(secs => ${lockGraceSeconds})
-          offset 0
-        ) as active
-        where pg_try_advisory_xact_lock(${sql.lit(jobLockClass)}, hashtext(id::text))`.execute(db)
+        select id from ${jobTable}
+        where name = ${name} and state = 'active' and started_on < now() - make_interval(secs => ${lockGraceSeconds})
+          and not exists (
+            select from recorder.lock l where l.name = ${lockNames.job('')} || id::text and ${sql.raw(holds('l'))})
+        `.execute(db)
       for (const { id } of rows) await boss.fail(name, id, { reason: 'its worker died' })
       return rows.length
     },
@@ -167,6 +172,7 @@ export async function openQueue<Data extends object, Outcome extends object>(
     async close() {
       await locks.close()
       await boss.stop({ graceful: false })
+      await connection.close()
     },
   }
 }
@@ -176,13 +182,13 @@ function forInsert({ retentionDays, ...job }: { readonly retentionDays: number }
   return { ...job, keepUntil: new Date(Date.now() + retentionDays * 86_400_000) }
 }
 
-/** The advisory locks of the jobs that this process works on, all on one connection; taken anew when it breaks. */
+/** The locks of the jobs that this process works on, all on one connection; taken anew when it breaks. */
 class JobLocks {
   readonly #url: string
   readonly #logger: Logger
   readonly #held = new Set<string>()
   #connection: Promise<pg.Client> | null = null
-  #turn: Promise<void> = Promise.resolve()
+  #turn: Promise<unknown> = Promise.resolve()
   #isClosed = false
 
   constructor(url: string, logger: Logger) {
@@ -192,21 +198,21 @@ class JobLocks {
 
   async hold(id: string): Promise<void> {
     this.#held.add(id)
-    await this.#query('select pg_advisory_lock($1, hashtext($2))', [jobLockClass, id])
+    await waitForLock(this.#run, lockNames.job(id))
   }
 
   async release(id: string): Promise<void> {
     if (!this.#held.delete(id) || this.#connection === null) return
     // A connection that has broken has released it.
-    await this.#query('select pg_advisory_unlock($1, hashtext($2))', [jobLockClass, id]).catch(() => undefined)
+    await unlock(this.#run, lockNames.job(id)).catch(() => undefined)
   }
 
   async withPlanLock<Result>(work: () => Promise<Result>): Promise<Result> {
-    await this.#query('select pg_advisory_lock($1)', [planLockKey])
+    await waitForLock(this.#run, lockNames.plan)
     try {
       return await work()
     } finally {
-      await this.#query('select pg_advisory_unlock($1)', [planLockKey]).catch(() => undefined)
+      await unlock(this.#run, lockNames.plan).catch(() => undefined)
     }
   }
 
@@ -217,11 +223,8 @@ class JobLocks {
   }
 
   /** One after the other: a connection does one thing at a time. */
-  #query(text: string, values: readonly unknown[]): Promise<void> {
-    const turn = this.#turn.then(async () => {
-      const client = await this.#connected()
-      await client.query(text, [...values])
-    })
+  readonly #run: RunQuery = (text, values) => {
+    const turn = this.#turn.then(async () => (await this.#connected()).query<pg.QueryResultRow>(text, [...values]))
     this.#turn = turn.catch(() => undefined)
     return turn
   }
@@ -233,8 +236,8 @@ class JobLocks {
 
   async #connect(): Promise<pg.Client> {
     const client = new pg.Client({
-      connectionString: this.#url,
-      application_name: 'market-recorder job locks',
+      connectionString: connectionString(this.#url),
+      application_name: lockSessionName('job locks'),
       keepAlive: true,
     })
     let isBroken = false
@@ -258,7 +261,7 @@ class JobLocks {
   /** Never rejects: jobs whose lock cannot be had again are taken up by somebody else, which costs requests and no more. */
   async #holdAgain(): Promise<void> {
     try {
-      for (const id of this.#held) await this.#query('select pg_advisory_lock($1, hashtext($2))', [jobLockClass, id])
+      for (const id of this.#held) await waitForLock(this.#run, lockNames.job(id))
     } catch (error) {
       this.#logger.warn(`queue: ${describeDatabaseError(error)}`)
     }

@@ -3,6 +3,8 @@ import type { RpiSymbol } from '../market/rpiSymbol.js'
 import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, rowsFrom, toDate } from './columns.js'
 import { inTransaction } from './inTransaction.js'
+import { lockNames } from './locks/names.js'
+import { lockInTransaction } from './locks/rowLock.js'
 import type { Database } from './schema.js'
 import type { WriteResult } from './writeResult.js'
 
@@ -30,7 +32,7 @@ export async function recordRpiSymbols(
   const source = rowsFrom(symbols, columns, (row, column) => (column === 0 ? row.category : row.symbol))
   return inTransaction(db, async (trx) => {
     // Two recorders would otherwise both open a period.
-    await sql`select pg_advisory_xact_lock(hashtext('market.rpi_symbols'))`.execute(trx)
+    await lockInTransaction(trx, lockNames.rpiSymbols)
     const left =
       options.complete === false
         ? undefined

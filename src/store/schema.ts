@@ -36,6 +36,18 @@ export interface Database {
   'recorder.gap': GapTable
   'recorder.candle_revision': CandleRevisionTable
   'recorder.rejected_row': RejectedRowTable
+  'recorder.lock': LockTable
+}
+
+/** A lock that a session holds; of those that a transaction holds, the names alone. */
+export interface LockTable {
+  name: string
+  place: Generated<string>
+  pid: number | null
+  login: number | null
+  session: string | null
+  holder: string | null
+  taken_at: NullableInstant
 }
 
 export interface TickersTable extends InstrumentKeyColumns {

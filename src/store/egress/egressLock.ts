@@ -1,11 +1,21 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { type Kysely, sql } from 'kysely'
+import type { Kysely } from 'kysely'
 import pg from 'pg'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { connectionString } from '../database.js'
 import { describeDatabaseError, isUnavailable } from '../databaseError.js'
+import { lockNames } from '../locks/names.js'
+import {
+  countHolders,
+  lockSessionName,
+  lockShared,
+  queryOn,
+  type RunQuery,
+  tryLock,
+  unlock,
+} from '../locks/sessionLock.js'
 import { type EgressEvidence, mayStillSend, rightMs } from './egressRight.js'
 import type { Database } from '../schema.js'
 
@@ -24,10 +34,6 @@ export interface EgressLock {
   release(): Promise<void>
 }
 
-/** Separate these advisory locks from those that others may take in the same database. */
-const ownerClass = 0x6d72
-const standbyClass = 0x6d73
-
 const checkEveryMs = 500
 const answerWithinMs = 1_500
 const lookEveryMs = 100
@@ -38,7 +44,7 @@ const quietMs = rightMs + 500
  * Takes the right to send requests from an egress IP: the service counts per IP, so one process owns its whole budget.
  * Waits while another process has it; rejects when `signal` aborts meanwhile or the database cannot be reached at first.
  *
- * The right is a session's advisory lock. The server ends the session of a process that dies at once, and that of one that
+ * The right is a lock that a session holds (../locks). The server ends the session of a process that dies at once, and that of one that
  * it cannot reach after 4 s; the process itself stops sending 2 s after the last proof that it is still the owner, and its
  * successor waits 2.5 s before it begins. What counts as proof is in egressRight.ts.
  */
@@ -94,13 +100,14 @@ class SessionLock implements EgressLock {
     this.#maySend = false
     const farewell = `update recorder.egress set released_at = now() where egress = $1 and owner = $2`
     await this.#client?.query(farewell, [this.#egress, this.#owner]).catch(() => undefined)
+    if (this.#client !== undefined) await unlock(this.#run, lockNames.egress(this.#egress)).catch(() => undefined)
     await this.#disconnect()
   }
 
   async #connect(): Promise<void> {
     const client = new pg.Client({
       connectionString: connectionString(this.#url),
-      application_name: 'market-recorder egress lock',
+      application_name: lockSessionName('egress lock'),
       connectionTimeoutMillis: answerWithinMs,
       query_timeout: answerWithinMs,
       keepAlive: true,
@@ -149,15 +156,12 @@ class SessionLock implements EgressLock {
     while ((await this.#tryLock()) !== 'held') {
       if (!isStandby) {
         logger.info(`another recorder owns the budget of ${this.#egress}; waiting until it ends`)
-        await this.#query('select pg_advisory_lock_shared($1, hashtext($2))', [standbyClass, this.#egress])
+        await lockShared(this.#run, lockNames.egressStandby(this.#egress), this.#owner)
         isStandby = true
       }
       await this.#clock.sleep(checkEveryMs, signal)
     }
-    // Giving back what one does not have puts a warning into the server's log.
-    if (isStandby) {
-      await this.#query('select pg_advisory_unlock_shared($1, hashtext($2))', [standbyClass, this.#egress])
-    }
+    if (isStandby) await unlock(this.#run, lockNames.egressStandby(this.#egress), this.#owner)
     if (await this.#hasSilentPredecessor()) {
       logger.info(`the last owner of the budget of ${this.#egress} ended without a word; sending begins in a moment`)
       await this.#clock.sleep(quietMs, signal)
@@ -176,11 +180,7 @@ class SessionLock implements EgressLock {
   }
 
   async #tryLock(): Promise<Outcome> {
-    const [row] = await this.#query<{ locked: boolean }>('select pg_try_advisory_lock($1, hashtext($2)) as locked', [
-      ownerClass,
-      this.#egress,
-    ])
-    return row?.locked === true ? 'held' : 'taken by another'
+    return (await tryLock(this.#run, lockNames.egress(this.#egress))) ? 'held' : 'taken by another'
   }
 
   async #hasSilentPredecessor(): Promise<boolean> {
@@ -212,13 +212,8 @@ class SessionLock implements EgressLock {
   }
 
   async #check(sentMs: number): Promise<void> {
-    const [row] = await this.#query<{ standbys: number }>(
-      `select count(*)::int as standbys from pg_locks
-       where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
-         and classid = $1::int::oid and objid = (hashtext($2)::bigint & 4294967295)::oid and objsubid = 2 and granted`,
-      [standbyClass, this.#egress],
-    )
-    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hadStandby: (row?.standbys ?? 0) > 0 }
+    const standbys = await countHolders(this.#run, lockNames.egressStandby(this.#egress))
+    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hadStandby: standbys > 0 }
   }
 
   /** A new session has no lock: takes it if it is free, and waits like any other process if it is not. */
@@ -230,7 +225,7 @@ class SessionLock implements EgressLock {
     this.#evidence = { ...this.#evidence, isOwner: false }
     this.#judge()
     if (outcome === 'held') {
-      await this.#query('select pg_advisory_unlock($1, hashtext($2))', [ownerClass, this.#egress])
+      await unlock(this.#run, lockNames.egress(this.#egress))
     }
     await this.#waitForTurn(signal)
   }
@@ -255,10 +250,14 @@ class SessionLock implements EgressLock {
     return !signal.aborted
   }
 
-  async #query<Row extends pg.QueryResultRow>(text: string, values: unknown[]): Promise<Row[]> {
+  async #query(text: string, values: unknown[]): Promise<readonly unknown[]> {
+    return (await this.#run(text, values)).rows
+  }
+
+  readonly #run: RunQuery = async (text, values) => {
     if (this.#client === undefined) throw new Error('the connection that holds the egress lock is closed')
     try {
-      return (await this.#client.query<Row>(text, values)).rows
+      return await this.#client.query<pg.QueryResultRow>(text, [...values])
     } catch (error) {
       this.#options.logger.debug(`egress lock: ${describeDatabaseError(error)}`)
       throw error
@@ -280,12 +279,5 @@ function isRefusal(error: unknown): boolean {
 
 /** Whether some process owns the budget of an egress at this moment. */
 export async function isEgressOwned(db: Kysely<Database>, egress: string): Promise<boolean> {
-  const { rows } = await sql<{ owned: boolean }>`
-    select exists (
-      select from pg_locks
-      where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
-        and classid = ${ownerClass}::int::oid and objid = (hashtext(${egress})::bigint & 4294967295)::oid
-        and objsubid = 2 and granted
-    ) as owned`.execute(db)
-  return rows[0]?.owned === true
+  return (await countHolders(queryOn(db), lockNames.egress(egress))) > 0
 }

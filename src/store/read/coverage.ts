@@ -60,7 +60,7 @@ export async function coverageCalendar(
     with keys as (select * from ${keys}),
     known as (
       select k.*,
-        coalesce((select c.ranges from recorder.coverage c where ${sameSeries('c')}), '{}'::tstzmultirange) as covered,
+        coalesce((select c.ranges from recorder_page.coverage c where ${sameSeries('c')}), '{}'::tstzmultirange) as covered,
         ${gapRanges('open')} as open_gaps, ${gapRanges('lost')} as lost_gaps
       from keys k
     )
@@ -112,12 +112,12 @@ export async function seriesRanges(db: Kysely<Database>, series: Series, range: 
   const [covered, gaps] = await Promise.all([
     sql<TimeRange>`
       select lower(r) as "from", upper(r) as "to"
-      from recorder.coverage c cross join lateral unnest(c.ranges * tstzmultirange(${within})) as r
+      from recorder_page.coverage c cross join lateral unnest(c.ranges * tstzmultirange(${within})) as r
       where ${isSeries(series)}
       order by 1 desc limit ${maxRanges}`.execute(db),
     sql<KnownGap>`
       select lower(range) as "from", upper(range) as "to", reason, state, detected_at as "detectedAt"
-      from recorder.gap
+      from recorder_page.gap
       where ${isSeries(series)} and range && ${within}
       order by 1 desc limit ${maxRanges}`.execute(db),
   ])
@@ -134,7 +134,7 @@ export async function emptyRanges(db: Kysely<Database>, series: Series, range: T
     from unnest(
       coalesce((
         select c.ranges * tstzmultirange(tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz))
-        from recorder.coverage c where ${isSeries(series)}
+        from recorder_page.coverage c where ${isSeries(series)}
       ), '{}'::tstzmultirange)
       - coalesce((
         select range_agg(tstzrange(open_time, open_time + make_interval(secs => ${seconds})))
@@ -165,11 +165,11 @@ async function findSeries(
       select stream, category, symbol, type, interval,
         count(*) filter (where state <> 'repaired' and range && tstzrange(${toDate(range.from)}::timestamptz,
           ${toDate(range.to)}::timestamptz)) as holes
-      from recorder.gap where ${where}
+      from recorder_page.gap where ${where}
       group by stream, category, symbol, type, interval
     ),
     known as (
-      select stream, category, symbol, type, interval from recorder.coverage where ${where}
+      select stream, category, symbol, type, interval from recorder_page.coverage where ${where}
       union
       select stream, category, symbol, type, interval from gaps
     )
@@ -192,7 +192,7 @@ function sameSeries(table: string): RawBuilder<unknown> {
 }
 
 function gapRanges(state: GapState): RawBuilder<unknown> {
-  return sql`coalesce((select range_agg(g.range) from recorder.gap g
+  return sql`coalesce((select range_agg(g.range) from recorder_page.gap g
     where ${sameSeries('g')} and g.state = ${state}), '{}'::tstzmultirange)`
 }
 

@@ -22,7 +22,7 @@ export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview
   const [size, gaps] = await Promise.all([
     sql<{ bytes: number }>`select pg_database_size(current_database()) as bytes`.execute(db),
     sql<GapCount>`
-      select stream, state, reason, count(*) as count from recorder.gap
+      select stream, state, reason, count(*) as count from recorder_page.gap
       group by stream, state, reason order by count desc, stream, state, reason limit 100`.execute(db),
   ])
   return { bytes: size.rows[0]?.bytes ?? 0, gaps: gaps.rows }
@@ -48,7 +48,7 @@ export async function newestRows(db: Kysely<Database>): Promise<Record<StreamNam
       (${perInstrument('market.rpi_order_books', 'ts')}) as rpi_order_books,
       (${perInstrument('market.fills', 'ts')}) as fills,
       (select max(t.at) from market.instruments i
-        cross join (select distinct type, interval from recorder.coverage where stream = 'candles'
+        cross join (select distinct type, interval from recorder_page.coverage where stream = 'candles'
           union select 'market', '1m') as s
         cross join lateral (
           select open_time as at from market.candles t

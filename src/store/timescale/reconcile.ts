@@ -1,4 +1,6 @@
 import { type Kysely, sql } from 'kysely'
+import { lockNames } from '../locks/names.js'
+import { withSessionLock } from '../locks/sessionLock.js'
 import type { Database } from '../schema.js'
 import { changesNeeded } from './changes.js'
 import { emptyState, readCurrentState } from './currentState.js'
@@ -18,9 +20,6 @@ export interface ReconcileOptions {
   readonly settings: StorageSettings
 }
 
-/** Any number, but the same in every version of the program: held while features are changed. */
-const lockKey = 5_627_110_483
-
 /**
  * Brings the time-series features of a migrated database in line with the configuration. Returns what it changed (or would
  * change), one line each; empty when nothing is to do. On PostgreSQL without TimescaleDB there is nothing to do. Several
@@ -28,14 +27,7 @@ const lockKey = 5_627_110_483
  */
 export async function reconcile(db: Kysely<Database>, options: ReconcileOptions): Promise<string[]> {
   if (options.dryRun === true) return plannedChanges(db, options.settings)
-  return db.connection().execute(async (connection) => {
-    await sql`select pg_advisory_lock(${lockKey})`.execute(connection)
-    try {
-      return await applyChanges(connection, options.settings)
-    } finally {
-      await sql`select pg_advisory_unlock(${lockKey})`.execute(connection)
-    }
-  })
+  return withSessionLock(db, lockNames.reconcile, (connection) => applyChanges(connection, options.settings))
 }
 
 const createExtension = 'create extension timescaledb'

@@ -38,7 +38,7 @@ const acquire = async (name: string, url = database.url, signal?: AbortSignal) =
 const within = { timeout: 12_000, interval: 20 }
 const backends = async () => {
   const { rows } = await database.database.pool.query<{ pid: number }>(
-    `select pid from pg_stat_activity where application_name = 'market-recorder egress lock'
+    `select pid from pg_stat_activity where application_name like 'market-recorder egress lock %'
       and datname = current_database() order by backend_start`,
   )
   return rows.map(({ pid }) => pid)

@@ -82,7 +82,7 @@ describe('the queue', () => {
     const admin = new pg.Client({ connectionString: test.url })
     await admin.connect()
     await admin.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'market-recorder job locks' and datname = current_database()`,
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'market-recorder job locks %' and datname = current_database()`,
     )
     await admin.end()
     await test.database.pool.query(
@@ -92,8 +92,8 @@ describe('the queue', () => {
       .poll(
         async () =>
           (
-            await test.database.pool.query(`select from pg_locks where locktype = 'advisory' and classid = 28020
-             and database = (select oid from pg_database where datname = current_database())`)
+            await test.database.pool.query(`select from recorder.lock l join pg_stat_activity s
+             on s.pid = l.pid and s.usesysid = l.login and s.application_name = l.session where l.name like 'job %'`)
           ).rowCount,
       )
       .toBe(1)

@@ -1,0 +1,28 @@
+/**
+ * Every lock that the recorder takes in the database, in one place. All of them are rows or tables of schema `recorder`: to
+ * take one needs the right to write there, so that nobody who only reads can hold up the recording. (Advisory locks have no
+ * such right: anybody who may connect can take any of them.)
+ *
+ * | lock                       | who takes it                              | what holds it      | for how long            |
+ * | -------------------------- | ----------------------------------------- | ------------------ | ----------------------- |
+ * | egress NAME                | the daemon that sends from an address     | a session          | as long as it records   |
+ * | egress standby NAME        | daemons that wait for it, each for itself | a session          | as long as they wait    |
+ * | job ID                     | the worker that fetches a stretch         | a session          | minutes                 |
+ * | plan                       | who looks at the queue to add to it       | a session          | seconds                 |
+ * | reconcile                  | start and migrate, changing features      | a session          | seconds to hours        |
+ * | instruments CATEGORY       | the writer of a list of instruments       | a transaction      | milliseconds            |
+ * | rpi-symbols                | the writer of the RPI list                | a transaction      | milliseconds            |
+ * | queue                      | the queue, looking after its own tables   | a transaction      | milliseconds            |
+ * | a row of recorder.coverage | the writer of fills of an instrument      | a transaction      | milliseconds            |
+ * | recorder.migration_lock    | start and migrate, changing the schema    | a transaction      | seconds                 |
+ */
+export const lockNames = {
+  egress: (egress: string) => `egress ${egress}`,
+  egressStandby: (egress: string) => `egress standby ${egress}`,
+  job: (id: string) => `job ${id}`,
+  plan: 'plan',
+  reconcile: 'reconcile',
+  instruments: (category: string) => `instruments ${category}`,
+  rpiSymbols: 'rpi-symbols',
+  queue: 'queue',
+} as const
