@@ -25,13 +25,15 @@ export interface OpenStore {
   readonly database: RecorderDatabase
   /** Connection string, with its password. */
   readonly url: string
+  /** The same for who only reads: of a login in market_reader, unless the configuration has none. */
+  readonly readUrl: string
   readonly isEmbedded: boolean
   close(): Promise<void>
 }
 
 /** Opens the configured database, or starts the embedded one. Neither is migrated. */
 export async function openStore(config: Config, logger: Logger): Promise<OpenStore> {
-  const { url: configuredUrl, dataDir, poolSize } = config.database
+  const { url: configuredUrl, readUrl, dataDir, poolSize } = config.database
   const embedded =
     configuredUrl === undefined
       ? await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), logger })
@@ -42,6 +44,7 @@ export async function openStore(config: Config, logger: Logger): Promise<OpenSto
     return {
       database,
       url,
+      readUrl: readUrl ?? embedded?.readUrl ?? url,
       isEmbedded: embedded !== undefined,
       async close() {
         await database.close()
@@ -51,6 +54,19 @@ export async function openStore(config: Config, logger: Logger): Promise<OpenSto
   } catch (error) {
     await embedded?.stop()
     throw error
+  }
+}
+
+/** Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one. */
+export async function openReader(config: Config, logger: Logger): Promise<Pick<OpenStore, 'database' | 'close'>> {
+  const store = await openStore(config, logger)
+  const database = openDatabase({ url: store.readUrl, poolSize: config.database.poolSize, isReadOnly: true })
+  return {
+    database,
+    async close() {
+      await database.close()
+      await store.close()
+    },
   }
 }
 
@@ -205,7 +221,7 @@ async function serve(
 ): Promise<RunningServer> {
   const { dataDir } = config.database
   const version = packageVersion()
-  const server = await startServer({ config, source, metrics, databaseUrl: store.url, version, logger, clock })
+  const server = await startServer({ config, source, metrics, databaseUrl: store.readUrl, version, logger, clock })
   logger.info(`the page is at ${server.url}`)
   await writeAddress(dataDir, server.url).catch((error: Error) =>
     logger.warn(`the status command will not find the page by itself: ${error.message}`),

@@ -17,6 +17,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 /** Environment variables that take precedence over the file, with the option that each one sets. */
 const environmentOptions = {
   DATABASE_URL: ['database', 'url'],
+  DATABASE_READ_URL: ['database', 'readUrl'],
   EXCHANGE_BASE_URL: ['exchange', 'baseUrl'],
   LOG_LEVEL: ['log', 'level'],
 } as const
@@ -30,7 +31,7 @@ export function loadConfig(options: { file?: string | undefined; env: Environmen
     options.file === undefined
       ? { value: {}, place: () => 'configuration' }
       : parseYaml(readConfigFile(options.file), options.file)
-  const { input, variableAt } = withEnvironment(source.value, withSecretFile(options.env))
+  const { input, variableAt } = withEnvironment(source.value, withSecretFiles(options.env))
   const result = configSchema.safeParse(input)
   if (result.success) return result.data
   const place = (path: readonly PropertyKey[]) => variableAt(path) ?? source.place(path)
@@ -42,11 +43,18 @@ function readConfigFile(file: string): string {
 }
 
 /** A secret that is handed over as a file, as containers do, stays out of the environment, which other programs can see. */
-function withSecretFile(env: Environment): Environment {
-  const { DATABASE_URL: url, DATABASE_URL_FILE: file } = env
-  if (file === undefined || file === '' || (url !== undefined && url !== '')) return env
-  const text = readText(file, 'DATABASE_URL_FILE is the path of a file that holds the connection string')
-  return { ...env, DATABASE_URL: text.trim() }
+function withSecretFiles(env: Environment): Environment {
+  const fromFiles: Record<string, string> = {}
+  for (const variable of ['DATABASE_URL', 'DATABASE_READ_URL']) {
+    const url = env[variable]
+    const file = env[`${variable}_FILE`]
+    if (file === undefined || file === '' || (url !== undefined && url !== '')) continue
+    fromFiles[variable] = readText(
+      file,
+      `${variable}_FILE is the path of a file that holds the connection string`,
+    ).trim()
+  }
+  return { ...env, ...fromFiles }
 }
 
 function readText(file: string, advice: string): string {

@@ -6,8 +6,10 @@ import { assumedUniverse, type PlanUniverse } from './collect/plan/planUniverse.
 import { readUniverse } from './collect/readUniverse.js'
 import type { Config } from './config.js'
 import type { Logger } from './runtime/logger.js'
-import type { RecorderDatabase } from './store/database.js'
+import { openDatabase, type RecorderDatabase } from './store/database.js'
+import { describeDatabaseError } from './store/databaseError.js'
 import { pendingMigrations } from './store/migrate.js'
+import { rightsBeyondReading } from './store/rights.js'
 import { detectServer } from './store/timescale/server.js'
 
 export interface Finding {
@@ -98,7 +100,7 @@ async function checkDatabase(config: Config, logger: Logger): Promise<Finding[]>
   try {
     const store = await openStore(config, logger)
     try {
-      return await describeDatabase(store.database, store.isEmbedded)
+      return [...(await describeDatabase(store.database, store.isEmbedded)), await checkReader(config, store.readUrl)]
     } finally {
       await store.close()
     }
@@ -129,6 +131,31 @@ async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean)
           detail: `${pending.length} migrations are to be applied; "start" does it, or run "market-recorder migrate"`,
         },
   ]
+}
+
+/** Whether the login that people's queries run as could do more than read. */
+async function checkReader(config: Config, readUrl: string): Promise<Finding> {
+  const what = 'reader'
+  const database = openDatabase({ url: readUrl, poolSize: 1, isReadOnly: true })
+  try {
+    const rights = await rightsBeyondReading(database.db)
+    if (rights.length === 0) {
+      return { what, verdict: 'ok', detail: 'query, export and the page use a login that can only read' }
+    }
+    const isOwn = config.database.url !== undefined && config.database.readUrl === undefined
+    const todo = isOwn
+      ? 'create a login in market_reader for them and give it in DATABASE_READ_URL'
+      : 'revoke it as a superuser, or as the owner of the database'
+    return {
+      what,
+      verdict: 'warning',
+      detail: `query, export and the page use a login that ${rights.join(', ')}; ${todo}`,
+    }
+  } catch (error) {
+    return { what, verdict: 'failure', detail: describeDatabaseError(error) }
+  } finally {
+    await database.close()
+  }
 }
 
 async function checkDisk(config: Config): Promise<Finding> {

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import picomatch from 'picomatch'
-import { openStore } from '../app.js'
+import { openReader } from '../app.js'
 import { ConfigError } from '../config.js'
 import { categories } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
@@ -55,7 +55,7 @@ export function exportCommand(): Command {
 async function runExportCommand(what: string, options: ExportOptions): Promise<void> {
   const config = readConfig(options)
   const stop = stopSignal()
-  const store = await openStore(config, createLogger('warn'))
+  const store = await openReader(config, createLogger('warn'))
   const progress = progressLines()
   try {
     const source = await describeSource(store.database, what)

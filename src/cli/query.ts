@@ -1,6 +1,6 @@
 import { text as readAll } from 'node:stream/consumers'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { openStore } from '../app.js'
+import { openReader } from '../app.js'
 import { createLogger } from '../runtime/logger.js'
 import { csvLine } from '../store/csv.js'
 import { type QueryColumn, type QueryRow, readInBatches, runReadOnlyQuery } from '../store/readOnlyQuery.js'
@@ -38,7 +38,7 @@ export function queryCommand(): Command {
 async function runQuery(argument: string, options: QueryOptions): Promise<void> {
   const config = readConfig(options)
   const sql = argument === '-' ? await readAll(process.stdin) : argument
-  const store = await openStore(config, createLogger('warn'))
+  const store = await openReader(config, createLogger('warn'))
   const timeoutMs = options.timeout * 1000
   try {
     if (options.csv === true || options.json === true) {

@@ -106,6 +106,16 @@ const database = z
         'Connection string of the database. A secret: prefer the environment variable DATABASE_URL, or DATABASE_URL_FILE with the path of a file that holds it. ' +
           'With neither, an embedded PostgreSQL is started in dataDir.',
       ),
+    readUrl: z
+      .string()
+      .regex(/^postgres(ql)?:\/\/\S+$/, {
+        error: 'must be a connection string such as postgres://analyst:password@127.0.0.1:5432/market',
+      })
+      .exactOptional()
+      .describe(
+        'Connection string of a login in market_reader, which query, export and the page use. A secret: prefer DATABASE_READ_URL or DATABASE_READ_URL_FILE. ' +
+          'Without it they use database.url, read-only by promise alone; the embedded PostgreSQL brings a login of its own.',
+      ),
     dataDir: z.string().min(1).default('./data').describe('Folder of the embedded PostgreSQL and of local state.'),
     poolSize: whole(1, 100).default(8).describe('Most connections to the database.'),
   })

@@ -37,7 +37,8 @@ export async function addCoverage(db: Kysely<Database>, series: Series, ranges: 
 /** Makes other transactions wait that read the coverage of a series to change it. Ends with the transaction. */
 export async function lockCoverage(db: Kysely<Database>, series: Series): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(series)
-  const lockRow = () => sql`
+  const lockRow = () =>
+    sql`
     select from recorder.coverage
     where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval}
     for update`.execute(db)

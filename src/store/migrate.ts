@@ -104,7 +104,7 @@ async function createBooks(connection: Kysely<Database>): Promise<void> {
   for (const statement of statements) {
     await statement.execute(connection).catch((error: unknown) => {
       // "If not exists" looks first and creates then: another process was faster in between.
-      if (!['23505', '42P06', '42P07'].includes(String((error as { code?: unknown }).code))) throw error
+      if (!['23505', '42P06', '42P07', '42710'].includes(String((error as { code?: unknown }).code))) throw error
     })
   }
 }

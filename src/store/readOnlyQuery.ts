@@ -31,8 +31,12 @@ export interface BatchOptions {
   readonly parameters?: readonly unknown[]
 }
 
+/** The server is given this much longer to end a query by itself. */
+const graceMs = 1_000
+
 const cursorKeywords = /^(select|with|values|table)\b/i
-const plainKeywords = /^(explain|show)\b/i
+/** What EXPLAIN takes before the statement that it explains. */
+const explain = /^explain\b\s*(\([^()]*\)|(\b(analy[sz]e|verbose)\b\s*)*)/i
 
 /** Runs one statement that reads, in a read-only transaction. Throws on any other, on a timeout and on errors of SQL. */
 export async function runReadOnlyQuery(
@@ -62,11 +66,12 @@ export async function readInBatches<Result>(
   use: (columns: readonly QueryColumn[], batches: AsyncIterable<readonly QueryRow[]>) => Promise<Result>,
 ): Promise<Result> {
   const statement = withoutLeadingComments(sql)
-  const isCursor = cursorKeywords.test(statement) || statement.startsWith('(')
-  if (!isCursor && !plainKeywords.test(statement)) {
+  const isCursor = isQuery(statement)
+  if (!isCursor && !isShowOrExplain(statement)) {
     throw new Error('only one statement that reads is run here: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW')
   }
   const client = await database.pool.connect()
+  const timer = timeoutMs === undefined ? undefined : setTimeout(() => cancel(database, client), timeoutMs + graceMs)
   try {
     await client.query("begin isolation level repeatable read read only; set local timezone = 'UTC'")
     const endAt = timeoutMs === undefined ? undefined : performance.now() + timeoutMs
@@ -94,9 +99,16 @@ export async function readInBatches<Result>(
       }
     }
   } finally {
+    clearTimeout(timer)
     // Not returned to the pool: a query can leave locks and settings behind in its session.
     client.release(true)
   }
+}
+
+/** For a query that has lifted its own limit, which every login may: PostgreSQL has none that would hold. */
+function cancel(database: RecorderDatabase, client: pg.PoolClient): void {
+  const { processID } = client as unknown as { readonly processID: number | null }
+  database.pool.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
 }
 
 /** The extended protocol refuses several statements in one text; the identity parsers keep the server's own text. */
@@ -118,6 +130,17 @@ async function typeNames(client: pg.PoolClient, fields: readonly pg.FieldDef[]):
     [fields.map(({ dataTypeID }) => dataTypeID)],
   )
   return new Map(rows.map(({ oid, name }) => [Number(oid), name]))
+}
+
+function isQuery(statement: string): boolean {
+  return cursorKeywords.test(statement) || statement.startsWith('(')
+}
+
+/** EXPLAIN ANALYZE runs what it explains, and it explains more than queries. */
+function isShowOrExplain(statement: string): boolean {
+  if (/^show\b/i.test(statement)) return true
+  const [beginning] = explain.exec(statement) ?? []
+  return beginning !== undefined && isQuery(withoutLeadingComments(statement.slice(beginning.length)))
 }
 
 function withoutLeadingComments(sql: string): string {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
@@ -61,17 +61,23 @@ export async function startChaosDatabase(dataDir: string): Promise<ChaosDatabase
         await sleep(forMs)
         await client.query('rollback')
       }),
-    readOnly: (forMs) =>
-      withClient(url, async (client) => {
-        await client.query('alter system set default_transaction_read_only = on')
-        await client.query('select pg_reload_conf()')
-        await sleep(forMs)
-        await client.query('set default_transaction_read_only = off')
-        await client.query('alter system reset default_transaction_read_only')
-        await client.query('select pg_reload_conf()')
-      }),
+    async readOnly(forMs) {
+      // The recorder is no superuser: by the file, as an administrator would.
+      const settings = join(dataDir, 'cluster', 'postgresql.auto.conf')
+      const before = await readFile(settings, 'utf8')
+      await writeFile(settings, `${before}default_transaction_read_only = on\n`)
+      await reload(dataDir)
+      await sleep(forMs)
+      await writeFile(settings, before)
+      await reload(dataDir)
+    },
     close: stop,
   }
+}
+
+async function reload(dataDir: string): Promise<void> {
+  const [pid = ''] = (await readFile(join(dataDir, 'cluster', 'postmaster.pid'), 'utf8')).split('\n')
+  execFileSync('kill', ['-HUP', pid.trim()])
 }
 
 async function withClient(url: string, work: (client: pg.Client) => Promise<void>): Promise<void> {

@@ -47,6 +47,15 @@ describe('sources have none of', () => {
   })
 })
 
+describe('the recorder', () => {
+  test('takes no advisory lock: those have no privileges, so that anybody who may connect could hold it up', () => {
+    const shipped = sources.filter(({ path }) => /^(src|migrations)\//.test(path))
+    const lines = linesMatching(shipped, /pg_(?:try_)?advisory/)
+    // Where the queue's library takes one, it is replaced.
+    expect(lines.filter((line) => !line.startsWith('src/store/queueConnection.ts:'))).toEqual([])
+  })
+})
+
 describe('the checks', () => {
   // In pieces, so that this file has none of them.
   const matches = (name: keyof typeof escapes, ...pieces: string[]) => escapes[name].test(pieces.join(''))

@@ -4,6 +4,7 @@ import type { TestDatabase } from './database.js'
 
 export interface Login {
   readonly user: string
+  readonly url: string
   readonly database: RecorderDatabase
   /** Closes its connections and removes the user. */
   remove(): Promise<void>
@@ -21,6 +22,7 @@ export async function login(created: TestDatabase, role: 'market_reader' | 'reco
   const database = openDatabase({ url: url.href })
   return {
     user,
+    url: url.href,
     database,
     async remove() {
       await database.close()

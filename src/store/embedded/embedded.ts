@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { serverAccount } from './embeddedAccount.js'
 import { findBinaries } from './embeddedBinaries.js'
+import { logins, replaceSuperuser } from './embeddedRoles.js'
 import { prepareDirectory, rememberedPassword, requireCluster, rotateLog } from './embeddedDirectory.js'
 import {
   embeddedPaths,
@@ -29,8 +30,10 @@ export interface EmbeddedOptions {
 }
 
 export interface EmbeddedPostgres {
-  /** Connection string with the password, on 127.0.0.1. */
+  /** Connection string of the owner of the database, with the password, on 127.0.0.1. Not a superuser. */
   readonly url: string
+  /** The same for a login that reads the market and changes nothing. */
+  readonly readUrl: string
   /**
    * Gives the server up. Resolves when it has shut down, or at once when other processes still use it: it ends with its last
    * user. Safe to call twice.
@@ -38,7 +41,6 @@ export interface EmbeddedPostgres {
   stop(): Promise<void>
 }
 
-const user = 'recorder'
 const database = 'recorder'
 const startDeadlineMs = 60_000
 /** Recovery after a crash replays what was not written to the tables yet. */
@@ -59,8 +61,11 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   const account = await serverAccount()
   await prepareDirectory(dataDir, account)
   const binaries = await findBinaries(account)
-  const password = await rememberedPassword(paths.password, account)
-  await requireCluster(dataDir, account, binaries, user, options.logger)
+  const passwords = {
+    owner: await rememberedPassword(paths.password, account),
+    reader: await rememberedPassword(paths.readerPassword, account),
+  }
+  await requireCluster(dataDir, account, binaries, { database, passwords }, options.logger)
   await rotateLog(paths.log)
 
   // Before looking for a server: one that is found cannot end any more.
@@ -70,12 +75,19 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   try {
     const server = await startOrJoin()
     const url = urlOf(server.port, database)
+    const urlFor = (name: string, user: string, password: string) => urlOf(server.port, name, user, password)
+    if (await replaceSuperuser(urlFor, passwords)) {
+      options.logger?.info(
+        'the recorder was the superuser of its database until now, and is its owner alone from now on',
+      )
+    }
     await requireDatabase(urlOf(server.port, 'postgres'))
     child?.once('exit', () => {
       if (!isStopping) options.logger?.error(`the embedded PostgreSQL has ended unexpectedly; see ${paths.log}`)
     })
     return {
       url,
+      readUrl: urlOf(server.port, database, logins.reader, passwords.reader),
       async stop() {
         isStopping = true
         place.release()
@@ -144,7 +156,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     return { ...options.settings, ...network }
   }
 
-  function urlOf(port: number, name: string): string {
+  function urlOf(port: number, name: string, user: string = logins.owner, password = passwords.owner): string {
     return `postgresql://${user}:${password}@127.0.0.1:${port}/${name}`
   }
 

@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { type Account, canEnter } from './embeddedAccount.js'
 import type { Binaries } from './embeddedBinaries.js'
 import { createCluster, embeddedPaths } from './embeddedProcess.js'
+import { logins, type Passwords, setUpRoles } from './embeddedRoles.js'
 
 const largestLogBytes = 10_000_000
 
@@ -45,7 +46,7 @@ export async function prepareDirectory(dataDir: string, account: Account): Promi
 
 /** Made at the first start. Readable by nobody but us and the server. */
 export async function rememberedPassword(file: string, account: Account): Promise<string> {
-  const mine = `${file}.${process.pid}`
+  const mine = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   await writeFile(mine, `${randomBytes(24).toString('hex')}\n`, { mode: 0o600 })
   try {
     if (account !== undefined) await chown(mine, account.uid, account.gid)
@@ -64,7 +65,7 @@ export async function requireCluster(
   dataDir: string,
   account: Account,
   binaries: Binaries,
-  user: string,
+  { database, passwords }: { readonly database: string; readonly passwords: Passwords },
   logger?: { info(message: string): void },
 ): Promise<void> {
   const { cluster } = embeddedPaths(dataDir)
@@ -75,7 +76,9 @@ export async function requireCluster(
     const directory = await mkdtemp(`${cluster}.new.${process.pid}.`)
     try {
       if (account !== undefined) await chown(directory, account.uid, account.gid)
+      const user = logins.superuser
       await createCluster({ dataDir, account, program: binaries.initdb, directory, user, settings: tuning })
+      await setUpRoles({ account, program: binaries.postgres, directory, database, passwords })
       // Complete or not there at all; if another process was faster, its cluster counts.
       await rename(directory, cluster).catch(async (error: unknown) => {
         if ((await clusterVersion(cluster)) === undefined) throw error

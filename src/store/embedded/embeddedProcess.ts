@@ -14,6 +14,7 @@ export function embeddedPaths(dataDir: string) {
     users: join(dataDir, 'users.fifo'),
     log: join(dataDir, 'server.log'),
     password: join(dataDir, 'password'),
+    readerPassword: join(dataDir, 'reader-password'),
     port: join(dataDir, 'port'),
   }
 }
@@ -155,7 +156,7 @@ export function spawnServer({ dataDir, account, program, settings }: ServerComma
   }
 }
 
-/** Creates a cluster in an empty directory, with a password for its only user. The settings become its configuration. */
+/** Creates a cluster in an empty directory, with a password for its superuser. The settings become its configuration. */
 export async function createCluster(
   command: ServerCommand & { readonly directory: string; readonly user: string },
 ): Promise<void> {
@@ -199,12 +200,12 @@ export async function createCluster(
  * The account may be unable to enter the directories above (a checkout below a closed home directory). What is open already
  * needs no way to it: the cluster is descriptor 4 of every process that gets this path.
  */
-function clusterPath(path: string, account: Account): string {
+export function clusterPath(path: string, account: Account): string {
   return account !== undefined && process.platform === 'linux' ? '/proc/self/fd/4' : path
 }
 
 /** Nothing of ours reaches the server: no PG… variable changes what it does, and no secret is in its environment. */
-function serverEnvironment(): NodeJS.ProcessEnv {
+export function serverEnvironment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 }
 

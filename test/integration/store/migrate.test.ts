@@ -81,7 +81,9 @@ describe('migrations', () => {
       expect((await migrateToLatest(limited)).applied).toEqual(all)
     } finally {
       await limited.close()
-      await sql`drop owned by ${sql.id(name)}; drop role ${sql.id(name)}`.execute(database.db)
+      await sql`grant ${sql.id(name)} to current_user; drop owned by ${sql.id(name)}; drop role ${sql.id(name)}`.execute(
+        database.db,
+      )
     }
   })
 })

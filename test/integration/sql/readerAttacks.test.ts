@@ -1,0 +1,238 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { pino } from 'pino'
+import { afterAll, beforeAll, beforeEach, afterEach, describe, expect, it } from 'vitest'
+import { storeFills } from '../../../src/collect/fills/storeFills.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { acquireEgressLock, type EgressLock } from '../../../src/store/egress/egressLock.js'
+import { recordInstruments } from '../../../src/store/instruments.js'
+import { lockSessionName, tryLock } from '../../../src/store/locks/sessionLock.js'
+import { migrateToLatest } from '../../../src/store/migrate.js'
+import { openQueue } from '../../../src/store/queue.js'
+import { rightsBeyondReading } from '../../../src/store/rights.js'
+import { recordRpiSymbols } from '../../../src/store/rpiSymbols.js'
+import { reconcile } from '../../../src/store/timescale/reconcile.js'
+import { changingFunctions } from '../../support/catalogFunctions.js'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { testStorage } from '../../support/databaseServer.js'
+import { type Login, login } from '../../support/login.js'
+import { aFill, anInstrument, someTime } from '../../support/marketRows.js'
+
+const egress = 'one address'
+let created: TestDatabase
+let reader: Login
+let attacker: pg.Client
+let lock: EgressLock
+
+beforeAll(async () => {
+  created = await createTestDatabase()
+  // Privileges of a database are not cloned with it.
+  await created.database.pool.query(
+    `do $$ begin execute format('revoke temporary on database %I from public', current_database()); end $$`,
+  )
+  reader = await login(created, 'market_reader')
+})
+afterAll(async () => {
+  await reader.remove()
+  await created.drop()
+})
+beforeEach(async () => {
+  lock = await acquireEgressLock(created.url, egress, { logger: pino({ level: 'silent' }) })
+  attacker = new pg.Client({ connectionString: reader.url })
+  attacker.on('error', () => undefined)
+  await attacker.connect()
+})
+afterEach(async () => {
+  await attacker.end()
+  await lock.release()
+})
+
+async function lockingBackend(): Promise<number> {
+  const { rows } = await created.database.pool.query<{ pid: number }>('select pid from recorder.lock where name = $1', [
+    `egress ${egress}`,
+  ])
+  return rows[0]?.pid ?? 0
+}
+
+/** All that a reader could leave behind for others. */
+async function world(): Promise<Record<string, unknown>> {
+  const { rows } = await created.database.pool.query<Record<string, unknown>>(
+    `select
+      (select array_agg((name, place, pid, session)::text order by name, place) from recorder.lock) as locks,
+      (select count(*) from pg_largeobject_metadata) as large_objects,
+      (select count(*) from pg_replication_slots where database = current_database()) as slots,
+      (select count(*) from pg_prepared_xacts where database = current_database()) as prepared,
+      (select count(*) from pg_db_role_setting where setrole in (select oid from pg_roles where rolname = $1)) as settings,
+      (select count(*) from pg_class where relnamespace <> 'pg_toast'::regnamespace) as relations,
+      (select count(*) from pg_namespace where nspname !~ '^pg_(toast_)?temp') as schemas,
+      (select count(*) from pg_proc) as functions,
+      (select count(*) from pg_collation) as collations,
+      (select relpages from pg_class where oid = 'market.fills'::regclass) as pages,
+      (select array_agg(pid order by pid) from pg_stat_activity
+        where application_name like 'market-recorder%' and datname = current_database()) as sessions`,
+    [reader.user],
+  )
+  return rows[0] ?? {}
+}
+
+/** What the recorder does, all of it. It would wait, and the test with it, for whatever a reader could hold. */
+async function record(round: number): Promise<void> {
+  const { db } = created.database
+  const seenAt = someTime + round * 1000
+  await recordInstruments(db, 'SPOT', [anInstrument({ status: `in round ${round}` })], seenAt, { complete: true })
+  await recordRpiSymbols(db, [{ category: 'SPOT', symbol: 'BTCUSDT' }], seenAt)
+  const stored = await db.transaction().execute((trx) =>
+    storeFills(trx, {
+      stream: 'fills',
+      target: { category: 'SPOT', symbol: 'BTCUSDT' },
+      proven: [],
+      gaps: [],
+      isPart: false,
+      rows: [aFill({ execId: String(round), ts: seenAt })],
+      rejected: [],
+      requestTime: seenAt + 1,
+      receivedAt: seenAt + 2,
+    }),
+  )
+  expect(stored.inserted).toBe(1)
+  expect(await reconcile(db, { settings: testStorage })).toEqual([])
+  const queue = await openQueue<object, object>(db, 'a test', { url: created.url, logger: createLogger('silent') })
+  try {
+    await queue.alone(() => queue.add([{ data: {}, priority: 1, key: 'a job' }]))
+    const job = await queue.take()
+    await queue.complete(job?.id ?? '', {})
+    expect(await queue.rescue()).toBe(0)
+  } finally {
+    await queue.close()
+  }
+}
+
+describe('a login in market_reader', () => {
+  it('calls every function that changes anything, and disturbs nothing', async () => {
+    // What its first time creates is not the reader's doing.
+    await record(0)
+    const pid = await lockingBackend()
+    const functions = await changingFunctions(attacker, pid)
+    expect(functions.length).toBeGreaterThan(100)
+    const before = await world()
+    await attacker.query('begin')
+    const outcomes = new Map<string, string>()
+    for (const { signature, call } of functions) {
+      await attacker.query('savepoint before; set local statement_timeout = 2000')
+      try {
+        await attacker.query(call)
+        outcomes.set(signature, 'ran')
+        await attacker.query('release before')
+      } catch (error) {
+        outcomes.set(signature, String((error as pg.DatabaseError).code))
+        await attacker.query('rollback to before')
+      }
+    }
+    expect(outcomes.get('pg_terminate_backend(integer,bigint)')).toBe('42501')
+    expect(outcomes.get('pg_advisory_lock(bigint)')).toBe('ran')
+    // With all that it got hold of still held, and afterwards, when it is committed.
+    await record(1)
+    expect(lock.maySend).toBe(true)
+    await attacker.query('commit')
+    await sleep(600)
+    expect(lock.maySend).toBe(true)
+    expect(await lockingBackend()).toBe(pid)
+    const { locks, ...after } = await world()
+    expect({ ...after, locks: before.locks }).toEqual(before)
+    expect(locks).toEqual(expect.arrayContaining(before.locks as unknown[]))
+    await record(2)
+  })
+
+  it('holds every advisory lock that anybody might think of, and holds nobody up', async () => {
+    const texts = ['market.instruments SPOT', 'market.rpi_symbols', egress]
+    for (const text of texts) {
+      await attacker.query('select pg_advisory_lock(hashtext($1)), pg_advisory_lock(hashtextextended($1, 0))', [text])
+      for (const space of [28_018, 28_019, 28_020]) {
+        await attacker.query('select pg_advisory_lock($1, hashtext($2))', [space, text])
+      }
+    }
+    // Of the migrator's and of the queue's libraries, and of earlier versions.
+    for (const key of ['3853314791062309107', '5627110482', '5627110483']) {
+      await attacker.query('select pg_advisory_lock($1::bigint)', [key])
+    }
+    await attacker.query(
+      `select pg_advisory_lock(
+        ('x' || encode(sha224((current_database() || '.pgboss.recorder_queue')::bytea), 'hex'))::bit(64)::bigint)`,
+    )
+    await record(3)
+    await lock.release()
+    lock = await acquireEgressLock(created.url, egress, { logger: pino({ level: 'silent' }) })
+    expect(lock.maySend).toBe(true)
+  })
+
+  it('does not hold up a migration either', async () => {
+    const empty = await createEmptyDatabase()
+    try {
+      const url = new URL(empty.url)
+      const other = new pg.Client({ connectionString: url.href })
+      await other.connect()
+      try {
+        await other.query('select pg_advisory_lock(3853314791062309107), pg_advisory_lock(5627110482)')
+        expect((await migrateToLatest(empty.database)).applied.length).toBeGreaterThan(5)
+      } finally {
+        await other.end()
+      }
+    } finally {
+      await empty.drop()
+    }
+  })
+
+  it('cannot pass for the session that holds a lock', async () => {
+    const name = lockSessionName('a test')
+    const owner = new pg.Client({ connectionString: created.url, application_name: name })
+    const successor = new pg.Client({ connectionString: created.url, application_name: lockSessionName('a test') })
+    await owner.connect()
+    await successor.connect()
+    const on = (client: pg.Client) => (text: string, values: readonly unknown[]) =>
+      client.query<object>(text, [...values])
+    try {
+      expect(await tryLock(on(owner), 'contested')).toBe(true)
+      expect(await tryLock(on(successor), 'contested')).toBe(false)
+      await attacker.query("select set_config('application_name', $1, false)", [name])
+      // Even if the system gave the attacker's process the number of the owner's.
+      const { rows } = await attacker.query<{ pid: number }>('select pg_backend_pid() as pid')
+      await created.database.pool.query("update recorder.lock set pid = $1 where name = 'contested'", [rows[0]?.pid])
+      await owner.end()
+      expect(await tryLock(on(successor), 'contested')).toBe(true)
+    } finally {
+      await successor.end()
+    }
+  })
+
+  it('may not create large objects, temporary tables or anything else', async () => {
+    expect(await rightsBeyondReading(reader.database.db)).toEqual([])
+    expect(await rightsBeyondReading(created.database.db)).toContain('may write to the tables')
+    for (const statement of [
+      'create temporary table mine (i integer)',
+      'select lo_creat(-1)',
+      "select lo_from_bytea(0, 'x')",
+      "select pg_logical_emit_message(false, 'x', 'y')",
+      "insert into recorder.lock (name) values ('egress mine')",
+      "select from recorder.lock where name = 'rpi-symbols' for update",
+      'do $$ begin lock table recorder.migration_lock in share mode; end $$',
+      'do $$ begin lock table market.fills in row exclusive mode; end $$',
+      'select pg_create_physical_replication_slot($$mine$$)',
+      "select pg_read_file('postgresql.conf')",
+      "select lo_export(1, '/tmp/mine')",
+      `select pg_terminate_backend(${await lockingBackend()})`,
+    ]) {
+      await expect(attacker.query(statement), statement).rejects.toMatchObject({ code: '42501' })
+    }
+  })
+})
+
+describe('a lock that a session holds', () => {
+  it('keeps no transaction open, so that VACUUM removes what is dead', async () => {
+    await sleep(1_200)
+    const { rows } = await created.database.pool.query(
+      `select state, backend_xid, backend_xmin, xact_start from pg_stat_activity where pid = $1`,
+      [await lockingBackend()],
+    )
+    expect(rows).toEqual([{ state: 'idle', backend_xid: null, backend_xmin: null, xact_start: null }])
+  })
+})
