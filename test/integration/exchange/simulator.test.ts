@@ -133,6 +133,16 @@ describe('every row that the service sends arrives as it was sent', () => {
     }
   })
 
+  it('the whole live list of SPOT in one answer', async () => {
+    await simulator.close()
+    await start({ scale: 'live' })
+    const rows = allUnderstood(await client.instruments({ category: 'SPOT' }))
+    expect(rows.length).toBeGreaterThan(3_370)
+    expect(new Set(rows.map(({ symbol }) => symbol)).size).toBe(rows.length)
+    expect(events.at(-1)?.bytes).toBeGreaterThan(1_000_000)
+    expect(allUnderstood(await client.tickers({ category: 'SPOT' })).length).toBeGreaterThan(3_300)
+  })
+
   it('candles with an eighth value, whose meaning is not known', async () => {
     simulator.control.setQuirks({ eighthCandleValue: true })
     const page = await client.candles({ category: 'SPOT', symbol: 'BTCUSDT', interval: '1m', limit: 5 })

@@ -197,6 +197,14 @@ describe('history-candles', () => {
     expect((await ask(distant, `${history}&startTime=${noon - 80 * dayMs}&endTime=${noon}`)).rows).toEqual([])
   })
 
+  test('minutes from far beyond 90 days are served', async () => {
+    const end = noon - 800 * dayMs
+    const request = `history-candles?category=SPOT&symbol=BTCUSDT&interval=1m&endTime=${end}`
+    const times = openTimes(await ask(await start(), request))
+    expect(times).toHaveLength(100)
+    expect(times.at(-1)).toBe(Math.ceil(end / minuteMs) * minuteMs - minuteMs)
+  })
+
   test('an end past a boundary may begin one interval earlier', async () => {
     const range = `startTime=${hour - 3 * hourMs}&endTime=${hour + 1}`
     const first = async (historyRoundsUp: boolean) =>
