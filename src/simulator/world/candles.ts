@@ -3,6 +3,7 @@ import type { TimeMs } from '../../market/values.js'
 import { fixed } from './decimals.js'
 import { runMs } from './fills.js'
 import { nextOpenTime, type ServedInterval } from './intervals.js'
+import type { Listing } from './listing.js'
 import type { Market } from './market.js'
 import { splitFactor, splitStamp } from './splits.js'
 
@@ -20,32 +21,32 @@ export interface Bar {
   turnover: bigint
 }
 
-/** Hours that are over never change: an aggregate is kept once it was computed, the least used go first. */
-export interface HourCache {
-  get(key: string): Bar | null | undefined
-  set(key: string, bar: Bar | null): void
+/** Keeps what was computed last; the least used go first. */
+export class RecentlyUsed<Value> {
+  readonly #values = new Map<string, Value>()
+  constructor(private readonly capacity: number) {}
+
+  get(key: string, compute: () => Value): Value {
+    const known = this.#values.get(key)
+    const value = known === undefined ? compute() : known
+    this.#values.delete(key)
+    this.#values.set(key, value)
+    if (this.#values.size > this.capacity) {
+      const [oldest] = this.#values.keys()
+      if (oldest !== undefined) this.#values.delete(oldest)
+    }
+    return value
+  }
 }
 
-export function createHourCache(capacity = 60_000): HourCache {
-  const bars = new Map<string, Bar | null>()
-  return {
-    get(key) {
-      const bar = bars.get(key)
-      if (bar !== undefined) {
-        bars.delete(key)
-        bars.set(key, bar)
-      }
-      return bar
-    },
-    set(key, bar) {
-      bars.set(key, bar)
-      if (bars.size <= capacity) return
-      for (const oldest of bars.keys()) {
-        bars.delete(oldest)
-        return
-      }
-    },
-  }
+/** Hours that are over never change: their candles and those of their minutes are kept. */
+export interface HourCache {
+  readonly hours: RecentlyUsed<Bar | null>
+  readonly minutes: RecentlyUsed<readonly (Bar | null)[]>
+}
+
+export function createHourCache(): HourCache {
+  return { hours: new RecentlyUsed(60_000), minutes: new RecentlyUsed(4_000) }
 }
 
 /**
@@ -62,21 +63,41 @@ export function barOf(
   until: TimeMs,
 ): Bar | null {
   const end = nextOpenTime(openTime, interval, midnightMs)
-  if (end - openTime < hourMs) return rollUp(minuteBars(market, type, openTime, end, until))
+  if (end - openTime < hourMs) return rollUp(minutesOf(cache, market, type, openTime, end, until))
   const hours: (Bar | null)[] = []
   for (let hour = openTime; hour < end; hour += hourMs) hours.push(hourBar(cache, market, type, hour, until))
   return rollUp(hours)
 }
 
 function hourBar(cache: HourCache, market: Market, type: CandleType, hour: TimeMs, until: TimeMs): Bar | null {
-  const isOver = until >= hour + hourMs - 1
-  const { marketId, launchTime, offTime, splits } = market.listing
-  const key = `${marketId}:${type}:${hour}:${launchTime}:${offTime ?? ''}:${splitStamp(splits, until)}`
-  const known = isOver ? cache.get(key) : undefined
-  if (known !== undefined) return known
-  const bar = rollUp(minuteBars(market, type, hour, hour + hourMs, until))
-  if (isOver) cache.set(key, bar)
-  return bar
+  const compute = (): Bar | null => rollUp(minuteBars(market, type, hour, hour + hourMs, until))
+  return until >= hour + hourMs - 1 ? cache.hours.get(keyOfHour(market, type, hour, until), compute) : compute()
+}
+
+/** One-minute candles of a range of whole minutes within one hour. Of hours that are over, the whole hour is kept. */
+export function minutesOf(
+  cache: HourCache,
+  market: Market,
+  type: CandleType,
+  from: TimeMs,
+  to: TimeMs,
+  until: TimeMs,
+): readonly (Bar | null)[] {
+  const hour = Math.floor(from / hourMs) * hourMs
+  if (until < hour + hourMs - 1) return minuteBars(market, type, from, to, until)
+  const compute = (): readonly (Bar | null)[] => minuteBars(market, type, hour, hour + hourMs, until)
+  const whole = cache.minutes.get(keyOfHour(market, type, hour, until), compute)
+  return whole.slice((from - hour) / minuteMs, (to - hour) / minuteMs)
+}
+
+/** By listing, because an instrument that is changed while the simulator runs has another past. */
+const numbers = new WeakMap<Listing, number>()
+let nextNumber = 0
+
+function keyOfHour({ listing }: Market, type: CandleType, hour: TimeMs, until: TimeMs): string {
+  let number = numbers.get(listing)
+  if (number === undefined) numbers.set(listing, (number = nextNumber++))
+  return `${number}:${type}:${hour}:${splitStamp(listing.splits, until)}`
 }
 
 function rollUp(bars: readonly (Bar | null)[]): Bar | null {
@@ -97,7 +118,7 @@ function rollUp(bars: readonly (Bar | null)[]): Bar | null {
 }
 
 /** One-minute candles of a range of whole minutes within one hour or less; null where the instrument did not trade. */
-export function minuteBars(
+function minuteBars(
   market: Market,
   type: CandleType,
   from: TimeMs,

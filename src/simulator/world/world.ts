@@ -2,7 +2,7 @@ import type { Category, TradedCategory } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Quirks } from '../quirks.js'
 import { type BookKind, type BookRow, bookSide, bookStepMs } from './books.js'
-import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minuteBars } from './candles.js'
+import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minutesOf } from './candles.js'
 import { type ActivityProfile, createCatalogue, defaultActivity, type ListingRequest, type Scale } from './catalogue.js'
 import { type FillRow, fillRow } from './fillRows.js'
 import { mix, mixText, unit } from './hash.js'
@@ -176,7 +176,7 @@ export function createWorld(options: WorldOptions): World {
         // Minutes of a whole hour at once: cheaper than one by one.
         for (let start = first; start < end;) {
           const stop = Math.min(Math.floor(start / 3_600_000) * 3_600_000 + 3_600_000, Math.ceil(end / length) * length)
-          for (const [i, bar] of minuteBars(market, series.type, start, stop, at).entries())
+          for (const [i, bar] of minutesOf(cache, market, series.type, start, stop, at).entries())
             add(start + i * length, bar)
           start = stop
         }
