@@ -1,6 +1,7 @@
 import { benchBackfill } from './backfill.js'
 import { benchDaemon } from './daemon.js'
 import { benchFills } from './fills.js'
+import { benchMarket } from './market.js'
 import { benchOutage } from './outage.js'
 import { benchPacing } from './pacing.js'
 import { benchPage } from './page.js'
@@ -17,6 +18,11 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   fills: {
     run: benchFills,
     summary: 'share of bursty fills captured within 20 requests/s [--minutes 15] [--seed 1] [--busy 6]',
+  },
+  market: {
+    run: benchMarket,
+    summary:
+      'the live market with the defaults: where requests go, and what an unknown kind costs the others [--minutes 30] [--part 1] [--odd 500] [--only plain,odd]',
   },
   outage: { run: benchOutage, summary: 'the database away for ten minutes at live scale [--minutes 10] [--before 3]' },
   soak: { run: benchSoak, summary: 'memory of the daemon over an hour at live scale [--minutes 60]' },
