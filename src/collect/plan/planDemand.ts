@@ -7,6 +7,7 @@ import type { StreamName } from '../../market/stream.js'
 import { streamNames } from '../../market/stream.js'
 import { longestCandleCycleMs, mostCandleWaitMs } from '../poll/candlePace.js'
 import type { Select } from '../select.js'
+import { fillsPerPage } from '../fills/fillContinuity.js'
 import { fillsDemand } from './fillsDemand.js'
 import { countWithin } from './fit.js'
 import {
@@ -101,12 +102,15 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
     // Every one fits: with too few requests for all, the schedule decides whose fills are worth them.
     const { chosen, leftOut } = cover(universe, fills.select, () => 0, allowed)
     const { neededPerSecond, fillsPerDay } = fillsDemand(chosen, fillsPolling({ fills, tickers }))
+    const requestsPerSecond = fills.select.busiest === 'fit' ? Math.min(neededPerSecond, allowed) : neededPerSecond
+    // However many happen, no more are stored than answers show.
+    const mostPerDay = requestsPerSecond * fillsPerPage * secondsPerDay
     return {
       operation: 'fills',
       instruments: chosen.length,
       leftOut,
-      requestsPerSecond: fills.select.busiest === 'fit' ? Math.min(neededPerSecond, allowed) : neededPerSecond,
-      ...stored(fillsPerDay, bytesPerRow.fills),
+      requestsPerSecond,
+      ...stored(Math.min(fillsPerDay, mostPerDay), bytesPerRow.fills),
     }
   },
   candles: ({ streams: { candles } }, universe, allowed) => {

@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Recorder, startRecorder } from '../../src/app.js'
+import { loadConfig } from '../../src/config.js'
+import { createLogger } from '../../src/runtime/logger.js'
+import type { ServedAnswer } from '../../src/simulator/journal.js'
+import { createTestDatabase, type TestDatabase } from '../support/database.js'
+import { runProgram } from '../support/program.js'
+import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
+
+const recordedMs = 100_000
+const oddInstruments = 40
+/** So few that not everybody gets a place: 4 requests/s, of which a selection that fits takes 3.27. */
+const bookRequestsPerSecond = 4
+const bookPlaces = 32
+
+/**
+ * A kind that no field sets apart: its tickers claim more turnover than any other, rising all day, with a best bid and ask, and
+ * nothing of it is there.
+ */
+const oddOnes = Array.from({ length: oddInstruments }, (_, i) => ({
+  category: 'SPOT',
+  symbol: `ODD${i}USDT`,
+  fillsPerHour: 0,
+  hasRpi: false,
+  outsideTape: { turnoverPerDay: 20e9, hours: 'always' },
+  candles: i % 2 === 0 ? 'none' : 'traded',
+  book: i % 4 === 0 ? 'still' : 'empty',
+}))
+
+describe('a market in which the busiest instruments are of a kind that nobody knows', () => {
+  let simulator: SimulatorProcess
+  let testDatabase: TestDatabase
+  let recorder: Recorder
+  let journal: ServedAnswer[]
+  let planExit: number | null
+
+  beforeAll(async () => {
+    simulator = await startSimulatorProcess(['--scale', 'small', '--journal'])
+    const listed = await fetch(`${simulator.url}/simulator/instruments`, {
+      method: 'POST',
+      body: JSON.stringify(oddOnes),
+    })
+    expect(await listed.text()).toBe('{}')
+    testDatabase = await createTestDatabase()
+    planExit = (await runProgram(['plan'], { EXCHANGE_BASE_URL: simulator.url })).exitCode
+    const config = loadConfig({ env: { DATABASE_URL: testDatabase.url, EXCHANGE_BASE_URL: simulator.url } })
+    config.serve.enabled = false
+    config.exchange.limits.perSecond.orderbook = bookRequestsPerSecond
+    recorder = await startRecorder(config, createLogger('warn'))
+    await new Promise((resolve) => setTimeout(resolve, recordedMs))
+    await recorder.stop()
+    journal = await simulator.journal()
+  }, recordedMs + 90_000)
+
+  afterAll(async () => {
+    await simulator.close()
+    await testDatabase.drop()
+  })
+
+  const isOdd = ({ parameters }: ServedAnswer) => parameters['symbol']?.startsWith('ODD') === true
+  const hasBook = ({ data }: ServedAnswer) => {
+    const { a, b } = data as { readonly a: readonly unknown[]; readonly b: readonly unknown[] }
+    return a.length + b.length > 0
+  }
+
+  test('the default configuration fits', () => expect(planExit).toBe(0))
+
+  test('every one of them is looked at once, and their places go to those that have a changing book', () => {
+    const books = journal.filter(({ operation }) => operation === 'orderbook')
+    const odd = books.filter(isOdd)
+    expect(new Set(odd.map(({ parameters }) => parameters['symbol'])).size).toBe(oddInstruments)
+    // In the second half all of them are known for what they are.
+    const later = books.slice(Math.floor(books.length / 2))
+    expect(later.filter((answer) => isOdd(answer) && !hasBook(answer)).length / later.length).toBeLessThanOrEqual(0.06)
+    expect(
+      new Set(later.filter((answer) => !isOdd(answer)).map(({ parameters }) => parameters['symbol'])).size,
+    ).toBeGreaterThan(bookPlaces / 2)
+    const { targets, quietTargets, leftOut } = recorder.collector.stats.order_books
+    expect(quietTargets).toBeGreaterThanOrEqual(oddInstruments * 0.75)
+    expect(targets - quietTargets).toBeGreaterThan(bookPlaces / 2)
+    expect(leftOut.limits).toBeGreaterThan(0)
+  })
+
+  test('their candles are asked for less often', () => {
+    expect(recorder.collector.stats.candles.quietTargets).toBeGreaterThanOrEqual(oddInstruments)
+  })
+
+  test('nobody is late, and the tokens of a known kind are left out and counted', () => {
+    for (const name of ['order_books', 'rpi_order_books', 'candles'] as const) {
+      expect(recorder.collector.stats[name].lateTargets).toBe(0)
+    }
+    expect(recorder.collector.stats.candles.leftOut.kind).toBeGreaterThan(0)
+    expect(
+      journal.some(({ operation, parameters }) => operation === 'fills' && parameters['symbol'] === 'RNVDAUSDT'),
+    ).toBe(false)
+  })
+})
