@@ -35,6 +35,8 @@ interface Entry<Target> {
   failures: number
   /** What the last response said; null when it said nothing. */
   content: string | null
+  /** How many different ones there were. */
+  contents: number
   /** What the ticker said when the last response came. */
   sign: string | null
 }
@@ -88,6 +90,7 @@ export class CycleSchedule<Target> {
         dueMs: nowMs,
         failures: 0,
         content: null,
+        contents: 0,
         sign: null,
       }
       entry.rank = rank
@@ -123,9 +126,9 @@ export class CycleSchedule<Target> {
     const brought = content !== null && content !== entry.content
     const before = entry.pace
     entry.pace = afterResponse(before, { brought, claimed: entry.wasClaimed })
-    // Nothing speaks for one that never brought anything: it need not be tried five times.
-    if (content === null && entry.content === null && entry.answeredMs === null)
-      entry.pace = { fruitless: quietAfter, misled: 0 }
+    if (brought) entry.contents++
+    // Nothing speaks for one that was never seen to change: it need not be tried five times.
+    else if (entry.contents < 2) entry.pace = { ...entry.pace, fruitless: Math.max(quietAfter, entry.pace.fruitless) }
     if (content !== null) entry.content = content
     entry.sign = sign
     entry.answeredMs = now.ms
