@@ -4,8 +4,10 @@ import { BatchSpool } from './collect/sink/batchSpool.js'
 import { type Backfilling, startBackfilling } from './collect/backfill/daemon.js'
 import { Collector, type CollectorDependencies } from './collect/collector.js'
 import { type Retention, startRetention } from './collect/retention.js'
+import { routeCronLog } from './collect/poll/cron.js'
 import { type Config, ConfigError } from './config.js'
 import { createExchangeClient, type ExchangeClient, type RequestEvent } from './exchange/client.js'
+import { ServiceClock } from './exchange/serviceClock.js'
 import { operations } from './market/operation.js'
 import { type Clock, systemClock } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
@@ -89,7 +91,15 @@ export function openExchange(
       'exchange.baseUrl is not set; give the address of the service there or in EXCHANGE_BASE_URL (or try the demo, which brings its own)',
     ])
   }
-  return createExchangeClient({ ...config.exchange, baseUrl, clock, logger, ...(onRequest && { onRequest }) })
+  const serviceClock = new ServiceClock(clock)
+  return createExchangeClient({
+    ...config.exchange,
+    baseUrl,
+    clock,
+    serviceClock,
+    logger,
+    ...(onRequest && { onRequest }),
+  })
 }
 
 export interface Recorder {
@@ -112,6 +122,7 @@ export async function startRecorder(
   options: { readonly clock?: Clock; readonly signal?: AbortSignal } = {},
 ): Promise<Recorder> {
   const clock = options.clock ?? systemClock
+  routeCronLog(logger)
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
   countRejectionsFromZero(metrics)
   const client = openExchange(config, logger, clock, (event) => observeRequest(metrics, event))

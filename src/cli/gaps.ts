@@ -8,6 +8,7 @@ import { isTradedCategory } from '../market/category.js'
 import { intervalMs } from '../market/interval.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
+import { printable } from '../runtime/printable.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { type Gap, listGaps } from '../store/gaps.js'
 import { missingLines, printSummary } from './backfillOutput.js'
@@ -112,5 +113,5 @@ function gapText({ category, symbol, type, interval, range: { from, to } }: Gap)
     type !== null && interval !== null && isTradedCategory(category)
       ? `${seriesText({ category, symbol, type, interval })} (${Math.round((to - from) / intervalMs[interval])} candles)`
       : `${category} ${symbol}`
-  return `${what} ${text(from)} to ${text(to)}`
+  return printable(`${what} ${text(from)} to ${text(to)}`)
 }

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config.js'
 import { describeDatabaseError, isDatabaseError } from '../store/databaseError.js'
+import { printable } from '../runtime/printable.js'
 import { packageVersion } from '../runtime/version.js'
 import { backfillCommand } from './backfill.js'
 import { demoCommand } from './demo.js'
@@ -8,6 +9,7 @@ import { doctorCommand } from './doctor.js'
 import { exportCommand } from './export.js'
 import { exitCodes, Failed } from './failed.js'
 import { gapsCommand } from './gaps.js'
+import { mendCommand } from './mend.js'
 import { migrateCommand } from './migrate.js'
 import { planCommand } from './plan.js'
 import { queryCommand } from './query.js'
@@ -28,6 +30,7 @@ export function createProgram(): Command {
     backfillCommand(),
     gapsCommand(),
     verifyCommand(),
+    mendCommand(),
     planCommand(),
     queryCommand(),
     exportCommand(),
@@ -55,7 +58,7 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
       for (const problem of error.problems) process.stderr.write(`error: ${problem}\n`)
       return exitCodes.wrongUsage
     }
-    process.stderr.write(`error: ${describe(error).replaceAll(/\s*\n\s*/g, ' ')}\n`)
+    process.stderr.write(`error: ${printable(describe(error).replaceAll(/\s*\n\s*/g, ' '))}\n`)
     return exitCodes.failed
   }
 }

@@ -2,6 +2,7 @@ import { text as readAll } from 'node:stream/consumers'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { openReader } from '../app.js'
 import { createLogger } from '../runtime/logger.js'
+import { printable, printableJson } from '../runtime/printable.js'
 import { csvLine } from '../store/csv.js'
 import { type QueryColumn, type QueryRow, readInBatches, runReadOnlyQuery } from '../store/readOnlyQuery.js'
 import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
@@ -59,8 +60,10 @@ async function runQuery(argument: string, options: QueryOptions): Promise<void> 
 type Batches = AsyncIterable<readonly QueryRow[]>
 
 async function printCsv(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
-  await writeOut(`${csvLine(columns.map(({ name }) => name))}\n`)
-  for await (const rows of batches) await writeOut(rows.map((row) => `${csvLine(row)}\n`).join(''))
+  // A file or a program gets every character as it is, a terminal nothing that commands it.
+  const shown = (text: string) => (process.stdout.isTTY ? printable(text) : text)
+  await writeOut(shown(`${csvLine(columns.map(({ name }) => name))}\n`))
+  for await (const rows of batches) await writeOut(shown(rows.map((row) => `${csvLine(row)}\n`).join('')))
 }
 
 async function printJson(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
@@ -73,7 +76,7 @@ async function printJson(columns: readonly QueryColumn[], batches: Batches): Pro
       separator = ','
       return text
     })
-    await writeOut(objects.join(''))
+    await writeOut(printableJson(objects.join('')))
   }
   await writeOut(separator === '[' ? '[]\n' : '\n]\n')
 }

@@ -1,4 +1,5 @@
 import Table from 'cli-table3'
+import { printable } from '../runtime/printable.js'
 
 interface TableColumn {
   readonly name: string
@@ -15,7 +16,9 @@ const leastTextWidth = 8
  * Rows as a table of at most `width` characters. Texts are cut with "…" where they must be, numbers never: what does not fit even
  * then is set as one block a row.
  */
-export function rowsTable(columns: readonly TableColumn[], rows: readonly Row[], width = Infinity): string {
+export function rowsTable(given: readonly TableColumn[], values: readonly Row[], width = Infinity): string {
+  const columns = given.map(({ name, type }) => ({ name: printable(name), type }))
+  const rows = values.map((row) => row.map((value) => (value === null ? null : printable(value))))
   const widths = fittingWidths(columns, rows, width)
   return widths === undefined ? asBlocks(columns, rows, width) : asTable(columns, rows, widths)
 }

@@ -29,6 +29,8 @@ export function startCommand(): Command {
 }
 
 async function runStart(options: StartOptions): Promise<void> {
+  // What is written below the data folder is for its owner alone.
+  process.umask(0o077)
   const config = readConfig(options)
   const logger = createLogger(config.log.level)
   const stop = stopSignal()

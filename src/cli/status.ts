@@ -3,6 +3,7 @@ import { openStore } from '../app.js'
 import type { Config } from '../config.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
+import { printableValue } from '../runtime/printable.js'
 import { readAddress } from '../serve/address.js'
 import type { Status } from '../serve/api/contract.js'
 import { newestRows, storeOverview } from '../store/read/overview.js'
@@ -91,7 +92,7 @@ async function ask(config: Config, options: StatusOptions): Promise<Answer> {
 async function readStatus(url: string): Promise<Status> {
   const response = await fetch(new URL('/api/status', url), { signal: AbortSignal.timeout(patienceMs) })
   if (!response.ok) throw new Error(`it says ${response.status}`)
-  return (await response.json()) as Status
+  return printableValue((await response.json()) as Status)
 }
 
 async function knownAddress(config: Config): Promise<string | null> {

@@ -5,6 +5,7 @@ import { seriesText } from '../collect/backfill/job.js'
 import { verify } from '../collect/verify/verify.js'
 import type { Disagreement } from '../store/candleChecks.js'
 import { createLogger } from '../runtime/logger.js'
+import { printable } from '../runtime/printable.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
@@ -61,5 +62,5 @@ async function runVerify(options: VerifyOptions): Promise<void> {
 function describe({ series, range: { from, to }, count, detail }: Disagreement): string {
   const text = (time: number) => new Date(time).toISOString().slice(0, 19)
   const many = count === 1 ? '' : ` (${count} candles)`
-  return `${seriesText(series)} ${text(from)} to ${text(to)}${many}: ${detail}`
+  return printable(`${seriesText(series)} ${text(from)} to ${text(to)}${many}: ${detail}`)
 }

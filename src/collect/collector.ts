@@ -23,6 +23,7 @@ import { allowances } from './plan/allowances.js'
 import { keepSteady } from './plan/fit.js'
 import type { PollContext } from './poll/pollContext.js'
 import { instrumentText, type Poller, sleepUntil } from './poll/poller.js'
+import { RejectionCap } from './poll/rejectionCap.js'
 import { type Backlog, Sink } from './sink/sink.js'
 import { type CollectorStats, createStats } from './streamStats.js'
 import {
@@ -98,6 +99,7 @@ export class Collector {
       stats: this.stats,
       incidents,
       clockSkew: this.clockSkew,
+      rejectionCap: new RejectionCap(),
       clock,
       logger,
       signal: this.#stopping.signal,

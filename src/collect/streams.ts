@@ -35,7 +35,7 @@ import type { Database } from '../store/schema.js'
 import { insertTickers } from '../store/tickers.js'
 import type { WriteResult } from '../store/writeResult.js'
 import { silenceBetween } from './backfill/silence.js'
-import type { Batch } from './sink/batch.js'
+import { type Batch, missingRows } from './sink/batch.js'
 import { storeCandles } from './poll/storeCandles.js'
 import { storeFills } from './fills/storeFills.js'
 import type { Universe } from './universe.js'
@@ -237,11 +237,11 @@ export function streamNamed(name: StreamName): AnyStream {
 
 /** What an answer left out between two of its candles. An answer that is not whole says nothing by what it lacks. */
 function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
-  const { target, rows, rejected, requestTime, isPart, silence } = batch
+  const { target, rows, requestTime, isPart, silence } = batch
   // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
   if (target.type !== 'market') return []
   if (silence !== undefined) return silence
-  if (isPart || rejected.length > 0) return []
+  if (isPart || missingRows(batch) > 0) return []
   const bounds = { lengthMs: intervalMs[target.interval], settledUntil: requestTime - target.settleMs }
   return silenceBetween(
     rows.map(({ openTime }) => openTime),
@@ -250,8 +250,8 @@ function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
 }
 
 /** Whether what is not in the batch is gone. An empty list is taken for a fault of the service, not for the end of trading. */
-function isWholeList({ rows, rejected, isPart }: Batch): boolean {
-  return rows.length > 0 && rejected.length === 0 && !isPart
+function isWholeList(batch: Batch): boolean {
+  return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
 }
 
 function traded(keys: readonly InstrumentKey[]): { category: TradedCategory; symbol: string }[] {

@@ -8,14 +8,11 @@ import { type Category, categories, tradedCategories } from '../market/category.
 import { type InstrumentKind, instrumentKinds } from '../market/instrumentKind.js'
 import { intervals } from '../market/interval.js'
 import { logLevels } from '../runtime/logger.js'
+import { serve } from './serveSchema.js'
+import { storage } from './storageSchema.js'
+import { whole } from './wholeNumber.js'
 
 // Descriptions end up in the documentation, the example file and editors: each says what the option does and its unit.
-
-const whole = (min: number, max: number) =>
-  z
-    .int({ error: (issue) => (issue.code === 'invalid_type' ? 'must be a whole number' : undefined) })
-    .min(min)
-    .max(max)
 
 const schedule = z
   .string()
@@ -176,8 +173,10 @@ const exchange = z
       .default(10_000)
       .describe('Longest time for one request, from connecting to its end.'),
     maxResponseBytes: whole(65_536, 1_073_741_824)
-      .default(33_554_432)
-      .describe('Largest answer that is read; a larger one is an error.'),
+      .default(16_777_216)
+      .describe(
+        'Largest answer that is read; a larger one is an error. Most operations have a lower bound of their own.',
+      ),
     maxConnections: whole(1, 1000).default(64).describe('Most connections to the service.'),
     latencyJitterMs: whole(0, 10_000)
       .default(100)
@@ -309,43 +308,6 @@ const streams = z
   })
   .prefault({})
   .describe('What is recorded.')
-
-function table(chunkHours: number, columnstoreAfterHours: number, what: string) {
-  return z
-    .strictObject({
-      chunkHours: whole(1, 8760).default(chunkHours).describe('Time span of one chunk, on TimescaleDB.'),
-      columnstoreAfterHours: whole(1, 87_600)
-        .default(columnstoreAfterHours)
-        .describe('Age at which chunks become columnar, on TimescaleDB Community.'),
-      retentionDays: whole(1, 36_500).exactOptional().describe('Age at which rows are removed; by default never.'),
-    })
-    .prefault({})
-    .describe(what)
-}
-
-const storage = z
-  .strictObject({
-    tickers: table(24, 48, 'market.tickers'),
-    orderBooks: table(6, 24, 'market.order_books'),
-    rpiOrderBooks: table(6, 24, 'market.rpi_order_books'),
-    fills: table(24, 72, 'market.fills'),
-    candles: table(168, 336, 'market.candles'),
-  })
-  .prefault({})
-  .describe('How the tables are kept.')
-
-const serve = z
-  .strictObject({
-    enabled: z.boolean().default(true).describe('Whether metrics, health and the status page are served.'),
-    host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
-    port: whole(0, 65_535).default(8080).describe('Port to listen on; 0 takes any free one.'),
-    metricsByInstrument: z
-      .boolean()
-      .default(false)
-      .describe('Whether /metrics also says of each instrument when it was last stored: thousands of series.'),
-  })
-  .prefault({})
-  .describe('The HTTP server for metrics, health and the status page.')
 
 const log = z
   .strictObject({

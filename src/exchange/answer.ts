@@ -2,13 +2,17 @@ import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, oneLine } from './errors.js'
 import type { RawAnswer } from './http.js'
-import { parseLossless, textOf } from './lossless.js'
+import { answerBounds } from './bounds.js'
+import { parseAnswer } from './longAnswer.js'
+import { textOf } from './lossless.js'
 
 export interface Answer {
   /** The service's clock; null for the one answer that has no envelope: no candles yet. */
   readonly requestTime: TimeMs | null
   /** The rows; an operation that gives one object has one. */
   readonly rows: readonly unknown[]
+  /** How many more rows it holds than an answer of the operation may have. */
+  readonly surplusRows: number
 }
 
 interface Request {
@@ -40,13 +44,16 @@ export async function readAnswer(request: Request, raw: RawAnswer): Promise<Answ
   if (raw.status === 429) throw fail('rate-limited', 'HTTP 429, too many requests', { code: '429' })
   if (raw.body.length === 0) {
     // Seen right after a listing. Elsewhere it comes from a proxy, and is no answer.
-    if (raw.status === 200 && candleOperations.has(request.operation)) return { requestTime: null, rows: [] }
+    if (raw.status === 200 && candleOperations.has(request.operation))
+      return { requestTime: null, rows: [], surplusRows: 0 }
     throw fail(...kindOfStatus(raw, 'an empty body'))
   }
 
+  const bounds = answerBounds[request.operation]
   let envelope: unknown
+  let surplusRows: number
   try {
-    envelope = await parseLossless(raw.body)
+    ;({ value: envelope, surplusRows } = await parseAnswer(raw.body, bounds))
   } catch (error) {
     const [kind, what, more] = kindOfStatus(raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
@@ -72,10 +79,11 @@ export async function readAnswer(request: Request, raw: RawAnswer): Promise<Answ
   const { data } = envelope
   if (singleObjectOperations.has(request.operation)) {
     if (!isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
-    return { requestTime, rows: [data] }
+    return { requestTime, rows: [data], surplusRows: 0 }
   }
   if (!Array.isArray(data)) throw fail('malformed', 'a success whose data is not an array', { code })
-  return { requestTime, rows: data }
+  const rows = data.length > bounds.rows ? data.slice(0, bounds.rows) : (data as unknown[])
+  return { requestTime, rows, surplusRows: surplusRows + data.length - rows.length }
 }
 
 /** What an answer without the service's envelope means is left to the HTTP status. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Decimal } from '../market/values.js'
+import { maxLevels } from './bounds.js'
 import { readDecimal, refuse, requiredTime } from './fields.js'
 import type { BookSide, OrderBookPayload, RpiBookSide, RpiOrderBookPayload } from './payloads.js'
 import type { RowSchema } from './rows.js'
@@ -8,6 +9,7 @@ import type { RowSchema } from './rows.js'
 function levels(width: 2 | 3) {
   return z.transform((value: unknown, payload: z.core.ParsePayload): Decimal[][] => {
     if (!Array.isArray(value)) return refuse(payload, 'an array of levels', value)
+    if (value.length > maxLevels) return refuse(payload, `at most ${maxLevels} levels`, `${value.length} levels`)
     const columns: Decimal[][] = Array.from({ length: width }, () => [])
     for (const [index, level] of (value as unknown[]).entries()) {
       if (!Array.isArray(level) || level.length < width)
@@ -47,10 +49,12 @@ const isWider = (level: unknown[] | undefined, width: number) => level !== undef
 export const orderBookRow: RowSchema<OrderBookPayload> = {
   schema: orderBook as unknown as z.ZodType<OrderBookPayload>,
   fields: bookFields,
+  timeOf: ({ ts }) => ts,
   unknownPositions: unknownPositions(2),
 }
 export const rpiOrderBookRow: RowSchema<RpiOrderBookPayload> = {
   schema: rpiOrderBook as unknown as z.ZodType<RpiOrderBookPayload>,
   fields: bookFields,
+  timeOf: ({ ts }) => ts,
   unknownPositions: unknownPositions(3),
 }

@@ -24,7 +24,8 @@ import type {
   TickerPayload,
 } from './payloads.js'
 import { type Attempt, type RetryPolicy, withRetries } from './retry.js'
-import { readRows, type RowSchema } from './rows.js'
+import { type PossibleTimes, readRows, type RowSchema } from './rows.js'
+import type { ServiceClock } from './serviceClock.js'
 import { candleRow, fillRow, instrumentRow, rpiSymbolRow, tickerRow } from './rowSchemas.js'
 
 /** A successful answer: its rows, and what could not be understood of them. */
@@ -38,7 +39,12 @@ export interface Page<Row> {
   /** Our clock when the last byte arrived. */
   readonly receivedAt: TimeMs
   readonly rows: readonly Row[]
+  /** What could not be understood, as far as it is kept. */
   readonly rejected: readonly RejectedRow[]
+  /** How many rows could not be understood and are not kept either. */
+  readonly rejectedUnkept: number
+  /** How many more rows the answer held than it may: they were not read. */
+  readonly surplusRows: number
   /** Names of fields that the specification doesn't have, each once; their values are in the rows' `extra`. */
   readonly unknownFields: readonly string[]
 }
@@ -122,6 +128,8 @@ export interface ExchangeOptions extends TransportOptions {
   readonly latencyJitterMs: number
   readonly retry: RetryPolicy
   readonly clock?: Clock
+  /** Judges the time in each answer; without it every time is believed. */
+  readonly serviceClock?: ServiceClock
   readonly logger?: Logger
   readonly onRequest?: (event: RequestEvent) => void
 }
@@ -159,8 +167,11 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     try {
       return await withRetries(clock, options.retry, abort.signal, async (attempt) => {
         const { answer, sentAt, receivedAt } = await exchange(operation, parameters, request, attempt, cut.signal)
-        const read = await readRows(rowSchema, answer.rows, operation, parameters)
-        return { operation, parameters, requestTime: answer.requestTime ?? receivedAt, sentAt, receivedAt, ...read }
+        const times =
+          options.serviceClock && answer.requestTime !== null ? possibleTimes(answer.requestTime) : undefined
+        const read = await readRows(rowSchema, answer.rows, operation, parameters, times)
+        const requestTime = answer.requestTime ?? receivedAt
+        return { operation, parameters, requestTime, sentAt, receivedAt, ...read, surplusRows: answer.surplusRows }
       })
     } finally {
       calls.delete(cut)
@@ -211,6 +222,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
       const answer = await readAnswer({ operation, parameters }, raw)
+      believe(operation, parameters, answer.requestTime, receivedAt)
       settlement = { outcome: 'answered', remaining: raw.remaining }
       return { answer, sentAt, receivedAt }
     } catch (error) {
@@ -234,6 +246,16 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
         bytes: raw?.body.length ?? 0,
       })
     }
+  }
+
+  /** Throws when the answer's clock is wrong: nothing that it says about now may be kept. */
+  function believe(operation: Operation, parameters: Parameters, requestTime: TimeMs | null, receivedAt: TimeMs): void {
+    if (requestTime === null) return
+    const judged = options.serviceClock?.judge({ requestTime, receivedAt })
+    if (judged === undefined || judged.isBelieved) return
+    const off = `${Math.round(Math.abs(judged.aheadMs) / 60_000)} minutes ${judged.aheadMs > 0 ? 'ahead of' : 'behind'}`
+    const what = `a requestTime that is ${off} this machine's clock, which should be checked, too`
+    throw new ExchangeError('malformed', { operation, parameters, what })
   }
 
   async function enter(circuit: Circuit, operation: Operation, parameters: Parameters, signal: AbortSignal) {
@@ -286,6 +308,11 @@ interface Admission {
   readonly enqueuedMs: number
   readonly circuit: Circuit
   readonly pass: CircuitPass
+}
+
+/** A row may be a little newer than its answer. No market of this kind is older than 2010. */
+function possibleTimes(requestTime: TimeMs): PossibleTimes {
+  return { earliest: Date.UTC(2010, 0, 1), latest: requestTime + 60_000 }
 }
 
 const closedError = () => new Error('the client was closed')

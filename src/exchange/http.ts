@@ -3,6 +3,7 @@ import https from 'node:https'
 import axios, { type AxiosInstance, isAxiosError } from 'axios'
 import type { Operation } from '../market/operation.js'
 import { onAbort } from './abort.js'
+import { answerBounds } from './bounds.js'
 import { ExchangeError, type ExchangeErrorKind, oneLine } from './errors.js'
 
 export interface TransportOptions {
@@ -67,7 +68,6 @@ export function createTransport(options: TransportOptions): Transport {
     proxy: false,
     // The service does not redirect. Whatever does is not the service.
     maxRedirects: 0,
-    maxContentLength: options.maxResponseBytes,
     responseType: 'arraybuffer',
     transformResponse: (data: unknown) => data,
     validateStatus: () => true,
@@ -99,6 +99,7 @@ async function get(
 ): Promise<RawAnswer> {
   const query = new URLSearchParams(parameters).toString()
   const url = `${baseUrl}${pathPrefix}${operation}${query === '' ? '' : `?${query}`}`
+  const maxBytes = Math.min(options.maxResponseBytes, answerBounds[operation].bytes)
   // One deadline over everything: axios' own timeout starts anew with each byte that arrives.
   const abort = new AbortController()
   let timedOut = false
@@ -109,7 +110,11 @@ async function get(
   const forgetSignal = onAbort(signal, () => abort.abort())
   if (signal.aborted) abort.abort()
   try {
-    const response = await instance.get<Buffer>(url, { signal: abort.signal, transport: watched(moments) })
+    const response = await instance.get<Buffer>(url, {
+      signal: abort.signal,
+      transport: watched(moments),
+      maxContentLength: maxBytes,
+    })
     return {
       status: response.status,
       body: response.data,
@@ -120,7 +125,7 @@ async function get(
   } catch (error) {
     const [kind, what] = timedOut
       ? (['timeout', `no whole answer within ${options.timeoutMs} ms`] as const)
-      : explainFailure(error, options)
+      : explainFailure(error, maxBytes)
     throw new ExchangeError(kind, { operation, parameters, what, cause: withoutRequest(error) })
   } finally {
     clearTimeout(timer)
@@ -152,12 +157,11 @@ const networkCodes: Readonly<Record<string, string>> = {
   EADDRNOTAVAIL: 'the local address is not available',
 }
 
-function explainFailure(error: unknown, options: TransportOptions): readonly [ExchangeErrorKind, string] {
+function explainFailure(error: unknown, maxBytes: number): readonly [ExchangeErrorKind, string] {
   if (!isAxiosError(error)) return ['network', describe(error)]
   const code = error.code ?? ''
   if (code === 'ERR_CANCELED') return ['aborted', 'the request was given up']
-  if (error.message.includes('maxContentLength'))
-    return ['too-large', `the answer is larger than ${options.maxResponseBytes} bytes`]
+  if (error.message.includes('maxContentLength')) return ['too-large', `the answer is larger than ${maxBytes} bytes`]
   const known = networkCodes[code]
   if (known !== undefined) return ['network', known]
   // Broken HTTP framing and broken compression: something answered, but not the service.

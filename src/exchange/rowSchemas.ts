@@ -118,8 +118,12 @@ export const instrumentRow: RowSchema<InstrumentPayload> = {
 export const tickerRow: RowSchema<TickerPayload> = {
   ...withExtra<TickerPayload>(ticker, Object.keys(ticker.shape)),
   repeats: ['category', 'symbol'],
+  timeOf: ({ ts }) => ts,
 }
-export const fillRow: RowSchema<FillPayload> = withExtra<FillPayload>(fill, Object.keys(fill.in.shape))
+export const fillRow: RowSchema<FillPayload> = {
+  ...withExtra<FillPayload>(fill, Object.keys(fill.in.shape)),
+  timeOf: ({ ts }) => ts,
+}
 export const rpiSymbolRow: RowSchema<RpiSymbolPayload> = {
   schema: rpiSymbol,
   fields: null,
@@ -128,5 +132,6 @@ export const rpiSymbolRow: RowSchema<RpiSymbolPayload> = {
 export const candleRow: RowSchema<CandlePayload> = {
   schema: candle,
   fields: null,
+  timeOf: ({ openTime }) => openTime,
   unknownPositions: (value) => ((value as unknown[]).length > 7 ? ['[7]'] : []),
 }

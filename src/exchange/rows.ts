@@ -1,9 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { z } from 'zod'
 import type { RejectedRow } from '../market/rejectedRow.js'
-import type { Extra } from '../market/values.js'
+import type { Extra, TimeMs } from '../market/values.js'
+import { maxRejectedRows, maxRowBytes, maxUnknownBytes, maxUnknownFields, maxUnknownNames } from './bounds.js'
 import { isStorable } from './fields.js'
+import { UnparsedRow } from './longAnswer.js'
 import { losslessText, numbersAsText } from './lossless.js'
+import { rejectedRow } from './rejectedRow.js'
 
 /** How one row of an operation's answer is read. */
 export interface RowSchema<Row> {
@@ -14,11 +17,23 @@ export interface RowSchema<Row> {
   readonly unknownPositions?: (value: unknown) => readonly string[]
   /** What the row must repeat of the request. */
   readonly repeats?: readonly ('category' | 'symbol')[]
+  /** The time that the row is kept under; null where it has none. */
+  readonly timeOf?: (row: Row) => TimeMs | null
+}
+
+/** Times outside of it are no times of the market. */
+export interface PossibleTimes {
+  readonly earliest: TimeMs
+  readonly latest: TimeMs
 }
 
 export interface ReadRows<Row> {
   readonly rows: readonly Row[]
+  /** What could not be understood, up to a bound. */
   readonly rejected: readonly RejectedRow[]
+  /** How many more rows could not be understood. */
+  readonly rejectedUnkept: number
+  /** Names of fields that the specification does not have, each once, up to a bound. */
   readonly unknownFields: readonly string[]
 }
 
@@ -33,29 +48,59 @@ export async function readRows<Row>(
   values: readonly unknown[],
   operation: string,
   parameters: Readonly<Record<string, string>>,
+  times?: PossibleTimes,
 ): Promise<ReadRows<Row>> {
   const rows: Row[] = []
   const rejected: RejectedRow[] = []
+  let rejectedUnkept = 0
   const unknownFields = new Set<string>()
   let sliceStart = performance.now()
-  for (let i = 0; i < values.length; i++) {
-    const result = readRow(rowSchema, values[i], parameters, unknownFields)
-    if ('row' in result) rows.push(result.row)
-    else rejected.push({ operation, parameters, reason: result.reason, raw: losslessText(values[i]) })
-    if (i % 16 === 15 && performance.now() - sliceStart > sliceMs) {
+  for (const value of values) {
+    const { row, reason } = readRow(rowSchema, value, { parameters, unknownFields, times })
+    if (row !== undefined) rows.push(row)
+    if (reason !== undefined) {
+      const hasRoom = rejected.length < maxRejectedRows
+      if (hasRoom) rejected.push(rejection({ operation, parameters }, reason, value, row !== undefined))
+      else if (row === undefined) rejectedUnkept += 1
+    }
+    if (performance.now() - sliceStart > sliceMs) {
       await nextTurn()
       sliceStart = performance.now()
     }
   }
-  return { rows, rejected, unknownFields: [...unknownFields] }
+  return { rows, rejected, rejectedUnkept, unknownFields: [...unknownFields] }
+}
+
+function rejection(
+  request: { readonly operation: string; readonly parameters: Readonly<Record<string, string>> },
+  reason: string,
+  value: unknown,
+  isRowStored: boolean,
+): RejectedRow {
+  const text = value instanceof UnparsedRow ? value.bytes : losslessText(value)
+  const rejected = rejectedRow(request, reason, text)
+  return isRowStored ? { ...rejected, isRowStored: true } : rejected
+}
+
+/** The row, or why there is none; both where a part of it is left out. */
+interface ReadRow<Row> {
+  readonly row?: Row
+  readonly reason?: string
+}
+
+interface Reading {
+  readonly parameters: Readonly<Record<string, string>>
+  readonly unknownFields: Set<string>
+  readonly times: PossibleTimes | undefined
 }
 
 function readRow<Row>(
-  { schema, fields, unknownPositions, repeats }: RowSchema<Row>,
+  { schema, fields, unknownPositions, repeats, timeOf }: RowSchema<Row>,
   value: unknown,
-  parameters: Readonly<Record<string, string>>,
-  unknownFields: Set<string>,
-): { row: Row } | { reason: string } {
+  { parameters, unknownFields, times }: Reading,
+): ReadRow<Row> {
+  if (value instanceof UnparsedRow)
+    return { reason: `a row of ${value.bytes.length} bytes; at most ${maxRowBytes} are read` }
   const parsed = schema.safeParse(value)
   if (!parsed.success) return { reason: reasonOf(parsed.error) }
   const row = parsed.data
@@ -65,18 +110,51 @@ function readRow<Row>(
     if (asked !== undefined && typeof got === 'string' && got !== asked)
       return { reason: `${name}: ${got}, but ${asked} was asked for` }
   }
-  for (const position of unknownPositions?.(value) ?? []) unknownFields.add(position)
+  const time = timeOf?.(row) ?? null
+  if (time !== null && times !== undefined && (time < times.earliest || time > times.latest))
+    return { reason: `a time that cannot be: ${new Date(time).toISOString()}` }
+  for (const position of unknownPositions?.(value) ?? []) addName(unknownFields, position)
   if (fields === null) return { row }
-  let extra = noExtra
-  for (const name in value as object) {
-    if (fields.has(name)) continue
-    const inner = (value as Record<string, unknown>)[name]
-    if (!isStorable(name) || !isStorable(inner)) return { reason: 'an unknown field holds text that cannot be stored' }
-    unknownFields.add(name)
-    extra = { ...extra, [name]: numbersAsText(inner) }
-  }
+  const unknown = readUnknown(value as Record<string, unknown>, fields, unknownFields)
+  if (unknown === null) return { reason: 'an unknown field holds text that cannot be stored' }
   // The schema has just made this object: nobody else holds it yet.
-  return { row: Object.assign(row as object, { extra }) as Row }
+  const whole = Object.assign(row as object, { extra: unknown.extra }) as Row
+  const { left } = unknown
+  if (left === 0) return { row: whole }
+  return { row: whole, reason: `${left} unknown fields beyond what is kept of them were left out; the row is stored` }
+}
+
+/** The fields that the specification does not name, up to a bound, and how many are beyond it. Null if one cannot be stored. */
+function readUnknown(
+  value: Readonly<Record<string, unknown>>,
+  fields: ReadonlySet<string>,
+  names: Set<string>,
+): { readonly extra: Extra; readonly left: number } | null {
+  const kept: [string, unknown][] = []
+  let bytes = 0
+  let left = 0
+  for (const name in value) {
+    if (fields.has(name)) continue
+    const inner = value[name]
+    if (kept.length >= maxUnknownFields) {
+      left++
+      continue
+    }
+    const size = name.length + losslessText(inner).length
+    if (bytes + size > maxUnknownBytes) {
+      left++
+      continue
+    }
+    if (!isStorable(name) || !isStorable(inner)) return null
+    addName(names, name)
+    bytes += size
+    kept.push([name, numbersAsText(inner)])
+  }
+  return { extra: kept.length === 0 ? noExtra : Object.fromEntries(kept), left }
+}
+
+function addName(names: Set<string>, name: string): void {
+  if (names.size < maxUnknownNames) names.add(name)
 }
 
 function reasonOf(error: z.ZodError): string {

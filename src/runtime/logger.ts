@@ -1,4 +1,5 @@
-import { type Logger, pino, type TransportSingleOptions } from 'pino'
+import { type Logger, type LoggerOptions, pino, type TransportSingleOptions } from 'pino'
+import { printable } from './printable.js'
 
 export type { Logger } from 'pino'
 
@@ -11,6 +12,16 @@ export function createLogger(level: LogLevel): Logger {
     target: 'pino-pretty',
     options: { destination: 2, ignore: 'pid,hostname', translateTime: 'SYS:HH:MM:ss.l', singleLine: true },
   }
-  const options = { level, redact: ['url', 'password', '*.password', '*.url'] }
+  const options: LoggerOptions = {
+    level,
+    redact: ['url', 'password', '*.password', '*.url'],
+    hooks: {
+      // Symbols and messages of others must not command the terminal of whoever reads the log.
+      logMethod(given, method) {
+        const shown = given.map((one: unknown) => (typeof one === 'string' ? printable(one) : one))
+        method.apply(this, shown as typeof given)
+      },
+    },
+  }
   return process.stderr.isTTY ? pino({ ...options, transport: pretty }) : pino(options, pino.destination(2))
 }

@@ -9,8 +9,8 @@ interface Address {
 
 /** Leaves the server's address in the data folder, where the status command finds it: the port may be any free one. */
 export async function writeAddress(dataDir: string, url: string): Promise<void> {
-  await mkdir(dataDir, { recursive: true })
-  await writeFile(join(dataDir, fileName), `${JSON.stringify({ url } satisfies Address)}\n`)
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  await writeFile(join(dataDir, fileName), `${JSON.stringify({ url } satisfies Address)}\n`, { mode: 0o600 })
 }
 
 /** The address that a server has left; null when there is none. It may no longer be there. */

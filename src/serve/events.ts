@@ -7,6 +7,8 @@ export interface EventClient {
   readonly series: CandleSeries | null
   /** Resolves when the event has left the process. */
   send(event: 'status' | 'instrument', data: string): Promise<void>
+  /** Ends its connection: it has taken nothing for too long. */
+  drop(): void
 }
 
 export interface EventSources {
@@ -15,6 +17,8 @@ export interface EventSources {
 }
 
 const tickMs = 1_000
+/** Who takes nothing for so long has gone, or wants to fill our memory. */
+const patienceMs = 30_000
 /** An instrument is asked for on every so many ticks. */
 const instrumentTicks = 2
 
@@ -23,8 +27,8 @@ export class EventHub {
   readonly #sources: EventSources
   readonly #clock: Clock
   readonly #logger: Logger
-  /** Clients with whether they are still taking their last event: a slow one gets fewer, and delays nobody. */
-  readonly #clients = new Map<EventClient, { isBusy: boolean }>()
+  /** Clients with what they are still taking: a slow one gets fewer events and delays nobody, one that takes none is dropped. */
+  readonly #clients = new Map<EventClient, Taking>()
   #running: AbortController | undefined
 
   constructor(sources: EventSources, clock: Clock, logger: Logger) {
@@ -39,7 +43,7 @@ export class EventHub {
 
   /** Returns what takes the client off again. */
   add(client: EventClient): () => void {
-    this.#clients.set(client, { isBusy: false })
+    this.#clients.set(client, { events: 0, sinceMs: 0 })
     if (this.#running === undefined) {
       this.#running = new AbortController()
       void this.#run(this.#running.signal)
@@ -89,13 +93,29 @@ export class EventHub {
 
   #send(client: EventClient, event: 'status' | 'instrument', data: string): void {
     const state = this.#clients.get(client)
-    if (state === undefined || (state.isBusy && event === 'status')) return
-    state.isBusy = true
+    if (state === undefined) return
+    const nowMs = this.#clock.monotonicMs()
+    if (state.events === 0) state.sinceMs = nowMs
+    else if (nowMs - state.sinceMs > patienceMs) {
+      this.#clients.delete(client)
+      return client.drop()
+    }
+    // A status is followed by the next one in a second; of the rest no more than one waits.
+    if (state.events > 1 || (state.events === 1 && event === 'status')) return
+    state.events += 1
     client
       .send(event, data)
       .catch(() => undefined)
       .finally(() => {
-        state.isBusy = false
+        state.events -= 1
+        state.sinceMs = this.#clock.monotonicMs()
       })
   }
+}
+
+interface Taking {
+  /** Events on their way to it. */
+  events: number
+  /** When it last took one. */
+  sinceMs: number
 }

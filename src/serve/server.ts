@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createAdaptorServer } from '@hono/node-server'
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
 import { serveStatic } from '@hono/node-server/serve-static'
 import { type Context, Hono } from 'hono'
 import { compress } from 'hono/compress'
@@ -21,7 +21,7 @@ import { type ApiContext, instrumentNow, routes } from './api/routes.js'
 import { EventHub } from './events.js'
 import { pageFolder } from './pageFolder.js'
 import { StatusReporter } from './reporter.js'
-import { ownNamesOnly, securityHeaders } from './security.js'
+import { ownNamesOnly, ownSiteOnly, securityHeaders } from './security.js'
 import type { RecorderSource } from './source.js'
 import { StatusMetrics } from './statusMetrics.js'
 
@@ -67,7 +67,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const statusMetrics = new StatusMetrics(metrics.registry)
 
   const app = new Hono()
-  app.use(ownNamesOnly(config.serve.host), securityHeaders())
+  app.use(ownNamesOnly(config.serve), ownSiteOnly(), securityHeaders())
   app.use(async (context, next) => {
     if (context.req.method === 'GET' || context.req.method === 'HEAD') return next()
     return context.json({ error: `${context.req.method}: everything here is read-only; use GET` }, 405, {
@@ -134,9 +134,17 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 }
 
 function streamEvents(context: Context, hub: EventHub, series: CandleSeries | null): Response {
+  const { outgoing } = context.env as Partial<HttpBindings>
   return streamSSE(context, async (stream) => {
     const gone = new Promise<void>((resolve) => stream.onAbort(resolve))
-    const remove = hub.add({ series, send: (event, data) => stream.writeSSE({ event, data, retry: 1000 }) })
+    const remove = hub.add({
+      series,
+      send: (event, data) => stream.writeSSE({ event, data, retry: 1000 }),
+      drop: () => {
+        outgoing?.destroy()
+        stream.abort()
+      },
+    })
     await gone
     remove()
   })

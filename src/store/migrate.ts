@@ -12,6 +12,7 @@ import * as instrumentKinds from '../../migrations/0040_instrument_kinds.js'
 import * as silence from '../../migrations/0050_silence.js'
 import * as locks from '../../migrations/0060_locks.js'
 import * as readers from '../../migrations/0061_readers.js'
+import * as rejectedRows from '../../migrations/0070_rejected_rows.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -30,6 +31,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0050_silence': silence,
   '0060_locks': locks,
   '0061_readers': readers,
+  '0070_rejected_rows': rejectedRows,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

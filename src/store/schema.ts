@@ -188,6 +188,8 @@ export interface RejectedRowTable {
   parameters: Json
   reason: string
   raw: string
+  raw_sha256: string
+  raw_bytes: number
   first_seen_at: Instant
   last_seen_at: Instant
   times_seen: Generated<number>

@@ -12,6 +12,11 @@ interface Service {
   readonly read_only?: boolean
   readonly cap_drop?: readonly string[]
   readonly security_opt?: readonly string[]
+  readonly cap_add?: readonly string[]
+  readonly mem_limit?: string
+  readonly pids_limit?: number
+  readonly networks?: readonly string[]
+  readonly network_mode?: string
   readonly ports?: readonly string[]
   readonly volumes?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
@@ -19,9 +24,10 @@ interface Service {
   readonly depends_on?: Readonly<Record<string, unknown>>
 }
 const text = readRepositoryFile('docker-compose.yml')
-const { services, volumes } = parse(text, { merge: true }) as {
+const { services, volumes, networks } = parse(text, { merge: true }) as {
   services: Record<string, Service>
   volumes: Record<string, unknown>
+  networks: Record<string, unknown>
 }
 const all = Object.entries(services)
 
@@ -43,6 +49,25 @@ describe('docker-compose.yml', () => {
     }
     expect(services.recorder?.healthcheck?.test.join(' ')).toContain('/healthz')
     expect(services.database?.healthcheck).toBeDefined()
+  })
+
+  test('bounds the memory and the processes of every service, and takes every capability that it does not need', () => {
+    for (const [name, service] of all) {
+      expect(service, name).toMatchObject({ cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] })
+      expect(service.mem_limit, name).toMatch(/\d+[mg]\}?$/)
+      expect(service.pids_limit, name).toBeLessThanOrEqual(500)
+    }
+    expect(services.database?.cap_add).not.toContain('NET_RAW')
+  })
+
+  test('lets nobody reach the database but the recorder and Grafana', () => {
+    const inStore = all.filter(([, service]) => service.networks?.includes('store') ?? false).map(([name]) => name)
+    expect(inStore.toSorted()).toEqual(['database', 'grafana', 'recorder'])
+    expect(services.database?.networks).toEqual(['store'])
+    expect(networks['store']).toEqual({ internal: true })
+    expect(
+      all.filter(([, { networks: joined, network_mode: mode }]) => joined === undefined && mode !== 'none'),
+    ).toEqual([])
   })
 
   test('listens nowhere beyond this machine', () => {

@@ -8,6 +8,7 @@ export const testStorage: StorageSettings = {
   rpiOrderBooks: { chunkHours: 6, columnstoreAfterHours: 24 },
   fills: { chunkHours: 24, columnstoreAfterHours: 72 },
   candles: { chunkHours: 168, columnstoreAfterHours: 336 },
+  rejectedRows: { retentionDays: 30 },
 }
 
 /** The same server, another database. */

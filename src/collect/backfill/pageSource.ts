@@ -76,10 +76,13 @@ export class PageSource {
   }
 
   /** Rows that were not asked for may have been put beside the others, so that nothing is known of what lies between. */
-  #silenceOf({ rows, rejected, requestTime }: Page<CandlePayload>, { operation, window }: PageRequest): TimeRange[] {
+  #silenceOf(
+    { rows, rejected, surplusRows, requestTime }: Page<CandlePayload>,
+    { operation, window }: PageRequest,
+  ): TimeRange[] {
     const { series, settleMs } = this.#options
     // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
-    if (series.type !== 'market' || rejected.length > 0) return []
+    if (series.type !== 'market' || rejected.length + surplusRows > 0) return []
     const lengthMs = intervalMs[series.interval]
     // The start of history-candles was seen to be ignored: its answers may well begin earlier.
     const from = operation === 'candles' ? window.from - lengthMs : Number.NEGATIVE_INFINITY

@@ -80,7 +80,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
         const page = await client.instruments({ category }, { signal })
         const instruments = page.rows.map(normalizeInstrument)
         await recordInstruments(db, category, instruments, page.requestTime, {
-          complete: page.rejected.length === 0 && instruments.length > 0,
+          complete: page.rejected.length + page.surplusRows === 0 && instruments.length > 0,
         })
         serviceNow = page.requestTime
       }

@@ -6,7 +6,7 @@ import { insertFillPage } from '../../store/fills.js'
 import { fillGaps, recordGap } from '../../store/gaps.js'
 import type { Database } from '../../store/schema.js'
 import type { WriteResult } from '../../store/writeResult.js'
-import type { Batch } from '../sink/batch.js'
+import { type Batch, missingRows } from '../sink/batch.js'
 import { type FillPage, fillsPerPage, judgeFills } from './fillContinuity.js'
 
 export interface StoredFills extends WriteResult {
@@ -38,7 +38,8 @@ export async function storeFills(db: Kysely<Database>, batch: Batch<InstrumentKe
   return { ...result, gapsFound: gap === null ? 0 : 1 }
 }
 
-function pageOf({ rows, rejected, requestTime }: Batch<InstrumentKey, Fill>, sharedFrom: number | null): FillPage {
+function pageOf(batch: Batch<InstrumentKey, Fill>, sharedFrom: number | null): FillPage {
+  const { rows, requestTime } = batch
   let oldest = Infinity
   let newest = -Infinity
   for (const { ts } of rows) {
@@ -47,7 +48,7 @@ function pageOf({ rows, rejected, requestTime }: Batch<InstrumentKey, Fill>, sha
   }
   return {
     times: rows.length === 0 ? null : { oldest, newest },
-    isFull: rows.length + rejected.length >= fillsPerPage,
+    isFull: rows.length + missingRows(batch) >= fillsPerPage,
     sharedFrom,
     requestTime,
   }

@@ -1,7 +1,12 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ExchangeClient, Page, RequestOptions } from '../../exchange/client.js'
+import { rejectedRow } from '../../exchange/rejectedRow.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { Batch } from '../sink/batch.js'
 import type { StreamDefinition } from '../streams.js'
+
+/** Longer uninterrupted work would delay requests that are due. */
+const sliceMs = 3
 
 /**
  * Asks for a target once and turns the answer into what the database shall hold. Errors are the client's.
@@ -19,19 +24,25 @@ export async function poll<Target, Payload, Row>(
   observe(page)
   const rows: Row[] = []
   const rejected: RejectedRow[] = [...page.rejected]
+  let sliceStart = performance.now()
   for (const payload of page.rows) {
     try {
       rows.push(stream.normalize(payload, target, page))
     } catch (error) {
       rejected.push(rejectedPayload(page, payload, error))
     }
+    if (performance.now() - sliceStart > sliceMs) {
+      await nextTurn()
+      sliceStart = performance.now()
+    }
   }
   const { requestTime, receivedAt } = page
-  return { stream: stream.name, target, requestTime, receivedAt, rows, rejected, proven: [], gaps: [], isPart: false }
+  const unkept = page.rejectedUnkept + page.surplusRows
+  const nothing = { proven: [], gaps: [], isPart: false }
+  return { stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept, ...nothing }
 }
 
 function rejectedPayload(page: Page<unknown>, payload: unknown, error: unknown): RejectedRow {
-  const { operation, parameters } = page
   const reason = error instanceof Error ? error.message : String(error)
-  return { operation, parameters, reason, raw: JSON.stringify(payload) }
+  return rejectedRow(page, reason, JSON.stringify(payload))
 }

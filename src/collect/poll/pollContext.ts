@@ -6,6 +6,7 @@ import type { Batch } from '../sink/batch.js'
 import type { ClockSkew } from './clockSkew.js'
 import type { Incidents } from '../incidents.js'
 import { poll } from './poll.js'
+import type { RejectionCap } from './rejectionCap.js'
 import type { Sink } from '../sink/sink.js'
 import type { StreamDefinition } from '../streams.js'
 import type { CollectorStats } from '../streamStats.js'
@@ -19,6 +20,7 @@ export interface PollContext {
   readonly stats: CollectorStats
   readonly incidents: Incidents
   readonly clockSkew: ClockSkew
+  readonly rejectionCap: RejectionCap
   readonly clock: Clock
   readonly logger: Logger
   /** Aborts when the recorder stops: nothing new is asked for, what is under way is finished and stored. */
@@ -38,10 +40,12 @@ export async function pollAndStore<Target, Payload, Row>(
   options: RequestOptions,
   judge: (batch: Batch<Target, Row>) => Batch<Target, Row> = (batch) => batch,
 ): Promise<Batch<Target, Row> | null> {
-  const { client, sink, universe, stats, incidents, clockSkew, logger } = context
+  const { client, sink, universe, stats, incidents, clockSkew, rejectionCap, logger } = context
   const part = wholeCategoryOf(target)
   try {
-    const batch = judge(await poll(client, stream, target, options, (page) => clockSkew.observe(page)))
+    const polled = await poll(client, stream, target, options, (page) => clockSkew.observe(page))
+    tellOfUnkept(incidents, polled)
+    const batch = judge(rejectionCap.apply(polled, polled.receivedAt))
     stats[stream.name].answers += 1
     incidents.succeeded(stream.name, part)
     stream.learn?.(universe, batch)
@@ -55,6 +59,13 @@ export async function pollAndStore<Target, Payload, Row>(
     else incidents.failed(stream.name, message, part)
     return null
   }
+}
+
+/** An answer that is larger than anything honest, or broken throughout, is told: its rows are nowhere else. */
+function tellOfUnkept(incidents: Incidents, { stream, unkept = 0 }: Batch): void {
+  const what = `${stream} rows`
+  if (unkept === 0) return incidents.succeeded(what)
+  incidents.failed(what, `${unkept} rows of an answer were left out: too many, or too many that cannot be understood`)
 }
 
 /** The category of a target that is a whole one: when it fails, that others are answered is no comfort. */

@@ -35,10 +35,17 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly receivedAt: TimeMs
   readonly rows: readonly Row[]
   readonly rejected: readonly RejectedRow[]
+  /** Rows of the answer that are neither stored nor kept as rejected: beyond a bound, they are only counted. */
+  readonly unkept?: number
   readonly proven: readonly ProvenRange[]
   /** Candles: what the answers left out between two that they gave. What an answer of its own left out is told by its rows. */
   readonly silence?: readonly TimeRange[]
   readonly gaps: readonly FoundGap[]
   /** The rows are only some of the answer's: what is not among them has not disappeared. */
   readonly isPart: boolean
+}
+
+/** How many rows of the answer are not among those to be stored. */
+export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | 'unkept'>): number {
+  return unkept + rejected.filter(({ isRowStored }) => isRowStored !== true).length
 }

@@ -30,6 +30,8 @@ export interface SpooledSegment {
 
 const refetchable: ReadonlySet<StreamName> = new Set<StreamName>(['candles', 'instruments', 'rpi_symbols'])
 const segmentBytesByDefault = 4 * 1024 * 1024
+/** A batch is made of one answer, which is bounded; a record that unpacks to more is damaged. */
+const maxBatchBytes = 128 * 1024 * 1024
 const deflate = promisify(deflateRaw)
 const inflate = promisify(inflateRaw)
 
@@ -122,7 +124,7 @@ export class BatchSpool {
   /** The batch in a record: none when it cannot be understood, which is reported. */
   async decode(record: Buffer): Promise<Batch[]> {
     try {
-      return [JSON.parse((await inflate(record)).toString()) as Batch]
+      return [JSON.parse((await inflate(record, { maxOutputLength: maxBatchBytes })).toString()) as Batch]
     } catch {
       this.#options.onDamage({ file: this.#folder.directory, stretches: 1, bytes: record.length })
       return []

@@ -40,6 +40,6 @@ function identity({ ts, execId }: Fill): string {
 }
 
 /** Rows and nothing else. */
-function isPlain({ rejected, proven, gaps, isPart }: Batch): boolean {
-  return !isPart && rejected.length + proven.length + gaps.length === 0
+function isPlain({ rejected, unkept = 0, proven, gaps, isPart }: Batch): boolean {
+  return !isPart && rejected.length + unkept + proven.length + gaps.length === 0
 }

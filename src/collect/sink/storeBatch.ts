@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { rejectedRow } from '../../exchange/rejectedRow.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { StreamName } from '../../market/stream.js'
 import { addCoverage, type Series } from '../../store/coverage.js'
@@ -7,7 +8,7 @@ import { recordGap } from '../../store/gaps.js'
 import { insertRejectedRows } from '../../store/rejectedRows.js'
 import type { Database } from '../../store/schema.js'
 import type { WriteResult } from '../../store/writeResult.js'
-import type { Batch, ProvenRange } from './batch.js'
+import { type Batch, missingRows, type ProvenRange } from './batch.js'
 import type { StoredFills } from '../fills/storeFills.js'
 import type { StoredCandles } from '../poll/storeCandles.js'
 import { streamNamed } from '../streams.js'
@@ -28,9 +29,11 @@ export async function storeBatch(db: Kysely<Database>, batch: Batch): Promise<St
     return await commitBatch(db, batch)
   } catch (error) {
     if (!isDataError(error) || batch.rows.length === 0) throw error
-    const { good, refused } = await sift(db, batch)
+    const { good, refused, untried } = await sift(db, batch)
+    const rejected = [...batch.rejected, ...refused]
+    const unkept = (batch.unkept ?? 0) + untried
     try {
-      return await commitBatch(db, { ...batch, rows: good, rejected: [...batch.rejected, ...refused], isPart: true })
+      return await commitBatch(db, { ...batch, rows: good, rejected, unkept, isPart: true })
     } catch (again) {
       if (!isDataError(again)) throw again
       // Refused together although each was taken alone: kept as text rather than lost.
@@ -65,13 +68,15 @@ export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<S
     const turnedUp = 'turnedUp' in written ? (written as StoredCandles).turnedUp : 0
     const { inserted, updated } = written
     const unchanged = rows.length - inserted - updated
-    return { inserted, updated, unchanged, rejected: rejected.length, gapsFound: found + gaps.length, turnedUp }
+    const refused = rejected.length + (batch.unkept ?? 0)
+    return { inserted, updated, unchanged, rejected: refused, gapsFound: found + gaps.length, turnedUp }
   })
 }
 
 /** An empty answer for fills says something, too: that nothing was traded yet. */
-function isWorthWriting({ stream, rows, rejected, isPart }: Batch): boolean {
-  return rows.length > 0 || (stream === 'fills' && rejected.length === 0 && !isPart)
+function isWorthWriting(batch: Batch): boolean {
+  const { stream, rows, isPart } = batch
+  return rows.length > 0 || (stream === 'fills' && missingRows(batch) === 0 && !isPart)
 }
 
 function seriesOf(stream: StreamName, of: Omit<ProvenRange, 'range'>): Series {
@@ -79,10 +84,19 @@ function seriesOf(stream: StreamName, of: Omit<ProvenRange, 'range'>): Series {
 }
 
 /** Finds the rows that the database refuses, by trying parts of the batch; nothing of this is committed. */
-async function sift(db: Kysely<Database>, batch: Batch): Promise<{ good: unknown[]; refused: RejectedRow[] }> {
+async function sift(
+  db: Kysely<Database>,
+  batch: Batch,
+): Promise<{ good: unknown[]; refused: RejectedRow[]; untried: number }> {
   const good: unknown[] = []
   const refused: RejectedRow[] = []
+  let untried = 0
   const attempt = async (rows: readonly unknown[]): Promise<void> => {
+    // Each refused row costs a dozen transactions.
+    if (refused.length >= mostRefused) {
+      untried += rows.length
+      return
+    }
     try {
       await db.transaction().execute(async (trx) => {
         await streamNamed(batch.stream).write(trx, { ...batch, rows, isPart: true })
@@ -104,8 +118,11 @@ async function sift(db: Kysely<Database>, batch: Batch): Promise<{ good: unknown
     }
   }
   await attempt(batch.rows)
-  return { good, refused }
+  return { good, refused, untried }
 }
+
+/** A database that refuses more rows than this refuses them all, as far as anybody can wait for it. */
+const mostRefused = 100
 
 /** Ends a transaction that was only a trial. */
 class Untried extends Error {}
@@ -114,10 +131,7 @@ const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }
 
 function refusedRow(batch: Batch, row: unknown, error: unknown): RejectedRow {
   const target = Object.entries(batch.target as Record<string, unknown>)
-  return {
-    operation: streamNamed(batch.stream).operation,
-    parameters: Object.fromEntries(target.map(([name, value]) => [name, String(value)])),
-    reason: describeDatabaseError(error),
-    raw: JSON.stringify(row),
-  }
+  const { operation } = streamNamed(batch.stream)
+  const parameters = Object.fromEntries(target.map(([name, value]) => [name, String(value)]))
+  return rejectedRow({ operation, parameters }, describeDatabaseError(error), JSON.stringify(row))
 }

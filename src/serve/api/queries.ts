@@ -1,16 +1,18 @@
 import { z } from 'zod'
 import { categories, tradedCategories } from '../../market/category.js'
-import { candleType, interval, stream, symbol } from './fields.js'
+import { candleType, interval, plainText, stream, symbol } from './fields.js'
 
 // Parameters arrive as text.
+/** The year 10000: what is later is a mistake, and some of it more than the database can hold. */
+const endOfTimeMs = Date.UTC(10_000, 0, 1) - 1
 const number = (min: number, max: number) => z.coerce.number<number>().int().min(min).max(max)
 const instrumentKey = { category: z.enum(categories).describe('Product line.'), symbol }
 const limit = (max: number, usual: number) => number(1, max).default(usual).describe(`Most rows, at most ${max}.`)
-const at = (what: string) => number(0, 8.64e15).describe(`${what} Unix time, milliseconds.`)
+const at = (what: string) => number(0, endOfTimeMs).describe(`${what} Unix time, milliseconds.`)
 
 export const queries = {
   instruments: z.strictObject({
-    search: z.string().max(100).default('').describe('Part of the symbol or base coin, whatever its case.'),
+    search: plainText.max(100).default('').describe('Part of the symbol or base coin, whatever its case.'),
     category: z.enum(categories).exactOptional().describe('Only this product line.'),
     limit: limit(100, 20),
   }),
@@ -28,7 +30,7 @@ export const queries = {
     hours: number(1, 168).default(6).describe('How far back, at most 168.'),
   }),
   calendar: z.strictObject({
-    search: z.string().max(100).default('').describe('Part of the symbol, whatever its case.'),
+    search: plainText.max(100).default('').describe('Part of the symbol, whatever its case.'),
     stream: stream.exactOptional(),
     category: z.enum(categories).exactOptional().describe('Only this product line.'),
     symbol: symbol.exactOptional().describe('Exactly this instrument.'),

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { TimeMs } from '../../market/values.js'
@@ -214,7 +215,7 @@ class PartWriter {
   constructor({ columns, name, timeColumn }: ExportSource, folder: string, suffix: ExportFormat, format: FileFormat) {
     const index = (column: string) => columns.findIndex((each) => each.name === column)
     this.#key = timeColumn === undefined ? undefined : [index('category'), index('symbol')]
-    const value = (row: QueryRow, i: number) => encodeURIComponent(row[i] ?? '')
+    const value = (row: QueryRow, i: number) => pathPart(row[i] ?? '')
     this.#format = format
     this.#pathOf = (row) =>
       this.#key === undefined
@@ -271,4 +272,14 @@ async function removeParts(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     if (isOurs(name) && !name.startsWith('export.json')) await rm(join(folder, name), { recursive: true, force: true })
   }
+}
+
+/** File systems take names of 255 bytes: a longer one is cut, and told from others by a digest. */
+const longestPart = 200
+
+function pathPart(text: string): string {
+  const encoded = encodeURIComponent(text)
+  if (encoded.length <= longestPart) return encoded
+  const digest = createHash('sha256').update(text).digest('hex').slice(0, 32)
+  return `${encoded.slice(0, longestPart - 40).replace(/%.?$/, '')}~${digest}`
 }

@@ -30,7 +30,23 @@ export async function applyRetention(
     const what = await removeRows[kind](db, table, before, signal)
     if (what !== undefined) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
   }
+  const before = new Date(now - settings.rejectedRows.retentionDays * dayMs)
+  const rejected = await deleteRejected(db, before, signal)
+  if (rejected > 0) removed.push(`removed ${rejected} of recorder.rejected_row from before ${before.toISOString()}`)
   return removed
+}
+
+/** Rows that could not be understood and have not come again since. */
+async function deleteRejected(db: Kysely<Database>, before: Date, signal?: AbortSignal): Promise<number> {
+  for (let total = 0; ;) {
+    const { numAffectedRows = 0n } = await sql`
+      delete from recorder.rejected_row where digest = any(array(
+        select digest from recorder.rejected_row where last_seen_at < ${before}::timestamptz
+        limit ${sql.lit(rowsPerDelete)}
+      ))`.execute(db)
+    total += Number(numAffectedRows)
+    if (numAffectedRows < rowsPerDelete || signal?.aborted === true) return total
+  }
 }
 
 type Remove = (

@@ -14,11 +14,15 @@ export interface StorageSettings {
   readonly rpiOrderBooks: TableSettings
   readonly fills: TableSettings
   readonly candles: TableSettings
+  readonly rejectedRows: {
+    /** Age at which rows that could not be understood are removed, days since they were last seen. */
+    readonly retentionDays: number
+  }
 }
 
 /** A table that grows with time. */
 export interface TimeTable {
-  readonly setting: keyof StorageSettings
+  readonly setting: Exclude<keyof StorageSettings, 'rejectedRows'>
   /** In schema `market`. */
   readonly name: string
   readonly timeColumn: string

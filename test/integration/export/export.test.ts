@@ -192,6 +192,23 @@ test('CSV files hold the same, as text', async () => {
   ])
 })
 
+test('a symbol that is longer than a name of a file may be has a folder all the same, and its rows keep it', async () => {
+  const long = ['龙'.repeat(200), `${'龙'.repeat(199)}虾`, `${'a'.repeat(199)}%`]
+  await insertFills(
+    created.database.db,
+    long.map((symbol) => aFill({ symbol, ts: from + 5 })),
+  )
+  try {
+    await exportOf('fills', { format: 'csv', symbols: long, symbolPatterns: long, to: from + dayMs })
+    const written = (await files()).filter((name) => name.endsWith('.csv'))
+    expect(new Set(written).size).toBe(3)
+    const contents = await Promise.all(written.map((name) => readFile(join(folder, name), 'utf8')))
+    expect(new Set(contents.map((text) => text.split('\n')[1]?.split(',')[1]))).toEqual(new Set(long))
+  } finally {
+    await created.database.pool.query('delete from market.fills where symbol = any ($1)', [long])
+  }
+})
+
 describe('an export that was stopped', () => {
   test('goes on where it was, and leaves no half of a day', async () => {
     const stop = new AbortController()

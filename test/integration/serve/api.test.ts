@@ -215,6 +215,10 @@ describe('what cannot be answered is said in one line', () => {
     ['/api/coverage?stream=candles&category=SPOT&symbol=X&from=0&to=5', 400, 'type, interval: candles need both'],
     ['/api/events?category=SPOT', 400, 'category, symbol: an instrument needs both'],
     ["/api/candles?category=SPOT&symbol=X&before=1'--", 400, 'before: must be a whole number'],
+    ['/api/candles?category=SPOT&symbol=X%00', 400, 'symbol: must not hold control characters'],
+    ['/api/instruments?search=%00', 400, 'search: must not hold control characters'],
+    ['/api/candles?category=SPOT&symbol=X&before=8640000000000000', 400, 'before: must be at most 253402300799999'],
+    ['/api/calendar?to=1e300', 400, 'to: must be'],
     ['/api/nothing', 404, 'there is no such thing'],
   ])('%s', async (path, status, message) => {
     const answer = await failure(path)

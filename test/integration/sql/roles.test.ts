@@ -6,6 +6,7 @@ import { recordGap } from '../../../src/store/gaps.js'
 import { recordInstruments } from '../../../src/store/instruments.js'
 import { migrateToLatest } from '../../../src/store/migrate.js'
 import { insertOrderBooks, insertRpiOrderBooks } from '../../../src/store/orderBooks.js'
+import { rejectedRow } from '../../../src/exchange/rejectedRow.js'
 import { insertRejectedRows } from '../../../src/store/rejectedRows.js'
 import { recordRpiSymbols } from '../../../src/store/rpiSymbols.js'
 import { insertTickers } from '../../../src/store/tickers.js'
@@ -74,7 +75,7 @@ describe('recorder_writer', () => {
     await addCoverage(db, series, [range])
     await addCoverage(db, series, [{ from: someTime, to: someTime + 2000 }])
     await recordGap(db, { ...series, range, reason: 'a test', state: 'lost' })
-    await insertRejectedRows(db, [{ operation: 'fills', parameters: {}, reason: 'a test', raw: '{}' }], someTime)
+    await insertRejectedRows(db, [rejectedRow({ operation: 'fills', parameters: {} }, 'a test', '{}')], someTime)
     await refreshRollups(db, [range])
     const settings = { ...testStorage, tickers: { ...testStorage.tickers, retentionDays: 1 } }
     // Chunks are dropped by their owner: on the Apache edition by a daemon that owns the tables.

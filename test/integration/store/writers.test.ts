@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { LosslessNumber } from 'lossless-json'
@@ -5,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { tickerFields } from '../../../src/market/ticker.js'
 import { insertFills } from '../../../src/store/fills.js'
 import { insertOrderBooks, insertRpiOrderBooks } from '../../../src/store/orderBooks.js'
+import { rejectedRow } from '../../../src/exchange/rejectedRow.js'
 import { insertRejectedRows } from '../../../src/store/rejectedRows.js'
 import { insertTickers } from '../../../src/store/tickers.js'
 import { isDataError } from '../../../src/store/databaseError.js'
@@ -281,13 +283,9 @@ describe('order books', () => {
 describe('rejected rows', () => {
   it('are kept once each, with their text and how often they came', async () => {
     const { db } = test.database
-    const row = {
-      operation: 'fills',
-      parameters: { symbol: 'BTCUSDT' },
-      reason: 'price: not a number',
-      raw: '{"price":1.50e}',
-    }
-    const other = { ...row, raw: '{"price":"\0"}' }
+    const request = { operation: 'fills', parameters: { symbol: 'BTCUSDT' } }
+    const row = rejectedRow(request, 'price: not a number', '{"price":1.50e}')
+    const other = rejectedRow(request, 'price: not a number', '{"price":"\0"}')
     expect(await insertRejectedRows(db, [row, row, other], someTime)).toEqual({ inserted: 2, updated: 0, unchanged: 1 })
     expect(await insertRejectedRows(db, [row], someTime)).toEqual({ inserted: 0, updated: 0, unchanged: 1 })
     expect(await insertRejectedRows(db, [row], someTime + 5)).toEqual({ inserted: 0, updated: 1, unchanged: 0 })
@@ -299,10 +297,41 @@ describe('rejected rows', () => {
         parameters: { symbol: 'BTCUSDT' },
         reason: row.reason,
         raw: row.raw,
+        raw_bytes: row.raw.length,
         first_seen_at: someTime,
         last_seen_at: someTime + 5,
         times_seen: 2,
       },
     ])
+  })
+
+  it('are kept up to a bound for an hour; those that are there go on being counted', async () => {
+    const { db } = test.database
+    const request = { operation: 'tickers', parameters: {} }
+    const many = Array.from({ length: 7_000 }, (_, i) => rejectedRow(request, 'broken', `{"row":${i}}`))
+    const [first, later] = [someTime + 10 * 3_600_000, someTime + 11 * 3_600_000]
+    await insertRejectedRows(db, many, first)
+    const count = async () => {
+      const { rows } = await sql<{ rows: string; seen: string }>`
+        select count(*) as rows, sum(times_seen) as seen from recorder.rejected_row where operation = 'tickers'`.execute(
+        db,
+      )
+      return rows.map((row) => [Number(row.rows), Number(row.seen)])
+    }
+    expect(await count()).toEqual([[5_000, 5_000]])
+    await insertRejectedRows(db, many.slice(0, 6_000), first + 1)
+    expect(await count()).toEqual([[5_000, 10_000]])
+    await insertRejectedRows(db, many.slice(6_000), later + 1)
+    expect(await count()).toEqual([[6_000, 11_000]])
+  })
+
+  it('hold the start of their text, its digest and its length, cut between two characters', async () => {
+    const text = `"${'ä€🎲'.repeat(5_000)}"`
+    const row = rejectedRow({ operation: 'fills', parameters: {} }, 'too long', text)
+    expect(Buffer.byteLength(row.raw)).toBeGreaterThan(4_092)
+    expect(Buffer.byteLength(row.raw)).toBeLessThanOrEqual(4_096)
+    expect(text.startsWith(row.raw)).toBe(true)
+    expect(row.rawBytes).toBe(Buffer.byteLength(text))
+    expect(row.rawSha256).toBe(createHash('sha256').update(text).digest('hex'))
   })
 })

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { rejectedRow } from '../../../src/exchange/rejectedRow.js'
 import type { Fill } from '../../../src/market/fill.js'
 import { upsertCandles } from '../../../src/store/candles.js'
 import { addCoverage, missingRanges } from '../../../src/store/coverage.js'
 import { insertFills } from '../../../src/store/fills.js'
+import { insertRejectedRows } from '../../../src/store/rejectedRows.js'
 import { reconcile } from '../../../src/store/timescale/reconcile.js'
 import { applyRetention } from '../../../src/store/timescale/retention.js'
 import { detectServer } from '../../../src/store/timescale/server.js'
@@ -82,4 +84,25 @@ it('keeps everything when nothing is configured', async () => {
   await insertFills(db, [aFill({ ts: daysAgo(1000) })])
   expect(await applyRetention(db, testStorage, now)).toEqual([])
   expect(await countBefore(900)).toBe(1)
+})
+
+it('removes rejected rows that have not come again for as long as the configuration says', async () => {
+  const { db } = created.database
+  const request = { operation: 'fills', parameters: {} }
+  const [old, again, fresh] = ['old', 'again', 'fresh'].map((text) => rejectedRow(request, 'a test', text))
+  await insertRejectedRows(
+    db,
+    [old, again].filter((row) => row !== undefined),
+    daysAgo(40),
+  )
+  await insertRejectedRows(
+    db,
+    [again, fresh].filter((row) => row !== undefined),
+    daysAgo(29),
+  )
+  expect(await applyRetention(db, testStorage, now)).toEqual([
+    `removed 1 of recorder.rejected_row from before ${new Date(daysAgo(30)).toISOString()}`,
+  ])
+  const kept = await db.selectFrom('recorder.rejected_row').select('raw').orderBy('raw').execute()
+  expect(kept.map(({ raw }) => raw)).toEqual(['again', 'fresh'])
 })

@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { type EventClient, EventHub } from '../../../src/serve/events.js'
+import { createFakeClock } from '../../support/fakeClock.js'
 
 const series: CandleSeries = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' }
 const asked: string[] = []
@@ -22,7 +23,7 @@ function page(watched: CandleSeries | null, send?: EventClient['send']) {
     received.push(event)
     return Promise.resolve()
   }
-  leave.push(hub.add({ series: watched, send: send ?? take }))
+  leave.push(hub.add({ series: watched, send: send ?? take, drop: () => received.push('dropped') }))
   return received
 }
 
@@ -65,4 +66,31 @@ test('nothing is asked for when no page is open', async () => {
   const before = asked.length
   await new Promise((resolve) => setTimeout(resolve, 1300))
   expect(asked.length).toBe(before)
+})
+
+test('a page that watches an instrument and takes nothing has two events waiting at most, and is dropped after half a minute', async () => {
+  const clock = createFakeClock()
+  const slow = new EventHub(
+    { status: () => Promise.resolve({}), instrument: () => Promise.resolve({}) },
+    clock,
+    pino({ level: 'silent' }),
+  )
+  const sent: string[] = []
+  let isDropped = false
+  slow.add({
+    series,
+    send: (event) => {
+      sent.push(event)
+      return new Promise(() => undefined)
+    },
+    drop: () => {
+      isDropped = true
+    },
+  })
+  await clock.advance(29_000)
+  expect(sent).toHaveLength(2)
+  expect([isDropped, slow.size]).toEqual([false, 1])
+  await clock.advance(4_000)
+  expect([isDropped, slow.size]).toEqual([true, 0])
+  slow.close()
 })

@@ -1,0 +1,84 @@
+import { isUtf8 } from 'node:buffer'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type AnswerBounds, maxEnvelopeBytes, maxRowBytes } from './bounds.js'
+import { inspect, type JsonList, type JsonShape, maxDepth, parseLossless, parseText } from './lossless.js'
+
+/** Up to this size an answer is parsed in one go: within two or three milliseconds. */
+const shortBytes = 32_768
+/** Rows that are parsed in one go. */
+const chunkBytes = 32_768
+
+/** A row that is too long to be parsed. */
+export class UnparsedRow {
+  readonly bytes: Buffer
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes
+  }
+}
+
+export interface ParsedAnswer {
+  /** The parsed JSON. Instead of a row that is too long, its array holds an `UnparsedRow`. */
+  readonly value: unknown
+  /** How many elements of the array of rows are beyond the bound and were not looked at. */
+  readonly surplusRows: number
+}
+
+/**
+ * Parses an answer. A long one is taken apart at the commas between its rows and parsed a few rows at a time, so that
+ * everything else gets its turn in between. The result is the same: each piece has to be valid JSON, and so has what is left
+ * without them. Throws a `SyntaxError` that says what is wrong with the text.
+ */
+export async function parseAnswer(body: Buffer, bounds: AnswerBounds): Promise<ParsedAnswer> {
+  if (body.length <= shortBytes) return { value: await parseLossless(body), surplusRows: 0 }
+  const shape = await inspect(body, bounds.rows)
+  if (shape.depth > maxDepth) throw new SyntaxError(`it is nested more than ${maxDepth} levels deep`)
+  if (!isUtf8(body)) throw new SyntaxError('it is not UTF-8 text')
+  const { list } = shape
+  // One object, such as an order book. Its bound in bytes keeps it short.
+  if (list === null) return { value: await parseWhole(body, shape, bounds), surplusRows: 0 }
+  if (body.length - (list.end - list.start) > maxEnvelopeBytes)
+    throw new SyntaxError(`it holds more than ${maxEnvelopeBytes} bytes besides its rows`)
+  // Whatever stands around the rows, with an empty list in their place.
+  const around = Buffer.concat([body.subarray(0, list.start), body.subarray(list.end)])
+  const envelope = parseText(around.toString('utf8'), false)
+  if (!isRecord(envelope)) throw new SyntaxError('it is not an object with rows')
+  const name = Object.keys(envelope).find((key) => Array.isArray(envelope[key]))
+  if (name === undefined) throw new SyntaxError('it is not an object with rows')
+  const { rows, surplus } = await parseRows(body, list, bounds.rows)
+  return { value: { ...envelope, [name]: rows }, surplusRows: surplus }
+}
+
+async function parseWhole(body: Buffer, shape: JsonShape, bounds: AnswerBounds): Promise<unknown> {
+  if (bounds.rows > 1 && body.length > maxRowBytes)
+    throw new SyntaxError(`it has ${body.length} bytes and is no list of rows`)
+  await nextTurn()
+  return parseText(body.toString('utf8'), shape.holdsNumbers)
+}
+
+async function parseRows(body: Buffer, { start, end, commas, elements }: JsonList, mostRows: number) {
+  const rows: unknown[] = []
+  const read = Math.min(elements, mostRows)
+  // Where row i begins; the end of the last one is the next comma or the end of the array.
+  const begins = (i: number) => (i === 0 ? start : (commas[i - 1] as number) + 1)
+  const ends = (i: number) => (i < commas.length ? (commas[i] as number) : end)
+  for (let first = 0; first < read;) {
+    let next = first + 1
+    if (ends(first) - begins(first) > maxRowBytes) {
+      rows.push(new UnparsedRow(body.subarray(begins(first), ends(first))))
+    } else {
+      while (next < read && ends(next) - begins(first) <= chunkBytes) next++
+      const chunk: unknown = parseText(`[${body.toString('utf8', begins(first), ends(next - 1))}]`)
+      // A blank between two commas, or after the last one.
+      if (!Array.isArray(chunk) || chunk.length !== next - first) throw new SyntaxError('a row is missing in its list')
+      for (const row of chunk as unknown[]) rows.push(row)
+    }
+    first = next
+    await nextTurn()
+  }
+  return { rows, surplus: elements - read }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

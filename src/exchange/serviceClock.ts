@@ -1,0 +1,83 @@
+import type { TimeMs } from '../market/values.js'
+import type { Clock } from '../runtime/clock.js'
+
+/** An answer with the moments that it shows. */
+export interface AnsweredAt {
+  /** The service's clock when it answered. */
+  readonly requestTime: TimeMs
+  /** Our clock when the answer was there. */
+  readonly receivedAt: TimeMs
+}
+
+/** How far an answer's clock may be off from ours, or from what the service's was before. */
+const toleranceMs = 5 * 60_000
+/** So many answers in a row, over so long, that all tell the same, mean that our clock is wrong and not the answers'. */
+const answersToConfirm = 10
+const confirmAfterMs = 30_000
+const agreementMs = 30_000
+/** A clock that is off by more is to be set, whatever the service says. */
+const mostSkewMs = 24 * 3_600_000
+/** How much of the time that passes the reference may be moved by: clocks drift, but not faster than this. */
+const slew = 0.01
+
+/**
+ * Tells whether the time in an answer can be the service's. One answer with a wrong clock would do harm for good: rows from the
+ * future stay the newest, and what is known of an instrument would be newer than everything to come.
+ *
+ * An answer is believed when its time agrees with our clock, or with what the service's was by the answers believed before.
+ * If this machine's clock is wrong, all answers disagree with it in the same way: after a while of that, they are believed.
+ */
+export class ServiceClock {
+  readonly #clock: Clock
+  /** The service's time minus the monotonic clock, and when that was found. */
+  #reference: { readonly offsetMs: number; readonly atMs: number } | undefined
+  /** Answers in a row that disagree with us and agree with each other. */
+  #candidate: { readonly offsetMs: number; readonly sinceMs: number; answers: number } | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Whether to believe the answer; if not, how far ahead of the expected time it is (negative: behind). */
+  judge({
+    requestTime,
+    receivedAt,
+  }: AnsweredAt): { readonly isBelieved: true } | { readonly isBelieved: false; readonly aheadMs: number } {
+    const nowMs = this.#clock.monotonicMs()
+    const offsetMs = requestTime - nowMs
+    const aheadMs = requestTime - receivedAt
+    const aheadOfReferenceMs = this.#reference === undefined ? Infinity : offsetMs - this.#reference.offsetMs
+    if (Math.abs(aheadMs) <= toleranceMs) this.#believe(offsetMs, nowMs)
+    else if (Math.abs(aheadOfReferenceMs) <= toleranceMs) this.#follow(offsetMs, nowMs)
+    else if (this.#isConfirmed(offsetMs, aheadMs, nowMs)) this.#believe(offsetMs, nowMs)
+    else return { isBelieved: false, aheadMs }
+    this.#candidate = undefined
+    return { isBelieved: true }
+  }
+
+  #believe(offsetMs: number, atMs: number): void {
+    this.#reference = { offsetMs, atMs }
+  }
+
+  /** Slowly, so that no row of small steps leads anywhere. */
+  #follow(offsetMs: number, atMs: number): void {
+    const known = this.#reference ?? { offsetMs, atMs }
+    const mostMs = (atMs - known.atMs) * slew
+    const step = Math.min(mostMs, Math.max(-mostMs, offsetMs - known.offsetMs))
+    this.#believe(known.offsetMs + step, atMs)
+  }
+
+  #isConfirmed(offsetMs: number, aheadMs: number, nowMs: number): boolean {
+    if (Math.abs(aheadMs) > mostSkewMs) {
+      this.#candidate = undefined
+      return false
+    }
+    const candidate = this.#candidate
+    if (candidate === undefined || Math.abs(offsetMs - candidate.offsetMs) > agreementMs) {
+      this.#candidate = { offsetMs, sinceMs: nowMs, answers: 1 }
+      return false
+    }
+    candidate.answers += 1
+    return candidate.answers >= answersToConfirm && nowMs - candidate.sinceMs >= confirmAfterMs
+  }
+}

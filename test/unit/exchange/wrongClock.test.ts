@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest'
+import { ServiceClock } from '../../../src/exchange/serviceClock.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { clientOf, envelope } from '../../support/fakeService.js'
+import { answering, failure, service } from '../../support/oneAnswer.js'
+
+describe('a client that knows the time', () => {
+  const now = Date.now()
+  const guarded = async (body: string) => {
+    await answering(body)
+    return clientOf(service.url, { serviceClock: new ServiceClock(systemClock) })
+  }
+
+  it('takes an answer with a wrong clock for none', async () => {
+    const reader = await guarded(envelope('[]', Date.UTC(4000, 0, 1)))
+    const error = await failure(reader.instruments({ category: 'SPOT' }))
+    reader.close()
+    expect(error).toMatchObject({ kind: 'malformed', retryable: true })
+    expect(error.message).toMatch(/a requestTime that is \d+ minutes ahead of this machine's clock/)
+  })
+
+  it('rejects rows of a time that cannot be, and takes 0 for none', async () => {
+    const ticker = (symbol: string, ts: number) => ({ symbol, ts: `${ts}` })
+    const rows = [
+      ticker('A', now),
+      ticker('B', Date.UTC(9999, 0, 1)),
+      ticker('C', now + 600_000),
+      ticker('D', 1),
+      ticker('E', 0),
+      ticker('F', now + 30_000),
+    ]
+    const reader = await guarded(envelope(JSON.stringify(rows), now))
+    const page = await reader.tickers({ category: 'SPOT' })
+    expect(page.rows.map(({ symbol, ts }) => [symbol, ts])).toEqual([
+      ['A', now],
+      ['E', null],
+      ['F', now + 30_000],
+    ])
+    expect(page.rejected.map(({ reason }) => reason)).toEqual([
+      'a time that cannot be: 9999-01-01T00:00:00.000Z',
+      `a time that cannot be: ${new Date(now + 600_000).toISOString()}`,
+      'a time that cannot be: 1970-01-01T00:00:00.001Z',
+    ])
+    reader.close()
+  })
+})
