@@ -57,6 +57,7 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     if (!listing || !isShown(listing, at)) {
       throw new ServiceFailure(operation === 'orderbook' ? '25100' : '40034', `Parameter ${symbol} does not exist`)
     }
+    if (listing.failsWith !== null) throw new ServiceFailure(listing.failsWith, `${symbol} cannot be answered for`)
     return listing
   }
 

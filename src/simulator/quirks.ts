@@ -74,7 +74,7 @@ export const quirksSchema = z.strictObject({
   /** `candles` and `history-candles` know more intervals than the specification lists. */
   furtherIntervals: z.boolean().default(true),
   /** Share of the thinly traded instruments, besides the tokens, whose candles leave out the intervals without a trade. */
-  silentInstruments: share.default(0),
+  silentInstruments: share.default(0.25),
   /** Candles have an eighth value, as in an older edition. */
   eighthCandleValue: z.boolean().default(false),
   /**
@@ -147,6 +147,7 @@ export const plainQuirks: Quirks = quirksSchema.parse({
   historyIgnoresStart: false,
   historyRoundsUp: false,
   zeroByteCandlesAfterListingMs: 0,
+  silentInstruments: 0,
   furtherIntervals: false,
   brotli: false,
 })

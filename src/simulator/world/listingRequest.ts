@@ -42,6 +42,7 @@ export const listingRequestSchema: z.ZodType<OrUndefined<ListingRequest>> = z.st
   book: z.enum(['live', 'empty', 'still', 'frozen']).optional(),
   candles: z.enum(['every', 'traded', 'none']).optional(),
   splits: z.array(z.strictObject({ at: time, factor: z.number().positive(), relists: z.boolean() })).optional(),
+  failsWith: z.string().nullable().optional(),
   rowFields: fields,
   tickerFields: fields,
 })

@@ -38,6 +38,8 @@ export interface Traits {
   readonly candles: 'every' | 'traded' | 'none'
   /** In order of time. */
   readonly splits: readonly Split[]
+  /** A code that every question about this instrument alone is answered with; the lists go on to name it. */
+  readonly failsWith: string | null
   /** Further or other fields of the row and of the ticker; null takes one out. */
   readonly rowFields: Readonly<Record<string, string | null>>
   readonly tickerFields: Readonly<Record<string, string | null>>
@@ -51,6 +53,7 @@ export const ordinary: Traits = {
   book: 'live',
   candles: 'every',
   splits: [],
+  failsWith: null,
   rowFields: {},
   tickerFields: {},
 }

@@ -299,6 +299,19 @@ describe('quirks of the market as it is', () => {
     expect(await ask(simulator, 'instruments?category=SPOT')).toMatchObject({ code: '00000' })
   })
 
+  test('failsWith: an instrument that the lists name and that answers nothing', async () => {
+    const simulator = await start({
+      extraInstruments: [{ category: 'SPOT', symbol: 'MUTEUSDT', launchTime: 0, failsWith: '40808' }],
+    })
+    for (const operation of ['fills', 'orderbook', 'tickers']) {
+      expect(await ask(simulator, `${operation}?category=SPOT&symbol=MUTEUSDT`)).toMatchObject({ code: '40808' })
+    }
+    for (const list of ['instruments', 'tickers']) {
+      const { rows } = await ask(simulator, `${list}?category=SPOT`)
+      expect(rows.filter((row) => row['symbol'] === 'MUTEUSDT')).toHaveLength(1)
+    }
+  })
+
   test('tickers of MARGIN are the list of SPOT', async () => {
     const simulator = await start()
     const [margin, spot] = [
