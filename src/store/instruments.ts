@@ -102,6 +102,13 @@ async function openVersions(
     update market.instrument_history set valid_to = ${at}
     where category = ${category} and symbol = any (${instruments.map(({ symbol }) => symbol)}::text[])
       and valid_to is null and valid_from < ${at}`.execute(db)
+  // What was proven to be empty or silent was so of the old listing.
+  for (const table of ['recorder.empty_range', 'recorder.unanswered']) {
+    await sql`
+      delete from ${sql.table(table)} e using ${source(instruments)} as incoming, market.instruments known
+      where e.category = ${category} and e.symbol = incoming.symbol and known.category = e.category
+        and known.symbol = e.symbol and known.launch_time is distinct from incoming.launch_time`.execute(db)
+  }
   // A second answer of the same moment replaces the version that the first one opened.
   await sql`
     insert into market.instrument_history (category, ${columnNames(columns)}, valid_from)
@@ -147,7 +154,10 @@ function source(instruments: readonly Instrument[]) {
 export type InstrumentSummary = Pick<
   Instrument,
   'category' | 'symbol' | 'status' | 'launchTime' | 'offTime' | 'limitOpenTime' | 'isReality' | 'symbolType'
->
+> & {
+  /** Of its first listing: one that was listed anew has candles from before, and its launch time has moved. */
+  readonly firstLaunchTime?: TimeMs | null
+}
 
 /** Instruments that the service lists, by category and symbol; with `includeGone`, also those that it listed once. */
 export async function listInstruments(
@@ -158,6 +168,13 @@ export async function listInstruments(
     .selectFrom('market.instruments')
     .select(['category', 'symbol', 'status', 'launch_time as launchTime', 'off_time as offTime'])
     .select(['limit_open_time as limitOpenTime', 'is_reality as isReality', 'symbol_type as symbolType'])
+    .select(({ selectFrom }) =>
+      selectFrom('market.instrument_history as h')
+        .whereRef('h.category', '=', 'market.instruments.category')
+        .whereRef('h.symbol', '=', 'market.instruments.symbol')
+        .select(({ fn }) => fn.min('h.launch_time').as('first'))
+        .as('firstLaunchTime'),
+    )
     .orderBy('category')
     .orderBy('symbol')
   if (filter.category !== undefined) query = query.where('category', '=', filter.category)

@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import { intervalMs } from '../market/interval.js'
 import type { TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
 import { addCoverage, multirange, seriesColumns } from './coverage.js'
 import { toDate } from './columns.js'
 import type { Database } from './schema.js'
@@ -125,6 +126,41 @@ export async function replaceUnanswered(
 
 /** Whether what was asked for in vain, named `u`, need not be asked for again yet: an hour later, then four, up to a day. */
 export const isAskedLately = sql`u.asked_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()`
+
+/** Parts of the ledger that nobody has looked at again, and that were last added to before `before`; oldest first. */
+export async function unconfirmedParts(
+  db: Kysely<Database>,
+  { before, limit }: { readonly before: TimeMs; readonly limit: number },
+): Promise<{ readonly series: CandleSeries; readonly silent: readonly TimeRange[] }[]> {
+  const { rows } = await sql<CandleSeries & { ranges: [TimeMs, TimeMs][] }>`
+    select category, symbol, type, interval, (
+      select json_agg(json_build_array((extract(epoch from lower(r)) * 1000)::bigint, (extract(epoch from upper(r)) * 1000)::bigint) order by r)
+      from unnest(ranges - confirmed) as r) as ranges
+    from recorder.no_trade
+    where ranges <> confirmed and noted_at < ${toDate(before)}::timestamptz
+    order by noted_at limit ${limit}`.execute(db)
+  return rows.map(({ ranges, ...series }) => ({ series, silent: ranges.map(([from, to]) => ({ from, to })) }))
+}
+
+/** Notes that these ranges were looked at once more: what of them still has no trade is confirmed. */
+export async function confirmNoTrade(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
+): Promise<void> {
+  const seen = multirange(ranges)
+  await sql`
+    update recorder.no_trade set confirmed = confirmed + (ranges * ${seen})
+    where ${isSeries(series)} and ranges && ${seen} and not confirmed @> (ranges * ${seen})`.execute(db)
+}
+
+/** Puts off the next look at the silence in a range that was just looked at, whatever came of it. */
+export async function putOffLook(db: Kysely<Database>, series: CandleSeries, range: TimeRange): Promise<void> {
+  await sql`
+    update recorder.no_trade set noted_at = now()
+    where ${isSeries(series)} and part < ${toDate(range.to)}::timestamptz and until > ${toDate(range.from)}::timestamptz
+      and ranges <> confirmed`.execute(db)
+}
 
 function isSeries({ category, symbol, type, interval }: CandleSeries, alias?: string) {
   const column = (name: string) => sql.ref(alias === undefined ? name : `${alias}.${name}`)

@@ -13,6 +13,7 @@ import type { CandleAnswers } from '../poll/candleAnswers.js'
 import { startRepair } from '../repair.js'
 import { candlesIn } from './grid.js'
 import { type BackfillJob, type BackfillQueue, type JobOutcome, openBackfillQueue, seriesText } from './job.js'
+import { startReview } from './review.js'
 import { startBackfillWorker } from './worker.js'
 
 export interface BackfillingOptions {
@@ -67,7 +68,7 @@ export function startBackfilling(options: BackfillingOptions): Backfilling {
   return {
     async reports() {
       if (parts === null) return []
-      const groups = groupBy(await parts.queue.recent(mostJobs), groupOf)
+      const groups = groupBy((await parts.queue.recent(mostJobs)).filter(isOfInterest), groupOf)
       for (const id of estimates.keys()) if (!groups.has(id)) estimates.delete(id)
       return [...groups].flatMap(([id, jobs]) => {
         const estimator = estimates.get(id) ?? createEstimator(clock)
@@ -99,10 +100,12 @@ async function openParts(options: BackfillingOptions): Promise<Parts | null> {
     const repair = config.streams.candles.enabled
       ? startRepair({ db, queue, series, candleAnswers, settleMs, clock, logger })
       : null
+    const review = startReview({ db, queue, clock, logger })
     return {
       queue,
       async stop() {
         await repair?.stop()
+        await review.stop()
         await worker.stop()
         await queue.close()
       },
@@ -116,6 +119,11 @@ async function openParts(options: BackfillingOptions): Promise<Parts | null> {
 type Job = JobStatus<BackfillJob, JobOutcome>
 
 const mostJobs = 2_000
+
+/** Looking again at what is known goes on all the time. */
+function isOfInterest({ data }: Job): boolean {
+  return data.kind !== 'review'
+}
 
 function groupOf({ data }: Job): string {
   return `${data.kind} ${seriesText(data.series)} ${data.floor}`

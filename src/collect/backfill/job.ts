@@ -7,13 +7,16 @@ import type { Database } from '../../store/schema.js'
 
 /** A series and a range of opening times, some minutes' work. What of it is covered already is looked up when it is done. */
 export interface BackfillJob {
-  readonly kind: 'backfill' | 'repair'
+  /** `review`: looks again at what is known, with what the others leave of the budget. */
+  readonly kind: 'backfill' | 'repair' | 'review'
   readonly series: CandleSeries
   readonly range: TimeRange
   /** The lower end of the whole request that it is part of. */
   readonly floor: TimeMs
   /** Read what is covered, too. */
   readonly again: boolean
+  /** Review: the end of the stretch that is next. */
+  readonly nextTo?: TimeMs
 }
 
 export interface UnresolvedRange extends TimeRange {
@@ -34,6 +37,8 @@ export interface JobOutcome {
   readonly unanswered: readonly TimeRange[]
   readonly unresolved: readonly UnresolvedRange[]
   readonly failure?: string
+  /** The service has rewritten the series by this factor; its whole past is to be read again. */
+  readonly restatedBy?: { readonly numerator: string; readonly denominator: string }
 }
 
 export type BackfillQueue = JobQueue<BackfillJob, JobOutcome>

@@ -36,6 +36,8 @@ const patienceMs = 180_000
 /** Asks for pages of one series and hands their closed candles on to be stored. */
 export class PageSource {
   readonly counts = { requests: 0, rows: 0 }
+  /** What the answers have left out between two of their candles. */
+  readonly silence: TimeRange[] = []
   readonly #options: PageSourceOptions
   #answeredMs: number
   #skewMs = 0
@@ -70,6 +72,7 @@ export class PageSource {
     this.counts.rows += candles.length
     const { requestTime, receivedAt, rejected } = page
     const silence = this.#silenceOf(page, request)
+    this.silence.push(...silence)
     // What is not stored counts as not received: a crash then costs the pages under way, and no more.
     if (candles.length > 0 || rejected.length > 0) await store({ candles, silence, rejected, requestTime, receivedAt })
     return { openTimes: candles.map(({ openTime }) => openTime), silence }

@@ -13,6 +13,8 @@ import type { RequestedSeries } from './request.js'
 /** A requested series and what of it has to be got. */
 export interface PlannedSeries extends RequestedSeries {
   readonly missing: readonly TimeRange[]
+  /** Review: the end of the stretch that is next. */
+  readonly nextTo?: TimeMs
 }
 
 /** 200 pages of `history-candles`: some ten seconds of a whole budget, minutes of a shared one. */
@@ -78,7 +80,7 @@ function overlaps(ranges: Ranges, { from, to }: TimeRange): boolean {
 
 /** Jobs of at most `size` candles, the newest first. */
 export function cutIntoJobs(
-  { series, range, isUrgent, hasOpenBeginning }: PlannedSeries,
+  { series, range, isUrgent, hasOpenBeginning, nextTo }: PlannedSeries,
   missing: Ranges,
   { kind, again, size }: { readonly kind: BackfillJob['kind']; readonly again: boolean; readonly size: number },
 ): NewJob<BackfillJob>[] {
@@ -86,7 +88,14 @@ export function cutIntoJobs(
   const sizeMs = (hasOpenBeginning ? size * openJobFactor : size) * lengthMs
   const jobs: NewJob<BackfillJob>[] = []
   const add = (from: TimeMs, to: TimeMs) => {
-    const data: BackfillJob = { kind, series, range: { from, to }, floor: range.from, again }
+    const data: BackfillJob = {
+      kind,
+      series,
+      range: { from, to },
+      floor: range.from,
+      again,
+      ...(nextTo !== undefined && { nextTo }),
+    }
     const key = [kind, seriesText(series), from, to, ...(again ? ['again'] : [])].join(' ')
     jobs.push({ data, priority: priorityOf(kind, isUrgent, to), key })
   }
@@ -109,11 +118,13 @@ export function cutIntoJobs(
   return jobs
 }
 
-/** Repairs go before backfills, instruments about to be delisted before others, and what is newer before what is older. */
+/** Repairs go before backfills and these before reviews, instruments about to be delisted before others, and what is newer before what is older. */
 function priorityOf(kind: BackfillJob['kind'], isUrgent: boolean, to: TimeMs): number {
   const minutes = Math.min(Math.floor(to / 60_000), 400_000_000)
-  return (kind === 'repair' ? 1_000_000_000 : 0) + (isUrgent ? 500_000_000 : 0) + minutes
+  return priorities[kind] + (isUrgent ? 500_000_000 : 0) + minutes
 }
+
+const priorities = { repair: 1_000_000_000, backfill: 0, review: -1_000_000_000 } as const
 
 export function candlesMissing(planned: readonly PlannedSeries[]): number {
   return planned.reduce((sum, { series, missing }) => sum + candlesIn(gridOf(series.interval, null), missing), 0)

@@ -65,14 +65,15 @@ export function resolveRequest(
 
 function requestedSeries(
   series: CandleSeries,
-  { launchTime, offTime, limitOpenTime }: InstrumentSummary,
+  { launchTime, firstLaunchTime, offTime, limitOpenTime }: InstrumentSummary,
   { from, to }: BackfillRequest,
   serviceNow: TimeMs,
   settleMs: number,
 ): RequestedSeries {
   const lengthMs = intervalMs[series.interval]
   // The first candle may open before the launch that it holds.
-  const earliest = launchTime === null ? dawn : launchTime - lengthMs + 1
+  const launch = launchTime === null ? null : Math.min(launchTime, firstLaunchTime ?? launchTime)
+  const earliest = launch === null ? dawn : launch - lengthMs + 1
   const latest = Math.min(serviceNow - settleMs - lengthMs + 1, offTime ?? Number.POSITIVE_INFINITY)
   const range = aligned(series.interval, {
     from: Math.max(earliest, from === 'launch' ? earliest : from),

@@ -8,7 +8,8 @@ import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { addEmptyRanges, missingCandles, openHoles, replaceGaps, settleGaps } from '../../store/candleCoverage.js'
 import { loadReach, saveReach } from '../../store/candleReach.js'
-import { isSparse, replaceUnanswered } from '../../store/noTrade.js'
+import { confirmNoTrade, isSparse, putOffLook, replaceUnanswered } from '../../store/noTrade.js'
+import { lastRevision } from '../../store/restatements.js'
 import type { Database } from '../../store/schema.js'
 import { CandleWriter } from './candleWriter.js'
 import { fillRange } from './fillRange.js'
@@ -16,8 +17,9 @@ import { gridOf, withCandles } from './grid.js'
 import { type BackfillJob, type JobOutcome, seriesText } from './job.js'
 import { Conventions, type PageAnswer, type PageRequest } from './pageRequest.js'
 import { PageSource } from './pageSource.js'
-import { intersect, subtract } from './ranges.js'
+import { intersect, normalized, subtract } from './ranges.js'
 import { ReachBook } from './reach.js'
+import { foldRestatement } from './restatement.js'
 
 /** What all jobs of a process share. */
 export interface JobContext {
@@ -58,13 +60,14 @@ export class JobRunner {
     const wanted = withCandles(gridOf(series.interval, oldestKnown), job.again ? [range] : (state?.missing ?? [range]))
     if (wanted.length === 0) return { ...nothingDone, status: 'done' }
 
+    const before = job.again ? await lastRevision(db) : 0
     const writer = new CandleWriter(db, { series, clock, logger, signal })
     const source = new PageSource({
       client,
       series,
       settleMs,
       conventions: this.#conventions,
-      priority: job.kind,
+      priority: job.kind === 'repair' ? 'repair' : 'backfill',
       clock,
       signal,
       store: (page) => writer.store(page),
@@ -90,6 +93,8 @@ export class JobRunner {
       await writer.idle()
       const reason = writer.counts.rejected > 0 ? reasons.rejected : reasons.silent
       const { holes, unanswered } = await this.#conclude(job, empty, anchor, reason, writer.counts.rejected > 0)
+      const seen = { silence: source.silence, before }
+      const restatedBy = job.again ? await this.#look(job, seen, writer.counts.updated > 0) : null
       const { turnedUp } = writer.counts
       if (turnedUp > 0) {
         logger.warn(
@@ -101,6 +106,7 @@ export class JobRunner {
         status: holes.length === 0 ? 'done' : 'incomplete',
         empty,
         unanswered,
+        ...(restatedBy !== null && { restatedBy }),
         unresolved: holes.map((hole) => ({ ...hole, reason })),
       }
     } catch (error) {
@@ -152,6 +158,22 @@ export class JobRunner {
       await replaceGaps(trx, series, range, holes, reason)
       await settleGaps(trx, series)
       return { holes, unanswered }
+    })
+  }
+
+  /** What reading again has shown: silence that is still there, and a past that was rewritten. */
+  async #look(
+    { kind, series, range }: BackfillJob,
+    { silence, before }: { readonly silence: readonly TimeRange[]; readonly before: number },
+    hasChanged: boolean,
+  ): Promise<NonNullable<JobOutcome['restatedBy']> | null> {
+    return this.#context.db.transaction().execute(async (trx) => {
+      if (kind === 'review') {
+        await confirmNoTrade(trx, series, normalized(silence))
+        await putOffLook(trx, series, range)
+      }
+      const found = hasChanged ? await foldRestatement(trx, series, before, this.#context.logger) : null
+      return found === null ? null : { numerator: `${found.numerator}`, denominator: `${found.denominator}` }
     })
   }
 

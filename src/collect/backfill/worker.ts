@@ -4,11 +4,13 @@ import { intervalMs } from '../../market/interval.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../store/databaseError.js'
+import { noteReview } from '../../store/reviews.js'
 import type { TakenJob } from '../../store/queue.js'
 import type { Database } from '../../store/schema.js'
 import { Incidents } from '../incidents.js'
 import { candlesIn } from './grid.js'
 import { type BackfillJob, type BackfillQueue, seriesText } from './job.js'
+import { readAllAgain } from './review.js'
 import { JobRunner, mostPagesOfJob } from './runJob.js'
 import { TouchedRollups } from './touchedRollups.js'
 
@@ -131,19 +133,21 @@ class Worker implements BackfillWorker {
 
   /** Never rejects: what goes wrong is told, and the job is put back. */
   async #run(id: string, job: BackfillJob): Promise<void> {
-    const { logger } = this.#options
+    const { db, queue, clock, logger } = this.#options
     const what = `${seriesText(job.series)} ${isoTime(job.range.from)} to ${isoTime(job.range.to)}`
     try {
       const outcome = await this.#runner.run(job, this.#stopping.signal)
       this.#touched.add(job, outcome)
-      await this.#options.queue.complete(id, outcome)
+      if (job.kind === 'review') await noteReview(db, job.series, clock.now(), job.nextTo ?? null)
+      if (outcome.restatedBy !== undefined) await readAllAgain(db, queue, job.series, outcome.restatedBy)
+      await queue.complete(id, outcome)
       logger.debug(`backfill: ${what}: ${outcome.status}, ${outcome.rows} candles in ${outcome.requests} requests`)
     } catch (error) {
       const isStopped = this.#stopping.signal.aborted
       const reason = isStopped ? 'its worker was stopped' : error instanceof Error ? error.message : String(error)
       if (!isStopped) logger.warn(`backfill: ${what}: put back: ${reason}`)
       // A database that is away cannot be told; the lock that marks the job ends with our connection.
-      await this.#options.queue.giveBack(id, reason).catch(() => undefined)
+      await queue.giveBack(id, reason).catch(() => undefined)
     }
   }
 }

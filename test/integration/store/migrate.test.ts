@@ -134,6 +134,7 @@ describe('the schema', () => {
         'coverage',
         'gaps',
         'no_trade',
+        'restatements',
         'ohlcv_5m',
         'ohlcv_15m',
         'ohlcv_1h',
