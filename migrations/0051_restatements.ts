@@ -40,7 +40,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
     do $$ begin
       if exists (select from pg_roles where rolname = 'recorder_writer') then
-        grant update on recorder.candle_revision to recorder_writer;
+        grant update (restatement_id) on recorder.candle_revision to recorder_writer;
       end if;
     end $$;
   `.execute(db)

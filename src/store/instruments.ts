@@ -168,8 +168,9 @@ export async function listInstruments(
     .selectFrom('market.instruments')
     .select(['category', 'symbol', 'status', 'launch_time as launchTime', 'off_time as offTime'])
     .select(['limit_open_time as limitOpenTime', 'is_reality as isReality', 'symbol_type as symbolType'])
-    .select(({ selectFrom }) =>
-      selectFrom('market.instrument_history as h')
+    .select((builder) =>
+      builder
+        .selectFrom('market.instrument_history as h')
         .whereRef('h.category', '=', 'market.instruments.category')
         .whereRef('h.symbol', '=', 'market.instruments.symbol')
         .select(({ fn }) => fn.min('h.launch_time').as('first'))
