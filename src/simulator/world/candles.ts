@@ -1,10 +1,10 @@
 import type { CandleType } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
 import { fixed } from './decimals.js'
-import { runMs } from './fills.js'
 import { nextOpenTime, type ServedInterval } from './intervals.js'
 import type { Listing } from './listing.js'
 import type { Market } from './market.js'
+import { runMs } from './runs.js'
 import { splitFactor, splitStamp } from './splits.js'
 
 const minuteMs = 60_000
@@ -139,7 +139,7 @@ function minuteBars(
   })
 }
 
-/** The minutes with fills, exactly added up. Fills of a run share one price, so a run counts as a whole. */
+/** The minutes with fills, exactly added up. */
 function filledMinutes(
   market: Market,
   from: TimeMs,
@@ -161,27 +161,33 @@ function filledMinutes(
   return bars
 }
 
-type RunAdder = (bar: Bar | undefined, run: number, first: number, count: number) => Bar
+type RunAdder = (bar: Bar | undefined, run: number, first: number, count: number) => Bar | undefined
 
 /** Adds the fills of a run to a candle, as it is told at `until`: prices from before a split are adjusted. */
 export function runAdder(market: Market, until: TimeMs): RunAdder {
   const { category, priceDecimals, sizeDecimals, splits } = market.listing
   const inQuote = category === 'COIN-FUTURES'
   const toBase = 10 ** (priceDecimals - sizeDecimals + coinVolumeDecimals)
-  return (bar, run, first, count) => {
-    const paid = market.runPrice(run)
-    const lots = market.fills.sizeOfRange(first, first + count)
-    const turnover = inQuote ? BigInt(lots) : product(paid, lots)
-    const price = splits.length === 0 ? paid : priceSince(market, paid, run * runMs, until)
-    // What was paid stays the same, so the volume grows as the price falls.
-    const traded = splits.length === 0 ? lots : Math.round(lots * splitFactor(splits, run * runMs, until))
-    const volume = inQuote ? Math.round((lots / price) * toBase) : traded
-    if (!bar) return { open: price, high: price, low: price, close: price, volume, turnover }
-    if (price > bar.high) bar.high = price
-    if (price < bar.low) bar.low = price
-    bar.close = price
-    bar.volume += volume
-    bar.turnover += turnover
+  return (given, run, runFirst, runCount) => {
+    let bar = given
+    // Fills of one price count as a whole.
+    market.eachPrice(run, runFirst, runCount, (paid, first, count) => {
+      const lots = market.fills.sizeOfRange(first, first + count)
+      const turnover = inQuote ? BigInt(lots) : product(paid, lots)
+      const price = splits.length === 0 ? paid : priceSince(market, paid, run * runMs, until)
+      // What was paid stays the same, so the volume grows as the price falls.
+      const traded = splits.length === 0 ? lots : Math.round(lots * splitFactor(splits, run * runMs, until))
+      const volume = inQuote ? Math.round((lots / price) * toBase) : traded
+      if (!bar) {
+        bar = { open: price, high: price, low: price, close: price, volume, turnover }
+        return
+      }
+      if (price > bar.high) bar.high = price
+      if (price < bar.low) bar.low = price
+      bar.close = price
+      bar.volume += volume
+      bar.turnover += turnover
+    })
     return bar
   }
 }

@@ -16,11 +16,13 @@ export interface ActivityProfile {
   readonly scale: number
   /** Fills per hour of single instruments, by `CATEGORY:SYMBOL` or by symbol; `scale` does not apply to them. */
   readonly perHour: Readonly<Record<string, number>>
-  /** 0: fills evenly spread; up to 0.9: mostly in bursts. Default 0.5. */
+  /** 0: fills evenly spread, in either flow; up to 0.9: mostly in bursts. Default 0.5. */
   readonly burstiness: number
+  /** `market`: with the traits of real trading. `even`: the same rate at all hours, no sweeps. Default `market`. */
+  readonly flow: 'market' | 'even'
 }
 
-export const defaultActivity: ActivityProfile = { scale: 1, perHour: {}, burstiness: 0.5 }
+export const defaultActivity: ActivityProfile = { scale: 1, perHour: {}, burstiness: 0.5, flow: 'market' }
 
 interface Shape {
   /** Of spot, the crypto. */

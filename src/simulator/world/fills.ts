@@ -1,11 +1,7 @@
 import type { TimeMs } from '../../market/values.js'
-import { mix, mixWide, unit } from './hash.js'
-
-const hourMs = 3_600_000
-const minuteMs = 60_000
-
-/** Fills of one run share price and side: an aggressive order eats through a level. 16 runs make a minute. */
-export const runMs = 3_750
+import type { CommonFactor } from './commonFactor.js'
+import { createEvenFills } from './evenFills.js'
+import { createMarketFills } from './marketFills.js'
 
 /** When fills happen and how large they are. Every fill has a stable index; indices ascend with time. */
 export interface FillProcess {
@@ -15,124 +11,33 @@ export interface FillProcess {
   timeOf(index: number): TimeMs
   /** Size of a fill in lots, at least 1. */
   sizeOf(index: number): number
-  /** Sum of the sizes of the fills with indices in [from, to), in lots, in constant time. */
+  /** Sum of the sizes of the fills with indices in [from, to), in lots, at a cost that does not grow with their number. */
   sizeOfRange(from: number, to: number): number
   /** Visits every run with fills among the indices [from, to) of an hour (counted from the epoch), in order. */
   eachRun(hour: number, from: number, to: number, visit: RunVisitor): void
+  /** The sweep that a fill is part of; null when it is part of none, and has the price of its run. */
+  sweepOf(index: number): Sweep | null
+  /** Visits every sweep that has all of its fills among the indices [from, to), in order. */
+  eachSweep(from: number, to: number, visit: (sweep: Sweep) => void): void
+}
+
+/** An order that eats through several price levels: many fills within one millisecond. */
+export interface Sweep {
+  readonly first: number
+  readonly count: number
 }
 
 export type RunVisitor = (run: number, firstIndex: number, count: number) => void
 
 export interface FillRate {
+  /** On average; with a common factor single hours have far more or less. */
   readonly perHour: number
   readonly meanSizeLots: number
   /** 0: fills are spread evenly; towards 1: ever more of them come in bursts. */
   readonly burstiness: number
 }
 
-/**
- * The number of fills up to an hour is a straight line plus noise smaller than one step, so it needs no sum over the
- * hours before. Within the hour the fills are shared out by halving: the hour into minutes, the minute into runs, the
- * run into milliseconds. Shares drawn at each halving multiply, which gives the bursts of a real market.
- */
-export function createFillProcess(key: number, rate: FillRate): FillProcess {
-  const { perHour, meanSizeLots } = rate
-  const spread = rate.burstiness
-  const countKey = mix(key, 0xc0)
-  const sizeKey = mix(key, 0x512e)
-
-  const countBeforeHour = (hour: number): number => Math.floor(perHour * (hour + unit(mix(countKey, hour))))
-
-  const leftShare = (hourKey: number, node: number, count: number): number => {
-    const hash = mix(hourKey, node)
-    const share = 0.5 + spread * ((hash >>> 16) / 65_536 - 0.5)
-    // The fraction of a fill that is left over goes to either side by chance: otherwise single fills would all drift one way.
-    return Math.floor(count * share + (hash & 0xffff) / 65_536)
-  }
-
-  // Sizes are the mean plus the difference of neighbouring noise values: in any sum all but two of those cancel out.
-  const sizeNoise = (index: number): number => mixWide(sizeKey, index) % meanSizeLots
-
-  return {
-    countBefore(at) {
-      const hour = Math.floor(at / hourMs)
-      let first = countBeforeHour(hour)
-      let count = countBeforeHour(hour + 1) - first
-      const hourKey = mix(key, hour, 0x40)
-      let start = hour * hourMs
-      let width = hourMs
-      let node = 1
-      while (count > 0 && width > 1) {
-        const half = halfOf(width)
-        const left = leftShare(hourKey, node, count)
-        if (at < start + half) {
-          count = left
-          width = half
-          node = node * 2
-        } else {
-          first += left
-          count -= left
-          start += half
-          width -= half
-          node = node * 2 + 1
-        }
-      }
-      return first
-    },
-
-    timeOf(index) {
-      let hour = Math.floor(index / perHour)
-      while (countBeforeHour(hour) > index) hour--
-      while (countBeforeHour(hour + 1) <= index) hour++
-      let first = countBeforeHour(hour)
-      let count = countBeforeHour(hour + 1) - first
-      const hourKey = mix(key, hour, 0x40)
-      let start = hour * hourMs
-      let width = hourMs
-      let node = 1
-      while (width > 1) {
-        const half = halfOf(width)
-        const left = leftShare(hourKey, node, count)
-        if (index < first + left) {
-          count = left
-          width = half
-          node = node * 2
-        } else {
-          first += left
-          count -= left
-          start += half
-          width -= half
-          node = node * 2 + 1
-        }
-      }
-      return start
-    },
-
-    sizeOf: (index) => meanSizeLots + sizeNoise(index) - sizeNoise(index - 1),
-
-    sizeOfRange: (from, to) => (to <= from ? 0 : (to - from) * meanSizeLots + sizeNoise(to - 1) - sizeNoise(from - 1)),
-
-    eachRun(hour, from, to, visit) {
-      const hourKey = mix(key, hour, 0x40)
-      const descend = (start: number, width: number, node: number, first: number, count: number): void => {
-        if (count === 0 || first >= to || first + count <= from) return
-        if (width === runMs) {
-          const begin = Math.max(first, from)
-          visit(start / runMs, begin, Math.min(first + count, to) - begin)
-          return
-        }
-        const half = halfOf(width)
-        const left = leftShare(hourKey, node, count)
-        descend(start, half, node * 2, first, left)
-        descend(start + half, width - half, node * 2 + 1, first + left, count - left)
-      }
-      const first = countBeforeHour(hour)
-      descend(hour * hourMs, hourMs, 1, first, countBeforeHour(hour + 1) - first)
-    },
-  }
-}
-
-/** Halves along whole minutes while there are several, so that minutes and the runs in them are nodes of the tree. */
-function halfOf(width: number): number {
-  return width > minuteMs ? Math.floor(width / minuteMs / 2) * minuteMs : Math.floor(width / 2)
+/** Fills with the traits of a market when it is given what all its instruments have in common, otherwise even ones. */
+export function createFillProcess(key: number, rate: FillRate, common: CommonFactor | null): FillProcess {
+  return common === null || rate.burstiness === 0 ? createEvenFills(key, rate) : createMarketFills(key, rate, common)
 }

@@ -1,8 +1,10 @@
 import type { TimeMs } from '../../market/values.js'
-import { createFillProcess, type FillProcess, type RunVisitor, runMs } from './fills.js'
+import type { CommonFactor } from './commonFactor.js'
+import { createFillProcess, type FillProcess, type RunVisitor, type Sweep } from './fills.js'
 import { mix, mixText, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
 import { createPricePath, type PricePath } from './prices.js'
+import { hourMs, runMs } from './runs.js'
 import { splitFactor } from './splits.js'
 import { inTradingHours } from './tradingHours.js'
 
@@ -17,8 +19,10 @@ export interface Market {
   readonly levelGap: number
   /** Middle of the book in ticks. */
   mid(at: TimeMs): number
-  /** Price of the fills of a run in ticks. */
+  /** Price of the fills of a run in ticks, but for sweeps, which walk away from it. */
   runPrice(run: number): number
+  /** Visits the stretches of fills of one price among `count` fills of a run, in order. */
+  eachPrice(run: number, first: number, count: number, visit: PriceVisitor): void
   runSide(run: number): 'buy' | 'sell'
   /** Relative offset of the index price, the mark price and the premium, each a slow path of its own. */
   readonly offsetPath: PricePath
@@ -26,14 +30,17 @@ export interface Market {
   fillRange(from: TimeMs, to: TimeMs): readonly [from: number, to: number]
 }
 
-export function createMarket(seed: number, listing: Listing, burstiness: number): Market {
+export type PriceVisitor = (priceTicks: number, firstIndex: number, count: number) => void
+
+/** `common` is what all markets of a world share; null gives fills without the traits of a market. */
+export function createMarket(seed: number, listing: Listing, burstiness: number, common: CommonFactor | null): Market {
   const key = mix(seed, listing.marketId, 0x3a4)
   // The markets of one coin move together, each at a distance of its own: equal prices would hide mixed-up categories.
   const path = createPricePath(mixText(seed, listing.baseCoin))
   const basis = 1 + (unit(mix(key, 1)) - 0.5) * 0.002
   const { fillsPerHour: perHour, meanSizeLots } = listing
   const basePriceTicks = Math.round(listing.basePriceTicks * basis)
-  const allDay = createFillProcess(mix(key, 2), { perHour, meanSizeLots, burstiness })
+  const allDay = createFillProcess(mix(key, 2), { perHour, meanSizeLots, burstiness }, common)
   const fills = listing.fillHours === 'weekdays' ? inTradingHours(allDay) : allDay
   const halfSpread = Math.max(1, Math.round(basePriceTicks * 5e-5))
   const { splits } = listing
@@ -46,26 +53,50 @@ export function createMarket(seed: number, listing: Listing, burstiness: number)
   const isBuy = (run: number): boolean => (mixWide(key, run) & 1) === 1
   const never = Number.POSITIVE_INFINITY
   const end = Math.min(listing.offTime ?? never, listing.lastFillBefore ?? never)
+  let firstFill: number | undefined
+  let lastStop = Number.NaN
+  let lastCount = 0
+  const levelGap = Math.max(2, Math.round(basePriceTicks * 2e-5))
+  const runPrice = (run: number): number => mid(run * runMs + runMs / 2) + (isBuy(run) ? halfSpread : -halfSpread)
   return {
     listing,
     key,
     fills,
     halfSpread,
-    levelGap: Math.max(2, Math.round(basePriceTicks * 2e-5)),
+    levelGap,
     mid,
-    runPrice: (run) => mid(run * runMs + runMs / 2) + (isBuy(run) ? halfSpread : -halfSpread),
+    runPrice,
+    eachPrice(run, first, count, visit) {
+      const price = runPrice(run)
+      const step = isBuy(run) ? levelGap : -levelGap
+      let next = first
+      fills.eachSweep(first, first + count, (sweep) => {
+        if (sweep.first > next) visit(price, next, sweep.first - next)
+        const levels = levelsOf(sweep)
+        for (let level = 0; level < levels; level++) {
+          const from = levelStart(sweep, level)
+          visit(price + level * step, from, levelStart(sweep, level + 1) - from)
+        }
+        next = sweep.first + sweep.count
+      })
+      if (next < first + count) visit(price, next, first + count - next)
+    },
     runSide: (run) => (isBuy(run) ? 'buy' : 'sell'),
     offsetPath: createPricePath(mix(key, 3)),
     fillRange(from, to) {
-      const begin = Math.max(from, listing.launchTime)
       const stop = Math.min(to, end)
-      if (begin >= stop) return [0, 0]
-      return [fills.countBefore(begin), fills.countBefore(stop)]
+      if (Math.max(from, listing.launchTime) >= stop) return [0, 0]
+      // Tickers ask for it each time; it may lie years back.
+      if (from <= listing.launchTime) firstFill ??= fills.countBefore(listing.launchTime)
+      const begin = from <= listing.launchTime ? firstFill : undefined
+      if (stop !== lastStop) {
+        lastStop = stop
+        lastCount = fills.countBefore(stop)
+      }
+      return [begin ?? fills.countBefore(from), lastCount]
     },
   }
 }
-
-const hourMs = 3_600_000
 
 /** Visits every run with fills among the indices [from, to), in order, however much silence there is between them. */
 export function eachRunOf({ fills }: Market, from: number, to: number, visit: RunVisitor): void {
@@ -75,6 +106,22 @@ export function eachRunOf({ fills }: Market, from: number, to: number, visit: Ru
     fills.eachRun(hour, next, to, visit)
     next = fills.countBefore((hour + 1) * hourMs)
   }
+}
+
+/** How many price levels a sweep takes: more orders wait at each the further it goes. */
+function levelsOf({ count }: Sweep): number {
+  return Math.floor(1.5 * Math.log2(count))
+}
+
+/** Index of the first fill of a sweep at a price level. */
+function levelStart(sweep: Sweep, level: number): number {
+  return sweep.first + Math.floor((sweep.count * level) / levelsOf(sweep))
+}
+
+function levelOf(sweep: Sweep, index: number): number {
+  let level = levelsOf(sweep) - 1
+  while (levelStart(sweep, level) > index) level--
+  return level
 }
 
 /** A fill in whole ticks and lots. */
@@ -90,12 +137,15 @@ export interface TrueFill {
 export function fillAt(market: Market, index: number): TrueFill {
   const ts = market.fills.timeOf(index)
   const run = Math.floor(ts / runMs)
+  const side = market.runSide(run)
+  const sweep = market.fills.sweepOf(index)
+  const away = sweep === null ? 0 : levelOf(sweep, index) * market.levelGap
   return {
     index,
     ts,
-    priceTicks: market.runPrice(run),
+    priceTicks: market.runPrice(run) + (side === 'buy' ? away : -away),
     sizeLots: market.fills.sizeOf(index),
-    side: market.runSide(run),
+    side,
     isRpi: market.listing.hasRpi && mixWide(market.key ^ 0x491, index) % 6 === 0,
   }
 }

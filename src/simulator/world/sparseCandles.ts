@@ -1,8 +1,8 @@
 import type { TimeMs } from '../../market/values.js'
 import { type Bar, type CandleRow, candleRow, runAdder } from './candles.js'
-import { runMs } from './fills.js'
 import { nextOpenTime, openTimeOf, type ServedInterval } from './intervals.js'
 import { eachRunOf, type Market } from './market.js'
+import { runMs } from './runs.js'
 
 /** The candles with trades that open in the half-open range, ascending; those without are left out. */
 export function tradedCandles(

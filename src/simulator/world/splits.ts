@@ -1,5 +1,5 @@
 import type { TimeMs } from '../../market/values.js'
-import { runMs } from './fills.js'
+import { runMs } from './runs.js'
 import { mix, unit } from './hash.js'
 import type { Split } from './traits.js'
 

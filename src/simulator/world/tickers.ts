@@ -98,8 +98,10 @@ function platformTurnoverOf(market: Market, state: TickerState, first: number, e
   if (platformTurnover === 'zero') return '0'
   if (state.turnoverOf[0] !== first || state.turnoverOf[1] !== end) {
     let ticksTimesLots = 0
-    eachRunOf(market, first, end, (run, from, count) => {
-      ticksTimesLots += market.runPrice(run) * market.fills.sizeOfRange(from, from + count)
+    eachRunOf(market, first, end, (run, runFirst, runCount) => {
+      market.eachPrice(run, runFirst, runCount, (price, from, count) => {
+        ticksTimesLots += price * market.fills.sizeOfRange(from, from + count)
+      })
     })
     state.turnoverOf = [first, end]
     state.turnover = ticksTimesLots / 10 ** (priceDecimals + sizeDecimals)

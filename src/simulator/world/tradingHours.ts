@@ -1,7 +1,7 @@
 import type { TimeMs } from '../../market/values.js'
-import { type FillProcess, runMs } from './fills.js'
+import type { FillProcess } from './fills.js'
+import { hourMs, runMs } from './runs.js'
 
-const hourMs = 3_600_000
 const runsPerHour = hourMs / runMs
 
 /** Hours of UTC in which stocks are traded, Monday to Friday, before and after the exchange's own hours too. */

@@ -4,6 +4,7 @@ import type { Quirks } from '../quirks.js'
 import { type BookKind, type BookRow, bookSide, bookStepMs } from './books.js'
 import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minutesOf } from './candles.js'
 import { type ActivityProfile, createCatalogue, defaultActivity, type ListingRequest, type Scale } from './catalogue.js'
+import { createCommonFactor } from './commonFactor.js'
 import { type FillRow, fillRow } from './fillRows.js'
 import { mix, mixText, unit } from './hash.js'
 import { type InstrumentRow, instrumentRow } from './instrumentRows.js'
@@ -67,6 +68,7 @@ export function createWorld(options: WorldOptions): World {
   const activity = { ...defaultActivity, ...options.activity }
   const { quirks } = options
   const catalogue = createCatalogue(options.seed, options.scale, activity, options.customInstruments)
+  const common = activity.flow === 'even' ? null : createCommonFactor(options.seed)
   const cache = createHourCache()
   const listings = [...catalogue.listings]
   const byKey = new Map(listings.map((listing) => [`${listing.category} ${listing.symbol}`, listing]))
@@ -77,7 +79,7 @@ export function createWorld(options: WorldOptions): World {
   const stateOf = (listing: Listing) => {
     let state = markets.get(listing)
     if (!state) {
-      const market = createMarket(options.seed, listing, activity.burstiness)
+      const market = createMarket(options.seed, listing, activity.burstiness, common)
       state = { market, ticker: createTickerState() }
       markets.set(listing, state)
     }

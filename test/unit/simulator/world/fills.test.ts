@@ -1,16 +1,20 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createFillProcess, runMs } from '../../../../src/simulator/world/fills.js'
+import { createCommonFactor } from '../../../../src/simulator/world/commonFactor.js'
+import { createFillProcess } from '../../../../src/simulator/world/fills.js'
+import { hourMs, runMs } from '../../../../src/simulator/world/runs.js'
 
-const hourMs = 3_600_000
+const common = createCommonFactor(4)
+const flows = ['market', 'even'] as const
 const processes = fc
   .record({
     key: fc.integer(),
+    flow: fc.constantFrom(...flows),
     perHour: fc.double({ min: 0.05, max: 40_000, noNaN: true }),
     meanSizeLots: fc.integer({ min: 2, max: 500_000_000 }),
     burstiness: fc.double({ min: 0, max: 0.9, noNaN: true }),
   })
-  .map(({ key, ...rate }) => createFillProcess(key, rate))
+  .map(({ key, flow, ...rate }) => createFillProcess(key, rate, flow === 'even' ? null : common))
 const moments = fc.integer({ min: Date.UTC(2019, 0), max: Date.UTC(2031, 0) })
 
 describe('fill process', () => {
@@ -29,12 +33,13 @@ describe('fill process', () => {
 
   test('the size of a range is the sum of its fills, in whole lots of at least one', () => {
     fc.assert(
-      fc.property(processes, moments, fc.nat(50), (fills, at, count) => {
+      fc.property(processes, moments, fc.nat(600), (fills, at, count) => {
         const from = fills.countBefore(at)
         let sum = 0
         for (let index = from; index < from + count; index++) {
-          expect(fills.sizeOf(index)).toBeGreaterThanOrEqual(1)
-          sum += fills.sizeOf(index)
+          const size = fills.sizeOf(index)
+          if (size < 1 || !Number.isSafeInteger(size)) expect.fail(`a fill of ${size} lots`)
+          sum += size
         }
         expect(fills.sizeOfRange(from, from + count)).toBe(sum)
       }),
@@ -61,19 +66,85 @@ describe('fill process', () => {
     )
   })
 
-  test('over a day the rate is kept, and there are bursts with several fills in a millisecond', () => {
-    const fills = createFillProcess(7, { perHour: 36_000, meanSizeLots: 10, burstiness: 0.5 })
+  test('a sweep happens within one millisecond, and is found from each of its fills and among all', () => {
+    let seen = 0
+    fc.assert(
+      fc.property(fc.integer(), moments, fc.double({ min: 1, max: 40_000, noNaN: true }), (key, at, perHour) => {
+        const fills = createFillProcess(key, { perHour, meanSizeLots: 9, burstiness: 0.5 }, common)
+        const from = fills.countBefore(at)
+        const found: number[] = []
+        fills.eachSweep(from, from + 3_000, ({ first, count }) => {
+          expect(first).toBeGreaterThanOrEqual(from)
+          expect(first + count).toBeLessThanOrEqual(from + 3_000)
+          expect(fills.timeOf(first + count - 1)).toBe(fills.timeOf(first))
+          for (let index = first; index < first + count; index++) {
+            found.push(index)
+            expect(fills.sweepOf(index)).toEqual({ first, count })
+          }
+          seen++
+        })
+        const among = new Set(found)
+        for (let index = from; index < from + 3_000; index += 7) {
+          const sweep = fills.sweepOf(index)
+          const isWhole = sweep !== null && sweep.first >= from && sweep.first + sweep.count <= from + 3_000
+          expect(among.has(index)).toBe(isWhole)
+        }
+      }),
+      { numRuns: 20 },
+    )
+    expect(seen).toBeGreaterThan(100)
+  })
+
+  test('the same answers in whatever order they are asked for', () => {
+    fc.assert(
+      fc.property(fc.integer(), fc.array(moments, { minLength: 5, maxLength: 20 }), (key, times) => {
+        const rate = { perHour: 20_000, meanSizeLots: 700, burstiness: 0.5 }
+        const askedAlone = times.map((at) => {
+          const fills = createFillProcess(key, rate, createCommonFactor(4))
+          const index = fills.countBefore(at)
+          return [index, fills.timeOf(index + 3), fills.sizeOf(index), fills.sizeOfRange(index, index + 900)]
+        })
+        const fills = createFillProcess(key, rate, common)
+        const indexes = times
+          .toReversed()
+          .map((at) => fills.countBefore(at))
+          .toReversed()
+        const askedTogether = indexes.map((index) => [
+          index,
+          fills.timeOf(index + 3),
+          fills.sizeOf(index),
+          fills.sizeOfRange(index, index + 900),
+        ])
+        expect(askedTogether).toEqual(askedAlone)
+      }),
+      { numRuns: 5 },
+    )
+  })
+
+  test('even flow keeps its rate over a day, and has bursts as far as it is told', () => {
+    const fills = createFillProcess(7, { perHour: 36_000, meanSizeLots: 10, burstiness: 0.5 }, null)
     const start = Date.UTC(2026, 4, 5)
-    const first = fills.countBefore(start)
-    const count = fills.countBefore(start + 24 * hourMs) - first
-    expect(count / 24).toBeGreaterThan(33_000)
-    expect(count / 24).toBeLessThan(39_000)
-    const times = Array.from({ length: 5_000 }, (_, i) => fills.timeOf(first + i))
-    expect(new Set(times).size).toBeLessThan(times.length)
+    const counts = Array.from({ length: 24 }, (_, hour) => {
+      const from = start + hour * hourMs
+      return fills.countBefore(from + hourMs) - fills.countBefore(from)
+    })
+    expect(Math.abs(counts.reduce((a, b) => a + b, 0) / 24 / 36_000 - 1)).toBeLessThan(0.1)
     const perMinute = Array.from({ length: 60 }, (_, minute) => {
       const from = start + minute * 60_000
       return fills.countBefore(from + 60_000) - fills.countBefore(from)
     })
     expect(Math.max(...perMinute)).toBeGreaterThan(2 * Math.min(...perMinute))
+  })
+
+  test('without burstiness the flow is even, whatever else is asked for', () => {
+    const rate = { perHour: 3_600, meanSizeLots: 10, burstiness: 0 }
+    const fills = createFillProcess(7, rate, common)
+    const start = Date.UTC(2026, 4, 5, 13, 30)
+    const perMinute = Array.from({ length: 30 }, (_, minute) => {
+      const from = start + minute * 60_000
+      return fills.countBefore(from + 60_000) - fills.countBefore(from)
+    })
+    // Minutes are shared out in halves of whole minutes, so that some get twice as much as others.
+    expect(Math.max(...perMinute)).toBeLessThan(4 * Math.min(...perMinute))
   })
 })

@@ -1,0 +1,130 @@
+import { mix, unit } from './hash.js'
+
+const minutesPerHour = 60
+const minutesPerDay = 1_440
+export const minutesPerWeek = 10_080
+
+/** So many weeks are remembered: a backfill goes through years, week by week. */
+const weeksKept = 128
+
+/** What moves the activity of all instruments at once. */
+export interface CommonFactor {
+  /**
+   * Activity up to each minute of a week (counted from the epoch), as a share of the whole week: 10,081 ascending values
+   * from 0 to 1.
+   */
+  week(week: number): Float64Array
+  /** What draws the fills of a part of a minute to its second half (or away from it), between -1 and 1. */
+  lean(minute: number, node: number): number
+}
+
+/** When something opens, every day: minute of the day, how many times the rate at its first minute, how fast it calms down. */
+const openings: readonly (readonly [minute: number, times: number, calmsMinutes: number, onWeekends: boolean])[] = [
+  [0, 5, 4, true],
+  [8 * 60, 4, 3, true],
+  [13 * 60 + 30, 14, 9, false],
+  [16 * 60, 3, 2, true],
+]
+
+/** Share of the days with a minute in which everybody sells, and how many times the rate that is at least and at most. */
+const crashShare = 0.3
+const crashTimes = [12, 30] as const
+const crashCalmsMinutes = 5
+/** After so many minutes nothing of an opening or a crash is left. */
+const longestMinutes = 45
+
+/**
+ * A path of activity that all instruments share: hours of the day, weekends, openings, crash minutes, and noise from hours
+ * down to seconds. It is a function of time alone, so that every process finds the same.
+ */
+export function createCommonFactor(seed: number): CommonFactor {
+  const key = mix(seed, 0xc0330)
+  const weeks = new Map<number, Float64Array>()
+  let last: { readonly week: number; readonly path: Float64Array } | undefined
+  return {
+    week(week) {
+      if (last?.week === week) return last.path
+      let path = weeks.get(week)
+      if (path !== undefined) {
+        last = { week, path }
+        return path
+      }
+      path = pathOf(key, week)
+      weeks.set(week, path)
+      if (weeks.size > weeksKept) {
+        for (const oldest of weeks.keys()) {
+          weeks.delete(oldest)
+          break
+        }
+      }
+      return path
+    },
+    lean: (minute, node) => 2 * unit(mix(key, minute, node)) - 1,
+  }
+}
+
+function pathOf(key: number, week: number): Float64Array {
+  const first = week * minutesPerWeek
+  const rates = Float64Array.from({ length: minutesPerWeek }, (_, i) => calmRate(key, first + i))
+  const firstDay = first / minutesPerDay
+  for (let day = -1; day < 7; day++) {
+    for (const { minute, times, calmsMinutes } of eventsOf(key, firstDay + day)) {
+      for (let after = 0; after < longestMinutes; after++) {
+        const at = day * minutesPerDay + minute + after
+        if (at >= 0 && at < minutesPerWeek)
+          rates[at] = (rates[at] ?? 0) * (1 + (times - 1) * Math.exp(-after / calmsMinutes))
+      }
+    }
+  }
+  const path = new Float64Array(minutesPerWeek + 1)
+  for (let i = 0; i < minutesPerWeek; i++) path[i + 1] = (path[i] ?? 0) + (rates[i] ?? 0)
+  const total = path[minutesPerWeek] ?? 1
+  return path.map((sum) => sum / total)
+}
+
+interface MarketEvent {
+  readonly minute: number
+  readonly times: number
+  readonly calmsMinutes: number
+}
+
+function eventsOf(key: number, day: number): MarketEvent[] {
+  const events = openings
+    .filter(([, , , onWeekends]) => onWeekends || !isWeekend(day))
+    .map(([minute, times, calmsMinutes]) => ({
+      minute,
+      times: 1 + (times - 1) * (0.7 + 0.6 * unit(mix(key, day, minute))),
+      calmsMinutes,
+    }))
+  const chance = unit(mix(key, day, 0xc4a5))
+  if (chance >= crashShare) return events
+  const minute = mix(key, day, 0xc4a6) % minutesPerDay
+  const times = crashTimes[0] + (crashTimes[1] - crashTimes[0]) * (chance / crashShare)
+  return [...events, { minute, times, calmsMinutes: crashCalmsMinutes }]
+}
+
+/** The first day of the epoch was a Thursday. */
+function isWeekend(day: number): boolean {
+  const weekday = (day + 4) % 7
+  return weekday === 0 || weekday === 6
+}
+
+/** Activity of a minute as far as nothing in particular happens. */
+function calmRate(key: number, minute: number): number {
+  const hour = minute / minutesPerHour
+  const day = Math.floor(minute / minutesPerDay)
+  // Busiest in the afternoon (UTC), quietest before dawn.
+  const daily = 0.35 * Math.cos(((hour % 24) - 15) * (Math.PI / 12))
+  const noise =
+    0.35 * wander(key, hour / 7, 1) + 0.5 * wander(key, minute / 9, 2) + 0.65 * (2 * unit(mix(key, minute, 3)) - 1)
+  return Math.exp(daily + noise) * (isWeekend(day) ? 0.6 : 1)
+}
+
+/** Noise between -1 and 1 that changes over about one step of `position`. */
+function wander(key: number, position: number, what: number): number {
+  const cell = Math.floor(position)
+  const left = unit(mix(key, cell, what)) * 2 - 1
+  const right = unit(mix(key, cell + 1, what)) * 2 - 1
+  const x = position - cell
+  return left + (right - left) * x * x * (3 - 2 * x)
+}

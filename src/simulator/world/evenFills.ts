@@ -1,0 +1,116 @@
+import type { FillProcess, FillRate } from './fills.js'
+import { mix, mixWide, unit } from './hash.js'
+import { hourMs, minuteMs, runMs } from './runs.js'
+
+/**
+ * Fills without the traits of a market: no sweeps, the same rate at all hours, sizes of about the mean. For tests that count
+ * on a rate, and to compare with.
+ *
+ * The number of fills up to an hour is a straight line plus noise smaller than one step, so it needs no sum over the
+ * hours before. Within the hour the fills are shared out by halving: the hour into minutes, the minute into runs, the
+ * run into milliseconds. Shares drawn at each halving multiply, which gives bursts if `burstiness` is not 0.
+ */
+export function createEvenFills(key: number, rate: FillRate): FillProcess {
+  const { perHour, meanSizeLots } = rate
+  const spread = rate.burstiness
+  const countKey = mix(key, 0xc0)
+  const sizeKey = mix(key, 0x512e)
+
+  const countBeforeHour = (hour: number): number => Math.floor(perHour * (hour + unit(mix(countKey, hour))))
+
+  const leftShare = (hourKey: number, node: number, count: number): number => {
+    const hash = mix(hourKey, node)
+    const share = 0.5 + spread * ((hash >>> 16) / 65_536 - 0.5)
+    // The fraction of a fill that is left over goes to either side by chance: otherwise single fills would all drift one way.
+    return Math.floor(count * share + (hash & 0xffff) / 65_536)
+  }
+
+  // Sizes are the mean plus the difference of neighbouring noise values: in any sum all but two of those cancel out.
+  const sizeNoise = (index: number): number => mixWide(sizeKey, index) % meanSizeLots
+
+  return {
+    countBefore(at) {
+      const hour = Math.floor(at / hourMs)
+      let first = countBeforeHour(hour)
+      let count = countBeforeHour(hour + 1) - first
+      const hourKey = mix(key, hour, 0x40)
+      let start = hour * hourMs
+      let width = hourMs
+      let node = 1
+      while (count > 0 && width > 1) {
+        const half = halfOf(width)
+        const left = leftShare(hourKey, node, count)
+        if (at < start + half) {
+          count = left
+          width = half
+          node = node * 2
+        } else {
+          first += left
+          count -= left
+          start += half
+          width -= half
+          node = node * 2 + 1
+        }
+      }
+      return first
+    },
+
+    timeOf(index) {
+      let hour = Math.floor(index / perHour)
+      while (countBeforeHour(hour) > index) hour--
+      while (countBeforeHour(hour + 1) <= index) hour++
+      let first = countBeforeHour(hour)
+      let count = countBeforeHour(hour + 1) - first
+      const hourKey = mix(key, hour, 0x40)
+      let start = hour * hourMs
+      let width = hourMs
+      let node = 1
+      while (width > 1) {
+        const half = halfOf(width)
+        const left = leftShare(hourKey, node, count)
+        if (index < first + left) {
+          count = left
+          width = half
+          node = node * 2
+        } else {
+          first += left
+          count -= left
+          start += half
+          width -= half
+          node = node * 2 + 1
+        }
+      }
+      return start
+    },
+
+    sizeOf: (index) => meanSizeLots + sizeNoise(index) - sizeNoise(index - 1),
+
+    sizeOfRange: (from, to) => (to <= from ? 0 : (to - from) * meanSizeLots + sizeNoise(to - 1) - sizeNoise(from - 1)),
+
+    eachRun(hour, from, to, visit) {
+      const hourKey = mix(key, hour, 0x40)
+      const descend = (start: number, width: number, node: number, first: number, count: number): void => {
+        if (count === 0 || first >= to || first + count <= from) return
+        if (width === runMs) {
+          const begin = Math.max(first, from)
+          visit(start / runMs, begin, Math.min(first + count, to) - begin)
+          return
+        }
+        const half = halfOf(width)
+        const left = leftShare(hourKey, node, count)
+        descend(start, half, node * 2, first, left)
+        descend(start + half, width - half, node * 2 + 1, first + left, count - left)
+      }
+      const first = countBeforeHour(hour)
+      descend(hour * hourMs, hourMs, 1, first, countBeforeHour(hour + 1) - first)
+    },
+
+    sweepOf: () => null,
+    eachSweep: () => undefined,
+  }
+}
+
+/** Halves along whole minutes while there are several, so that minutes and the runs in them are nodes of the tree. */
+function halfOf(width: number): number {
+  return width > minuteMs ? Math.floor(width / minuteMs / 2) * minuteMs : Math.floor(width / 2)
+}
