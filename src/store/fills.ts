@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import type { InstrumentKey } from '../market/category.js'
 import type { Fill } from '../market/fill.js'
 import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, columnNames, rowsFrom } from './columns.js'
@@ -54,4 +55,20 @@ export async function insertFillPage(db: Kysely<Database>, fills: readonly Fill[
     if (!isNew.has(`${ts} ${execId}`) && (sharedFrom === null || ts < sharedFrom)) sharedFrom = ts
   }
   return { inserted: rows.length, updated: 0, unchanged: fills.length - rows.length, sharedFrom }
+}
+
+/** Time of the newest fill of an instrument at or before `oldest` that is not one of `fills`; null when there is none. */
+export async function newestFillBefore(
+  db: Kysely<Database>,
+  { category, symbol }: InstrumentKey,
+  oldest: TimeMs,
+  fills: readonly Fill[],
+): Promise<TimeMs | null> {
+  const own = fills.filter(({ ts }) => ts === oldest).map(({ execId }) => execId)
+  const { rows } = await sql<{ ts: TimeMs }>`
+    select ts from market.fills
+    where category = ${category} and symbol = ${symbol} and ts <= ${new Date(oldest)}::timestamptz
+      and not (ts = ${new Date(oldest)}::timestamptz and exec_id = any(${own}::text[]))
+    order by ts desc limit 1`.execute(db)
+  return rows[0]?.ts ?? null
 }

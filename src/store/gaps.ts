@@ -63,6 +63,18 @@ export async function fillGaps(db: Kysely<Database>, series: Series, filled: Tim
     on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
 }
 
+/** Where known holes of a series end, ascending: those ends that lie in the range, both of its limits included. */
+export async function gapEndsWithin(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeMs[]> {
+  const { stream, category, symbol, type, interval } = seriesColumns(series)
+  const { rows } = await sql<{ end: TimeMs }>`
+    select distinct upper(range) as "end" from recorder.gap
+    where stream = ${stream} and category = ${category} and symbol = ${symbol}
+      and type = ${type} and interval = ${interval} and state <> 'repaired'
+      and upper(range) between ${toDate(range.from)}::timestamptz and ${toDate(range.to)}::timestamptz
+    order by 1`.execute(db)
+  return rows.map(({ end }) => end)
+}
+
 /** Says what became of an open hole, at `at`. One that is not open stays as it is. */
 export async function resolveGap(
   db: Kysely<Database>,

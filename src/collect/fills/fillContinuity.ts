@@ -15,6 +15,16 @@ export interface FillPage {
   readonly requestTime: TimeMs
 }
 
+/** What is known of an instrument before an answer is judged. */
+export interface KnownFills {
+  /** Its proven stretches, ascending. */
+  readonly covered: readonly TimeRange[]
+  /** Where known gaps end, ascending: those that end with the millisecond of the page's oldest stored fill, or just before it. */
+  readonly gapEnds: readonly TimeMs[]
+  /** Time of the newest stored fill that is not newer than the page's oldest; asked when the page shares none. */
+  readonly storedUntil: TimeMs | null
+}
+
 export interface FillJudgement {
   /** The stretch that is complete with this page; null when it adds none. */
   readonly proven: TimeRange | null
@@ -31,9 +41,10 @@ export interface FillJudgement {
  * what is stored and not by what was asked, the verdict is the same after a restart, a replay or a change of recorders, and
  * answers may even be judged in another order than they were given in.
  *
- * @param covered the proven stretches of the instrument, ascending
+ * A full answer may lie in one millisecond, or two. It has no whole millisecond then, proves nothing, and leaves no stretch
+ * that later ones could join: what it leaves are its fills, and the gap before it, which ends where its stretch would begin.
  */
-export function judgeFills(covered: readonly TimeRange[], page: FillPage): FillJudgement {
+export function judgeFills({ covered, gapEnds, storedUntil }: KnownFills, page: FillPage): FillJudgement {
   if (page.times === null) {
     // Nothing has traded yet: what comes later and is not a full page follows on from here.
     const anchor = { from: page.requestTime - 1, to: page.requestTime }
@@ -41,22 +52,31 @@ export function judgeFills(covered: readonly TimeRange[], page: FillPage): FillJ
   }
   const { oldest, newest } = page.times
   const ownFrom = page.isFull ? oldest + 1 : oldest - 1
-  const joined = stretchBefore(covered, page)
+  const joined = stretchBefore(covered, gapEnds, page)
   if (joined !== undefined) return { proven: rangeOrNull(Math.min(ownFrom, joined.to), newest), gap: null }
-  const before = covered.findLast(({ to }) => to <= ownFrom)
-  const proven = rangeOrNull(ownFrom, newest)
-  return { proven, gap: before === undefined || proven === null ? null : rangeOrNull(before.to, ownFrom) }
+  const before = covered.findLast(({ to }) => to <= ownFrom)?.to ?? -Infinity
+  const known = Math.max(before, storedUntil ?? -Infinity)
+  return { proven: rangeOrNull(ownFrom, newest), gap: known === -Infinity ? null : rangeOrNull(known, ownFrom) }
 }
 
 /** The stretch that the page follows on from. */
-function stretchBefore(covered: readonly TimeRange[], { sharedFrom, isFull }: FillPage): TimeRange | undefined {
+function stretchBefore(
+  covered: readonly TimeRange[],
+  gapEnds: readonly TimeMs[],
+  { sharedFrom, isFull }: FillPage,
+): TimeRange | undefined {
   if (sharedFrom === null) {
     // Only the mark of an empty answer: nothing is stored, and this page shows all there is.
     const last = covered.at(-1)
     return !isFull && covered.length === 1 && last !== undefined && last.to - last.from <= 1 ? last : undefined
   }
   // A stretch leaves out the millisecond of its first fill and that of its last one.
-  return covered.findLast(({ from, to }) => from - 1 <= sharedFrom && sharedFrom <= to)
+  const holds = ({ from, to }: TimeRange): boolean => from - 1 <= sharedFrom && sharedFrom <= to
+  const stretch = covered.findLast(holds)
+  if (stretch !== undefined && sharedFrom < stretch.to) return stretch
+  // At the very end of a stretch, the shared fill may be of an answer behind it that left an empty one.
+  const empty = gapEnds.map((end) => ({ from: end, to: end })).findLast(holds)
+  return empty ?? stretch
 }
 
 function rangeOrNull(from: TimeMs, to: TimeMs): TimeRange | null {

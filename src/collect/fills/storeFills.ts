@@ -1,13 +1,14 @@
 import type { Kysely } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import type { Fill } from '../../market/fill.js'
+import type { TimeRange } from '../../market/timeRange.js'
 import { addCoverage, coveredRanges, lockCoverage, type Series } from '../../store/coverage.js'
-import { insertFillPage } from '../../store/fills.js'
-import { fillGaps, recordGap } from '../../store/gaps.js'
+import { insertFillPage, newestFillBefore } from '../../store/fills.js'
+import { fillGaps, gapEndsWithin, recordGap } from '../../store/gaps.js'
 import type { Database } from '../../store/schema.js'
 import type { WriteResult } from '../../store/writeResult.js'
 import { type Batch, missingRows } from '../sink/batch.js'
-import { type FillPage, fillsPerPage, judgeFills } from './fillContinuity.js'
+import { type FillPage, fillsPerPage, judgeFills, type KnownFills } from './fillContinuity.js'
 
 export interface StoredFills extends WriteResult {
   readonly gapsFound: number
@@ -25,7 +26,7 @@ export async function storeFills(db: Kysely<Database>, batch: Batch<InstrumentKe
   const { sharedFrom, ...result } = await insertFillPage(db, batch.rows)
   const page = pageOf(batch, sharedFrom)
   const covered = await coveredRanges(db, series, sharedFrom ?? page.times?.oldest)
-  const { proven, gap } = judgeFills(covered, page)
+  const { proven, gap } = judgeFills(await knownFills(db, series, covered, batch, page), page)
   if (proven !== null) {
     await addCoverage(db, series, [proven])
     // An answer that comes late, out of a spool, may lie in what was taken for a hole.
@@ -36,6 +37,23 @@ export async function storeFills(db: Kysely<Database>, batch: Batch<InstrumentKe
     await recordGap(db, { ...series, range: gap, reason, state: 'lost' })
   }
   return { ...result, gapsFound: gap === null ? 0 : 1 }
+}
+
+/** Asks for the rarer parts only where the verdict depends on them: behind a loss, or within a sweep. */
+async function knownFills(
+  db: Kysely<Database>,
+  series: Series,
+  covered: readonly TimeRange[],
+  { rows }: Batch<InstrumentKey, Fill>,
+  { sharedFrom, times }: FillPage,
+): Promise<KnownFills> {
+  if (times === null) return { covered, gapEnds: [], storedUntil: null }
+  if (sharedFrom === null) {
+    return { covered, gapEnds: [], storedUntil: await newestFillBefore(db, series, times.oldest, rows) }
+  }
+  const isInside = covered.some(({ from, to }) => from - 1 <= sharedFrom && sharedFrom < to)
+  const gapEnds = isInside ? [] : await gapEndsWithin(db, series, { from: sharedFrom, to: sharedFrom + 1 })
+  return { covered, gapEnds, storedUntil: null }
 }
 
 function pageOf(batch: Batch<InstrumentKey, Fill>, sharedFrom: number | null): FillPage {
