@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { fillsPerPage } from '../../../src/collect/fills/fillContinuity.js'
+import { storeFills } from '../../../src/collect/fills/storeFills.js'
+import { createRandom } from '../../../src/simulator/world/hash.js'
+import { coveredRanges } from '../../../src/store/coverage.js'
+import { listGaps } from '../../../src/store/gaps.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aFill } from '../../support/marketRows.js'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+/** Times of fills: single ones, and sweeps of up to some hundred within a millisecond, often in one millisecond after the other. */
+function flow(random: () => number): number[] {
+  const times: number[] = []
+  for (let ts = 1_760_000_000_000; times.length < 900; ts += random() < 0.5 ? 1 : Math.ceil(random() * 40)) {
+    const count = random() < 0.3 ? Math.ceil(random() * 350) : 1 + Math.floor(random() * 3)
+    for (let i = 0; i < count; i++) times.push(ts)
+  }
+  return times
+}
+
+/** How many fills have happened at each answer; never exactly a page more: what adjoins cannot be told from a loss. */
+function answers(random: () => number, total: number): number[] {
+  const happened: number[] = []
+  for (let count = 60 + Math.floor(random() * 140); count < total;) {
+    happened.push(count)
+    const more = Math.ceil(random() * 190)
+    count += more === fillsPerPage ? more + 1 : more
+  }
+  return happened
+}
+
+test('sweeps that fill whole answers: every loss lies in a gap, no gap is without one, and nothing is proven falsely', async () => {
+  let [lostInSweeps, gapCount] = [0, 0]
+  for (let seed = 1; seed <= 25; seed++) {
+    const random = createRandom(seed)
+    const times = flow(random)
+    const symbol = `SWEEP${seed}USDT`
+    const series = { stream: 'fills', category: 'SPOT', symbol, type: null, interval: null } as const
+    const stored = new Set<number>()
+    for (const happened of answers(random, times.length)) {
+      const first = Math.max(0, happened - fillsPerPage)
+      const rows = times.slice(first, happened).map((ts, i) => {
+        stored.add(first + i)
+        return aFill({ symbol, ts, execId: String(first + i) })
+      })
+      const at = times[happened - 1] ?? 0
+      const nothing = { rejected: [], proven: [], gaps: [], isPart: false }
+      const target = { category: 'SPOT', symbol } as const
+      const batch = { stream: 'fills', target, requestTime: at, receivedAt: at, rows, ...nothing } as const
+      await database.database.db.transaction().execute((trx) => storeFills(trx, batch))
+    }
+    const covered = await coveredRanges(database.database.db, series)
+    const gaps = (await listGaps(database.database.db)).filter((gap) => gap.symbol === symbol).map(({ range }) => range)
+    const isIn = (ts: number) => (range: { from: number; to: number }) => range.from <= ts && ts < range.to
+    const [firstStored, lastStored] = [Math.min(...stored), Math.max(...stored)]
+    const lost = [...times.keys()].filter((i) => i > firstStored && i < lastStored && !stored.has(i))
+    for (const index of lost) {
+      const ts = times[index] ?? 0
+      expect(gaps.some(isIn(ts)), `seed ${seed}, fill ${index}`).toBe(true)
+      expect(covered.some(isIn(ts)), `seed ${seed}, fill ${index}`).toBe(false)
+      if (times[index - 1] === ts || times[index + 1] === ts) lostInSweeps++
+    }
+    for (const gap of gaps) expect(lost.some((index) => isIn(times[index] ?? 0)(gap))).toBe(true)
+    gapCount += gaps.length
+  }
+  expect(gapCount).toBeGreaterThan(20)
+  expect(lostInSweeps).toBeGreaterThan(100)
+})
