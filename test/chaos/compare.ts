@@ -187,7 +187,7 @@ export async function compareGaps(pool: pg.Pool, world: World): Promise<GapRepor
       else if (lost.some((ts) => Math.floor(ts / 60_000) >= first && Math.floor(ts / 60_000) <= last)) undecidable++
       else
         wrong.push(
-          `${category} ${symbol}: nothing was lost between ${new Date(gap.from).toISOString()} and ${new Date(gap.to).toISOString()}`,
+          `${category} ${symbol}: nothing was lost between ${new Date(Number(gap.from)).toISOString()} and ${new Date(Number(gap.to)).toISOString()}`,
         )
     }
   }

@@ -33,7 +33,7 @@ export function createMarketFills(key: number, rate: FillRate, common: CommonFac
   const sizes = createShares(mix(key, 0x512e), {
     depth: 8,
     blockTotal: 256 * rate.meanSizeLots,
-    spread: 0.84 + 0.14 * own(2),
+    spread: 0.86 + 0.14 * own(2),
   })
   const perWeek = (rate.perHour * hoursPerWeek * orders.perBlock) / orders.blockTotal
   const { burstiness } = rate
