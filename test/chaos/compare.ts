@@ -129,12 +129,29 @@ export interface GapReport {
   /**
    * Gaps in which nothing was lost, beside others of the same minute in which something was. Two full answers that adjoin
    * without sharing a fill look like answers with a hole between them; a candle shows that a minute is complete, but not
-   * which of its holes are none.
+   * which of its holes are none. Nor can anything be told of a minute whose candle is not recorded.
    */
   readonly undecidable: number
   readonly wrong: readonly string[]
   /** Instruments in whose proven stretches a fill is missing. */
   readonly falseClaims: readonly string[]
+}
+
+/** How many of the minutes (counted from the epoch, both included) have a closed candle: only that can tell a hole from none. */
+async function closedMinutes(
+  pool: pg.Pool,
+  category: string,
+  symbol: string,
+  first: number,
+  last: number,
+): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    `select count(*)::int as count from market.candles
+     where category = $1 and symbol = $2 and type = 'market' and interval = '1m' and is_closed
+       and open_time between to_timestamp($3) and to_timestamp($4)`,
+    [category, symbol, first * 60, last * 60],
+  )
+  return rows[0]?.count ?? 0
 }
 
 /** Compares the recorded gaps of fills with the fills that really happened between the first and the last stored one. */
@@ -192,6 +209,7 @@ export async function compareGaps(pool: pg.Pool, world: World): Promise<GapRepor
       const [first, last] = [Math.floor(gap.from / 60_000), Math.floor((gap.to - 1) / 60_000)]
       if (lost.some((ts) => isIn(ts)(gap))) rightGaps++
       else if (lost.some((ts) => Math.floor(ts / 60_000) >= first && Math.floor(ts / 60_000) <= last)) undecidable++
+      else if ((await closedMinutes(pool, category, symbol, first, last)) < last - first + 1) undecidable++
       else
         wrong.push(
           `${category} ${symbol}: nothing was lost between ${new Date(gap.from).toISOString()} and ${new Date(gap.to).toISOString()}`,

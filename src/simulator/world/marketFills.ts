@@ -1,11 +1,10 @@
 import type { TimeMs } from '../../market/values.js'
-import type { CommonFactor } from './commonFactor.js'
+import { type CommonFactor, minutesPerWeek } from './commonFactor.js'
 import type { FillProcess, FillRate } from './fills.js'
 import { mix, unit } from './hash.js'
 import { minuteMs, runMs } from './runs.js'
 import { createShares, type Shares } from './shares.js'
 
-const minutesPerWeek = 10_080
 const weekMs = minutesPerWeek * minuteMs
 const hoursPerWeek = 168
 
