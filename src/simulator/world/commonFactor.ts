@@ -2,6 +2,8 @@ import { mix, unit } from './hash.js'
 
 const minutesPerHour = 60
 const minutesPerDay = 1_440
+/** How long the slower noise within an hour takes to change; a divisor of the hour. */
+const minutesPerWave = 10
 export const minutesPerWeek = 10_080
 
 /** So many weeks are remembered: a backfill goes through years, week by week. */
@@ -65,7 +67,8 @@ export function createCommonFactor(seed: number): CommonFactor {
 
 function pathOf(key: number, week: number): Float64Array {
   const first = week * minutesPerWeek
-  const rates = Float64Array.from({ length: minutesPerWeek }, (_, i) => calmRate(key, first + i))
+  const rates = new Float64Array(minutesPerWeek)
+  for (let at = 0; at < minutesPerWeek; at += minutesPerHour) addCalmHour(key, (first + at) / minutesPerHour, rates, at)
   const firstDay = first / minutesPerDay
   for (let day = -1; day < 7; day++) {
     for (const { minute, times, calmsMinutes } of eventsOf(key, firstDay + day)) {
@@ -109,15 +112,23 @@ function isWeekend(day: number): boolean {
   return weekday === 0 || weekday === 6
 }
 
-/** Activity of a minute as far as nothing in particular happens. */
-function calmRate(key: number, minute: number): number {
-  const hour = minute / minutesPerHour
-  const day = Math.floor(minute / minutesPerDay)
+/** Activity of each minute of an hour as far as nothing in particular happens. */
+function addCalmHour(key: number, hour: number, rates: Float64Array, at: number): void {
+  const day = Math.floor(hour / 24)
   // Busiest in the afternoon (UTC), quietest before dawn.
   const daily = 0.35 * Math.cos(((hour % 24) - 15) * (Math.PI / 12))
-  const noise =
-    0.35 * wander(key, hour / 7, 1) + 0.5 * wander(key, minute / 9, 2) + 0.65 * (2 * unit(mix(key, minute, 3)) - 1)
-  return Math.exp(daily + noise) * (isWeekend(day) ? 0.6 : 1)
+  const level = daily + 0.35 * wander(key, hour / 7, 1) + (isWeekend(day) ? Math.log(0.6) : 0)
+  const first = hour * minutesPerHour
+  for (let i = 0; i < minutesPerHour; i += minutesPerWave) {
+    const left = 2 * unit(mix(key, (first + i) / minutesPerWave, 2)) - 1
+    const right = 2 * unit(mix(key, (first + i) / minutesPerWave + 1, 2)) - 1
+    for (let step = 0; step < minutesPerWave; step++) {
+      const x = step / minutesPerWave
+      const wave = left + (right - left) * x * x * (3 - 2 * x)
+      const alone = 2 * unit(mix(key, first + i + step, 3)) - 1
+      rates[at + i + step] = Math.exp(level + 0.5 * wave + 0.65 * alone)
+    }
+  }
 }
 
 /** Noise between -1 and 1 that changes over about one step of `position`. */
