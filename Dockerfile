@@ -4,14 +4,14 @@ WORKDIR /build
 COPY package.json package-lock.json ./
 # Without scripts, and without the embedded PostgreSQL, which is optional and most of the size.
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json tsconfig.build.json vite.config.ts vite.program.config.ts ./
 COPY src src
 COPY migrations migrations
 COPY bench bench
 COPY scripts scripts
 RUN npm run --silent build \
   && npm prune --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
-  && rm -rf dist/bench dist/scripts \
+  && rm -rf dist/bench dist/migrations dist/scripts dist/src \
   && mkdir /data
 
 FROM gcr.io/distroless/nodejs20-debian12:nonroot
@@ -25,5 +25,5 @@ COPY config/demo.yaml config/compose/recorder.yaml config/
 COPY --from=build --chown=65532:65532 /data /data
 VOLUME /data
 EXPOSE 8080
-ENTRYPOINT ["/nodejs/bin/node", "dist/src/main.js"]
+ENTRYPOINT ["/nodejs/bin/node", "dist/program/main.js"]
 CMD ["start", "--config", "config/recorder.yaml"]

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { defineConfig, type Plugin } from 'vite'
 
-const outDir = fileURLToPath(new URL('dist/src/serve/page', import.meta.url))
+const outDir = fileURLToPath(new URL('dist/page', import.meta.url))
 
 /** Puts a compressed copy beside each file, so that the server never compresses the page. */
 function precompress(): Plugin {

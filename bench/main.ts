@@ -1,4 +1,5 @@
 import { benchBackfill } from './backfill.js'
+import { benchCost } from './cost.js'
 import { benchDaemon } from './daemon.js'
 import { benchFills } from './fills.js'
 import { benchMarket } from './market.js'
@@ -13,6 +14,10 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   pacing: {
     run: benchPacing,
     summary: 'requests a second inside the limits, against the safe bound [--seconds 120] [--jitter 60] [--sequential]',
+  },
+  cost: {
+    run: benchCost,
+    summary: 'what the program costs, as ratios, by section: [startup] [--rounds 15]',
   },
   daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
   fills: {

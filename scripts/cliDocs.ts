@@ -2,8 +2,8 @@ import type { Command } from 'commander'
 import { createProgram } from '../src/cli/program.js'
 
 /** The page of all commands: what each says of itself with --help. */
-export function cliPage(): string {
-  const program = createProgram()
+export async function cliPage(): Promise<string> {
+  const program = await createProgram()
   const commands = program.commands.map((command) => `## ${command.name()}\n\n${block(helpOf(command))}`)
   return `# Command line
 

@@ -10,7 +10,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     'config/recorder.schema.json': JSON.stringify(configJsonSchema(), null, 2),
     'config/recorder.example.yaml': exampleFile(),
     'docs/configuration.md': configurationPage(),
-    'docs/cli.md': cliPage(),
+    'docs/cli.md': await cliPage(),
     'docs/api.md': apiPage(),
     'docs/metrics.md': await metricsPage(),
   }

@@ -5,10 +5,12 @@ import { type Backfilling, startBackfilling } from './collect/backfill/daemon.js
 import { Collector, type CollectorDependencies } from './collect/collector.js'
 import { type Retention, startRetention } from './collect/retention.js'
 import { routeCronLog } from './collect/poll/cron.js'
-import { type Config, ConfigError } from './config.js'
+import type { Config } from './config.js'
+import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient, type RequestEvent } from './exchange/client.js'
 import { ServiceClock } from './exchange/serviceClock.js'
 import { operations } from './market/operation.js'
+import { openStore, type OpenStore } from './openStore.js'
 import { type Clock, systemClock } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
@@ -17,60 +19,10 @@ import { removeAddress, writeAddress } from './serve/address.js'
 import { collectorSource } from './serve/collectorSource.js'
 import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
-import { openDatabase, type RecorderDatabase } from './store/database.js'
+import { openDatabase } from './store/database.js'
 import { acquireEgressLock, type EgressLock } from './store/egress/egressLock.js'
-import { startEmbeddedPostgres } from './store/embedded/embedded.js'
 import { migrateToLatest } from './store/migrate.js'
 import { reconcile } from './store/timescale/reconcile.js'
-
-export interface OpenStore {
-  readonly database: RecorderDatabase
-  /** Connection string, with its password. */
-  readonly url: string
-  /** The same for who only reads: of a login in market_reader, unless the configuration has none. */
-  readonly readUrl: string
-  readonly isEmbedded: boolean
-  close(): Promise<void>
-}
-
-/** Opens the configured database, or starts the embedded one. Neither is migrated. */
-export async function openStore(config: Config, logger: Logger): Promise<OpenStore> {
-  const { url: configuredUrl, readUrl, dataDir, poolSize } = config.database
-  const embedded =
-    configuredUrl === undefined
-      ? await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), logger })
-      : undefined
-  const url = embedded?.url ?? configuredUrl ?? ''
-  try {
-    const database = openDatabase({ url, poolSize, applicationName: 'market-recorder' })
-    return {
-      database,
-      url,
-      readUrl: readUrl ?? embedded?.readUrl ?? url,
-      isEmbedded: embedded !== undefined,
-      async close() {
-        await database.close()
-        await embedded?.stop()
-      },
-    }
-  } catch (error) {
-    await embedded?.stop()
-    throw error
-  }
-}
-
-/** Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one. */
-export async function openReader(config: Config, logger: Logger): Promise<Pick<OpenStore, 'database' | 'close'>> {
-  const store = await openStore(config, logger)
-  const database = openDatabase({ url: store.readUrl, poolSize: config.database.poolSize, isReadOnly: true })
-  return {
-    database,
-    async close() {
-      await database.close()
-      await store.close()
-    },
-  }
-}
 
 /** Brings the database to the newest schema and its time-series features in line with the configuration. */
 export async function prepareStore(store: OpenStore, config: Config, logger: Logger): Promise<void> {

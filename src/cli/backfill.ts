@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { openExchange, openStore, prepareStore, type OpenStore } from '../app.js'
+import { openExchange, prepareStore } from '../app.js'
 import { type Estimate, estimate } from '../collect/backfill/estimate.js'
 import { seriesText } from '../collect/backfill/job.js'
 import { type PlannedSeries, planSeries } from '../collect/backfill/plan.js'
@@ -11,6 +11,7 @@ import { candleTypes } from '../market/candle.js'
 import { tradedCategories } from '../market/category.js'
 import { intervals } from '../market/interval.js'
 import type { TimeMs } from '../market/values.js'
+import { openStore, type OpenStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
@@ -44,7 +45,6 @@ Exit code: 0 when everything is there, 1 when something is left undone.`
 
 export function backfillCommand(): Command {
   return new Command('backfill')
-    .description('Fetch the history of candles. Resumable; with a daemon on this host, the daemon does it.')
     .addOption(oneOrMore('--category <categories...>', 'product lines', tradedCategories).makeOptionMandatory())
     .requiredOption('--symbol <globs...>', 'symbols, as names or globs')
     .addOption(oneOrMore('--interval <intervals...>', 'intervals', intervals).makeOptionMandatory())
@@ -65,7 +65,7 @@ export function backfillCommand(): Command {
 }
 
 async function runBackfill(options: BackfillOptions): Promise<void> {
-  const config = readConfig(options)
+  const config = await readConfig(options)
   const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
   const stop = stopSignal()
   const store = await openStore(config, logger)

@@ -1,10 +1,9 @@
-import { fileURLToPath } from 'node:url'
 import { Command, Option } from 'commander'
 import { type Recorder, startRecorder } from '../app.js'
 import { loadConfig } from '../config.js'
 import { createLogger } from '../runtime/logger.js'
+import { packageFile } from '../runtime/packageFile.js'
 import { stopSignal } from '../runtime/shutdown.js'
-import { startSimulatorThread } from '../simulator/thread.js'
 import { countRows } from '../store/tableCounts.js'
 import { queueDemoHistory } from './demoHistory.js'
 import { Failed } from './failed.js'
@@ -18,9 +17,6 @@ interface DemoOptions {
 
 export function demoCommand(): Command {
   return new Command('demo')
-    .description(
-      'Record a simulated exchange into an embedded PostgreSQL: everything in one process, nothing to set up.',
-    )
     .option('--data-dir <folder>', 'folder of the database; running again goes on with the same data', './data')
     .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
     .addHelpText('after', '\nExample:\n  market-recorder demo --for 60')
@@ -30,9 +26,11 @@ export function demoCommand(): Command {
 async function runDemo(options: DemoOptions): Promise<void> {
   const stop = stopSignal()
   const logger = createLogger('info')
+  // A module of its own also when bundled: the thread loads no more than this.
+  const { startSimulatorThread } = await import('../simulator/thread.js')
   const simulator = await startSimulatorThread({ scale: 'small' })
   try {
-    const config = loadConfig({ file: fileURLToPath(new URL('../../../config/demo.yaml', import.meta.url)), env: {} })
+    const config = loadConfig({ file: packageFile('config/demo.yaml'), env: {} })
     config.exchange.baseUrl = simulator.url
     config.database.dataDir = options.dataDir
     const recorder = await startRecorder(config, logger, { signal: stop.signal })

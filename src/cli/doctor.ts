@@ -10,7 +10,6 @@ interface DoctorOptions extends CommonOptions {
 
 export function doctorCommand(): Command {
   return new Command('doctor')
-    .description('Check configuration, database, service, clock, limits and disk, and say what to fix.')
     .addOption(configOption())
     .addOption(dataDirOption())
     .option('--json', 'print the findings as JSON')
@@ -21,7 +20,7 @@ export function doctorCommand(): Command {
 const marks: Readonly<Record<Finding['verdict'], string>> = { ok: 'ok  ', warning: 'WARN', failure: 'FAIL' }
 
 async function printFindings(options: DoctorOptions): Promise<void> {
-  const findings = await runDoctor(readConfig(options), createLogger('silent'))
+  const findings = await runDoctor(await readConfig(options), createLogger('silent'))
   if (options.json === true) console.log(JSON.stringify(findings, null, 2))
   else for (const { verdict, what, detail } of findings) console.log(`${marks[verdict]}  ${what.padEnd(14)} ${detail}`)
   if (findings.some((finding) => finding.verdict === 'failure')) throw new Failed()

@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import picomatch from 'picomatch'
-import { openReader } from '../app.js'
-import { ConfigError } from '../config.js'
+import { ConfigError } from '../config/configError.js'
 import { categories } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
+import { openReader } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import type { RecorderDatabase } from '../store/database.js'
@@ -36,7 +36,6 @@ it was stopped, and adds the days since.`
 
 export function exportCommand(): Command {
   return new Command('export')
-    .description('Write a relation of schema market, or a query, to Parquet or CSV files, decimals exact.')
     .argument('<what>', 'a relation such as candles, or a SELECT')
     .requiredOption('--out <folder>', 'where the files go: a folder of their own')
     .addOption(new Option('--format <format>', 'of the files').choices(exportFormats).default('parquet'))
@@ -53,7 +52,7 @@ export function exportCommand(): Command {
 }
 
 async function runExportCommand(what: string, options: ExportOptions): Promise<void> {
-  const config = readConfig(options)
+  const config = await readConfig(options)
   const stop = stopSignal()
   const store = await openReader(config, createLogger('warn'))
   const progress = progressLines()

@@ -1,11 +1,12 @@
 import { hostname } from 'node:os'
 import { Command } from 'commander'
-import { openExchange, openStore, prepareStore } from '../app.js'
+import { openExchange, prepareStore } from '../app.js'
 import { seriesText } from '../collect/backfill/job.js'
 import { type PlannedSeries, planSeries } from '../collect/backfill/plan.js'
 import { openSession } from '../collect/backfill/session.js'
 import { isTradedCategory } from '../market/category.js'
 import { intervalMs } from '../market/interval.js'
+import { openStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { printable } from '../runtime/printable.js'
@@ -25,7 +26,6 @@ interface GapsOptions extends CommonOptions {
 
 export function gapsCommand(): Command {
   return new Command('gaps')
-    .description('Show the known holes by reason, and which of them can be repaired.')
     .addOption(configOption())
     .addOption(dataDirOption())
     .option('--repair', 'fetch what the service still has: holes in candles')
@@ -39,7 +39,7 @@ export function gapsCommand(): Command {
 }
 
 async function runGaps(options: GapsOptions): Promise<void> {
-  const config = readConfig(options)
+  const config = await readConfig(options)
   const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
   const store = await openStore(config, logger)
   try {

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
-import { openStore, prepareStore } from '../app.js'
+import { prepareStore } from '../app.js'
+import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { mendClock } from '../store/mend.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
@@ -15,10 +16,6 @@ const aheadMs = 10 * 60_000
 
 export function mendCommand(): Command {
   return new Command('mend')
-    .description(
-      'Take out what an answer with a wrong clock has left: rows, claims, holes and versions of instruments from the future. ' +
-        'Shows what it would do; --apply does it.',
-    )
     .addOption(configOption())
     .addOption(dataDirOption())
     .option('--apply', 'do it; without this nothing is changed')
@@ -33,7 +30,7 @@ export function mendCommand(): Command {
 }
 
 async function runMend(options: MendOptions): Promise<void> {
-  const config = readConfig(options)
+  const config = await readConfig(options)
   const store = await openStore(config, createLogger('warn'))
   try {
     await prepareStore(store, config, createLogger('warn'))

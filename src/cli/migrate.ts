@@ -1,5 +1,6 @@
 import { Command } from 'commander'
-import { openStore, prepareStore } from '../app.js'
+import { prepareStore } from '../app.js'
+import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { pendingMigrations } from '../store/migrate.js'
 import { reconcile } from '../store/timescale/reconcile.js'
@@ -12,7 +13,6 @@ interface MigrateOptions extends CommonOptions {
 
 export function migrateCommand(): Command {
   return new Command('migrate')
-    .description('Bring the database to the newest schema and its time-series features in line with the configuration.')
     .addOption(configOption())
     .addOption(dataDirOption())
     .option('--dry-run', 'print what would change, and change nothing')
@@ -21,7 +21,7 @@ export function migrateCommand(): Command {
 }
 
 async function runMigrate(options: MigrateOptions): Promise<void> {
-  const config = readConfig(options)
+  const config = await readConfig(options)
   const store = await openStore(config, createLogger(config.log.level))
   try {
     const changes = await plannedChanges()

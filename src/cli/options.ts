@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
-import { type Config, loadConfig } from '../config.js'
+import type { Config } from '../config.js'
+import { resolveConfig } from '../config/resolve.js'
 
 export interface CommonOptions {
   readonly config?: string
@@ -15,10 +16,16 @@ export function dataDirOption(): Option {
 }
 
 /** The configuration that a command works with: defaults, file, environment, then the command line. */
-export function readConfig(options: CommonOptions): Config {
-  const config = loadConfig({ file: options.config, env: process.env })
+export async function readConfig(options: CommonOptions): Promise<Config> {
+  const config = options.config === undefined ? resolveConfig(process.env) : await readFile(options.config)
   if (options.dataDir !== undefined) config.database.dataDir = options.dataDir
   return config
+}
+
+/** YAML is only loaded for who has a file. */
+async function readFile(file: string): Promise<Config> {
+  const { loadConfig } = await import('../config.js')
+  return loadConfig({ file, env: process.env })
 }
 
 export function positiveSeconds(text: string): number {

@@ -18,9 +18,6 @@ interface PlanOptions extends CommonOptions {
 
 export function planCommand(): Command {
   return new Command('plan')
-    .description(
-      "Show what the configuration asks of the service's limits and of the disk, whether it fits, and what to change if not.",
-    )
     .addOption(configOption())
     .option('--offline', 'do not ask the service for its instruments; assume the numbers of the live one')
     .option('--json', 'print one JSON object')
@@ -29,7 +26,7 @@ export function planCommand(): Command {
 }
 
 async function runPlan(options: PlanOptions): Promise<void> {
-  const config = readConfig(options)
+  const config = await readConfig(options)
   const plan = planConfig(config, options.offline === true ? assumedUniverse() : await universeToPlanFor(config))
   console.log(options.json === true ? JSON.stringify(plan, null, 2) : planText(plan))
   if (!plan.fits) throw new Failed()

@@ -1,54 +1,35 @@
 import { Command, CommanderError } from 'commander'
-import { ConfigError } from '../config.js'
-import { describeDatabaseError, isDatabaseError } from '../store/databaseError.js'
+import { ConfigError } from '../config/configError.js'
 import { printable } from '../runtime/printable.js'
 import { packageVersion } from '../runtime/version.js'
-import { backfillCommand } from './backfill.js'
-import { demoCommand } from './demo.js'
-import { doctorCommand } from './doctor.js'
-import { exportCommand } from './export.js'
+import { commands } from './commands.js'
 import { exitCodes, Failed } from './failed.js'
-import { gapsCommand } from './gaps.js'
-import { mendCommand } from './mend.js'
-import { migrateCommand } from './migrate.js'
-import { planCommand } from './plan.js'
-import { queryCommand } from './query.js'
-import { simulateCommand } from './simulate.js'
-import { startCommand } from './start.js'
-import { statusCommand } from './status.js'
-import { verifyCommand } from './verify.js'
 
-export function createProgram(): Command {
+/**
+ * The command line. Only the commands that `isNeeded` names are loaded; the others are known by name and description, as
+ * much as --help and the advice on misspelt commands want.
+ */
+export async function createProgram(isNeeded: (name: string) => boolean = () => true): Promise<Command> {
   const program = new Command('market-recorder')
     .description("Records one exchange's public market data into PostgreSQL or TimescaleDB.")
     .version(packageVersion())
     .showHelpAfterError('(see --help)')
-  for (const command of [
-    demoCommand(),
-    startCommand(),
-    statusCommand(),
-    backfillCommand(),
-    gapsCommand(),
-    verifyCommand(),
-    mendCommand(),
-    planCommand(),
-    queryCommand(),
-    exportCommand(),
-    migrateCommand(),
-    simulateCommand(),
-    doctorCommand(),
-  ]) {
-    program.addCommand(command)
+  for (const { name, description, load } of commands) {
+    const command = isNeeded(name) ? await load() : new Command(name)
+    program.addCommand(command.description(description))
   }
   // Commander hands neither the error output nor the exit to commands that were built on their own.
   for (const command of [program, ...program.commands]) command.exitOverride()
-  return program
+  // The same whether a command is loaded or not.
+  return program.configureHelp({ subcommandTerm: (command) => command.name() })
 }
 
 /** Runs the command line and resolves to the exit code. A failure is told on standard error, one line for each problem. */
 export async function runProgram(argv: readonly string[]): Promise<number> {
   try {
-    await createProgram().parseAsync([...argv])
+    const asked = argv[2] === 'help' ? argv[3] : argv[2]
+    const program = await createProgram((name) => name === asked)
+    await program.parseAsync([...argv])
     return process.exitCode === undefined ? exitCodes.done : Number(process.exitCode)
   } catch (error) {
     if (error instanceof Failed) return error.exitCode
@@ -58,12 +39,14 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
       for (const problem of error.problems) process.stderr.write(`error: ${problem}\n`)
       return exitCodes.wrongUsage
     }
-    process.stderr.write(`error: ${printable(describe(error).replaceAll(/\s*\n\s*/g, ' '))}\n`)
+    process.stderr.write(`error: ${printable((await describe(error)).replaceAll(/\s*\n\s*/g, ' '))}\n`)
     return exitCodes.failed
   }
 }
 
-function describe(error: unknown): string {
+async function describe(error: unknown): Promise<string> {
+  // Loaded when there is an error: it brings the database's client with it.
+  const { describeDatabaseError, isDatabaseError } = await import('../store/databaseError.js')
   if (isDatabaseError(error)) return describeDatabaseError(error)
   return error instanceof Error ? error.message : String(error)
 }

@@ -1,6 +1,6 @@
 import { text as readAll } from 'node:stream/consumers'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { openReader } from '../app.js'
+import { openReader } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { printable, printableJson } from '../runtime/printable.js'
 import { csvLine } from '../store/csv.js'
@@ -24,7 +24,6 @@ Examples:
 
 export function queryCommand(): Command {
   return new Command('query')
-    .description('Run one read-only SQL statement and print its rows. Times are in UTC.')
     .argument('<sql>', 'the statement; - reads it from standard input')
     .addOption(configOption())
     .addOption(dataDirOption())
@@ -37,7 +36,7 @@ export function queryCommand(): Command {
 }
 
 async function runQuery(argument: string, options: QueryOptions): Promise<void> {
-  const config = readConfig(options)
+  const config = await readConfig(options)
   const sql = argument === '-' ? await readAll(process.stdin) : argument
   const store = await openReader(config, createLogger('warn'))
   const timeoutMs = options.timeout * 1000

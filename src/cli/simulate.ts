@@ -30,7 +30,6 @@ It prints its URL as one line and runs until it is interrupted; then it prints w
 
 export function simulateCommand(): Command {
   return new Command('simulate')
-    .description('Run the stand-in for the service alone, with the limits of the real one')
     .requiredOption('--port <number>', 'port to listen on; 0 takes any free one', port)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--seed <number>', 'the same seed gives the same market', wholeNumber, 1)

@@ -15,7 +15,6 @@ interface StartOptions extends CommonOptions {
 
 export function startCommand(): Command {
   return new Command('start')
-    .description('Record until stopped: Ctrl-C or SIGTERM stores what is in hand and ends.')
     .addOption(configOption())
     .addOption(dataDirOption())
     .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
@@ -31,7 +30,7 @@ export function startCommand(): Command {
 async function runStart(options: StartOptions): Promise<void> {
   // What is written below the data folder is for its owner alone.
   process.umask(0o077)
-  const config = readConfig(options)
+  const config = await readConfig(options)
   const logger = createLogger(config.log.level)
   const stop = stopSignal()
   try {

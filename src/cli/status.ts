@@ -1,12 +1,9 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { openStore } from '../app.js'
 import type { Config } from '../config.js'
-import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { printableValue } from '../runtime/printable.js'
 import { readAddress } from '../serve/address.js'
 import type { Status } from '../serve/api/contract.js'
-import { newestRows, storeOverview } from '../store/read/overview.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
 import { type StoredState, statusText, storedText } from './statusText.js'
@@ -32,7 +29,6 @@ const patienceMs = 5_000
 
 export function statusCommand(): Command {
   return new Command('status')
-    .description('Show on one screen how the recorder is doing: streams, budget, backlog, holes, backfills, incidents.')
     .addOption(configOption())
     .addOption(dataDirOption())
     .addOption(
@@ -53,7 +49,7 @@ export function statusCommand(): Command {
 }
 
 async function runStatus(options: StatusOptions): Promise<void> {
-  const config = readConfig(options)
+  const config = await readConfig(options)
   if (options.watch !== undefined) return watch(config, options)
   const answer = await ask(config, options)
   console.log(options.json === true ? JSON.stringify(answer, null, 2) : textOf(answer))
@@ -102,6 +98,12 @@ async function knownAddress(config: Config): Promise<string | null> {
 }
 
 async function readStored(config: Config): Promise<StoredState> {
+  // Only loaded when no recorder answers: it takes longer than all the rest.
+  const [{ openStore }, { createLogger }, { newestRows, storeOverview }] = await Promise.all([
+    import('../openStore.js'),
+    import('../runtime/logger.js'),
+    import('../store/read/overview.js'),
+  ])
   const store = await openStore(config, createLogger('warn'))
   try {
     const { db } = store.database

@@ -1,9 +1,9 @@
 import { Command } from 'commander'
 import picomatch from 'picomatch'
-import { openStore } from '../app.js'
 import { seriesText } from '../collect/backfill/job.js'
 import { verify } from '../collect/verify/verify.js'
 import type { Disagreement } from '../store/candleChecks.js'
+import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { printable } from '../runtime/printable.js'
 import { Failed } from './failed.js'
@@ -17,9 +17,6 @@ interface VerifyOptions extends CommonOptions {
 
 export function verifyCommand(): Command {
   return new Command('verify')
-    .description(
-      'Cross-check what is stored: coverage against rows, long candles against short ones, volumes against fills.',
-    )
     .option('--symbol <globs...>', 'only these symbols', ['*'])
     .addOption(configOption())
     .addOption(dataDirOption())
@@ -34,7 +31,7 @@ export function verifyCommand(): Command {
 const mostShown = 20
 
 async function runVerify(options: VerifyOptions): Promise<void> {
-  const config = readConfig(options)
+  const config = await readConfig(options)
   const store = await openStore(config, createLogger('warn'))
   const isWanted = picomatch([...options.symbol])
   let isSound = true

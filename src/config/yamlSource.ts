@@ -1,16 +1,10 @@
 import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml'
 
 import { ConfigError } from './configError.js'
-
-/** A parsed file that can still say where in its text a value stands. */
-export interface SourceMap {
-  readonly value: unknown
-  /** `file:line` of the key or value at `path`, or of its nearest ancestor that is written in the file. */
-  place(path: readonly PropertyKey[]): string
-}
+import type { ConfigSource } from './resolve.js'
 
 /** Throws a `ConfigError` with every syntax error, one line each. */
-export function parseYaml(text: string, file: string): SourceMap {
+export function parseYaml(text: string, file: string): ConfigSource {
   const lineCounter = new LineCounter()
   const document = parseDocument(text, { lineCounter, prettyErrors: false })
   if (document.errors.length > 0) {

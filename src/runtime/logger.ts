@@ -1,17 +1,13 @@
-import { type Logger, type LoggerOptions, pino, type TransportSingleOptions } from 'pino'
+import { createRequire } from 'node:module'
+import { type Logger, type LoggerOptions, pino } from 'pino'
+import type { PinoPretty } from 'pino-pretty'
+import type { LogLevel } from './logLevel.js'
 import { printable } from './printable.js'
 
 export type { Logger } from 'pino'
 
-export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
-export type LogLevel = (typeof logLevels)[number]
-
 /** Readable lines on a terminal, JSON lines otherwise; both on standard error, so that standard output stays data. */
 export function createLogger(level: LogLevel): Logger {
-  const pretty: TransportSingleOptions = {
-    target: 'pino-pretty',
-    options: { destination: 2, ignore: 'pid,hostname', translateTime: 'SYS:HH:MM:ss.l', singleLine: true },
-  }
   const options: LoggerOptions = {
     level,
     redact: ['url', 'password', '*.password', '*.url'],
@@ -23,5 +19,17 @@ export function createLogger(level: LogLevel): Logger {
       },
     },
   }
-  return process.stderr.isTTY ? pino({ ...options, transport: pretty }) : pino(options, pino.destination(2))
+  return pino(options, process.stderr.isTTY ? prettyStream() : pino.destination(2))
+}
+
+/** Only a terminal needs it: it is loaded here, and in no thread of its own, which would take longer to start than most commands run. */
+function prettyStream(): PinoPretty.PrettyStream {
+  const { build } = createRequire(import.meta.url)('pino-pretty') as typeof PinoPretty
+  return build({
+    destination: 2,
+    sync: true,
+    ignore: 'pid,hostname',
+    translateTime: 'SYS:HH:MM:ss.l',
+    singleLine: true,
+  })
 }

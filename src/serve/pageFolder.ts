@@ -1,11 +1,8 @@
 import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { packageFile } from '../runtime/packageFile.js'
 
-/** Where the built page is; null when it has not been built. It lies beside the compiled program, also for those who run the sources. */
+/** Where the built page is; null when it has not been built. */
 export function pageFolder(): string | null {
-  for (const path of ['./page/', '../../dist/src/serve/page/']) {
-    const folder = fileURLToPath(new URL(path, import.meta.url))
-    if (existsSync(`${folder}assets`)) return folder
-  }
-  return null
+  const folder = packageFile('dist/page/')
+  return existsSync(`${folder}assets`) ? folder : null
 }

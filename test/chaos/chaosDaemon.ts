@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-const entryPoint = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url))
+const entryPoint = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url))
 
 /** A daemon under a supervisor that starts it again whenever it ends, as an operating system's would. */
 export class ChaosDaemon {

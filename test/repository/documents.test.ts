@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { generatedFiles } from '../../scripts/generatedFiles.js'
-import { createProgram } from '../../src/cli/program.js'
+import { commands } from '../../src/cli/commands.js'
 import { loadConfig } from '../../src/config.js'
 import { readRepositoryFile, repositoryFiles, repositoryRoot } from '../support/repositoryFiles.js'
 
@@ -68,19 +68,19 @@ describe('commands in the documentation', () => {
   })
 
   test('every command of the program exists', () => {
-    const commands = createProgram().commands.map((command) => command.name())
+    const names: readonly string[] = commands.map(({ name }) => name)
     const named = pages.flatMap(({ text }) =>
       [...text.matchAll(/npx market-recorder ([a-z]+)/g)].map((match) => match[1] ?? ''),
     )
-    expect([...new Set(named)].filter((name) => !commands.includes(name))).toEqual([])
+    expect([...new Set(named)].filter((name) => !names.includes(name))).toEqual([])
   })
 })
 
 describe('the documentation is complete', () => {
   test('README lists every command', () => {
     const listed = [...readRepositoryFile('README.md').matchAll(/^\| `(\w+)`/gm)].map((match) => match[1] ?? '')
-    const commands = createProgram().commands.map((command) => command.name())
-    expect(listed.toSorted()).toEqual(commands.toSorted())
+    const names: readonly string[] = commands.map(({ name }) => name)
+    expect(listed.toSorted()).toEqual(names.toSorted())
   })
 
   test('the architecture page names every part of src', () => {

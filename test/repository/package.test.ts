@@ -25,7 +25,7 @@ test('package.json says what the project is', () => {
     license: 'Apache-2.0',
     type: 'module',
     engines: { node: '>=20.19' },
-    bin: { 'market-recorder': 'dist/src/main.js' },
+    bin: { 'market-recorder': 'dist/program/main.js' },
   })
   expect(readRepositoryFile('LICENSE')).toContain('Apache License')
   expect(Object.keys(manifest.scripts)).toEqual(

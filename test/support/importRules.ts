@@ -12,6 +12,7 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
   main: ['cli', 'runtime'],
   cli: [
     'app',
+    'openStore',
     'doctor',
     'collect',
     'serve',
@@ -23,8 +24,9 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
     'runtime',
     'config',
   ],
-  doctor: ['app', 'collect', 'store', 'market', 'runtime', 'config'],
-  app: ['collect', 'serve', 'simulator', 'exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
+  doctor: ['app', 'openStore', 'collect', 'store', 'market', 'runtime', 'config'],
+  app: ['openStore', 'collect', 'serve', 'simulator', 'exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
+  openStore: ['store', 'runtime', 'config'],
   collect: ['exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
   serve: ['collect', 'store', 'market', 'runtime', 'config'],
   // Written from the specification, so that it does not share the client's mistakes.

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 
-const entryPoint = fileURLToPath(new URL('../../dist/src/main.js', import.meta.url))
+const entryPoint = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url))
 
 export interface Finished {
   readonly exitCode: number | null
@@ -19,10 +19,14 @@ export interface Running {
 }
 
 /** Starts the built program as a user would. Of the environment it gets only PATH, HOME and what is given. */
-export function startProgram(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
-  if (!existsSync(entryPoint)) throw new Error(`${entryPoint} is not there: run npm run build first`)
+export function startProgram(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  program = entryPoint,
+): Running {
+  if (!existsSync(program)) throw new Error(`${program} is not there: run npm run build first`)
   const { PATH = '', HOME = '' } = process.env
-  const child = spawn(process.execPath, [entryPoint, ...args], {
+  const child = spawn(process.execPath, [program, ...args], {
     env: { PATH, HOME, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

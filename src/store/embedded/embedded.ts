@@ -7,16 +7,18 @@ import pg from 'pg'
 import { serverAccount } from './embeddedAccount.js'
 import { findBinaries } from './embeddedBinaries.js'
 import { logins, replaceSuperuser } from './embeddedRoles.js'
+import { type EmbeddedPostgres, joinRunning, leave, serverUrl } from './embeddedJoin.js'
 import { prepareDirectory, rememberedPassword, requireCluster, rotateLog } from './embeddedDirectory.js'
 import {
   embeddedPaths,
-  hasUsers,
   lastError,
   readServerState,
   type ServerState,
   spawnServer,
   UserPlace,
 } from './embeddedProcess.js'
+
+export type { EmbeddedPostgres } from './embeddedJoin.js'
 
 export interface EmbeddedOptions {
   /** A directory of its own, created if missing. What is in it survives restarts. */
@@ -29,23 +31,10 @@ export interface EmbeddedOptions {
   readonly signal?: AbortSignal
 }
 
-export interface EmbeddedPostgres {
-  /** Connection string of the owner of the database, with the password, on 127.0.0.1. Not a superuser. */
-  readonly url: string
-  /** The same for a login that reads the market and changes nothing. */
-  readonly readUrl: string
-  /**
-   * Gives the server up. Resolves when it has shut down, or at once when other processes still use it: it ends with its last
-   * user. Safe to call twice.
-   */
-  stop(): Promise<void>
-}
-
 const database = 'recorder'
 const startDeadlineMs = 60_000
 /** Recovery after a crash replays what was not written to the tables yet. */
 const recoveryDeadlineMs = 600_000
-const stopDeadlineMs = 60_000
 
 /**
  * Starts a PostgreSQL of our own on a data directory, or joins the one that another process has started there. It listens on
@@ -58,6 +47,8 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   }
   const dataDir = resolve(options.dataDir)
   const paths = embeddedPaths(dataDir)
+  const joined = await joinRunning(dataDir, database)
+  if (joined !== undefined) return joined
   const account = await serverAccount()
   await prepareDirectory(dataDir, account)
   const binaries = await findBinaries(account)
@@ -90,14 +81,12 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
       readUrl: urlOf(server.port, database, logins.reader, passwords.reader),
       async stop() {
         isStopping = true
-        place.release()
-        if (!hasUsers(paths.users)) await waitUntilGone(dataDir)
+        await leave(dataDir, place)
       },
     }
   } catch (error) {
     isStopping = true
-    place.release()
-    if (!hasUsers(paths.users)) await waitUntilGone(dataDir)
+    await leave(dataDir, place)
     throw error
   }
 
@@ -157,7 +146,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   }
 
   function urlOf(port: number, name: string, user: string = logins.owner, password = passwords.owner): string {
-    return `postgresql://${user}:${password}@127.0.0.1:${port}/${name}`
+    return serverUrl({ port, name, user, password })
   }
 
   function startError(why: string): Error {
@@ -188,16 +177,6 @@ async function requireDatabase(url: string): Promise<void> {
     if (code !== '42P04' && code !== '23505') throw error
   } finally {
     await client.end()
-  }
-}
-
-async function waitUntilGone(dataDir: string): Promise<void> {
-  const startedAt = performance.now()
-  while ((await readServerState(dataDir)) !== undefined) {
-    if (performance.now() - startedAt > stopDeadlineMs) {
-      throw new Error(`the embedded PostgreSQL did not stop; see ${embeddedPaths(dataDir).log}`)
-    }
-    await sleep(20)
   }
 }
 

@@ -1,0 +1,82 @@
+import type { Command } from 'commander'
+
+interface CommandEntry {
+  readonly name: string
+  readonly description: string
+  /** Loads the command with all that it needs. */
+  readonly load: () => Promise<Command>
+}
+
+/** The commands in the order of --help, which shows them without loading any. */
+export const commands: readonly CommandEntry[] = [
+  {
+    name: 'demo',
+    description:
+      'Record a simulated exchange into an embedded PostgreSQL: everything in one process, nothing to set up.',
+    load: async () => (await import('./demo.js')).demoCommand(),
+  },
+  {
+    name: 'start',
+    description: 'Record until stopped: Ctrl-C or SIGTERM stores what is in hand and ends.',
+    load: async () => (await import('./start.js')).startCommand(),
+  },
+  {
+    name: 'status',
+    description: 'Show on one screen how the recorder is doing: streams, budget, backlog, holes, backfills, incidents.',
+    load: async () => (await import('./status.js')).statusCommand(),
+  },
+  {
+    name: 'backfill',
+    description: 'Fetch the history of candles. Resumable; with a daemon on this host, the daemon does it.',
+    load: async () => (await import('./backfill.js')).backfillCommand(),
+  },
+  {
+    name: 'gaps',
+    description: 'Show the known holes by reason, and which of them can be repaired.',
+    load: async () => (await import('./gaps.js')).gapsCommand(),
+  },
+  {
+    name: 'verify',
+    description:
+      'Cross-check what is stored: coverage against rows, long candles against short ones, volumes against fills.',
+    load: async () => (await import('./verify.js')).verifyCommand(),
+  },
+  {
+    name: 'mend',
+    description:
+      'Take out what an answer with a wrong clock has left: rows, claims, holes and versions of instruments from the future. ' +
+      'Shows what it would do; --apply does it.',
+    load: async () => (await import('./mend.js')).mendCommand(),
+  },
+  {
+    name: 'plan',
+    description:
+      "Show what the configuration asks of the service's limits and of the disk, whether it fits, and what to change if not.",
+    load: async () => (await import('./plan.js')).planCommand(),
+  },
+  {
+    name: 'query',
+    description: 'Run one read-only SQL statement and print its rows. Times are in UTC.',
+    load: async () => (await import('./query.js')).queryCommand(),
+  },
+  {
+    name: 'export',
+    description: 'Write a relation of schema market, or a query, to Parquet or CSV files, decimals exact.',
+    load: async () => (await import('./export.js')).exportCommand(),
+  },
+  {
+    name: 'migrate',
+    description: 'Bring the database to the newest schema and its time-series features in line with the configuration.',
+    load: async () => (await import('./migrate.js')).migrateCommand(),
+  },
+  {
+    name: 'simulate',
+    description: 'Run the stand-in for the service alone, with the limits of the real one',
+    load: async () => (await import('./simulate.js')).simulateCommand(),
+  },
+  {
+    name: 'doctor',
+    description: 'Check configuration, database, service, clock, limits and disk, and say what to fix.',
+    load: async () => (await import('./doctor.js')).doctorCommand(),
+  },
+]

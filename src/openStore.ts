@@ -1,0 +1,54 @@
+import { join } from 'node:path'
+import type { Config } from './config.js'
+import type { Logger } from './runtime/logger.js'
+import { openDatabase, type RecorderDatabase } from './store/database.js'
+import { startEmbeddedPostgres } from './store/embedded/embedded.js'
+
+export interface OpenStore {
+  readonly database: RecorderDatabase
+  /** Connection string, with its password. */
+  readonly url: string
+  /** The same for who only reads: of a login in market_reader, unless the configuration has none. */
+  readonly readUrl: string
+  readonly isEmbedded: boolean
+  close(): Promise<void>
+}
+
+/** Opens the configured database, or starts the embedded one. Neither is migrated. */
+export async function openStore(config: Config, logger: Logger): Promise<OpenStore> {
+  const { url: configuredUrl, readUrl, dataDir, poolSize } = config.database
+  const embedded =
+    configuredUrl === undefined
+      ? await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), logger })
+      : undefined
+  const url = embedded?.url ?? configuredUrl ?? ''
+  try {
+    const database = openDatabase({ url, poolSize, applicationName: 'market-recorder' })
+    return {
+      database,
+      url,
+      readUrl: readUrl ?? embedded?.readUrl ?? url,
+      isEmbedded: embedded !== undefined,
+      async close() {
+        await database.close()
+        await embedded?.stop()
+      },
+    }
+  } catch (error) {
+    await embedded?.stop()
+    throw error
+  }
+}
+
+/** Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one. */
+export async function openReader(config: Config, logger: Logger): Promise<Pick<OpenStore, 'database' | 'close'>> {
+  const store = await openStore(config, logger)
+  const database = openDatabase({ url: store.readUrl, poolSize: config.database.poolSize, isReadOnly: true })
+  return {
+    database,
+    async close() {
+      await database.close()
+      await store.close()
+    },
+  }
+}
