@@ -126,6 +126,21 @@ describe('plan', () => {
     expect(printed.streams).toHaveLength(7)
   })
 
+  test('warns of a category that is missing, and plans for the others', async () => {
+    vi.stubEnv('EXCHANGE_BASE_URL', simulator.url)
+    const { output, errors } = captureOutput()
+    simulator.control.setQuirks({ missingCategories: [{ category: 'COIN-FUTURES', code: '40034' }] })
+    try {
+      await plan('--json')
+    } finally {
+      simulator.control.setQuirks({ missingCategories: [] })
+    }
+    const { universe } = JSON.parse(output()) as Plan
+    expect(universe).toMatchObject({ kind: 'listed', instruments: { 'COIN-FUTURES': 0 } })
+    expect(universe.instruments.SPOT).toBeGreaterThan(0)
+    expect(errors()).toContain('warning: instruments COIN-FUTURES: unknown-category')
+  })
+
   test('asks nobody when offline', async () => {
     vi.stubEnv('EXCHANGE_BASE_URL', unreachable)
     const { output, errors } = captureOutput()

@@ -1,0 +1,41 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { loadConfig } from '../../../src/config.js'
+import { type Finding, runDoctor } from '../../../src/doctor.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+let simulator: Simulator
+let database: TestDatabase
+beforeAll(async () => {
+  simulator = await startSimulator({ scale: 'tiny' })
+  database = await createTestDatabase()
+})
+afterAll(async () => {
+  await simulator.close()
+  await database.drop()
+})
+
+function find(findings: readonly Finding[], what: string): Finding | undefined {
+  return findings.find((finding) => finding.what === what)
+}
+
+it('a category that the service does not know any more is a warning, and the rest is looked at all the same', async () => {
+  const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url } })
+  simulator.control.setQuirks({ missingCategories: [{ category: 'USDC-FUTURES', code: '40019' }] })
+  const findings = await runDoctor(config, createLogger('silent'))
+  expect(find(findings, 'service')?.verdict).toBe('ok')
+  expect(find(findings, 'limits')?.verdict).toBe('ok')
+  expect(find(findings, 'limits')?.detail).toContain('its instruments')
+  expect(find(findings, 'categories')).toMatchObject({ verdict: 'warning' })
+  expect(find(findings, 'categories')?.detail).toContain('USDC-FUTURES: unknown-category')
+  expect(find(findings, 'database')?.verdict).toBe('ok')
+})
+
+it('a page of the proxy in front of the service is told as that', async () => {
+  const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url } })
+  simulator.control.setFaults([{ kind: 'browserCheck' }])
+  const findings = await runDoctor(config, createLogger('silent'))
+  expect(find(findings, 'service')).toMatchObject({ verdict: 'failure' })
+  expect(find(findings, 'service')?.detail).toContain('Checking your browser')
+})
