@@ -20,6 +20,7 @@ import { collectorSource } from './serve/collectorSource.js'
 import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
 import { openDatabase } from './store/database.js'
+import { describeDatabaseError, isAway, isLockedError } from './store/databaseError.js'
 import { acquireEgressLock, type EgressLock } from './store/egress/egressLock.js'
 import { migrateToLatest } from './store/migrate.js'
 import { reconcile } from './store/timescale/reconcile.js'
@@ -29,6 +30,49 @@ export async function prepareStore(store: OpenStore, config: Config, logger: Log
   const { applied } = await migrateToLatest(store.database, { logger })
   if (applied.length > 0) logger.info(`migrated: ${applied.join(', ')}`)
   for (const change of await reconcile(store.database.db, { settings: config.storage })) logger.info(change)
+}
+
+const prepareAgainMs = 1_000
+const complainEveryMs = 30_000
+
+/**
+ * The same at the start of a recording that needs no database to begin with: where that is away, it is prepared as soon as it
+ * is there. Rejects at once on everything else, such as a wrong password. Resolves to what waits for it, and to whether it is.
+ */
+async function prepareOrWait(
+  store: OpenStore,
+  config: Config,
+  { logger, clock, signal }: { readonly logger: Logger; readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<{ readonly isAway: boolean; readonly prepared: Promise<boolean> }> {
+  try {
+    await prepareStore(store, config, logger)
+    return { isAway: false, prepared: Promise.resolve(true) }
+  } catch (error) {
+    // A reader's open transaction that a change of a table would have to wait for: no reason not to record.
+    const isHeldUp = isLockedError(error) || (error instanceof Error && isLockedError(error.cause))
+    if (store.isEmbedded || !(isAway(error) || isHeldUp)) throw error
+    logger.warn(`${describeDatabaseError(error)}; until it is there, what is recorded goes to the disk`)
+  }
+  return { isAway: true, prepared: prepareAgain() }
+
+  /** What goes wrong now must not end a recording that goes well. */
+  async function prepareAgain(): Promise<boolean> {
+    let complainedMs = clock.monotonicMs()
+    while (!signal.aborted) {
+      await clock.sleep(prepareAgainMs, signal).catch(() => undefined)
+      try {
+        if (signal.aborted) return false
+        await prepareStore(store, config, logger)
+        logger.info('the database is there')
+        return true
+      } catch (error) {
+        if (clock.monotonicMs() - complainedMs < complainEveryMs) continue
+        complainedMs = clock.monotonicMs()
+        logger.warn(`the database is not ready: ${describeDatabaseError(error)}`)
+      }
+    }
+    return false
+  }
 }
 
 export function openExchange(
@@ -82,7 +126,9 @@ export async function startRecorder(
   const egress = config.collector.egress ?? hostname()
   const parts: RunningParts = {}
   // In the reverse order of the start; what has not been started yet is left out.
+  const stopping = new AbortController()
   const stop = async (lastLook?: () => Promise<void>) => {
+    stopping.abort()
     await parts.backfilling?.stop()
     const drained = (await parts.collecting?.collector.stop()) ?? true
     await parts.collecting?.close()
@@ -98,7 +144,11 @@ export async function startRecorder(
     return drained
   }
   try {
-    await prepareStore(store, config, logger)
+    const { isAway: isDatabaseAway, prepared } = await prepareOrWait(store, config, {
+      logger,
+      clock,
+      signal: stopping.signal,
+    })
     if (config.serve.enabled) {
       const source = collectorSource({
         egress,
@@ -116,6 +166,8 @@ export async function startRecorder(
       clock,
       // What is waiting for its turn goes on waiting until this recorder may send again.
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
+      isPatient: isDatabaseAway,
+      noteFile: join(config.database.dataDir, 'egress.json'),
       ...(options.signal && { signal: options.signal }),
     })
     parts.collecting = await startCollector({ config, client, store, logger, clock, metrics })
@@ -123,8 +175,13 @@ export async function startRecorder(
     const { db } = store.database
     const { candleAnswers } = collector
     const series = () => collector.candleSeries
-    parts.backfilling = startBackfilling({ config, db, url: store.url, client, series, candleAnswers, clock, logger })
-    parts.retention = startRetention(config, db, { clock, logger })
+    const startRest = (isPrepared: boolean) => {
+      if (!isPrepared || stopping.signal.aborted) return
+      parts.backfilling = startBackfilling({ config, db, url: store.url, client, series, candleAnswers, clock, logger })
+      parts.retention = startRetention(config, db, { clock, logger })
+    }
+    parts.preparing = prepared.then(startRest)
+    if (!isDatabaseAway) await parts.preparing
     return { collector, store, pageUrl: parts.server?.url ?? null, stop }
   } catch (error) {
     await stop()
@@ -133,6 +190,8 @@ export async function startRecorder(
 }
 
 interface RunningParts {
+  /** Ends when the database is as it should be and the rest, which needs it, has begun; or when the recorder stops. */
+  preparing?: Promise<void>
   server?: RunningServer
   lock?: EgressLock
   collecting?: RunningCollector

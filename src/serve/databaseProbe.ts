@@ -7,6 +7,8 @@ export interface DatabaseState {
   readonly isReachable: boolean
   readonly latencyMs: number | null
   readonly error: string | null
+  /** Whether it has answered since the start. */
+  readonly wasReachable: boolean
   /** The last one known; null before the first. */
   readonly overview: StoreOverview | null
 }
@@ -20,7 +22,13 @@ export class DatabaseProbe {
   readonly #database: RecorderDatabase
   readonly #clock: Clock
   #checking: Promise<DatabaseState> | undefined
-  #state: DatabaseState = { isReachable: false, latencyMs: null, error: 'not asked yet', overview: null }
+  #state: DatabaseState = {
+    isReachable: false,
+    latencyMs: null,
+    error: 'not asked yet',
+    overview: null,
+    wasReachable: false,
+  }
   #checkedMs = -Infinity
   #overviewMs = -Infinity
 
@@ -44,7 +52,7 @@ export class DatabaseProbe {
     try {
       await withPatience(ping(this.#database.db))
       const latencyMs = this.#clock.monotonicMs() - startedMs
-      this.#state = { ...this.#state, isReachable: true, latencyMs, error: null }
+      this.#state = { ...this.#state, isReachable: true, wasReachable: true, latencyMs, error: null }
       if (startedMs - this.#overviewMs >= overviewEveryMs) {
         const overview = await withPatience(storeOverview(this.#database.db))
         this.#overviewMs = startedMs

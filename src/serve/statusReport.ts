@@ -114,11 +114,10 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
     problems.push({ about, name, message, isBlocking })
 
   if (phase === 'waiting') {
-    add(
-      'egress',
-      source.egress,
-      `Another recorder owns the budget of ${source.egress}; this one takes over when it ends.`,
-    )
+    const why = database.isReachable
+      ? `Another recorder owns the budget of ${source.egress}; this one takes over when it ends.`
+      : `Nothing is asked for: the database is away, and without it nobody knows whether another recorder sends from ${source.egress}.`
+    add('egress', source.egress, why)
     return problems
   }
   if (!source.maySend()) {
@@ -130,8 +129,10 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
   }
   if (phase === 'stopping') add('recorder', 'recorder', 'The recorder is stopping.')
   if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads what there is to record.')
-  if (!database.isReachable)
-    add('database', 'database', `The database does not answer: ${database.error ?? 'no reason'}`)
+  if (!database.isReachable) {
+    const what = database.wasReachable ? 'does not answer' : 'has been away since the start'
+    add('database', 'database', `The database ${what}: ${database.error ?? 'no reason'}`)
+  }
   for (const { name, state, ageMs: age, freshnessLimitMs, targets, lateTargets } of streams) {
     if (state !== 'stale') continue
     if (age !== null && age <= freshnessLimitMs) {

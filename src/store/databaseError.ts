@@ -81,6 +81,17 @@ export function isConnectionError(error: unknown): boolean {
   return networkCodes.has(code) || /^(08|53|57P0|40)/.test(code) || code === '25006' || code === '55P03'
 }
 
+/**
+ * Whether there is no server, or no way to one, and waiting is all that can be done: nothing listens there, it starts up or
+ * shuts down, the network is not up yet. A host name that does not exist, a wrong password or a full disk are none of these.
+ */
+export function isAway(error: unknown): boolean {
+  const cause = rootOf(error)
+  const { code } = cause as ErrorDetails
+  if (typeof code !== 'string') return connectionLost.test(cause.message)
+  return (networkCodes.has(code) && code !== 'ENOTFOUND') || /^(08|57P0[123])/.test(code)
+}
+
 /** Missing or forbidden tables, columns, functions: somebody migrates, restores or has yet to grant. */
 const notReady = new Set(['42501', '42P01', '42703', '42704', '42883', '3F000', '3D000', '55000', '57014'])
 

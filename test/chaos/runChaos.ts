@@ -15,10 +15,13 @@ import {
   type TableReport,
 } from './compare.js'
 import { type ChaosEvent, eventText, planChaos } from './events.js'
+import { untilSpooling } from './spooling.js'
 
 export interface ChaosOptions {
   readonly seed: number
   readonly durationMs: number
+  /** How long the database, which is empty, is not there at the beginning. Default: it is. */
+  readonly awayAtStartMs?: number
   readonly print: (line: string) => void
 }
 
@@ -31,6 +34,8 @@ export interface ChaosReport {
   readonly exitCode: number | null
   readonly answers: number
   readonly damageReports: number
+  /** How long after a start without the database the first answer was on the disk; null when it was there. */
+  readonly spoolingAfterMs: number | null
   /** How often the daemon ended by itself, and was started again by its supervisor. */
   readonly unexpectedEnds: number
 }
@@ -38,7 +43,7 @@ export interface ChaosReport {
 const settleMs = 2_000
 
 /** Runs a daemon, a service and a database, lets them fail by a plan, and compares what is stored with what was served. */
-export async function runChaos({ seed, durationMs, print }: ChaosOptions): Promise<ChaosReport> {
+export async function runChaos({ seed, durationMs, awayAtStartMs = 0, print }: ChaosOptions): Promise<ChaosReport> {
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-chaos-'))
   const simulator = await startSimulator({
     seed,
@@ -55,9 +60,17 @@ export async function runChaos({ seed, durationMs, print }: ChaosOptions): Promi
   const history: Happened[] = []
   const counts: Record<string, number> = {}
   try {
+    if (awayAtStartMs > 0) await database.stop()
     const startedAt = Date.now()
     daemon.start()
     const parts = { service: Promise.resolve(), daemon: Promise.resolve(), database: Promise.resolve() }
+    let spoolingAfterMs: number | null = null
+    if (awayAtStartMs > 0) {
+      print(`the database is away for the first ${awayAtStartMs / 1000} s`)
+      spoolingAfterMs = await untilSpooling(join(folder, 'data', 'spool'), startedAt + awayAtStartMs)
+      print(`the first answer was on the disk after ${spoolingAfterMs} ms`)
+      parts.database = sleep(Math.max(0, startedAt + awayAtStartMs - Date.now())).then(() => database.start())
+    }
     for (const { atMs, event } of planChaos(seed, durationMs)) {
       await sleep(Math.max(0, startedAt + atMs - Date.now()))
       print(`${((Date.now() - startedAt) / 1000).toFixed(0).padStart(4)} s  ${eventText(event)}`)
@@ -83,6 +96,7 @@ export async function runChaos({ seed, durationMs, print }: ChaosOptions): Promi
       events: counts,
       exitCode,
       unexpectedEnds: daemon.unexpectedEnds,
+      spoolingAfterMs,
       logFile,
       settle: settleMs,
     })
@@ -176,6 +190,7 @@ async function compare(
     readonly events: ChaosReport['events']
     exitCode: number | null
     unexpectedEnds: number
+    spoolingAfterMs: number | null
     logFile: string
     settle: number
   },
@@ -191,6 +206,7 @@ async function compare(
       rejectedRows: Number(rows[0]?.count),
       exitCode: run.exitCode,
       unexpectedEnds: run.unexpectedEnds,
+      spoolingAfterMs: run.spoolingAfterMs,
       answers: journal.filter(({ delivered, data }) => delivered === 'complete' && data !== null).length,
       damageReports: (await readFile(run.logFile, 'utf8')).split('the spool is damaged').length - 1,
     }

@@ -5,7 +5,7 @@ import { chaosText, runChaos } from '../chaos/runChaos.js'
 test('a minute and a half of accidents loses nothing that was durable, and hides nothing', async () => {
   const seed = Math.floor(Math.random() * 1e6)
   const lines: string[] = []
-  const report = await runChaos({ seed, durationMs: 90_000, print: (line) => lines.push(line) })
+  const report = await runChaos({ seed, durationMs: 90_000, awayAtStartMs: 10_000, print: (line) => lines.push(line) })
   const told = `seed ${seed}\n${lines.join('\n')}\n${chaosText(report)}`
   expect(
     report.tables.flatMap(({ wrong }) => wrong),

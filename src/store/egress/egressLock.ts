@@ -17,6 +17,7 @@ import {
   unlock,
 } from '../locks/sessionLock.js'
 import { type EgressEvidence, mayStillSend, rightMs } from './egressRight.js'
+import { wasContended, writeEgressNote } from './egressNote.js'
 import type { Database } from '../schema.js'
 
 export interface EgressLockOptions {
@@ -25,6 +26,10 @@ export interface EgressLockOptions {
   readonly signal?: AbortSignal
   /** Told whenever the right to send is lost (`false`) or regained (`true`), before anybody else has it. */
   readonly onChange?: (maySend: boolean) => void
+  /** Where to note whether another recorder is there, for a start without the database. */
+  readonly noteFile?: string
+  /** Do not give up when the database is away at first. */
+  readonly isPatient?: boolean
 }
 
 /** The right to send requests from an egress IP. */
@@ -42,7 +47,8 @@ const quietMs = rightMs + 500
 
 /**
  * Takes the right to send requests from an egress IP: the service counts per IP, so one process owns its whole budget.
- * Waits while another process has it; rejects when `signal` aborts meanwhile or the database cannot be reached at first.
+ * Waits while another process has it; rejects when `signal` aborts meanwhile or the database cannot be reached at first. A
+ * patient one begins without the database as soon as a connection is refused, unless another recorder was there before.
  *
  * The right is a lock that a session holds (../locks). The server ends the session of a process that dies at once, and that of one that
  * it cannot reach after 4 s; the process itself stops sending 2 s after the last proof that it is still the owner, and its
@@ -64,8 +70,11 @@ class SessionLock implements EgressLock {
   readonly #owner = `${hostname()} ${process.pid} ${randomUUID().slice(0, 8)}`
   readonly #ended = new AbortController()
   #client: pg.Client | undefined
+  /** Whether the session of the client has the lock. */
+  #hasLock = false
   #evidence: EgressEvidence = { confirmedMs: -Infinity, refusedMs: -Infinity, hadStandby: false, isOwner: false }
   #maySend = false
+  #isContended: boolean | undefined
   #watching: Promise<unknown> = Promise.resolve()
 
   constructor(url: string, egress: string, options: EgressLockOptions) {
@@ -83,9 +92,9 @@ class SessionLock implements EgressLock {
     const { signal } = this.#options
     try {
       signal?.throwIfAborted()
-      await this.#connect()
+      if (this.#options.isPatient !== true) await this.#connect()
       // From here on the database may go away and come back: who waits goes on waiting.
-      for (let isDone = false; !isDone;) isDone = await this.#tryTurn(signal)
+      for (let isDone = false; !isDone;) isDone = (await this.#tryTurn(signal)) || (await this.#mayBeginWithout())
     } catch (error) {
       await this.#disconnect()
       throw error
@@ -123,6 +132,7 @@ class SessionLock implements EgressLock {
   async #disconnect(): Promise<void> {
     const client = this.#client
     this.#client = undefined
+    this.#hasLock = false
     if (client === undefined) return
     // A timer that nobody waits for any more would keep the program from ending.
     const isEnded = new AbortController()
@@ -143,10 +153,35 @@ class SessionLock implements EgressLock {
     } catch (error) {
       signal?.throwIfAborted()
       if (!isUnavailable(error)) throw error
+      if (isRefusal(error) || isNotMigrated(error)) {
+        this.#evidence = { ...this.#evidence, refusedMs: this.#clock.monotonicMs() }
+      }
       await this.#disconnect()
       await this.#clock.sleep(checkEveryMs, signal)
       return false
     }
+  }
+
+  /**
+   * Whether to begin without the database: there is no server that could have given the lock to anybody since this machine
+   * last looked, and nobody else was there then. What is not known is taken as if another one waited: without a refusal a
+   * moment ago, sending ends.
+   */
+  async #mayBeginWithout(): Promise<boolean> {
+    const { noteFile, isPatient, logger } = this.#options
+    if (isPatient !== true || this.#clock.monotonicMs() - this.#evidence.refusedMs >= rightMs) return false
+    if (this.#isContended ?? (noteFile !== undefined && (await wasContended(noteFile, this.#egress)))) return false
+    logger.warn(`the database is away; recording to the disk begins, as nobody else was there for ${this.#egress}`)
+    this.#evidence = { ...this.#evidence, hadStandby: true, isOwner: true }
+    return true
+  }
+
+  /** Told only when it changes. */
+  #note(isContended: boolean): void {
+    const { noteFile, logger } = this.#options
+    if (noteFile === undefined || this.#isContended === isContended) return
+    this.#isContended = isContended
+    void writeEgressNote(noteFile, { egress: this.#egress, isContended }, logger)
   }
 
   /** Asks again and again until this process has the lock and its predecessor has fallen silent. */
@@ -157,6 +192,7 @@ class SessionLock implements EgressLock {
       if (!isStandby) {
         logger.info(`another recorder owns the budget of ${this.#egress}; waiting until it ends`)
         await lockShared(this.#run, lockNames.egressStandby(this.#egress), this.#owner)
+        this.#note(true)
         isStandby = true
       }
       await this.#clock.sleep(checkEveryMs, signal)
@@ -177,6 +213,7 @@ class SessionLock implements EgressLock {
       [this.#egress, this.#owner],
     )
     this.#evidence = { ...this.#evidence, confirmedMs: sentMs, isOwner: true }
+    this.#hasLock = true
   }
 
   async #tryLock(): Promise<Outcome> {
@@ -200,12 +237,12 @@ class SessionLock implements EgressLock {
         else await this.#check(sentMs)
       } catch (error) {
         if (signal.aborted) return
-        if (isReply(error)) {
+        if (this.#hasLock && isReply(error)) {
           // The session is alive, and the lock is its own: read-only, out of memory or disk are no reason to stop.
           this.#evidence = { ...this.#evidence, confirmedMs: sentMs }
           continue
         }
-        if (isRefusal(error)) this.#evidence = { ...this.#evidence, refusedMs: sentMs }
+        if (isRefusal(error) || isNotMigrated(error)) this.#evidence = { ...this.#evidence, refusedMs: sentMs }
         await this.#disconnect()
       }
     }
@@ -214,6 +251,7 @@ class SessionLock implements EgressLock {
   async #check(sentMs: number): Promise<void> {
     const standbys = await countHolders(this.#run, lockNames.egressStandby(this.#egress))
     this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hadStandby: standbys > 0 }
+    this.#note(standbys > 0)
   }
 
   /** A new session has no lock: takes it if it is free, and waits like any other process if it is not. */
@@ -275,6 +313,11 @@ function isRefusal(error: unknown): boolean {
   const cause = error instanceof AggregateError ? (error.errors[0] as unknown) : error
   const { code } = cause as { readonly code?: unknown }
   return code === 'ECONNREFUSED' || code === '57P01' || code === '57P02' || code === '57P03'
+}
+
+/** Without the table of the locks, nobody can have been given one. */
+function isNotMigrated(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && (error.code === '42P01' || error.code === '3F000')
 }
 
 /** Whether some process owns the budget of an egress at this moment. */

@@ -27,7 +27,15 @@ export interface ReconcileOptions {
  */
 export async function reconcile(db: Kysely<Database>, options: ReconcileOptions): Promise<string[]> {
   if (options.dryRun === true) return plannedChanges(db, options.settings)
-  return withSessionLock(db, lockNames.reconcile, (connection) => applyChanges(connection, options.settings))
+  return withSessionLock(db, lockNames.reconcile, async (connection) => {
+    // A reader's open transaction must not make the recording queue up behind a change of a table.
+    await sql`set lock_timeout = '10s'`.execute(connection)
+    try {
+      return await applyChanges(connection, options.settings)
+    } finally {
+      await sql`reset lock_timeout`.execute(connection)
+    }
+  })
 }
 
 const createExtension = 'create extension timescaledb'

@@ -75,8 +75,12 @@ async function forgetCoverage(db: Kysely<Database>, stream: string, before: Date
 }
 
 async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {
-  const { rows } = await sql`
-    select public.drop_chunks(${`market.${name}`}::regclass, older_than => ${before}::timestamptz)`.execute(db)
+  const { rows } = await db.transaction().execute(async (trx) => {
+    // A reader's open transaction must not make the recording queue up behind the removal.
+    await sql`set local lock_timeout = '10s'`.execute(trx)
+    return sql`
+      select public.drop_chunks(${`market.${name}`}::regclass, older_than => ${before}::timestamptz)`.execute(trx)
+  })
   return rows.length === 0 ? undefined : `${rows.length} ${rows.length === 1 ? 'chunk' : 'chunks'}`
 }
 

@@ -60,13 +60,21 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
   const service = 'exchange: { baseUrl: "http://127.0.0.1:9" }'
 
   test('an unreachable database', async () => {
-    const file = join(folder, 'unreachable.yaml')
-    await writeFile(file, service)
     const env = { DATABASE_URL: 'postgres://recorder:secret@127.0.0.1:9/market' }
-    const finished = await runProgram(['start', '--config', file, '--wait'], env)
+    const finished = await runProgram(['migrate'], env)
     expect(finished.exitCode).toBe(1)
     expectOneClearLine(finished, /127\.0\.0\.1:9.*is the server running/)
     expect(finished.stderr).not.toContain('secret')
+  })
+
+  test('a wrong password of a database that is there, by a start that would wait for one that is not', async () => {
+    const file = join(folder, 'refused.yaml')
+    await writeFile(file, service)
+    const url = new URL(database.url)
+    url.password = 'not-the-password'
+    const finished = await runProgram(['start', '--config', file, '--wait'], { DATABASE_URL: url.href })
+    expect(finished.exitCode).toBe(1)
+    expectOneClearLine(finished, /password.*DATABASE_URL/)
   })
 
   test('a wrong password', async () => {

@@ -16,6 +16,7 @@ function text(prepare: (source: SettableSource) => void, isReachable = true): st
   sampler.close()
   const database = {
     isReachable,
+    wasReachable: true,
     latencyMs: isReachable ? 2 : null,
     error: isReachable ? null : 'refused',
     overview: { bytes: 12_345_678, gaps: [{ stream: 'fills', state: 'lost', reason: 'x', count: 1234 } as const] },

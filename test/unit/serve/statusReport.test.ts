@@ -10,6 +10,7 @@ import { freshen, settableSource, type SettableSource } from '../../support/reco
 const now = 1_800_000_000_000
 const reachable: DatabaseState = {
   isReachable: true,
+  wasReachable: true,
   latencyMs: 1.5,
   error: null,
   overview: { bytes: 5, gaps: [{ stream: 'fills', state: 'lost', reason: 'x', count: 2 }] },
@@ -62,6 +63,10 @@ describe('what is wrong is said in words', () => {
   test('a database that is away', () => {
     const [problem] = messages(undefined, { ...reachable, isReachable: false, latencyMs: null, error: 'refused' })
     expect(problem).toMatchObject({ about: 'database', message: 'The database does not answer: refused' })
+    const never = { ...reachable, isReachable: false, wasReachable: false, latencyMs: null, error: 'refused' }
+    expect(messages(undefined, never)[0]?.message).toBe('The database has been away since the start: refused')
+    const [waiting] = messages(({ state }) => (state.phase = 'waiting'), never)
+    expect(waiting?.message).toMatch(/^Nothing is asked for: the database is away/)
   })
 
   test('a standby says nothing else', () => {
