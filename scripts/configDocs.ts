@@ -33,8 +33,8 @@ The configuration is one YAML file, given with \`--config\`. Every option has a 
 valid configuration. An unknown option is an error that names the nearest known one. \`config/recorder.example.yaml\` holds
 every option at its default, and \`config/recorder.schema.json\` describes the file to editors.
 
-Three environment variables take precedence over the file: \`DATABASE_URL\` (\`database.url\`), \`EXCHANGE_BASE_URL\`
-(\`exchange.baseUrl\`) and \`LOG_LEVEL\` (\`log.level\`). \`market-recorder plan\` shows what a configuration asks of the
+Four environment variables take precedence over the file: \`DATABASE_URL\` (\`database.url\`), \`DATABASE_READ_URL\`
+(\`database.readUrl\`), \`EXCHANGE_BASE_URL\` (\`exchange.baseUrl\`) and \`LOG_LEVEL\` (\`log.level\`). \`market-recorder plan\` shows what a configuration asks of the
 service's limits.
 
 ${sections.join('\n')}`
