@@ -57,7 +57,12 @@ export async function startChaosDatabase(dataDir: string): Promise<ChaosDatabase
     lockTable: (table, forMs) =>
       withClient(url, async (client) => {
         await client.query('begin')
-        await client.query(`lock table ${table} in access exclusive mode`)
+        try {
+          await client.query(`lock table ${table} in access exclusive mode`)
+        } catch (error) {
+          // Before the recorder has migrated it there is nothing to lock.
+          if (!['42P01', '3F000'].includes((error as pg.DatabaseError).code ?? '')) throw error
+        }
         await sleep(forMs)
         await client.query('rollback')
       }),

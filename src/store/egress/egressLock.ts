@@ -94,7 +94,9 @@ class SessionLock implements EgressLock {
       signal?.throwIfAborted()
       if (this.#options.isPatient !== true) await this.#connect()
       // From here on the database may go away and come back: who waits goes on waiting.
-      for (let isDone = false; !isDone;) isDone = (await this.#tryTurn(signal)) || (await this.#mayBeginWithout())
+      while (!(await this.#tryTurn(signal)) && !(await this.#mayBeginWithout())) {
+        await this.#clock.sleep(checkEveryMs, signal)
+      }
     } catch (error) {
       await this.#disconnect()
       throw error
@@ -157,7 +159,6 @@ class SessionLock implements EgressLock {
         this.#evidence = { ...this.#evidence, refusedMs: this.#clock.monotonicMs() }
       }
       await this.#disconnect()
-      await this.#clock.sleep(checkEveryMs, signal)
       return false
     }
   }
