@@ -1,14 +1,16 @@
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
-import type { Interval } from '../market/interval.js'
+import { type Interval, intervalMs } from '../market/interval.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import type { Database } from './schema.js'
 
 /** Lengths as SQL intervals, for statements that compare candles of different intervals. */
-const lengths = sql`(values ('1m', interval '1 minute'), ('3m', interval '3 minutes'), ('5m', interval '5 minutes'),
-  ('15m', interval '15 minutes'), ('30m', interval '30 minutes'), ('1H', interval '1 hour'), ('4H', interval '4 hours'),
-  ('6H', interval '6 hours'), ('12H', interval '12 hours'), ('1D', interval '1 day')) as lengths (interval, length)`
+const lengths = sql`(values ${sql.join(
+  Object.entries(intervalMs).map(
+    ([interval, ms]) => sql`(${sql.lit(interval)}, make_interval(secs => ${sql.lit(ms / 1000)}))`,
+  ),
+)}) as lengths (interval, length)`
 
 export interface Disagreement {
   readonly series: CandleSeries

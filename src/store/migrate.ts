@@ -11,6 +11,7 @@ import * as egress from '../../migrations/0030_egress.js'
 import * as instrumentKinds from '../../migrations/0040_instrument_kinds.js'
 import * as silence from '../../migrations/0050_silence.js'
 import * as restatements from '../../migrations/0051_restatements.js'
+import * as furtherIntervals from '../../migrations/0052_further_intervals.js'
 import * as locks from '../../migrations/0060_locks.js'
 import * as readers from '../../migrations/0061_readers.js'
 import * as rejectedRows from '../../migrations/0070_rejected_rows.js'
@@ -31,6 +32,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0040_instrument_kinds': instrumentKinds,
   '0050_silence': silence,
   '0051_restatements': restatements,
+  '0052_further_intervals': furtherIntervals,
   '0060_locks': locks,
   '0061_readers': readers,
   '0070_rejected_rows': rejectedRows,

@@ -1,3 +1,4 @@
+import { ExchangeError } from '../../exchange/errors.js'
 import type { Candle } from '../../market/candle.js'
 import { closeTime, type Interval, intervalMs } from '../../market/interval.js'
 import type { TimeMs } from '../../market/values.js'
@@ -16,6 +17,8 @@ const candlesPerPage = 1000
 /** Without a trade for so long, an instrument ranks as one that does not trade, whatever its ticker says. */
 const silentAfterMs = 6 * 3_600_000
 const slowPace: Pace = { fruitless: 3, misled: 0 }
+/** An interval that the instrument does not have is asked for again so much later. */
+const refusedForMs = 86_400_000
 /** Time for an answer to come and be stored. */
 const graceMs = 30_000
 
@@ -46,11 +49,25 @@ export function candlePoller<Payload>(
   const known = new Map<string, Known>()
   let targets: ReadonlyMap<string, CandleTarget> = new Map()
 
+  const refusedAt = new Map<string, TimeMs>()
+  const noting: typeof stream = {
+    ...stream,
+    async fetch(client, target, options) {
+      try {
+        return await stream.fetch(client, target, options)
+      } catch (error) {
+        const isRefused = error instanceof ExchangeError && error.kind === 'unsupported-interval'
+        if (isRefused) refusedAt.set(seriesText(target), clock.now())
+        throw error
+      }
+    },
+  }
+
   const pollOne = async (key: string, target: CandleTarget, claimed: boolean) => {
     const before = known.get(key)
     const limit = before === undefined ? candlesPerPage : candlesSince(before.answeredAt, clock.now(), target.interval)
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
-    const ask = (most: number) => pollAndStore(context, stream, { ...target, limit: most }, { signal, deadline })
+    const ask = (most: number) => pollAndStore(context, noting, { ...target, limit: most }, { signal, deadline })
     let batch = await ask(limit)
     if (batch === null || !targets.has(key)) return
     // After a silence a response begins with the first candle since: only one that shows the last candle before it as well
@@ -73,6 +90,8 @@ export function candlePoller<Payload>(
   }
   /** Whether a series is to be asked after this close, and whether that is because of its ticker. */
   const dueNow = (key: string, target: CandleTarget): { readonly claimed: boolean } | null => {
+    const refused = refusedAt.get(key)
+    if (refused !== undefined && clock.now() < refused + refusedForMs) return null
     const series = known.get(key)
     if (series === undefined) return { claimed: false }
     const limits = paceLimits(target.interval)
@@ -124,6 +143,7 @@ export function candlePoller<Payload>(
       for (const [key, target] of before) {
         if (targets.has(key)) continue
         known.delete(key)
+        refusedAt.delete(key)
         answers.forget(target)
         targetedAt.delete(key)
       }
@@ -166,6 +186,13 @@ const closeSchedules: Readonly<Record<Interval, string>> = {
   '6H': '0 0 * * * *',
   '12H': '0 0 * * * *',
   '1D': '0 0 * * * *',
+  '3D': '0 0 * * * *',
+  '1W': '0 0 * * * *',
+  '6Hutc': '0 0 * * * *',
+  '12Hutc': '0 0 * * * *',
+  '1Dutc': '0 0 * * * *',
+  '3Dutc': '0 0 * * * *',
+  '1Wutc': '0 0 * * * *',
 }
 
 /** How many candles to ask for so that the answer reaches back to one that was forming at `before`. */

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../../market/candle.js'
-import { type Interval, intervalMs } from '../../market/interval.js'
+import { type Interval, intervalMs, isAlignedToMidnight } from '../../market/interval.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../schema.js'
@@ -35,7 +35,8 @@ export async function readCandles(
 ): Promise<CandlePage> {
   const stored = await storedCandles(db, series, { before, limit: limit + 1 })
   const page = stored.slice(-limit)
-  if (series.interval === '1m') return { candles: page, source: '1m', hasOlder: stored.length > limit }
+  if (series.interval === '1m' || !isAlignedToMidnight(series.interval))
+    return { candles: page, source: series.interval, hasOlder: stored.length > limit }
   const newest = stored.at(-1)?.openTime
   const minute = await newestMinute(db, series, before)
   if (minute !== undefined && isBehind(newest, minute, series.interval)) {
