@@ -130,7 +130,7 @@ describe('problems', () => {
     ],
     [
       'streams:\n  candles:\n    intervals:\n      - 1m\n      - 7m',
-      'recorder.yaml:5: streams.candles.intervals[1] must be one of 1m, 3m, 5m, 15m, 30m, 1H, 4H, 6H, 12H, 1D, not "7m"; correct it or leave it out',
+      'recorder.yaml:5: streams.candles.intervals[1] must be one of 1m, 3m, 5m, 15m, 30m, 1H, 4H, 6H, 12H, 1D, 3D, 1W, 6Hutc, 12Hutc, 1Dutc, 3Dutc, 1Wutc, not "7m"; correct it or leave it out',
     ],
     ['exchange: 3', 'recorder.yaml:1: exchange must be a group of options, not 3; correct it or leave it out'],
     ['- a', 'recorder.yaml: the file must be a group of options, but is a list; correct it or leave it out'],
