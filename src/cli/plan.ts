@@ -8,6 +8,8 @@ import { readUniverse } from '../collect/readUniverse.js'
 import type { Config } from '../config.js'
 import { ExchangeError } from '../exchange/errors.js'
 import { createLogger } from '../runtime/logger.js'
+import { openDatabase } from '../store/database.js'
+import { recentFillRates } from '../store/read/fillRates.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, readConfig } from './options.js'
 
@@ -67,11 +69,40 @@ export async function refuseOverload(
 async function universeToPlanFor(config: Config): Promise<PlanUniverse> {
   if (config.exchange.baseUrl === undefined) return assumedUniverse()
   try {
-    return await askUniverse(config)
+    return await withRecordedRates(config, await askUniverse(config))
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     process.stderr.write(`warning: the service did not list its instruments, planning for assumed ones: ${reason}\n`)
     return assumedUniverse()
+  }
+}
+
+/** How long the database may take to say what it has: it only makes the plan better. */
+const ratesWithinMs = 5_000
+
+/** Rates of fills as they were recorded lately, where a database is configured and answers, in place of those from turnover. */
+async function withRecordedRates(config: Config, universe: PlanUniverse): Promise<PlanUniverse> {
+  const { url } = config.database
+  if (url === undefined) return universe
+  const database = openDatabase({
+    url,
+    poolSize: 1,
+    applicationName: 'market-recorder plan',
+    statementTimeoutMs: ratesWithinMs,
+  })
+  try {
+    const rates = await recentFillRates(database.db, Date.now())
+    const perSecond = new Map(rates.map((rate) => [`${rate.category} ${rate.symbol}`, rate.perSecond]))
+    const instruments = universe.instruments.map((instrument) => ({
+      ...instrument,
+      measuredFillsPerSecond: perSecond.get(`${instrument.category} ${instrument.symbol}`) ?? null,
+    }))
+    return { ...universe, instruments }
+  } catch {
+    // Not there, or not migrated yet: turnover tells something as well, and the plan says which of the two it went by.
+    return universe
+  } finally {
+    await database.close()
   }
 }
 
