@@ -42,7 +42,7 @@ const server = createServer((request, response) => {
   response.writeHead(body === undefined ? 404 : 200, {
     'content-type': 'application/json',
     'content-length': body?.length ?? 0,
-    'x-mbx-used-remain-limit': '19',
+    'x-mbx-used-remain-limit': '9999',
   })
   response.end(body)
 })

@@ -60,7 +60,18 @@ function check(what: string, measured: number, most: number): Check {
 async function timeOf(contender: Contender, kind: Kind, url: string, folder: string): Promise<number> {
   const child: ChildProcess = fork(
     new URL('costContender.js', import.meta.url),
-    ['--contender', contender, '--kind', kind, '--url', url, '--rivals', folder, '--requests', String(requestsOf[kind])],
+    [
+      '--contender',
+      contender,
+      '--kind',
+      kind,
+      '--url',
+      url,
+      '--rivals',
+      folder,
+      '--requests',
+      String(requestsOf[kind]),
+    ],
     { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] },
   )
   const ended = once(child, 'exit').then(([code]) => {

@@ -1,10 +1,16 @@
 import { setMaxListeners } from 'node:events'
 
+/** Signals that were told so: telling them costs more than the listener. */
+const unbounded = new WeakSet<AbortSignal>()
+
 /** Calls `action` when the signal is aborted; the result takes that back. One signal may end any number of requests. */
 export function onAbort(signal: AbortSignal | undefined, action: () => void): () => void {
   if (signal === undefined) return () => undefined
   // Node warns of a leak beyond ten listeners, and thousands of requests may wait under one signal.
-  setMaxListeners(0, signal)
+  if (!unbounded.has(signal)) {
+    unbounded.add(signal)
+    setMaxListeners(0, signal)
+  }
   signal.addEventListener('abort', action, { once: true })
   return () => signal.removeEventListener('abort', action)
 }

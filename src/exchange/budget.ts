@@ -30,6 +30,9 @@ export class Budget {
   readonly #catchUpMs: number
   /** The moments of departure by place, the newest at `#next - 1`: a ring of twice the limit. */
   readonly #log: Float64Array
+  /** The same as first noted, so in order: where to stop counting. */
+  readonly #noted: Float64Array
+  #mostPostponedMs = 0
   #next = 0
   #dueMs: number
 
@@ -40,6 +43,7 @@ export class Budget {
     this.#spacingMs = (options.windowMs + options.latencyJitterMs + options.spacingGuardMs) / options.limit
     this.#catchUpMs = options.catchUpMs
     this.#log = new Float64Array(options.limit * 2).fill(Number.NEGATIVE_INFINITY)
+    this.#noted = this.#log.slice()
     // A predecessor may have sent its last request a moment ago, and have caught up before.
     this.#dueMs = options.startMs + this.#spacingMs + options.catchUpMs
   }
@@ -62,7 +66,9 @@ export class Budget {
 
   /** Corrects the departure at a place, when it turns out that it was later than noted. */
   postpone(place: number, departedMs: number): void {
-    if (departedMs > this.departedAtMs(place)) this.#log[place] = departedMs
+    if (departedMs <= this.departedAtMs(place)) return
+    this.#log[place] = departedMs
+    this.#mostPostponedMs = Math.max(this.#mostPostponedMs, departedMs - (this.#noted[place] as number))
   }
 
   departedAtMs(place: number): number {
@@ -74,10 +80,16 @@ export class Budget {
     for (let i = 0; i < Math.min(count, this.limit); i++) this.#record(nowMs)
   }
 
-  /** How many departures were later than `sinceMs`, up to twice the limit. */
-  countSince(sinceMs: number): number {
+  /** How many departures were later than `sinceMs`, up to `most` and to twice the limit. */
+  countSince(sinceMs: number, most = Number.POSITIVE_INFINITY): number {
+    const size = this.#log.length
+    const stopMs = sinceMs - this.#mostPostponedMs
     let count = 0
-    for (const departedMs of this.#log) if (departedMs > sinceMs) count++
+    for (let back = 1; back <= size && count < most; back++) {
+      const place = (this.#next - back + size) % size
+      if ((this.#noted[place] as number) <= stopMs) break
+      if ((this.#log[place] as number) > sinceMs) count++
+    }
     return count
   }
 
@@ -94,6 +106,7 @@ export class Budget {
   #record(nowMs: number): number {
     const place = this.#next
     this.#log[place] = nowMs
+    this.#noted[place] = nowMs
     this.#next = (place + 1) % this.#log.length
     return place
   }

@@ -6,7 +6,6 @@ import type { RejectedRow } from '../market/rejectedRow.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { onAbort } from './abort.js'
 import { readAnswer } from './answer.js'
 import { orderBookRow, rpiOrderBookRow } from './bookSchemas.js'
 import { Circuit, type CircuitPass, outcomeFor } from './circuit.js'
@@ -145,8 +144,9 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     Operation,
     Circuit
   >
-  const calls = new Set<AbortController>()
-  let isClosed = false
+  // Closing the client cuts off what is under way; the caller's signal only ends waiting.
+  const closing = new AbortController()
+  const endsWaiting = endedByEither(closing.signal)
 
   async function call<Row>(
     operation: Operation,
@@ -155,38 +155,18 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     request: RequestOptions = {},
   ): Promise<Page<Row>> {
     const parameters = toParameters(query)
-    // Closing the client cuts off what is under way; the caller's signal only ends waiting.
-    const cut = new AbortController()
-    const abort = new AbortController()
-    cut.signal.addEventListener('abort', () => abort.abort(cut.signal.reason), { once: true })
-    const follow = () => abort.abort(request.signal?.reason)
-    const forgetSignal = onAbort(request.signal, follow)
-    if (isClosed) cut.abort(closedError())
-    if (request.signal?.aborted === true) follow()
-    calls.add(cut)
-    try {
-      return await withRetries(clock, options.retry, abort.signal, async (attempt) => {
-        const { answer, sentAt, receivedAt } = await exchange(operation, parameters, request, attempt, cut.signal)
-        const times =
-          options.serviceClock && answer.requestTime !== null ? possibleTimes(answer.requestTime) : undefined
-        const read = await readRows(rowSchema, answer.rows, operation, parameters, times)
-        const requestTime = answer.requestTime ?? receivedAt
-        return { operation, parameters, requestTime, sentAt, receivedAt, ...read, surplusRows: answer.surplusRows }
-      })
-    } finally {
-      calls.delete(cut)
-      forgetSignal()
-    }
+    return withRetries(clock, options.retry, endsWaiting(request.signal), async (attempt) => {
+      const { answer, sentAt, receivedAt } = await exchange(operation, parameters, request, attempt)
+      const times =
+        options.serviceClock && answer.requestTime !== null ? possibleTimes(answer.requestTime) : undefined
+      const read = await readRows(rowSchema, answer.rows, operation, parameters, times)
+      const requestTime = answer.requestTime ?? receivedAt
+      return { operation, parameters, requestTime, sentAt, receivedAt, ...read, surplusRows: answer.surplusRows }
+    })
   }
 
   /** One attempt, from its place in the queue to the opened envelope. */
-  async function exchange(
-    operation: Operation,
-    parameters: Parameters,
-    request: RequestOptions,
-    attempt: Attempt,
-    cut: AbortSignal,
-  ) {
+  async function exchange(operation: Operation, parameters: Parameters, request: RequestOptions, attempt: Attempt) {
     const priority = request.priority ?? 'live'
     const enqueuedMs = clock.monotonicMs()
     const circuit = circuits[operation]
@@ -198,14 +178,13 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       circuit.leave(pass, 'unknown')
       throw error
     }
-    return send(operation, parameters, attempt, cut, { departure, priority, enqueuedMs, circuit, pass })
+    return send(operation, parameters, attempt, { departure, priority, enqueuedMs, circuit, pass })
   }
 
   async function send(
     operation: Operation,
     parameters: Parameters,
     attempt: Attempt,
-    cut: AbortSignal,
     { departure, priority, enqueuedMs, circuit, pass }: Admission,
   ) {
     attempt.sent()
@@ -215,7 +194,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     let settlement: Settlement = { outcome: 'failed' }
     let outcome: RequestEvent['outcome'] = 'ok'
     try {
-      raw = await transport.get(operation, parameters, cut, {
+      raw = await transport.get(operation, parameters, closing.signal, {
         onSent: () => pacer.sent(departure),
         onAnswered: () => pacer.answered(departure),
       })
@@ -294,8 +273,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     suspend: () => pacer.suspend(),
     resume: () => pacer.resume(),
     close: () => {
-      isClosed = true
-      for (const cut of calls) cut.abort(closedError())
+      closing.abort(closedError())
       transport.close()
     },
   }
@@ -313,6 +291,23 @@ interface Admission {
 /** A row may be a little newer than its answer. No market of this kind is older than 2010. */
 function possibleTimes(requestTime: TimeMs): PossibleTimes {
   return { earliest: Date.UTC(2010, 0, 1), latest: requestTime + 60_000 }
+}
+
+/**
+ * The signal that is aborted by `first` or by the caller's own, made once for each of the callers' signals: they last, and
+ * thousands of requests wait under one.
+ */
+function endedByEither(first: AbortSignal): (second: AbortSignal | undefined) => AbortSignal {
+  const known = new WeakMap<AbortSignal, AbortSignal>()
+  return (second) => {
+    if (second === undefined) return first
+    let either = known.get(second)
+    if (either === undefined) {
+      either = AbortSignal.any([first, second])
+      known.set(second, either)
+    }
+    return either
+  }
 }
 
 const closedError = () => new Error('the client was closed')

@@ -5,6 +5,7 @@ import type { Operation } from '../market/operation.js'
 import { onAbort } from './abort.js'
 import { answerBounds } from './bounds.js'
 import { ExchangeError, type ExchangeErrorKind, oneLine } from './errors.js'
+import { acceptEncoding, type RawResponse, type RequestMoments, sendOverNode, TooLargeError } from './httpAdapter.js'
 
 export interface TransportOptions {
   /** Where the service is, for example https://api.example.com; a path is kept as a prefix. */
@@ -26,13 +27,6 @@ export interface RawAnswer {
   readonly retryAfterMs: number | undefined
   /** Where a redirect points to. */
   readonly location: string | undefined
-}
-
-export interface RequestMoments {
-  /** The last byte of the request has left. */
-  onSent(): void
-  /** The head of the answer is here. */
-  onAnswered(): void
 }
 
 export interface Transport {
@@ -62,21 +56,23 @@ export function createTransport(options: TransportOptions): Transport {
   const httpAgent = new http.Agent(agentOptions)
   const httpsAgent = new https.Agent(agentOptions)
   const instance = axios.create({
-    httpAgent,
-    httpsAgent,
     // Limits are per IP address: a proxy from the environment would silently change whose they are.
     proxy: false,
-    // The service does not redirect. Whatever does is not the service.
-    maxRedirects: 0,
     responseType: 'arraybuffer',
-    transformResponse: (data: unknown) => data,
-    validateStatus: () => true,
-    headers: { Accept: 'application/json', 'User-Agent': 'market-recorder' },
+    transformRequest: [],
+    transformResponse: [],
+    validateStatus: null,
+    headers: { Accept: 'application/json', 'Accept-Encoding': acceptEncoding, 'User-Agent': 'market-recorder' },
   })
   const baseUrl = options.baseUrl.replace(/\/+$/, '')
   return {
     get: (operation, parameters, signal, moments) =>
-      get(instance, baseUrl, options, { operation, parameters, signal, moments }),
+      get(
+        instance,
+        `${baseUrl}${pathPrefix}`,
+        { ...options, httpAgent, httpsAgent },
+        { operation, parameters, signal, moments },
+      ),
     close: () => {
       httpAgent.destroy()
       httpsAgent.destroy()
@@ -91,57 +87,55 @@ interface TransportRequest {
   readonly moments: RequestMoments
 }
 
+interface Connections extends TransportOptions {
+  readonly httpAgent: http.Agent
+  readonly httpsAgent: https.Agent
+}
+
 async function get(
   instance: AxiosInstance,
-  baseUrl: string,
-  options: TransportOptions,
+  prefix: string,
+  options: Connections,
   { operation, parameters, signal, moments }: TransportRequest,
 ): Promise<RawAnswer> {
   const query = new URLSearchParams(parameters).toString()
-  const url = `${baseUrl}${pathPrefix}${operation}${query === '' ? '' : `?${query}`}`
-  const maxBytes = Math.min(options.maxResponseBytes, answerBounds[operation].bytes)
-  // One deadline over everything: axios' own timeout starts anew with each byte that arrives.
-  const abort = new AbortController()
-  let timedOut = false
-  const timer = setTimeout(() => {
-    timedOut = true
-    abort.abort()
-  }, options.timeoutMs)
-  const forgetSignal = onAbort(signal, () => abort.abort())
-  if (signal.aborted) abort.abort()
+  const maxResponseBytes = Math.min(options.maxResponseBytes, answerBounds[operation].bytes)
+  let cut: (reason: Error) => void = () => undefined
+  let cause: 'timeout' | 'aborted' | undefined
+  const end = (why: 'timeout' | 'aborted') => {
+    cause ??= why
+    cut(new Error(why))
+  }
+  // One deadline over everything, from connecting to the last byte.
+  const timer = setTimeout(() => end('timeout'), options.timeoutMs)
+  const forgetSignal = onAbort(signal, () => end('aborted'))
   try {
-    const response = await instance.get<Buffer>(url, {
-      signal: abort.signal,
-      transport: watched(moments),
-      maxContentLength: maxBytes,
+    if (signal.aborted) throw signal.reason
+    const { data } = await instance.get<RawResponse>(`${prefix}${operation}${query === '' ? '' : `?${query}`}`, {
+      adapter: (config) =>
+        sendOverNode(config, {
+          ...options,
+          maxResponseBytes,
+          moments,
+          onStarted: (cutRequest) => {
+            cut = cutRequest
+          },
+        }),
     })
+    const { status, body, headers } = data
     return {
-      status: response.status,
-      body: response.data,
-      remaining: readCount(response.headers['x-mbx-used-remain-limit']),
-      retryAfterMs: readRetryAfter(response.headers['retry-after']),
-      location: readHeader(response.headers['location']),
+      status,
+      body,
+      remaining: readCount(headers['x-mbx-used-remain-limit']),
+      retryAfterMs: readRetryAfter(headers['retry-after']),
+      location: headers.location,
     }
   } catch (error) {
-    const [kind, what] = timedOut
-      ? (['timeout', `no whole answer within ${options.timeoutMs} ms`] as const)
-      : explainFailure(error, maxBytes)
+    const [kind, what] = explainFailure(error, signal.aborted ? 'aborted' : cause, { ...options, maxResponseBytes })
     throw new ExchangeError(kind, { operation, parameters, what, cause: withoutRequest(error) })
   } finally {
     clearTimeout(timer)
     forgetSignal()
-  }
-}
-
-/** Node's own HTTP, in the place where axios lets it be replaced, because axios does not tell these moments. */
-function watched(moments: RequestMoments) {
-  return {
-    request: (options: https.RequestOptions, onResponse: (response: http.IncomingMessage) => void) => {
-      const request = (options.protocol === 'https:' ? https : http).request(options, onResponse)
-      request.once('finish', () => moments.onSent())
-      request.prependOnceListener('response', () => moments.onAnswered())
-      return request
-    },
   }
 }
 
@@ -157,15 +151,27 @@ const networkCodes: Readonly<Record<string, string>> = {
   EADDRNOTAVAIL: 'the local address is not available',
 }
 
-function explainFailure(error: unknown, maxBytes: number): readonly [ExchangeErrorKind, string] {
+function explainFailure(
+  error: unknown,
+  cause: 'timeout' | 'aborted' | undefined,
+  options: TransportOptions,
+): readonly [ExchangeErrorKind, string] {
+  if (cause === 'timeout') return ['timeout', `no whole answer within ${options.timeoutMs} ms`]
+  if (cause === 'aborted') return ['aborted', 'the request was given up']
+  if (error instanceof TooLargeError)
+    return ['too-large', `the answer is larger than ${options.maxResponseBytes} bytes`]
   if (!isAxiosError(error)) return ['network', describe(error)]
   const code = error.code ?? ''
-  if (code === 'ERR_CANCELED') return ['aborted', 'the request was given up']
-  if (error.message.includes('maxContentLength')) return ['too-large', `the answer is larger than ${maxBytes} bytes`]
   const known = networkCodes[code]
   if (known !== undefined) return ['network', known]
   // Broken HTTP framing and broken compression: something answered, but not the service.
-  if (code.startsWith('HPE_') || code.startsWith('Z_')) return ['malformed', `${code}: ${error.message}`]
+  if (
+    code.startsWith('HPE_') ||
+    code.startsWith('Z_') ||
+    code.startsWith('ERR_BROTLI') ||
+    code.startsWith('ERR__ERROR')
+  )
+    return ['malformed', `${code}: ${error.message}`]
   return ['network', describe(error)]
 }
 

@@ -302,7 +302,7 @@ export class Pacer {
   #observeRemaining(departure: Departure, remaining: number, nowMs: number): void {
     const budget = this.#budgets[departure.operation]
     const counted = budget.limit - remaining
-    const ours = budget.countSince(departure.atMs - secondMs - this.#jitterMs - 1)
+    const ours = budget.countSince(departure.atMs - secondMs - this.#jitterMs - 1, counted)
     // Services differ in whether a request counts itself.
     const others = counted - ours - 1
     if (others <= 0) return
