@@ -157,8 +157,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     const parameters = toParameters(query)
     return withRetries(clock, options.retry, endsWaiting(request.signal), async (attempt) => {
       const { answer, sentAt, receivedAt } = await exchange(operation, parameters, request, attempt)
-      const times =
-        options.serviceClock && answer.requestTime !== null ? possibleTimes(answer.requestTime) : undefined
+      const times = options.serviceClock && answer.requestTime !== null ? possibleTimes(answer.requestTime) : undefined
       const read = await readRows(rowSchema, answer.rows, operation, parameters, times)
       const requestTime = answer.requestTime ?? receivedAt
       return { operation, parameters, requestTime, sentAt, receivedAt, ...read, surplusRows: answer.surplusRows }

@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import { categories, tradedCategories } from '../market/category.js'
 import {
   type Instrument,
@@ -9,6 +8,7 @@ import {
 import { type Ticker, type TickerField, tickerFields } from '../market/ticker.js'
 import {
   countDecimal,
+  type Field,
   limitDecimal,
   optionalBoolean,
   optionalDecimal,
@@ -17,27 +17,30 @@ import {
   optionalText,
   optionalTime,
   optionalWord,
+  refusalText,
+  refused,
   requiredDecimal,
   requiredKey,
   requiredTime,
   requiredWord,
 } from './fields.js'
 import type { CandlePayload, FillPayload, InstrumentPayload, RpiSymbolPayload, TickerPayload } from './payloads.js'
+import { objectReader, reasonsOf, Refusal, type RowReader } from './rowReader.js'
 import type { RowSchema } from './rows.js'
 
-type FieldSchemas<Fields extends string, Row extends Record<Fields, unknown>> = {
-  readonly [Field in Fields]: z.ZodType<Row[Field]>
+type FieldsOf<Names extends string, Row extends Record<Names, unknown>> = {
+  readonly [Name in Names]: Field<Row[Name]>
 }
 
 /**
  * Numbers of an instrument cannot be negative, so that -1 is the service's way to say "not set"; 0 is a value, such as a
  * precision or a ratio. Except for these: a fee can be a rebate, and a largest order of 0 is the absence of a limit.
  */
-const instrumentExceptions: Readonly<Record<string, z.ZodType>> = {
+const instrumentExceptions: Readonly<Record<string, Field<unknown>>> = {
   makerFeeRate: optionalDecimal,
   takerFeeRate: optionalDecimal,
   maxOrderQty: limitDecimal,
-} satisfies Partial<Record<InstrumentField, z.ZodType>>
+} satisfies Partial<Record<InstrumentField, Field<unknown>>>
 
 const instrumentKinds = {
   text: optionalText,
@@ -45,93 +48,105 @@ const instrumentKinds = {
   integer: optionalInteger,
   decimal: countDecimal,
   time: optionalTime,
-} satisfies Record<InstrumentFieldKind, z.ZodType>
+} satisfies Record<InstrumentFieldKind, Field<unknown>>
 
-function instrumentFieldSchema([name, kind]: [string, InstrumentFieldKind]) {
+function instrumentField([name, kind]: [string, InstrumentFieldKind]) {
   return [name, instrumentExceptions[name] ?? instrumentKinds[kind]]
 }
 
 const tickerKinds = { decimal: optionalDecimal, time: optionalTime, text: optionalText }
 
-// The field tables of the vocabulary are the definition; the casts say that each name got the schema of its kind.
-const instrumentShape = Object.fromEntries(Object.entries(instrumentFields).map(instrumentFieldSchema)) as FieldSchemas<
-  InstrumentField,
-  Instrument
->
-const tickerShape = Object.fromEntries(
-  Object.entries(tickerFields).map(([name, kind]) => [name, tickerKinds[kind]]),
-) as Record<string, z.ZodType> as FieldSchemas<TickerField, Ticker>
-
-const instrument = z.object({ category: requiredWord(categories), symbol: requiredKey, ...instrumentShape })
-const ticker = z.object({
+// The field tables of the vocabulary are the definition; the casts say that each name got the reader of its kind.
+const instrument = {
+  category: requiredWord(categories),
+  symbol: requiredKey,
+  ...(Object.fromEntries(Object.entries(instrumentFields).map(instrumentField)) as FieldsOf<
+    InstrumentField,
+    Instrument
+  >),
+}
+const ticker = {
   category: optionalWord(tradedCategories),
   symbol: requiredKey,
   ts: optionalTime,
-  ...tickerShape,
-})
-const rpiSymbol = z.object({ category: requiredWord(tradedCategories), symbol: requiredKey })
+  ...(Object.fromEntries(
+    Object.entries(tickerFields).map(([name, kind]) => [name, tickerKinds[kind]]),
+  ) as unknown as FieldsOf<TickerField, Ticker>),
+}
+const rpiSymbol = { category: requiredWord(tradedCategories), symbol: requiredKey }
+const fill = {
+  execId: requiredKey,
+  execLinkId: optionalKey,
+  price: requiredDecimal,
+  size: requiredDecimal,
+  side: requiredWord(['buy', 'sell']),
+  ts: requiredTime,
+  isRPI: optionalBoolean,
+}
 
-const fill = z
-  .object({
-    execId: requiredKey,
-    execLinkId: optionalKey,
-    price: requiredDecimal,
-    size: requiredDecimal,
-    side: requiredWord(['buy', 'sell']),
-    ts: requiredTime,
-    isRPI: optionalBoolean,
-  })
-  .transform(({ isRPI, ...rest }) => ({ ...rest, isRpi: isRPI }))
+/** The row reader replaces it where the row has fields that the specification does not name. */
+const noExtra = Object.freeze({})
 
-const candle = z
-  .tuple(
-    [
-      requiredTime,
-      requiredDecimal,
-      requiredDecimal,
-      requiredDecimal,
-      requiredDecimal,
-      requiredDecimal,
-      requiredDecimal,
-    ],
-    z.unknown(),
+const candleFields = ['0', '1', '2', '3', '4', '5', '6']
+const candleReaders = [requiredTime, ...candleFields.slice(1).map(() => requiredDecimal)]
+
+/** Written out: a backfill reads millions of them. */
+const readCandle: RowReader<CandlePayload> = (value) => {
+  if (!Array.isArray(value)) return new Refusal([refusalText('an array', value)])
+  const openTime = requiredTime.read(value[0])
+  const open = requiredDecimal.read(value[1])
+  const high = requiredDecimal.read(value[2])
+  const low = requiredDecimal.read(value[3])
+  const close = requiredDecimal.read(value[4])
+  const baseVolume = requiredDecimal.read(value[5])
+  const quoteTurnover = requiredDecimal.read(value[6])
+  if (
+    openTime === refused ||
+    open === refused ||
+    high === refused ||
+    low === refused ||
+    close === refused ||
+    baseVolume === refused ||
+    quoteTurnover === refused
   )
-  .transform(([openTime, open, high, low, close, baseVolume, quoteTurnover]) => ({
-    openTime,
-    open,
-    high,
-    low,
-    close,
-    baseVolume,
-    quoteTurnover,
-  }))
-
-/** `extra` is filled in by the row reader, which knows the fields that the schema left over. */
-function withExtra<Row>(schema: z.ZodType<Omit<Row, 'extra'>>, fields: readonly string[]) {
-  return { schema: schema as unknown as z.ZodType<Row>, fields: new Set(fields) }
+    return new Refusal(reasonsOf({ ...(value as unknown[]) }, candleFields, candleReaders))
+  return { openTime, open, high, low, close, baseVolume, quoteTurnover }
 }
 
 export const instrumentRow: RowSchema<InstrumentPayload> = {
-  ...withExtra<InstrumentPayload>(instrument, Object.keys(instrument.shape)),
+  read: objectReader(instrument, (row) => Object.assign(row, { extra: noExtra })),
+  fields: new Set(Object.keys(instrument)),
   repeats: ['category', 'symbol'],
 }
 export const tickerRow: RowSchema<TickerPayload> = {
-  ...withExtra<TickerPayload>(ticker, Object.keys(ticker.shape)),
+  read: objectReader(ticker, (row) => Object.assign(row, { extra: noExtra })),
+  fields: new Set(Object.keys(ticker)),
   repeats: ['category', 'symbol'],
   timeOf: ({ ts }) => ts,
 }
 export const fillRow: RowSchema<FillPayload> = {
-  ...withExtra<FillPayload>(fill, Object.keys(fill.in.shape)),
+  read: objectReader(fill, ({ execId, execLinkId, price, size, side, ts, isRPI }) => ({
+    execId,
+    execLinkId,
+    price,
+    size,
+    side,
+    ts,
+    isRpi: isRPI,
+    extra: noExtra,
+  })),
+  fields: new Set(Object.keys(fill)),
   timeOf: ({ ts }) => ts,
 }
 export const rpiSymbolRow: RowSchema<RpiSymbolPayload> = {
-  schema: rpiSymbol,
+  read: objectReader(rpiSymbol, (row) => row),
   fields: null,
-  unknownPositions: (value) => Object.keys(value as object).filter((name) => !(name in rpiSymbol.shape)),
+  unknownPositions: (value) => Object.keys(value as object).filter((name) => !(name in rpiSymbol)),
 }
 export const candleRow: RowSchema<CandlePayload> = {
-  schema: candle,
+  read: readCandle,
   fields: null,
   timeOf: ({ openTime }) => openTime,
-  unknownPositions: (value) => ((value as unknown[]).length > 7 ? ['[7]'] : []),
+  unknownPositions: (value) => ((value as unknown[]).length > 7 ? ['[7]'] : noPositions),
 }
+const noPositions: readonly string[] = []

@@ -1,5 +1,4 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { z } from 'zod'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { Extra, TimeMs } from '../market/values.js'
 import { maxRejectedRows, maxRowBytes, maxUnknownBytes, maxUnknownFields, maxUnknownNames } from './bounds.js'
@@ -7,10 +6,11 @@ import { isStorable } from './fields.js'
 import { UnparsedRow } from './longAnswer.js'
 import { losslessText, numbersAsText } from './lossless.js'
 import { rejectedRow } from './rejectedRow.js'
+import { Refusal, type RowReader } from './rowReader.js'
 
 /** How one row of an operation's answer is read. */
 export interface RowSchema<Row> {
-  readonly schema: z.ZodType<Row>
+  readonly read: RowReader<Row>
   /** The wire's names of every field that the schema reads; the others go to `extra`. Null for rows that are arrays. */
   readonly fields: ReadonlySet<string> | null
   /** Names positions beyond the specified ones in rows or parts of rows that are arrays. */
@@ -54,9 +54,10 @@ export async function readRows<Row>(
   const rejected: RejectedRow[] = []
   let rejectedUnkept = 0
   const unknownFields = new Set<string>()
+  const reading = { parameters, unknownFields, times }
   let sliceStart = performance.now()
   for (const value of values) {
-    const { row, reason } = readRow(rowSchema, value, { parameters, unknownFields, times })
+    const { row, reason } = readRow(rowSchema, value, reading)
     if (row !== undefined) rows.push(row)
     if (reason !== undefined) {
       const hasRoom = rejected.length < maxRejectedRows
@@ -95,15 +96,14 @@ interface Reading {
 }
 
 function readRow<Row>(
-  { schema, fields, unknownPositions, repeats, timeOf }: RowSchema<Row>,
+  { read, fields, unknownPositions, repeats, timeOf }: RowSchema<Row>,
   value: unknown,
   { parameters, unknownFields, times }: Reading,
 ): ReadRow<Row> {
   if (value instanceof UnparsedRow)
     return { reason: `a row of ${value.bytes.length} bytes; at most ${maxRowBytes} are read` }
-  const parsed = schema.safeParse(value)
-  if (!parsed.success) return { reason: reasonOf(parsed.error) }
-  const row = parsed.data
+  const row = read(value)
+  if (row instanceof Refusal) return { reason: row.reason }
   for (const name of repeats ?? []) {
     const got = (row as Record<string, unknown>)[name]
     const asked = parameters[name]
@@ -117,19 +117,31 @@ function readRow<Row>(
   if (fields === null) return { row }
   const unknown = readUnknown(value as Record<string, unknown>, fields, unknownFields)
   if (unknown === null) return { reason: 'an unknown field holds text that cannot be stored' }
-  // The schema has just made this object: nobody else holds it yet.
+  // Most rows have none, and come with an empty one.
+  if (unknown === nothingUnknown) return { row }
+  // The reader has just made this object: nobody else holds it yet.
   const whole = Object.assign(row as object, { extra: unknown.extra }) as Row
   const { left } = unknown
   if (left === 0) return { row: whole }
   return { row: whole, reason: `${left} unknown fields beyond what is kept of them were left out; the row is stored` }
 }
 
+interface Unknown {
+  readonly extra: Extra
+  readonly left: number
+}
+
+const nothingUnknown: Unknown = { extra: noExtra, left: 0 }
+
 /** The fields that the specification does not name, up to a bound, and how many are beyond it. Null if one cannot be stored. */
 function readUnknown(
   value: Readonly<Record<string, unknown>>,
   fields: ReadonlySet<string>,
   names: Set<string>,
-): { readonly extra: Extra; readonly left: number } | null {
+): Unknown | null {
+  let isKnown = true
+  for (const name in value) if (!fields.has(name)) isKnown = false
+  if (isKnown) return nothingUnknown
   const kept: [string, unknown][] = []
   let bytes = 0
   let left = 0
@@ -150,17 +162,9 @@ function readUnknown(
     bytes += size
     kept.push([name, numbersAsText(inner)])
   }
-  return { extra: kept.length === 0 ? noExtra : Object.fromEntries(kept), left }
+  return { extra: Object.fromEntries(kept), left }
 }
 
 function addName(names: Set<string>, name: string): void {
   if (names.size < maxUnknownNames) names.add(name)
-}
-
-function reasonOf(error: z.ZodError): string {
-  const [first, ...others] = error.issues
-  if (first === undefined) return 'not understood'
-  const path = first.path.join('.')
-  const more = others.length > 0 ? ` (and ${others.length} more)` : ''
-  return `${path === '' ? '' : `${path}: `}${first.message}${more}`
 }
