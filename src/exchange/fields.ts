@@ -31,9 +31,6 @@ const zero = 0x30
 const nine = 0x39
 /** 10000-01-01: beyond it a number is not milliseconds since 1970. */
 const endOfTimeMs = 253_402_300_800_000
-/** No database text can hold these: the NUL character and halves of surrogate pairs. */
-const unstorable = /\0|\p{Surrogate}/u
-
 const isUnset = (value: unknown) => value === undefined || value === null || value === ''
 
 /** The exact decimal without an exponent; undefined when the text is not a decimal. */
@@ -70,11 +67,16 @@ function isPlainDecimal(text: string): boolean {
   return isLastDigit
 }
 
+/** Whether a database text can hold it: it has no NUL character and no half of a surrogate pair. */
+function isStorableText(text: string): boolean {
+  return text.isWellFormed() && !text.includes('\0')
+}
+
 /** Whether every text inside a value can be stored. */
 export function isStorable(value: unknown): boolean {
-  if (typeof value === 'string') return !unstorable.test(value)
+  if (typeof value === 'string') return isStorableText(value)
   if (typeof value !== 'object' || value === null) return true
-  return Object.entries(value).every(([key, inner]) => !unstorable.test(key) && isStorable(inner))
+  return Object.entries(value).every(([key, inner]) => isStorableText(key) && isStorable(inner))
 }
 
 export function readDecimal(value: unknown): Decimal | undefined {
@@ -96,15 +98,26 @@ function readTime(value: unknown): TimeMs | undefined {
 
 function readText(value: unknown, maxLength: number): string | undefined {
   const text = textOf(value)
-  return text !== undefined && text.length <= maxLength && !unstorable.test(text) ? text : undefined
+  return text !== undefined && text.length <= maxLength && isStorableText(text) ? text : undefined
 }
 
+const booleans = wordReader<boolean>([
+  ['yes', true],
+  ['true', true],
+  ['no', false],
+  ['false', false],
+])
+
 function readBoolean(value: unknown): boolean | undefined {
-  if (typeof value === 'boolean') return value
-  if (typeof value !== 'string') return undefined
-  const word = value.toLowerCase()
-  if (word === 'yes' || word === 'true') return true
-  return word === 'no' || word === 'false' ? false : undefined
+  return typeof value === 'string' ? booleans(value) : typeof value === 'boolean' ? value : undefined
+}
+
+/** What a word stands for, however it is capitalised. */
+function wordReader<T>(words: readonly (readonly [string, T])[]): (text: string) => T | undefined {
+  const lowerCased = new Map(words.map(([word, meaning]) => [word.toLowerCase(), meaning]))
+  // As it is capitalised most of the time, so that nothing has to be converted.
+  const exact = new Map(words)
+  return (text) => exact.get(text) ?? lowerCased.get(text.toLowerCase())
 }
 
 /** A field that must have a value. */
@@ -164,13 +177,16 @@ export const requiredKey = required('a short text', (value) => readText(value, m
 
 /** One of the given words, however it is capitalised on the wire; the result is spelled as given. */
 export function requiredWord<const Word extends string>(words: readonly Word[]) {
-  return required<Word>(`one of ${words.join(', ')}`, (value) => readWord(words, value))
+  return required<Word>(`one of ${words.join(', ')}`, readerOfWords(words))
 }
 export function optionalWord<const Word extends string>(words: readonly Word[]) {
-  return optional<Word>(`one of ${words.join(', ')}`, (value) => readWord(words, value))
+  return optional<Word>(`one of ${words.join(', ')}`, readerOfWords(words))
 }
 
-function readWord<Word extends string>(words: readonly Word[], value: unknown): Word | undefined {
-  const text = textOf(value)?.toLowerCase()
-  return words.find((word) => word.toLowerCase() === text)
+function readerOfWords<Word extends string>(words: readonly Word[]): (value: unknown) => Word | undefined {
+  const read = wordReader(words.map((word) => [word, word] as const))
+  return (value) => {
+    const text = textOf(value)
+    return text === undefined ? undefined : read(text)
+  }
 }

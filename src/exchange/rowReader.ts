@@ -30,7 +30,8 @@ export function objectReader<Row extends object, Payload>(
     if (!isObject(value)) return new Refusal([refusalText('an object', value)])
     const row: Partial<Record<keyof Row, unknown>> = {}
     let isWhole = true
-    for (const [index, name] of names.entries()) {
+    for (let index = 0; index < names.length; index++) {
+      const name = names[index] as keyof Row & string
       const result = (readers[index] as Field<unknown>).read(value[name])
       if (result === refused) isWhole = false
       row[name] = result
