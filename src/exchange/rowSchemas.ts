@@ -109,7 +109,7 @@ const readCandle: RowReader<CandlePayload> = (value) => {
     baseVolume === refused ||
     quoteTurnover === refused
   )
-    return new Refusal(reasonsOf({ ...(value as unknown[]) }, candleFields, candleReaders))
+    return new Refusal(reasonsOf(Object.fromEntries(value.entries()), candleFields, candleReaders))
   return { openTime, open, high, low, close, baseVolume, quoteTurnover }
 }
 
