@@ -3,16 +3,21 @@
 set -eu
 recorder=$(cat /secrets/database_recorder)
 reader=$(cat /secrets/database_reader)
+page=$(cat /secrets/database_page)
 # The passwords go through variables of psql, which quotes them.
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" \
-  --set recorder="$recorder" --set reader="$reader" <<'SQL'
+  --set recorder="$recorder" --set reader="$reader" --set page="$page" <<'SQL'
 create role market_reader nologin;
 create role recorder_writer nologin;
 -- Owns the database: it migrates it, and sets up what TimescaleDB does by itself.
 create role recorder login password :'recorder';
 alter database market owner to recorder;
 grant all on schema public to recorder;
-create role grafana login password :'reader' in role market_reader;
+create role grafana login connection limit 20 password :'reader' in role market_reader;
 alter role grafana set default_transaction_read_only = on;
 alter role grafana set statement_timeout = '60s';
+-- The recorder's page and its commands query and export: what people ask runs as a login that can only read.
+create role page login connection limit 20 password :'page' in role market_reader;
+-- Nobody but the superuser can take these back, and a reader has no use for them.
+revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) from public;
 SQL

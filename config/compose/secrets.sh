@@ -16,10 +16,13 @@ give() { # file owner, content from standard input
 if [ ! -f complete ]; then
   recorder=$(new_password)
   reader=$(new_password)
+  page=$(new_password)
   new_password | give database_superuser 70
   printf %s "$recorder" | give database_recorder 70
   printf %s "$reader" | give database_reader 70
+  printf %s "$page" | give database_page 70
   printf 'postgresql://recorder:%s@database:5432/market\n' "$recorder" | give database_url 65532
+  printf 'postgresql://page:%s@database:5432/market\n' "$page" | give database_read_url 65532
   printf %s "$reader" | give grafana_database 472
   new_password | give grafana_admin 472
   touch complete
