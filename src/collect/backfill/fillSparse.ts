@@ -161,7 +161,13 @@ class SparseFilling {
     this.#silentPages = 0
     const below = { from: floor, to: silent.to }
     const oldest = oldestKnown()
-    if (oldest === null || oldest >= silent.to) {
+    if (oldest === null) {
+      // Not a candle anywhere: that there is none in this range cannot be shown, however often it is asked for.
+      this.#unresolved = union(this.#unresolved, intersect(this.#left, [below]))
+      this.#left = subtract(this.#left, [below])
+      return
+    }
+    if (oldest >= silent.to) {
       const range = { from: Math.max(floor, silent.from), to: silent.to }
       const asked = await confirmEmpty(ask, { range, floor, grid: grid(), sleep, reachedTo: reachedTo() })
       // Few candles far apart are easily missed by a sample, unless each answer shows the next one however far away it is.
