@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { Circuit, type CircuitPass } from '../../../src/exchange/circuit.js'
+import { Circuit, outcomeFor, type CircuitPass } from '../../../src/exchange/circuit.js'
 import { createFakeClock, type FakeClock } from '../../support/fakeClock.js'
 
 const never = new AbortController().signal
@@ -79,4 +79,12 @@ describe('the circuit of an operation', () => {
     stop.abort(new Error('stopped'))
     await expect(waiting).rejects.toThrow('stopped')
   })
+})
+
+test('a page of a proxy and a retired version count against the operation, what concerns one target does not', () => {
+  for (const kind of ['proxy-page', 'retired-version', 'unavailable'] as const) expect(outcomeFor(kind)).toBe('fails')
+  for (const kind of ['unsupported-interval', 'unknown-category', 'unknown-symbol'] as const) {
+    expect(outcomeFor(kind)).toBe('works')
+  }
+  expect(outcomeFor('rate-limited')).toBe('unknown')
 })
