@@ -18,6 +18,7 @@ export async function benchMarket(argv: readonly string[]): Promise<number> {
       only: { type: 'string', default: 'plain,odd' },
     },
   })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
   const minutes = Number(values.minutes)
   const market = { seed: Number(values.seed), part: Number(values.part), odd: 0 }
   const only = values.only.split(',')

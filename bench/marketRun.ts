@@ -46,6 +46,7 @@ export async function recordMarket(market: MarketOptions, minutes: number): Prom
   })
   const server = await startEmbeddedPostgres({ dataDir: join(folder, 'server') })
   let daemon: ChildProcess | undefined
+  const killDaemon = () => daemon?.kill('SIGKILL')
   try {
     const [baseUrl] = (await once(simulator, 'message')) as [string]
     const file = join(folder, 'recorder.yaml')
@@ -63,6 +64,8 @@ export async function recordMarket(market: MarketOptions, minutes: number): Prom
       stdio: ['ignore', 'inherit', 'inherit'],
     })
     const ended = exitOf(daemon)
+    // Whoever interrupts the measurement does not mean to leave a recorder behind.
+    process.once('exit', killDaemon)
     const watched = await watch(folder, from, from + minutes * 60_000, ended)
     daemon.kill('SIGTERM')
     const daemonExit = await ended
@@ -70,7 +73,8 @@ export async function recordMarket(market: MarketOptions, minutes: number): Prom
     const [truth] = (await once(simulator, 'message')) as [Truth]
     return { planExit, daemonExit, truth, stored: await countStored(server.url, from), ...watched }
   } finally {
-    if (daemon?.exitCode === null) daemon.kill('SIGKILL')
+    process.off('exit', killDaemon)
+    if (daemon?.exitCode === null) killDaemon()
     if (simulator.connected) simulator.disconnect()
     await server.stop()
     await rm(folder, { recursive: true, force: true })

@@ -86,7 +86,9 @@ export function candlePoller<Payload>(
     const pace = isSilentAtFirst ? slowPace : afterResponse(before?.pace ?? fullPace, { brought, claimed })
     // By our clock, as what it is compared with: the service's may be another.
     known.set(key, { answeredAt: batch.receivedAt, pace, sign: universe.tradeSign(target), tradedAt, newest })
-    if (target.type === 'market') universe.setSilent(target, batch.receivedAt - tradedAt > silentAfterMs)
+    // A trade may be as late in its candle as that is long.
+    const silentMs = batch.receivedAt - tradedAt - intervalMs[target.interval]
+    if (target.type === 'market') universe.setSilent(target, silentMs > silentAfterMs)
   }
   /** Whether a series is to be asked after this close, and whether that is because of its ticker. */
   const dueNow = (key: string, target: CandleTarget): { readonly claimed: boolean } | null => {

@@ -72,3 +72,17 @@ test('rates that were recorded stay with an instrument through new lists', () =>
   universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
   expect(universe.planned().instruments.map((known) => known.measuredFillsPerSecond)).toEqual([2.5, null])
 })
+
+test('one whose responses show no trades ranks last, whatever its ticker claims, until they show one', () => {
+  const universe = new Universe()
+  universe.setInstruments('SPOT', [instrument('ODD'), instrument('BTC')])
+  universe.setTickers([ticker('ODD', '20000000000', '1'), ticker('BTC', '370000', '1')])
+  const ranking = () => universe.select(select).map(({ symbol }) => symbol)
+  expect(ranking()).toEqual(['ODD', 'BTC'])
+  universe.setSilent({ category: 'SPOT', symbol: 'ODD' }, true)
+  universe.setTickers([ticker('ODD', '30000000000', '1')])
+  expect(ranking()).toEqual(['BTC', 'ODD'])
+  expect(universe.planned().instruments.find(({ symbol }) => symbol === 'ODD')?.measuredFillsPerSecond).toBe(0)
+  universe.setSilent({ category: 'SPOT', symbol: 'ODD' }, false)
+  expect(ranking()).toEqual(['ODD', 'BTC'])
+})
