@@ -53,6 +53,16 @@ export default defineConfig({
         },
       },
       {
+        // Times of answers are compared with honest ones of the same run: nothing else runs beside.
+        test: {
+          name: 'hostile',
+          include: ['test/hostile/**/*.test.ts'],
+          ...withServers,
+          maxWorkers: 1,
+          sequence: { groupOrder: 4 },
+        },
+      },
+      {
         // A browser beside them starves on a small machine.
         test: {
           name: 'browser',

@@ -1,0 +1,192 @@
+import { readFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../support/database.js'
+import { type Running, startProgram } from '../support/program.js'
+import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
+import { type HostileService, startHostileService } from './hostileService.js'
+import { evilPrice, type Mode, modes, pausingModes } from './modes.js'
+
+/** How long each mode goes on: tickers and books are asked for every second. */
+const attackMs = 1_100
+const recoveryMs = 60_000
+
+let folder: string
+let simulator: SimulatorProcess
+let service: HostileService
+let created: TestDatabase
+let recorder: Running
+let pageUrl: string
+let honestHealthMs: number
+let honestMemory: number
+
+const query = async <Row extends Record<string, unknown>>(text: string) =>
+  (await created.database.pool.query<Row>(text)).rows
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'market-recorder-hostile-'))
+  simulator = await startSimulatorProcess(['--scale', 'small'])
+  service = await startHostileService(simulator.url)
+  created = await createTestDatabase()
+  const file = join(folder, 'recorder.yaml')
+  await writeFile(file, config)
+  recorder = startProgram(['start', '--config', file, '--data-dir', folder, '--allow-overload'], {
+    DATABASE_URL: created.url,
+    EXCHANGE_BASE_URL: service.url,
+  })
+  const [, url = ''] = await recorder.printed(/the page is at (http:\/\/[\d.:]+)/)
+  pageUrl = url
+  await isFresh(['tickers', 'order_books', 'fills'])
+  const watch = watchHealth()
+  await sleep(5_000)
+  honestHealthMs = await watch.stop()
+  honestMemory = await residentBytes()
+}, 180_000)
+
+afterAll(async () => {
+  recorder.process.kill('SIGTERM')
+  await recorder.finished
+  await service.close()
+  await simulator.close()
+  await created.drop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+const config = `
+database: { poolSize: 4 }
+exchange: { timeoutMs: 1000, retry: { attempts: 1 } }
+collector: { egress: hostile }
+streams:
+  instruments: { schedule: '*/2 * * * * *', categories: [SPOT, USDT-FUTURES] }
+  rpiSymbols: { enabled: false }
+  tickers: { schedule: '* * * * * *', categories: [SPOT, USDT-FUTURES] }
+  orderBooks: { everySeconds: 1, depth: 5, select: { busiest: 4 } }
+  rpiOrderBooks: { enabled: false }
+  fills: { maxPollSeconds: 1, select: { busiest: 4 } }
+  candles: { select: { busiest: 2 } }
+serve: { port: 0 }
+`
+
+/** Every answer of /healthz, from the outside, on a connection of its own. */
+function watchHealth(): { stop(): Promise<number> } {
+  let slowestMs = 0
+  const over = new AbortController()
+  const watching = (async () => {
+    while (!over.signal.aborted) {
+      const startedMs = performance.now()
+      const status = await healthz()
+      if (status !== 200) throw new Error(`/healthz says ${status}`)
+      slowestMs = Math.max(slowestMs, performance.now() - startedMs)
+      await sleep(100)
+    }
+  })()
+  return {
+    async stop() {
+      over.abort()
+      await watching
+      return slowestMs
+    },
+  }
+}
+
+function healthz(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const asked = http.get(`${pageUrl}/healthz`, { agent: false }, (response) => {
+      response.resume().on('end', () => resolve(response.statusCode ?? 0))
+    })
+    asked.on('error', reject)
+  })
+}
+
+async function residentBytes(): Promise<number> {
+  const status = await readFile(`/proc/${recorder.process.pid}/status`, 'utf8')
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024
+}
+
+type Table = 'tickers' | 'order_books' | 'fills'
+
+/** New rows have come since now in each of the tables. */
+async function isFresh(tables: readonly Table[]): Promise<void> {
+  const since = Date.now()
+  await vi.waitFor(
+    async () => {
+      for (const table of tables) {
+        const [row] = await query<{ at: number | null }>(`select max(received_at) as at from market.${table}`)
+        expect(row?.at ?? 0, table).toBeGreaterThan(since)
+      }
+    },
+    { timeout: recoveryMs, interval: 100 },
+  )
+}
+
+const attackedTables: Readonly<Partial<Record<Mode['operation'], Table>>> = {
+  tickers: 'tickers',
+  orderbook: 'order_books',
+  fills: 'fills',
+}
+
+async function noFalseRow(): Promise<void> {
+  const [found] = await query(`
+    select
+      (select count(*) from market.tickers where last_price = ${evilPrice})::int
+      + (select count(*) from market.fills where price = ${evilPrice})::int
+      + (select count(*) from market.order_books where ${evilPrice} = any (ask_prices))::int
+      + (select count(*) from market.instruments where symbol like 'EVIL%')::int as evil,
+      (select count(*) from (
+        select ts from market.tickers union all select ts from market.fills union all select ts from market.order_books
+        union all select open_time from market.candles union all select valid_from from market.instrument_history
+        union all select lower(range) from recorder.gap union all select upper(range) from recorder.gap
+        union all select upper(r) from recorder.coverage c cross join lateral unnest(c.ranges) r) as times (at)
+        where at > now() + interval '2 minutes' or at < '2010-01-01')::int as impossible`)
+  expect(found).toEqual({ evil: 0, impossible: 0 })
+}
+
+async function endure(mode: Mode, others: readonly Table[]): Promise<void> {
+  const watch = watchHealth()
+  service.attack(mode)
+  const startedMs = performance.now()
+  await vi.waitFor(() => expect(service.attacks).toBeGreaterThan(0), { timeout: recoveryMs, interval: 50 })
+  await isFresh(others)
+  await sleep(Math.max(0, attackMs - (performance.now() - startedMs)))
+  const slowestMs = await watch.stop()
+  // A second, or what a machine that is busy with something else takes for an honest service.
+  expect(slowestMs).toBeLessThan(Math.max(1_000, 5 * honestHealthMs))
+  expect(await residentBytes()).toBeLessThan(honestMemory + 400_000_000)
+}
+
+test('there are enough ways to be hostile', () => {
+  expect(new Set([...modes, ...pausingModes].map(({ name }) => name)).size).toBeGreaterThanOrEqual(40)
+})
+
+describe('the recorder answers, and records what is not attacked', () => {
+  test.each(modes.map((mode) => [mode.name, mode] as const))('%s', async (_name, mode) => {
+    const attacked = attackedTables[mode.operation]
+    await endure(
+      mode,
+      (['tickers', 'order_books', 'fills'] as const).filter((table) => table !== attacked),
+    )
+    await noFalseRow()
+  })
+})
+
+describe('the recorder answers while it is told to pause', () => {
+  test.each(pausingModes.map((mode) => [mode.name, mode] as const))('%s', async (_name, mode) => {
+    await endure(mode, [])
+    await noFalseRow()
+  })
+})
+
+test('an honest service is recorded afterwards as if nothing had been', async () => {
+  service.attack(null)
+  await isFresh(['tickers', 'order_books', 'fills'])
+  await noFalseRow()
+  const { rows } = await created.database.pool.query<{ bytes: number }>(
+    `select pg_total_relation_size('recorder.rejected_row')::int as bytes`,
+  )
+  expect(rows[0]?.bytes).toBeLessThan(20_000_000)
+  expect(recorder.process.exitCode).toBeNull()
+  expect(await residentBytes()).toBeLessThan(honestMemory + 400_000_000)
+})
