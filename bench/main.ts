@@ -22,7 +22,8 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
   fills: {
     run: benchFills,
-    summary: 'share of bursty fills captured within 20 requests/s [--minutes 15] [--seed 1] [--busy 6]',
+    summary:
+      'share of fills captured within the limits, on the simulator and on trade tapes [--tapes DIR] [--part report] [--minutes 10] [--windows 3] [--only CELL]',
   },
   market: {
     run: benchMarket,

@@ -5,7 +5,7 @@ import type { Ticker } from '../market/ticker.js'
 import { kindOf } from '../market/instrumentKind.js'
 import { turnoverHere } from '../market/turnover.js'
 import type { Decimal } from '../market/values.js'
-import type { TradeSign } from './fills/fillSchedule.js'
+import type { TradeSign } from './fills/fillEstimate.js'
 import type { PlanInstrument, PlanUniverse } from './plan/planUniverse.js'
 import { rankInstruments, type Select } from './select.js'
 
@@ -84,6 +84,11 @@ export class Universe {
   setSilent(key: InstrumentKey, isSilent: boolean): void {
     const known = this.#known.get(keyText(key))
     if (known !== undefined) known.isSilent = isSilent
+  }
+
+  /** Fills a second as earlier runs recorded them lately; null when nothing is known of it. */
+  recordedFillsPerSecond(key: InstrumentKey): number | null {
+    return this.#known.get(keyText(key))?.measuredFillsPerSecond ?? null
   }
 
   has(key: InstrumentKey): boolean {

@@ -58,6 +58,15 @@ export interface RequestOptions {
   readonly priority?: Priority
   /** The moment on the monotonic clock by which it should be sent: the order within a class. Default: none. */
   readonly deadline?: number
+  /** A place within the limits that was waited for before it was known what to ask: the first attempt takes it. */
+  readonly turn?: Turn
+}
+
+/** The right to send one request of an operation now. It is passed on in the same moment with a request, or released. */
+export interface Turn {
+  readonly operation: Operation
+  /** Gives it up unused. */
+  release(): void
 }
 
 export interface SymbolQuery {
@@ -98,6 +107,11 @@ export interface ExchangeClient {
   ): Promise<Page<FillPayload>>
   candles(query: CandleQuery, options?: RequestOptions): Promise<Page<CandlePayload>>
   historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<CandlePayload>>
+  /**
+   * Waits for a place within the limits, for a caller that decides only then what to ask for: by then it knows more. The
+   * request that takes it goes in its options.
+   */
+  turn(operation: Operation, options?: Pick<RequestOptions, 'signal' | 'priority' | 'deadline'>): Promise<Turn>
   /** How much of the limits is in use and who waits. */
   stats(): PacerStats
   /** Sends nothing until `resume`: the right to send is lost. Calls wait. */
@@ -147,6 +161,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
   // Closing the client cuts off what is under way; the caller's signal only ends waiting.
   const closing = new AbortController()
   const endsWaiting = endedByEither(closing.signal)
+  const turns = new Map<Turn, Admission>()
 
   async function call<Row>(
     operation: Operation,
@@ -166,18 +181,44 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
 
   /** One attempt, from its place in the queue to the opened envelope. */
   async function exchange(operation: Operation, parameters: Parameters, request: RequestOptions, attempt: Attempt) {
+    const taken = request.turn === undefined ? undefined : takeTurn(request.turn)
+    return send(operation, parameters, attempt, taken ?? (await admit(operation, parameters, request, attempt.signal)))
+  }
+
+  /** Waits until the operation is in order and has a place within the limits. */
+  async function admit(operation: Operation, parameters: Parameters, request: RequestOptions, signal: AbortSignal) {
     const priority = request.priority ?? 'live'
     const enqueuedMs = clock.monotonicMs()
     const circuit = circuits[operation]
-    const pass = await enter(circuit, operation, parameters, attempt.signal)
-    let departure: Departure
+    const pass = await enter(circuit, operation, parameters, signal)
     try {
-      departure = await acquire(operation, parameters, priority, request.deadline, attempt.signal)
+      const departure = await acquire(operation, parameters, priority, request.deadline, signal)
+      return { departure, priority, enqueuedMs, circuit, pass }
     } catch (error) {
       circuit.leave(pass, 'unknown')
       throw error
     }
-    return send(operation, parameters, attempt, { departure, priority, enqueuedMs, circuit, pass })
+  }
+
+  async function turn(operation: Operation, request: RequestOptions = {}): Promise<Turn> {
+    const admission = await admit(operation, {}, request, endsWaiting(request.signal))
+    const made: Turn = {
+      operation,
+      release: () => {
+        if (takeTurn(made) === undefined) return
+        admission.circuit.leave(admission.pass, 'unknown')
+        pacer.settle(admission.departure, { outcome: 'failed' })
+      },
+    }
+    turns.set(made, admission)
+    return made
+  }
+
+  /** A turn is good for one attempt. */
+  function takeTurn(made: Turn): Admission | undefined {
+    const admission = turns.get(made)
+    turns.delete(made)
+    return admission
   }
 
   async function send(
@@ -268,6 +309,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     fills: (query, request) => call('fills', query, fillRow, request),
     candles: (query, request) => call('candles', query, candleRow, request),
     historyCandles: (query, request) => call('history-candles', query, candleRow, request),
+    turn,
     stats: () => pacer.stats(),
     suspend: () => pacer.suspend(),
     resume: () => pacer.resume(),

@@ -1,88 +1,66 @@
 import type { TimeMs } from '../../market/values.js'
 import { fillsPerPage } from './fillContinuity.js'
-import { averageRate, currentRate, smallSize } from './fillRate.js'
+import { FillEstimate, type SeenFill, type TradeSign } from './fillEstimate.js'
+
+export type { SeenFill, TradeSign } from './fillEstimate.js'
 
 export interface FillScheduleOptions {
   /** Least time between two requests for an instrument. */
   readonly minPollMs: number
-  /** Most time between two requests for an instrument of which nothing tells whether it traded. */
+  /** Most time between two requests for an instrument whose responses bring something new. */
   readonly maxPollMs: number
 }
 
-/** What an answer tells of an instrument's activity: its fills newest first, by the service's clock. */
-export interface SeenFill {
-  readonly ts: TimeMs
-  readonly size: string
-}
-
-/** An instrument's ticker, as far as it tells whether and how much was traded. */
-export interface TradeSign {
-  /** When it was true, by the service's clock. */
-  readonly ts: TimeMs
-  readonly volume24h: string
-  readonly lastPrice: string | null
-}
-
 export interface FillLoad {
-  /** Requests a second without which fills are lost: all answers full. */
+  /** Requests a second without which fills are lost: all responses full. */
   readonly neededPerSecond: number
-  /** Requests a second that leave room for bursts. */
-  readonly wantedPerSecond: number
-  /** Answers that came later than the moment by which an overlap was expected, since the start. */
+  /** Responses whose page was full of new fills, since the start: fills may have been lost before them. */
   readonly late: number
 }
 
 interface Entry<Target> {
   readonly target: Target
-  /** Fills expected per millisecond, on the side of a burst. */
-  rate: number
-  /** The same over the last minutes: an instrument that is quiet now may be in a burst the next moment. */
-  meanRate: number
-  newestTs: TimeMs
-  /** A small fill of the last answer, in the unit of the volume. */
-  size: number
-  /** When `behind` held, on the monotonic clock. */
-  seenAtMs: number
-  /** How many fills had happened then that no answer showed yet. */
-  behind: number
-  /** The last answer on both clocks; null before the first. */
-  answered: { readonly atMs: number; readonly serviceTime: TimeMs } | null
-  /** The newest ticker that is not younger than the last answer, and the newest of all. */
-  baseline: TradeSign | null
-  sign: TradeSign | null
+  readonly estimate: FillEstimate
+  readonly sinceMs: number
+  /** On the monotonic clock; null before the first response. */
+  answeredMs: number | null
+  /** Responses in a row that brought nothing new. */
+  empty: number
   failures: number
-  failedAtMs: number
+  failedMs: number
   isAsked: boolean
-  deadlineMs: number
 }
 
-/**
- * So much of an answer is expected to be new when an instrument with so many fills a second is due. Half would do if trading
- * were even; but bursts come without notice, and only an answer with room for one shows it. The values are those with
- * which `npm run bench -- fills` captures most.
- */
-const dueShare = 0.17
-const usualPerSecond = 10
-const dueExponent = 0.3
-const [leastDueShare, mostDueShare] = [0.05, 0.4]
-/** How long an instrument's activity is remembered. */
-const averagedOverMs = 300_000
-/** The most an instrument that the tickers call idle goes unasked: tickers can be wrong, too. */
-const longestTrustMs = 3_600_000
+/** Fewer fills than this are not worth a request of their own yet. */
+const dueFills = 3
+/** The most an instrument goes unasked whose responses bring nothing: things can change. */
+const longestMs = 3_600_000
 const mostBackoffMs = 30_000
+/** Every so many choices go to whoever has waited for longest beyond its time, and to those never answered. */
+const overdueEvery = 4
+const firstEvery = 2
 
 /**
- * Decides when each instrument's fills are asked for, so that consecutive answers overlap with as few requests as possible.
+ * Decides at each request that may depart whose fills are asked for.
  *
- * An instrument is due when a part of an answer is expected to be new, and must be asked before a whole one is: that is
- * the deadline by which the pacer orders. When there are not enough requests for all, every answer is late by about the same
- * time, which costs those that trade little next to nothing: the busiest suffer first. Tickers, which come for all at once,
- * tell who did not trade at all, and who trades much more than the last answer showed. Times are of the monotonic clock.
+ * What it maximises is the number of fills that are captured. A response shows the newest 100, so what matters is who has most
+ * that no response showed: on recorded tapes a schedule that knew that number, and nothing of the future, would capture 99 % of
+ * what one that knows the future does. So the choice is the instrument with the most fills expected unseen, by what is known at
+ * that moment: nothing is decided ahead, and a ticker that arrives while a request waits changes who is asked. Instruments never
+ * answered get every second choice until each has been, the busiest first. Whoever has gone unasked for its longest time
+ * gets every fourth choice, those first that have waited for longest: with n instruments and b requests a second nobody who trades
+ * waits for longer than maxPollMs + 4 n / b seconds. The longest time doubles with each response that brings nothing, up to an hour, whatever the ticker
+ * claims, and is back with the first fill. Times are of the monotonic clock.
  */
 export class FillSchedule<Target> {
   readonly #keyOf: (target: Target) => string
   readonly #options: FillScheduleOptions
   readonly #entries = new Map<string, Entry<Target>>()
+  /** For the loop over all at each choice. */
+  #list: Entry<Target>[] = []
+  /** What the service's clock shows beyond the monotonic one. */
+  #offsetMs: number | null = null
+  #choices = 0
   #late = 0
 
   constructor(keyOf: (target: Target) => string, options: FillScheduleOptions) {
@@ -98,61 +76,58 @@ export class FillSchedule<Target> {
       if (this.#entries.has(key)) continue
       this.#entries.set(key, {
         target,
-        rate: 0,
-        meanRate: 0,
-        newestTs: -Infinity,
-        size: 0,
-        seenAtMs: nowMs,
-        behind: 0,
-        answered: null,
-        baseline: null,
-        sign: null,
+        estimate: new FillEstimate(),
+        sinceMs: nowMs,
+        answeredMs: null,
+        empty: 0,
         failures: 0,
-        failedAtMs: nowMs,
+        failedMs: nowMs,
         isAsked: false,
-        deadlineMs: nowMs,
       })
     }
+    this.#list = [...this.#entries.values()]
   }
 
   targets(): Target[] {
-    return [...this.#entries.values()].map(({ target }) => target)
+    return this.#list.map(({ target }) => target)
   }
 
-  /** Takes the instruments that are due. Each is answered or failed later, and not due again before. */
-  take(nowMs: number): { readonly target: Target; readonly deadlineMs: number }[] {
-    const due: { target: Target; deadlineMs: number }[] = []
-    for (const entry of this.#entries.values()) {
-      if (entry.isAsked || this.#dueMs(entry) > nowMs) continue
-      entry.isAsked = true
-      // A first answer can wait for those of instruments that are known to trade.
-      const latestMs = nowMs + this.#options.maxPollMs
-      entry.deadlineMs = entry.answered === null ? latestMs : Math.min(reachesMs(entry, fillsPerPage), latestMs)
-      due.push({ target: entry.target, deadlineMs: entry.deadlineMs })
-    }
-    return due
+  /** Takes fills per millisecond as an earlier run has recorded them, for the time until the first response. */
+  assume(target: Target, rate: number): void {
+    this.#entries.get(this.#keyOf(target))?.estimate.assume(rate)
   }
 
-  /** When the next instrument is due; infinite when all have been asked. */
-  nextMs(): number {
-    let next = Infinity
-    for (const entry of this.#entries.values()) if (!entry.isAsked) next = Math.min(next, this.#dueMs(entry))
-    return next
+  /**
+   * Takes the instrument to ask now; null when none is due. It is answered or failed later, and not chosen again before.
+   * `deadlineMs` is when its fills are expected to be more than a response shows.
+   */
+  choose(nowMs: number): { readonly target: Target; readonly deadlineMs: number } | null {
+    const chosen = this.#best(nowMs, this.#choices + 1)
+    if (chosen === null) return null
+    this.#choices++
+    chosen.isAsked = true
+    return { target: chosen.target, deadlineMs: this.#deadlineMs(chosen, nowMs) }
   }
 
-  /** @param atMs when the answer came; @param serviceTime when the service gave it, by its own clock */
+  /** When the next instrument is due, and by when it should be asked; infinite when all are being asked. */
+  upcoming(nowMs: number): { readonly dueMs: number; readonly deadlineMs: number } {
+    const best = this.#best(nowMs, this.#choices + 1)
+    if (best !== null) return { dueMs: nowMs, deadlineMs: this.#deadlineMs(best, nowMs) }
+    let dueMs = Infinity
+    for (const entry of this.#list) if (!entry.isAsked) dueMs = Math.min(dueMs, this.#dueMs(entry, nowMs))
+    return { dueMs, deadlineMs: dueMs }
+  }
+
+  /** @param atMs when the response came; @param serviceTime when the service gave it, by its own clock */
   answered(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
-    if (entry.answered !== null && atMs > entry.deadlineMs) this.#late++
-    entry.meanRate = longRate(entry, newestFirst, serviceTime)
-    entry.rate = Math.max(currentRate(newestFirst, serviceTime), entry.meanRate)
-    entry.newestTs = newestFirst[0]?.ts ?? entry.newestTs
-    entry.size = smallSize(newestFirst)
-    entry.seenAtMs = atMs
-    entry.behind = 0
-    entry.answered = { atMs, serviceTime }
-    if (entry.sign !== null && entry.sign.ts <= serviceTime) entry.baseline = entry.sign
+    const isFirst = entry.answeredMs === null
+    const fresh = entry.estimate.answered(newestFirst, serviceTime)
+    if (!isFirst && fresh >= fillsPerPage) this.#late++
+    this.#offsetMs = serviceTime - atMs
+    entry.answeredMs = atMs
+    entry.empty = fresh > 0 ? 0 : entry.empty + 1
     entry.failures = 0
     entry.isAsked = false
   }
@@ -161,91 +136,79 @@ export class FillSchedule<Target> {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
     entry.failures++
-    entry.failedAtMs = nowMs
+    entry.failedMs = nowMs
     entry.isAsked = false
   }
 
-  /**
-   * Takes what a ticker tells, and returns whether that is that nothing was traded since the last answer. A ticker that is
-   * older than the last answer only serves for comparison later.
-   */
+  /** Takes what a ticker tells, and returns whether that is that nothing was traded since the last response. */
   traded(target: Target, sign: TradeSign): boolean {
-    const entry = this.#entries.get(this.#keyOf(target))
-    if (entry === undefined || (entry.sign !== null && sign.ts <= entry.sign.ts)) return false
-    entry.sign = sign
-    const { answered, baseline } = entry
-    if (answered === null) return false
-    if (sign.ts <= answered.serviceTime) {
-      entry.baseline = sign
-      return false
-    }
-    if (baseline === null) return false
-    entry.seenAtMs = answered.atMs + (sign.ts - answered.serviceTime)
-    const isUnchanged = baseline.volume24h === sign.volume24h && baseline.lastPrice === sign.lastPrice
-    if (isUnchanged) return true
-    const volume = Number(sign.volume24h) - Number(baseline.volume24h)
-    const counted = entry.size > 0 && volume > 0 ? volume / entry.size : 0
-    entry.behind = Math.max(entry.behind, 1, Math.min(counted, fillsPerPage))
-    return false
+    return this.#entries.get(this.#keyOf(target))?.estimate.traded(sign) ?? false
   }
 
   load(): FillLoad {
-    let needed = 0
-    let wanted = 0
-    for (const entry of this.#entries.values()) {
-      needed += entry.meanRate / fillsPerPage
-      wanted += entry.rate / roomTakenWhenDue(entry)
+    let perMs = 0
+    for (const { estimate } of this.#list) perMs += estimate.usualRate
+    return { neededPerSecond: (perMs * 1000) / fillsPerPage, late: this.#late }
+  }
+
+  #best(nowMs: number, turn: number): Entry<Target> | null {
+    let first: Entry<Target> | null = null
+    let firstRank = -Infinity
+    let overdue: Entry<Target> | null = null
+    let mostOverdueMs = 0
+    let busiest: Entry<Target> | null = null
+    let most = dueFills
+    for (const entry of this.#list) {
+      if (entry.isAsked || !this.#isAllowed(entry, nowMs)) continue
+      if (entry.answeredMs === null) {
+        // Those that keep failing come after those that were not tried yet.
+        const rank = entry.estimate.firstRank - (entry.failures > 0 ? 1e18 : 0)
+        if (rank > firstRank) [first, firstRank] = [entry, rank]
+        continue
+      }
+      const overdueMs = nowMs - entry.answeredMs - this.#longestMs(entry)
+      if (overdueMs >= mostOverdueMs) [overdue, mostOverdueMs] = [entry, overdueMs]
+      const unseen = entry.estimate.unseen(nowMs + (this.#offsetMs ?? 0))
+      if (unseen >= most) [busiest, most] = [entry, unseen]
     }
-    return { neededPerSecond: needed * 1000, wantedPerSecond: wanted * 1000, late: this.#late }
+    if (overdue !== null && (busiest === null || turn % overdueEvery === 0)) return overdue
+    if (first !== null && (busiest === null || turn % firstEvery === 0)) return first
+    return busiest ?? overdue ?? first
   }
 
-  #dueMs(entry: Entry<Target>): number {
-    const { minPollMs, maxPollMs } = this.#options
-    const { answered, failures } = entry
-    if (failures > 0) return entry.failedAtMs + Math.min(mostBackoffMs, minPollMs * 2 ** Math.min(failures - 1, 10))
-    if (answered === null) return entry.seenAtMs
-    const isIdle = entry.behind === 0 && entry.seenAtMs > answered.atMs
-    const latest = answered.atMs + (isIdle ? Math.max(longestTrustMs, maxPollMs) : maxPollMs)
-    return Math.min(latest, Math.max(answered.atMs + minPollMs, reachesMs(entry, roomTakenWhenDue(entry))))
+  #isAllowed({ answeredMs, failures, failedMs }: Entry<Target>, nowMs: number): boolean {
+    const { minPollMs } = this.#options
+    if (failures > 0) return nowMs >= failedMs + backoffMs(failures, minPollMs)
+    return answeredMs === null || nowMs >= answeredMs + minPollMs
+  }
+
+  #longestMs({ empty }: Entry<Target>): number {
+    const { maxPollMs } = this.#options
+    return Math.min(Math.max(longestMs, maxPollMs), maxPollMs * 2 ** Math.min(empty, 20))
+  }
+
+  #dueMs(entry: Entry<Target>, nowMs: number): number {
+    const { minPollMs } = this.#options
+    if (entry.failures > 0) return entry.failedMs + backoffMs(entry.failures, minPollMs)
+    if (entry.answeredMs === null) return nowMs
+    const latestMs = entry.answeredMs + this.#longestMs(entry)
+    return Math.min(latestMs, Math.max(entry.answeredMs + minPollMs, this.#reachesMs(entry, dueFills, nowMs)))
+  }
+
+  #deadlineMs(entry: Entry<Target>, nowMs: number): number {
+    if (entry.answeredMs === null) return entry.sinceMs + this.#options.maxPollMs
+    return Math.min(this.#reachesMs(entry, fillsPerPage, nowMs), nowMs + this.#options.maxPollMs)
+  }
+
+  /** When so many unseen fills are to be expected. */
+  #reachesMs({ estimate }: Entry<Target>, count: number, nowMs: number): number {
+    const left = count - estimate.unseen(nowMs + (this.#offsetMs ?? 0))
+    if (left <= 0) return nowMs
+    const { rate } = estimate
+    return rate > 0 ? nowMs + left / rate : Infinity
   }
 }
 
-/** When so many fills are expected to have happened that no answer showed. */
-function reachesMs(
-  { seenAtMs, behind, rate }: Pick<Entry<unknown>, 'seenAtMs' | 'behind' | 'rate'>,
-  count: number,
-): number {
-  if (behind >= count) return seenAtMs
-  return rate > 0 ? seenAtMs + (count - behind) / rate : Infinity
-}
-
-/** The average after an answer: what is new in it, over the time since the one before. */
-function longRate(
-  { answered, meanRate, newestTs }: Pick<Entry<unknown>, 'answered' | 'meanRate' | 'newestTs'>,
-  newestFirst: readonly SeenFill[],
-  serviceTime: TimeMs,
-): number {
-  if (answered === null) return averageRate(newestFirst, serviceTime)
-  const elapsedMs = serviceTime - answered.serviceTime
-  if (elapsedMs <= 0) return meanRate
-  const newFills = newestFirst.filter(({ ts }) => ts > newestTs).length
-  const weight = -Math.expm1(-elapsedMs / averagedOverMs)
-  return meanRate + (newFills / elapsedMs - meanRate) * weight
-}
-
-/** A burst multiplies a small rate by more than a large one, so an answer of a quiet instrument keeps more room for it. */
-function roomTakenWhenDue({ meanRate }: Pick<Entry<unknown>, 'meanRate'>): number {
-  const share = dueShare * ((meanRate * 1000) / usualPerSecond) ** dueExponent
-  return fillsPerPage * Math.min(mostDueShare, Math.max(leastDueShare, share))
-}
-
-/** Beyond this share of what is allowed there is no room left for a burst of many instruments at once. */
-const comfortableShare = 0.8
-
-/** Says that the limits do not suffice for all instruments, before fills are lost for it; null when they do. */
-export function fillShortage({ neededPerSecond }: FillLoad, allowedPerSecond: number): string | null {
-  if (neededPerSecond <= allowedPerSecond * comfortableShare) return null
-  const what = `${neededPerSecond.toFixed(1)} requests/s are needed with every answer full, ${allowedPerSecond.toFixed(1)} are allowed`
-  const then = neededPerSecond > allowedPerSecond ? 'the busiest instruments lose fills' : 'bursts may cost fills'
-  return `${what}: ${then}; cover fewer with streams.fills.select`
+function backoffMs(failures: number, minPollMs: number): number {
+  return Math.min(mostBackoffMs, minPollMs * 2 ** Math.min(failures - 1, 10))
 }

@@ -1,5 +1,7 @@
 import type { Config } from '../../config.js'
 import type { Category } from '../../market/category.js'
+import { expectedShare } from '../fills/fillShare.js'
+import { safeRates } from './planBudget.js'
 import { fillsDemand } from './fillsDemand.js'
 import { fillsPolling, type StreamDemand } from './planDemand.js'
 import {
@@ -43,10 +45,11 @@ export function planNotes(config: Config, universe: PlanUniverse, streams: reado
   return lines
 }
 
-function fillsNotes({ streams: { fills, tickers } }: Config, universe: PlanUniverse, demand: StreamDemand): string[] {
+function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand): string[] {
+  const { fills, tickers } = config.streams
   const { ranked } = rankForPlan(universe, fills.select)
   const chosen = ranked.slice(0, demand.instruments)
-  const { neededPerSecond, neededRange, measured } = fillsDemand(chosen, fillsPolling({ fills, tickers }))
+  const { neededPerSecond, neededRange, fillsPerDay, measured } = fillsDemand(chosen, fillsPolling({ fills, tickers }))
   const known = measured === 0 ? '' : ` Of ${measured} instruments the rate is what was recorded lately.`
   const basis =
     universe.kind === 'assumed'
@@ -56,6 +59,11 @@ function fillsNotes({ streams: { fills, tickers } }: Config, universe: PlanUnive
   const lines = [
     `Fills are an estimate: ${basis}.${known} With fills ${fillTurnoverFactor} times as large or as small, ${range} are needed.`,
   ]
+  if (fillsPerDay > 0) {
+    // The schedule uses what is left to it, also beyond what is needed.
+    const share = Math.round(expectedShare(fillsPerDay / 86_400, safeRates(config).perSecond.fills) * 100)
+    lines.push(`About ${share} % of the fills are expected to be captured; bursts take the rest.`)
+  }
   if (fills.select.busiest === 'fit' && neededPerSecond > demand.requestsPerSecond) {
     lines.push(
       `Fills need ${rounded(neededPerSecond)} requests/s and get ${rounded(demand.requestsPerSecond)}: the busiest instruments will lose some.`,

@@ -1,10 +1,12 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { averageRate, currentRate, smallSize } from '../../../../src/collect/fills/fillRate.js'
-import { FillSchedule, fillShortage, type SeenFill } from '../../../../src/collect/fills/fillSchedule.js'
+import { averageRate } from '../../../../src/collect/fills/fillRate.js'
+import { FillSchedule, type SeenFill } from '../../../../src/collect/fills/fillSchedule.js'
+import { expectedShare, fillShortage } from '../../../../src/collect/fills/fillShare.js'
 
 const service = 1_760_000_000_000
 const limits = { minPollMs: 50, maxPollMs: 300_000 }
-/** A full answer at `at` with a fill each `everyMs`. */
+/** A response at `at` with a fill each `everyMs`. */
 const evenly = (everyMs: number, at: number, count = 100): SeenFill[] =>
   Array.from({ length: count }, (_, index) => ({ ts: service + at - index * everyMs, size: '2' }))
 
@@ -12,89 +14,82 @@ const evenly = (everyMs: number, at: number, count = 100): SeenFill[] =>
 function scheduleOf(everyMs: Readonly<Record<string, number>>) {
   const schedule = new FillSchedule<string>(String, limits)
   schedule.retarget(Object.keys(everyMs), 0)
-  schedule.take(0)
+  for (const _ of Object.keys(everyMs)) schedule.choose(0)
   for (const [name, ms] of Object.entries(everyMs)) schedule.answered(name, evenly(ms, 0), service, 0)
   return schedule
 }
 
-describe('when fills are asked for', () => {
-  test('new instruments are due at once, but less urgent than those that are known to trade', () => {
-    const schedule = scheduleOf({ A: 20 })
-    schedule.retarget(['A', 'B'], 1_000)
-    const due = schedule.take(1_000)
-    expect(due.map(({ target }) => target).toSorted()).toEqual(['A', 'B'])
-    const deadlines = new Map(due.map(({ target, deadlineMs }) => [target, deadlineMs]))
-    expect(deadlines.get('A')).toBeLessThan(deadlines.get('B') ?? 0)
+/** Takes all that are due, in order. */
+function takeAll(schedule: FillSchedule<string>, nowMs: number): string[] {
+  const taken: string[] = []
+  for (let chosen = schedule.choose(nowMs); chosen !== null; chosen = schedule.choose(nowMs)) taken.push(chosen.target)
+  return taken
+}
+
+describe('whose fills are asked for', () => {
+  test('the instrument with the most fills that no response showed', () => {
+    expect(takeAll(scheduleOf({ slow: 1_000, fast: 10, middling: 100 }), 20_000)).toEqual(['fast', 'middling', 'slow'])
   })
 
-  test('an instrument is due long before an answer is full, and its deadline is when it would be', () => {
+  test('what a ticker tells while a request waits changes whom it asks for', () => {
+    const schedule = scheduleOf({ A: 100, B: 5_000 })
+    for (const name of ['A', 'B']) schedule.traded(name, { ts: service + 100, volume24h: '1000', lastPrice: '1' })
+    const quiet = { ts: service + 6_000, volume24h: '1000', lastPrice: '1' }
+    schedule.traded('A', quiet)
+    schedule.traded('B', { ...quiet, volume24h: '1400', lastPrice: '1.1' })
+    expect(schedule.choose(7_000)?.target).toBe('B')
+  })
+
+  test('a ticker that shows trades never postpones: also when more drops out of its day than was traded', () => {
+    for (const volume24h of ['1000', '900', '0']) {
+      const schedule = scheduleOf({ A: 1_000 })
+      schedule.traded('A', { ts: service + 1, volume24h: '1000', lastPrice: '1' })
+      for (let at = 1_000; at <= 30_000; at += 1_000)
+        schedule.traded('A', { ts: service + at, volume24h, lastPrice: String(at) })
+      expect(schedule.choose(40_000)?.target, volume24h).toBe('A')
+    }
+  })
+
+  test('an instrument whose ticker has not changed since the last response is not asked', () => {
     const schedule = scheduleOf({ A: 100 })
-    expect(schedule.nextMs()).toBeGreaterThan(500)
-    expect(schedule.nextMs()).toBeLessThan(5_000)
-    // A hundred fills take 10 s, by the highest rate that the answer shows a little less.
-    const [due] = schedule.take(schedule.nextMs())
-    expect(due?.deadlineMs).toBeGreaterThan(9_000)
-    expect(due?.deadlineMs).toBeLessThanOrEqual(10_000)
+    const sign = { volume24h: '500', lastPrice: '1' }
+    schedule.traded('A', { ...sign, ts: service + 1 })
+    for (let at = 1_000; at < 299_000; at += 1_000) {
+      expect(schedule.traded('A', { ...sign, ts: service + at })).toBe(true)
+      expect(schedule.choose(at), String(at)).toBeNull()
+    }
+    expect(schedule.choose(300_000)?.target).toBe('A')
   })
 
-  test('the busier has the earlier deadline', () => {
-    const due = scheduleOf({ slow: 1_000, fast: 10 }).take(200_000)
-    expect(due.toSorted((a, b) => a.deadlineMs - b.deadlineMs).map(({ target }) => target)).toEqual(['fast', 'slow'])
+  test('a quiet instrument whose volume jumps is asked at once', () => {
+    const schedule = scheduleOf({ A: 60_000 })
+    schedule.traded('A', { ts: service + 1, volume24h: '1000', lastPrice: '1' })
+    expect(schedule.choose(3_000)).toBeNull()
+    // Sixty fills of the usual size.
+    schedule.traded('A', { ts: service + 3_000, volume24h: '1120', lastPrice: '2' })
+    expect(schedule.choose(3_100)?.target).toBe('A')
   })
 
-  test('an instrument that is being asked is not due again', () => {
+  test('the deadline is when a response is expected to be full', () => {
     const schedule = scheduleOf({ A: 100 })
-    expect(schedule.take(60_000)).toHaveLength(1)
-    expect(schedule.take(120_000)).toEqual([])
-    expect(schedule.nextMs()).toBe(Infinity)
+    const chosen = schedule.choose(2_000)
+    expect(chosen?.deadlineMs).toBeGreaterThan(4_000)
+    expect(chosen?.deadlineMs).toBeLessThan(12_000)
   })
 
   test('a failure is repeated soon, and less and less soon', () => {
     const schedule = scheduleOf({ A: 100 })
     const waits: number[] = []
     for (let now = 60_000, round = 0; round < 12; round++) {
-      schedule.take(now)
+      expect(schedule.choose(now)?.target).toBe('A')
       schedule.failed('A', now)
-      waits.push(schedule.nextMs() - now)
-      now = schedule.nextMs()
+      const { dueMs } = schedule.upcoming(now)
+      waits.push(dueMs - now)
+      now = dueMs
     }
     expect(waits[0]).toBe(50)
     expect(waits.every((wait, index) => index === 0 || wait >= (waits[index - 1] ?? 0))).toBe(true)
     expect(waits.at(-1)).toBe(30_000)
-  })
-
-  test('an instrument whose ticker has not changed since the last answer is not asked', () => {
-    const schedule = scheduleOf({ A: 100 })
-    const sign = { volume24h: '500', lastPrice: '1' }
-    schedule.traded('A', { ...sign, ts: service - 1_000 })
-    for (let at = 1_000; at < 900_000; at += 1_000) {
-      expect(schedule.take(at), String(at)).toEqual([])
-      expect(schedule.traded('A', { ...sign, ts: service + at })).toBe(true)
-    }
-    expect(schedule.take(3_700_000)).toHaveLength(1)
-  })
-
-  test('a ticker that is older than the answer says nothing about what came after it', () => {
-    const schedule = scheduleOf({ A: 100 })
-    const sign = { volume24h: '500', lastPrice: '1' }
-    expect(schedule.traded('A', { ...sign, ts: service - 2_000 })).toBe(false)
-    expect(schedule.traded('A', { ...sign, ts: service - 1_000 })).toBe(false)
-    expect(schedule.take(10_000)).toHaveLength(1)
-  })
-
-  test('a quiet instrument whose volume jumps is asked at once', () => {
-    const schedule = scheduleOf({ A: 60_000 })
-    schedule.traded('A', { ts: service - 1_000, volume24h: '1000', lastPrice: '1' })
-    expect(schedule.nextMs()).toBeGreaterThan(60_000)
-    // Sixty fills of the usual size.
-    schedule.traded('A', { ts: service + 3_000, volume24h: '1120', lastPrice: '2' })
-    expect(schedule.nextMs()).toBeLessThanOrEqual(3_000)
-  })
-
-  test('what was lost is known before it happens', () => {
-    const load = scheduleOf({ A: 2, B: 2, C: 10_000 }).load()
-    expect(load.neededPerSecond).toBeCloseTo(10, 0)
-    expect(load.wantedPerSecond).toBeGreaterThan(load.neededPerSecond)
   })
 
   test('instruments that are no longer wanted are forgotten', () => {
@@ -103,28 +98,209 @@ describe('when fills are asked for', () => {
     schedule.answered('A', [], service, 20)
     expect(schedule.targets()).toEqual(['B'])
   })
+
+  test('what an earlier run has recorded decides who is first after a restart', () => {
+    const schedule = new FillSchedule<string>(String, limits)
+    schedule.retarget(['idle', 'busy', 'unknown'], 0)
+    schedule.assume('idle', 0.000_01)
+    schedule.assume('busy', 0.05)
+    expect(takeAll(schedule, 0)).toEqual(['busy', 'idle', 'unknown'])
+  })
+})
+
+describe('what comes back', () => {
+  /** Runs a schedule with one request each 50 ms; returns how often each instrument was asked. */
+  function run(
+    names: readonly string[],
+    seconds: number,
+    fillsOf: (name: string, nowMs: number) => SeenFill[],
+    volumeOf: (name: string, nowMs: number) => string,
+  ) {
+    const schedule = new FillSchedule<string>(String, limits)
+    schedule.retarget(names, 0)
+    const asked = new Map(names.map((name) => [name, [] as number[]]))
+    for (let now = 0; now < seconds * 1_000; now += 50) {
+      if (now % 5_000 === 0)
+        for (const name of names) {
+          const at = Math.max(1, now - 1_000)
+          schedule.traded(name, { ts: service + at, volume24h: volumeOf(name, at), lastPrice: volumeOf(name, at) })
+        }
+      const chosen = schedule.choose(now)
+      if (chosen === null) continue
+      asked.get(chosen.target)?.push(now)
+      schedule.answered(chosen.target, fillsOf(chosen.target, now), service + now, now)
+    }
+    return asked
+  }
+
+  test('a ticker that claims millions of which nothing comes is asked less and less', () => {
+    const asked = run(
+      ['token'],
+      3_600,
+      () => evenly(600_000, -100_000_000),
+      (_, at) => String(1_000_000_000 + at * 1_000),
+    )
+    const times = asked.get('token') ?? []
+    const within = (from: number, to: number) => times.filter((at) => at >= from && at < to).length
+    expect(within(0, 600_000)).toBeLessThan(60)
+    expect(within(1_800_000, 3_600_000)).toBeLessThan(10)
+  })
+
+  test('and takes nothing from those that trade', () => {
+    const fills = (name: string, now: number) =>
+      name === 'real' ? evenly(20, now - (now % 20)) : evenly(600_000, -100_000_000)
+    const asked = run(
+      ['real', ...Array.from({ length: 50 }, (_, index) => `token ${index}`)],
+      600,
+      fills,
+      (name, at) => (name === 'real' ? String(1_000 + at / 10) : String(1_000_000_000 + at * 1_000)),
+    )
+    const times = (asked.get('real') ?? []).filter((at) => at > 60_000)
+    const longest = Math.max(...times.slice(1).map((at, index) => at - (times[index] ?? 0)))
+    // A page is full after 2 s.
+    expect(longest).toBeLessThan(1_500)
+  })
+
+  test('with its first fill it is asked like the others again', () => {
+    const begins = 3_000_000
+    const asked = run(
+      ['token'],
+      3_600,
+      (_, now) => (now < begins ? evenly(600_000, -100_000_000) : evenly(100, now - (now % 100))),
+      (_, at) => String(1_000_000_000 + at * 1_000),
+    )
+    const times = asked.get('token') ?? []
+    const first = times.find((at) => at >= begins) ?? Infinity
+    expect(first).toBeLessThan(3_600_000)
+    expect(times.filter((at) => at >= first && at < first + 60_000).length).toBeGreaterThan(10)
+  })
+})
+
+describe('always', () => {
+  const action = fc.record({
+    waitMs: fc.integer({ min: 20, max: 200 }),
+    /** How many of its fills are new, and over which time they are spread. */
+    fills: fc.integer({ min: 1, max: 100 }),
+    spanMs: fc.integer({ min: 1, max: 60_000 }),
+    fails: fc.integer({ min: 0, max: 9 }).map((draw) => draw === 0),
+    latencyMs: fc.integer({ min: 0, max: 400 }),
+    volume: fc.integer({ min: 0, max: 1e9 }),
+  })
+
+  test('nobody is asked twice at once, and nobody who trades waits for longer than is said', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 40 }),
+        fc.array(action, { minLength: 1, maxLength: 30 }),
+        (count, actions) => {
+          const maxPollMs = 20_000
+          const schedule = new FillSchedule<number>(String, { minPollMs: 50, maxPollMs })
+          const names = Array.from({ length: count }, (_, index) => index)
+          schedule.retarget(names, 0)
+          const underWay = new Map<number, { atMs: number; fills: number; spanMs: number; fails: boolean }>()
+          const answeredMs = new Map(names.map((name) => [name, 0]))
+          // Each failure lets a turn pass in vain, and its repetition wait.
+          let failures = 0
+          let now = 0
+          for (let turn = 0; turn < 1_500; turn++) {
+            const step = actions[turn % actions.length]
+            if (step === undefined) return
+            now += step.waitMs
+            for (const [name, { atMs, fills, spanMs, fails }] of underWay) {
+              if (atMs > now) continue
+              underWay.delete(name)
+              if (fails && failures < 20) {
+                failures++
+                schedule.failed(name, now)
+                continue
+              }
+              schedule.answered(name, evenly(spanMs / fills, now, fills), service + now, now)
+              answeredMs.set(name, now)
+            }
+            schedule.traded(turn % count, {
+              ts: service + now - 1_000,
+              volume24h: String(step.volume),
+              lastPrice: String(step.volume),
+            })
+            const chosen = schedule.choose(now)
+            if (chosen !== null) {
+              if (underWay.has(chosen.target)) throw new Error(`${chosen.target} is asked twice at once`)
+              underWay.set(chosen.target, { ...step, atMs: now + step.latencyMs })
+            }
+            const bound = maxPollMs + (4 * count + 4 * failures + 4) * 200 + 600 + failures * 30_000
+            for (const [name, at] of answeredMs)
+              if (now - at > bound) throw new Error(`${name} has not been asked for ${now - at} ms`)
+          }
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+
+  test('every instrument is asked once before long, however busy the others are', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 2, max: 300 }), fc.integer({ min: 0, max: 5 }), (count, busy) => {
+        const schedule = new FillSchedule<number>(String, limits)
+        schedule.retarget(
+          Array.from({ length: count }, (_, index) => index),
+          0,
+        )
+        const answered = new Set<number>()
+        for (let turn = 0; turn < count * 2; turn++) {
+          const chosen = schedule.choose(turn * 55)
+          if (chosen === null) continue
+          answered.add(chosen.target)
+          const page = chosen.target < busy ? evenly(1, turn * 55) : []
+          schedule.answered(chosen.target, page, service + turn * 55, turn * 55)
+        }
+        expect(answered.size).toBe(count)
+      }),
+      { numRuns: 50 },
+    )
+  })
 })
 
 describe('a budget that does not suffice', () => {
+  test('what is lost is known before it happens', () => {
+    const everyMs = { A: 2, B: 2, C: 10_000 }
+    const schedule = scheduleOf(everyMs)
+    for (let at = 1_000; at <= 1_800_000; at += 1_000)
+      for (const [name, ms] of Object.entries(everyMs))
+        schedule.answered(name, evenly(ms, at - (at % ms)), service + at, at)
+    const { neededPerSecond } = schedule.load()
+    expect(neededPerSecond).toBeGreaterThan(8)
+    expect(neededPerSecond).toBeLessThan(11)
+  })
+
   test.for([
     [15, null],
     [17, 'bursts may cost fills'],
     [25, 'the busiest instruments lose fills'],
   ] as const)('is told of before fills are lost: %d of 20', ([neededPerSecond, told]) => {
-    const shortage = fillShortage({ neededPerSecond, wantedPerSecond: 0, late: 0 }, 20)
+    const shortage = fillShortage(neededPerSecond, 20)
     if (told === null) expect(shortage).toBeNull()
     else expect(shortage).toContain(told)
   })
+
+  test('captures less the more fills there are to a request, never more than pages hold', () => {
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0.01, max: 1e5, noNaN: true }),
+        fc.double({ min: 0.1, max: 100, noNaN: true }),
+        (fills, requests) => {
+          const share = expectedShare(fills, requests)
+          expect(share).toBeGreaterThan(0)
+          expect(share).toBeLessThanOrEqual(1)
+          expect(share * fills).toBeLessThanOrEqual(100 * requests * (1 + 1e-9))
+          expect(expectedShare(fills * 2, requests)).toBeLessThanOrEqual(share + 1e-12)
+        },
+      ),
+    )
+  })
 })
 
-describe('rates', () => {
-  test('go by the burst at the end of a slow answer, and fall in silence', () => {
-    const burst = [...evenly(10, 0, 30), ...evenly(60_000, -300, 70)]
-    expect(currentRate(burst, service)).toBeGreaterThan(0.05)
-    expect(averageRate(burst, service)).toBeLessThan(0.001)
-    expect(currentRate(burst, service + 600_000)).toBeLessThan(0.001)
-  })
-  test('of nothing are nothing', () => {
-    expect([currentRate([], service), averageRate([], service), smallSize([])]).toEqual([0, 0, 0])
-  })
+test('an average rate falls in silence', () => {
+  const burst = [...evenly(10, 0, 30), ...evenly(60_000, -300, 70)]
+  expect(averageRate(burst, service)).toBeLessThan(0.001)
+  expect(averageRate([], service)).toBe(0)
 })

@@ -1,0 +1,151 @@
+import { fillsPerPage } from '../../src/collect/fills/fillContinuity.js'
+import { FillSchedule } from '../../src/collect/fills/fillSchedule.js'
+import { countUntil, type Flow } from './market.js'
+import type { FillPoller, Truth } from './run.js'
+
+/** One after the other. */
+export function roundRobin({ flows }: Truth): FillPoller {
+  let next = -1
+  return {
+    choose: () => (next = (next + 1) % flows.length),
+    answered: () => undefined,
+  }
+}
+
+interface Learned {
+  isAsked: boolean
+  answeredMs: number
+  newestTs: number
+  serviceTime: number
+  /** Fills a millisecond. */
+  rate: number
+}
+
+const rememberedMs = 60_000
+
+function learn(entry: Learned, newestFirst: readonly { readonly ts: number }[], serviceTime: number, nowMs: number) {
+  let fresh = 0
+  while (fresh < newestFirst.length && (newestFirst[fresh]?.ts ?? 0) > entry.newestTs) fresh++
+  const oldest = newestFirst.at(-1)?.ts ?? serviceTime
+  const isFirst = entry.answeredMs === -1
+  const spanMs = Math.max(1, serviceTime - (fresh === newestFirst.length ? oldest : entry.serviceTime))
+  const weight = isFirst ? 1 : -Math.expm1(-(serviceTime - entry.serviceTime) / rememberedMs)
+  entry.rate += (fresh / spanMs - entry.rate) * weight
+  entry.newestTs = newestFirst[0]?.ts ?? entry.newestTs
+  entry.serviceTime = serviceTime
+  entry.answeredMs = nowMs
+  entry.isAsked = false
+}
+
+function unknowns(count: number): Learned[] {
+  return Array.from({ length: count }, () => ({
+    isAsked: false,
+    answeredMs: -1,
+    newestTs: -Infinity,
+    serviceTime: 0,
+    rate: 0,
+  }))
+}
+
+/** Each as often as its learned rate says; at least once a minute. */
+export function proportional({ flows }: Truth): FillPoller {
+  return byScore(flows.length, (entry, nowMs, meanRate) => {
+    const share = entry.rate + meanRate * 0.05
+    return (nowMs - entry.answeredMs) * share
+  })
+}
+
+/** Whoever is expected to have most fills that no answer showed. */
+export function mostUnseen({ flows }: Truth): FillPoller {
+  return byScore(flows.length, (entry, nowMs) => (nowMs - entry.answeredMs) * Math.max(entry.rate, 1e-7))
+}
+
+function byScore(count: number, score: (entry: Learned, nowMs: number, meanRate: number) => number): FillPoller {
+  const entries = unknowns(count)
+  return {
+    choose(nowMs) {
+      const meanRate = entries.reduce((sum, { rate }) => sum + rate, 0) / count
+      let best = -1
+      let most = -1
+      for (const [index, entry] of entries.entries()) {
+        if (entry.isAsked) continue
+        const value = entry.answeredMs === -1 ? Infinity : score(entry, nowMs, meanRate)
+        if (value > most) {
+          most = value
+          best = index
+        }
+      }
+      const chosen = entries[best]
+      if (chosen !== undefined) chosen.isAsked = true
+      return best
+    },
+    answered(instrument, newestFirst, serviceTime, nowMs) {
+      learn(entries[instrument] as Learned, newestFirst, serviceTime, nowMs)
+    },
+  }
+}
+
+/** Knows the present and the future: whoever would lose most until the next request can be sent, or would lose first. */
+export function clairvoyant({ flows, latencyMs, slotMs, shownUpTo }: Truth): FillPoller {
+  const pending = flows.map(() => 0)
+  return {
+    choose(nowMs) {
+      const arrivesMs = nowMs + latencyMs / 2
+      let first = -1
+      let most = 0
+      let soonest = Infinity
+      for (let instrument = 0; instrument < flows.length; instrument++) {
+        const { times } = flows[instrument] as Flow
+        const happened = countUntil(times, arrivesMs)
+        const more = countUntil(times, arrivesMs + slotMs) - happened
+        const shown = Math.max(pending[instrument] as number, shownUpTo(instrument))
+        const behind = Math.min(fillsPerPage, happened - shown)
+        const averted = Math.max(0, behind + more - fillsPerPage) - Math.max(0, more - fillsPerPage)
+        const losesAt = averted > 0 ? arrivesMs : (times[shown + fillsPerPage] ?? Infinity)
+        if (averted > most || (averted === most && losesAt < soonest)) {
+          first = instrument
+          most = averted
+          soonest = losesAt
+        }
+      }
+      if (first !== -1) pending[first] = countUntil((flows[first] as Flow).times, arrivesMs)
+      return first
+    },
+    answered: () => undefined,
+  }
+}
+
+/** Knows the present, but not the future: whoever has most fills that no answer showed. */
+export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoller {
+  const pending = flows.map(() => 0)
+  return {
+    choose(nowMs) {
+      let best = -1
+      let most = -1
+      for (let instrument = 0; instrument < flows.length; instrument++) {
+        const { times } = flows[instrument] as Flow
+        const shown = Math.max(pending[instrument] as number, shownUpTo(instrument))
+        const behind = Math.min(1000, countUntil(times, nowMs) - shown)
+        if (behind > most) {
+          most = behind
+          best = instrument
+        }
+      }
+      pending[best] = countUntil((flows[best] as Flow).times, nowMs + latencyMs / 2)
+      return best
+    },
+    answered: () => undefined,
+  }
+}
+
+/** The recorder's own schedule. */
+export function recorder({ flows }: Truth): FillPoller {
+  const schedule = new FillSchedule<number>(String, { minPollMs: 50, maxPollMs: 600_000 })
+  schedule.retarget([...flows.keys()], 0)
+  return {
+    choose: (nowMs) => schedule.choose(nowMs)?.target ?? -1,
+    answered: (instrument, newestFirst, serviceTime, nowMs) =>
+      schedule.answered(instrument, newestFirst, serviceTime, nowMs),
+    ticker: (instrument, sign) => void schedule.traded(instrument, sign),
+  }
+}

@@ -1,0 +1,126 @@
+import { fillsPerPage } from '../../src/collect/fills/fillContinuity.js'
+import type { SeenFill, TradeSign } from '../../src/collect/fills/fillEstimate.js'
+import { Pacer } from '../../src/exchange/pacer.js'
+import { operations } from '../../src/market/operation.js'
+import type { Operation } from '../../src/market/operation.js'
+import { createVirtualClock } from '../virtualClock.js'
+import { countUntil, type FillMarket, type Flow } from './market.js'
+import { createRandom } from './random.js'
+
+/** 20 requests a second allowed make 18.2 that can depart. */
+const jitterMs = 80
+const latencyMs = 40
+const tickersEveryMs = 5_000
+const [leastTickerLagMs, mostTickerLagMs] = [500, 1_700]
+const serviceStart = Date.UTC(2026, 0, 5, 12)
+
+/** Decides who is asked. All times are milliseconds since the start, but those of fills and tickers, which are the service's. */
+export interface FillPoller {
+  /** Called when a request may depart; -1 when it shall not. */
+  choose(nowMs: number): number
+  answered(instrument: number, newestFirst: readonly SeenFill[], serviceTime: number, nowMs: number): void
+  ticker?(instrument: number, sign: TradeSign, nowMs: number): void
+}
+
+export interface RunResult {
+  readonly total: number
+  readonly captured: number
+  readonly gaps: number
+  /** Requests. */
+  readonly perSecond: number
+  readonly staleness: { readonly medianMs: number; readonly p95Ms: number }
+  /** Until the last of the instruments had been answered; infinite when one never was. */
+  readonly firstMs: number
+}
+
+/** What a poller may know beyond what it is told: only the bound does. */
+export interface Truth {
+  readonly flows: readonly Flow[]
+  readonly latencyMs: number
+  readonly slotMs: number
+  /** The index after the newest fill shown so far. */
+  readonly shownUpTo: (instrument: number) => number
+}
+
+/** Lets a poller capture a market through the recorder's pacer, on a clock of its own. */
+export async function runPoller(
+  market: FillMarket,
+  limit: number,
+  createPoller: (truth: Truth) => FillPoller,
+): Promise<RunResult> {
+  const { flows, durationMs } = market
+  const clock = createVirtualClock(serviceStart)
+  const limits = Object.fromEntries(operations.map((name) => [name, limit])) as Record<Operation, number>
+  const pacer = new Pacer({ limits: { overallPerMinute: 6_000, perSecond: limits }, latencyJitterMs: jitterMs, clock })
+  const begins = flows.map(({ times }) => countUntil(times, 0))
+  const next = [...begins]
+  const answeredMs = flows.map(() => -1)
+  const random = createRandom(99)
+  const staleness: number[] = []
+  let captured = 0
+  let gaps = 0
+  let requests = 0
+  let firstMs = 0
+  const slotMs = (1_000 + jitterMs + 17) / limit
+  const poller = createPoller({ flows, latencyMs, slotMs, shownUpTo: (instrument) => next[instrument] as number })
+
+  const ask = async (instrument: number) => {
+    await clock.sleep(latencyMs / 2)
+    requests++
+    const { times, sizes } = flows[instrument] as Flow
+    const serviceMs = clock.monotonicMs()
+    const happened = countUntil(times, serviceMs)
+    const from = Math.max(0, happened - fillsPerPage)
+    const shown = next[instrument] as number
+    captured += happened - Math.max(from, Math.min(happened, shown))
+    if (from > shown) gaps++
+    next[instrument] = Math.max(shown, happened)
+    const page: SeenFill[] = []
+    for (let index = happened - 1; index >= from; index--)
+      page.push({ ts: serviceStart + (times[index] as number), size: String(sizes[index]) })
+    await clock.sleep(latencyMs / 2)
+    if (answeredMs[instrument] === -1) firstMs = clock.monotonicMs()
+    answeredMs[instrument] = clock.monotonicMs()
+    poller.answered(instrument, page, serviceStart + serviceMs, clock.monotonicMs())
+  }
+  const requestLoop = async () => {
+    while (clock.monotonicMs() < durationMs) {
+      const departure = await pacer.acquire('fills', { deadline: clock.monotonicMs() })
+      let instrument = poller.choose(clock.monotonicMs())
+      for (; instrument === -1; instrument = poller.choose(clock.monotonicMs())) await clock.sleep(20)
+      void ask(instrument).then(() => pacer.settle(departure, { outcome: 'answered' }))
+    }
+  }
+  const tickerLoop = async () => {
+    for (; clock.monotonicMs() < durationMs; await clock.sleep(tickersEveryMs)) {
+      const nowMs = clock.monotonicMs()
+      const lagMs = leastTickerLagMs + (mostTickerLagMs - leastTickerLagMs) * random()
+      for (const instrument of flows.keys()) {
+        if (nowMs >= 60_000) staleness.push(nowMs - (answeredMs[instrument] as number))
+        if (poller.ticker === undefined) continue
+        const sign = market.ticker(instrument, Math.floor(nowMs - lagMs))
+        poller.ticker(instrument, { ...sign, ts: serviceStart + sign.ts }, nowMs)
+      }
+    }
+  }
+  void tickerLoop()
+  void requestLoop()
+  await clock.advanceTo(durationMs)
+  let total = 0
+  for (const [instrument, { times }] of flows.entries()) {
+    const end = countUntil(times, durationMs)
+    total += end - (begins[instrument] as number)
+    // Those that would still be shown are not lost.
+    captured += Math.min(fillsPerPage, end - (next[instrument] as number))
+  }
+  staleness.sort((a, b) => a - b)
+  const at = (share: number) => staleness[Math.floor(staleness.length * share)] ?? 0
+  return {
+    total,
+    captured,
+    gaps,
+    perSecond: (requests / durationMs) * 1000,
+    staleness: { medianMs: at(0.5), p95Ms: at(0.95) },
+    firstMs: answeredMs.includes(-1) ? Infinity : firstMs,
+  }
+}
