@@ -47,12 +47,16 @@ export async function benchFills(argv: readonly string[]): Promise<number> {
   const durationMs = Number(values.minutes) * 60_000
   const windows = Number(values.windows)
   if (!(durationMs >= 60_000) || !(windows >= 1)) throw new Error('--minutes and --windows must be 1 or more')
-  const synthetic: Cell = {
-    name: 'synthetic',
+  const simulated = (['market', 'even'] as const).map((flow) => ({
+    name: `simulator, ${flow}`,
     limit: 20,
-    market: (window) => syntheticMarket('synthetic', durationMs, Number(values.seed) + window - 1, Number(values.busy)),
-  }
-  const cells = [synthetic, ...(values.tapes === undefined ? [] : tapeCells(values.tapes, values.part, durationMs))]
+    market: (window: number) =>
+      syntheticMarket(flow, durationMs, Number(values.seed) + window - 1, Number(values.busy)),
+  }))
+  const cells: Cell[] = [
+    ...simulated,
+    ...(values.tapes === undefined ? [] : tapeCells(values.tapes, values.part, durationMs)),
+  ]
   const table = new Table({
     head: ['market', 'poller', 'captured %', 'of the bound', 'gaps', 'requests/s', 'staleness s', 'p95 s', 'first s'],
     style: { head: [], border: [] },

@@ -14,3 +14,20 @@ export function onAbort(signal: AbortSignal | undefined, action: () => void): ()
   signal.addEventListener('abort', action, { once: true })
   return () => signal.removeEventListener('abort', action)
 }
+
+/**
+ * The signal that is aborted by `first` or by the caller's own, made once for each of the callers' signals: they last, and
+ * thousands of requests wait under one.
+ */
+export function endedByEither(first: AbortSignal): (second: AbortSignal | undefined) => AbortSignal {
+  const known = new WeakMap<AbortSignal, AbortSignal>()
+  return (second) => {
+    if (second === undefined) return first
+    let either = known.get(second)
+    if (either === undefined) {
+      either = AbortSignal.any([first, second])
+      known.set(second, either)
+    }
+    return either
+  }
+}

@@ -6,6 +6,7 @@ import type { RejectedRow } from '../market/rejectedRow.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import { endedByEither } from './abort.js'
 import { readAnswer } from './answer.js'
 import { orderBookRow, rpiOrderBookRow } from './bookSchemas.js'
 import { Circuit, type CircuitPass, outcomeFor } from './circuit.js'
@@ -332,23 +333,6 @@ interface Admission {
 /** A row may be a little newer than its answer. No market of this kind is older than 2010. */
 function possibleTimes(requestTime: TimeMs): PossibleTimes {
   return { earliest: Date.UTC(2010, 0, 1), latest: requestTime + 60_000 }
-}
-
-/**
- * The signal that is aborted by `first` or by the caller's own, made once for each of the callers' signals: they last, and
- * thousands of requests wait under one.
- */
-function endedByEither(first: AbortSignal): (second: AbortSignal | undefined) => AbortSignal {
-  const known = new WeakMap<AbortSignal, AbortSignal>()
-  return (second) => {
-    if (second === undefined) return first
-    let either = known.get(second)
-    if (either === undefined) {
-      either = AbortSignal.any([first, second])
-      known.set(second, either)
-    }
-    return either
-  }
 }
 
 const closedError = () => new Error('the client was closed')
