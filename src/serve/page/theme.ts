@@ -29,7 +29,11 @@ export function onThemeChange(run: () => void): () => void {
   }
 }
 
-/** A colour of the style sheet. */
+/** A colour of the style sheet, as it is now: rgb(…) of the scheme in use. */
 export function colour(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
+  const probe = document.body.appendChild(document.createElement('span'))
+  probe.style.color = `var(--${name})`
+  const { color } = getComputedStyle(probe)
+  probe.remove()
+  return color
 }
