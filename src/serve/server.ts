@@ -87,7 +87,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     return context.json({ ok: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503)
   })
 
-  // Made of all schemas, which takes many times as long as any answer: once.
+  // Made of all schemas, which takes many times as long as an answer: once.
   let description: string | undefined
   app.get('/api', (context) => {
     description ??= JSON.stringify(openApi(version))
