@@ -1,6 +1,6 @@
-import type { CandleType } from '../../market/candle.js'
-import type { Category } from '../../market/category.js'
-import type { Interval } from '../../market/interval.js'
+import { type CandleType, candleTypes } from '../../market/candle.js'
+import { type Category, categories } from '../../market/category.js'
+import { type Interval, intervals } from '../../market/interval.js'
 
 /** What the page shows, all of it in the address: a link shows the same to everybody. */
 export interface View {
@@ -14,10 +14,6 @@ export interface View {
   readonly series: string | null
   readonly day: string | null
 }
-
-const categories: readonly string[] = ['SPOT', 'MARGIN', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES']
-const types: readonly string[] = ['market', 'mark', 'index', 'premium']
-const intervals: readonly string[] = ['1m', '3m', '5m', '15m', '30m', '1H', '4H', '6H', '12H', '1D']
 
 /** Anything in the address that makes no sense is left out: it may have been typed by hand. */
 export function readView(search: string): View {
@@ -33,7 +29,7 @@ export function readView(search: string): View {
   return {
     category: isWhole ? category : null,
     symbol: isWhole ? symbol : null,
-    type: oneOf<CandleType>('type', types, 'market'),
+    type: oneOf<CandleType>('type', candleTypes, 'market'),
     interval: oneOf<Interval>('interval', intervals, '1m'),
     coverage: text('coverage') ?? '',
     series: text('series'),
