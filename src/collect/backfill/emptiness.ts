@@ -27,7 +27,10 @@ const retryDelayMs = 100
  */
 export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Emptiness> {
   const { range, floor, grid } = silent
-  for (const window of windowsFrom(range.to, floor, grid.lengthMs)) {
+  const pageMs = pageLength('history-candles', grid.lengthMs)
+  // Whoever asked may want less than there is: candles below the floor make a hole of what would else be the beginning.
+  const windows = [...windowsFrom(range.to, floor, pageMs), { from: floor - pageMs, to: floor }]
+  for (const window of windows) {
     if ((await askPatiently(ask, { operation: 'history-candles', window }, silent)).length > 0) return 'candles-below'
   }
   const operation: CandleOperation = range.to >= silent.reachedTo ? 'candles' : 'history-candles'
@@ -44,30 +47,50 @@ export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Empti
   return 'unknown'
 }
 
+/**
+ * Looks for a candle below the upper end of a range of a series of which none is known yet. One page may be silent and the next
+ * one not, where a service counts the places of a page and not its candles. That nothing is found proves nothing.
+ */
+export async function findsCandle(ask: Ask, { range, floor, grid, sleep, reachedTo }: SilentRange): Promise<boolean> {
+  const { lengthMs } = grid
+  // As far as `candles` is known to reach, its pages are ten times as long.
+  const reachedMs = Math.max(0, Math.floor((range.to - reachedTo) / lengthMs) * lengthMs)
+  const split = Math.max(floor, range.to - reachedMs)
+  const pages: PageRequest[] = []
+  for (const window of windowsFrom(range.to, split, pageLength('candles', lengthMs))) {
+    pages.push({ operation: 'candles', window })
+  }
+  for (const window of windowsFrom(split, floor, pageLength('history-candles', lengthMs))) {
+    pages.push({ operation: 'history-candles', window })
+  }
+  for (let attempt = 1; attempt <= attempts; attempt++) {
+    if (attempt > 1) await sleep(retryDelayMs * (attempt - 1))
+    for (const page of pages) if ((await ask(page)).length > 0) return true
+  }
+  return false
+}
+
 /** So many pages are all looked at; of more than that, a sample. */
 const mostPages = 64
 
 /** Whether there are more pages between two times than are looked at. */
 export function isSampled(top: TimeMs, floor: TimeMs, lengthMs: number): boolean {
-  return top - floor > mostPages * pageLength(lengthMs)
+  return top - floor > mostPages * pageLength('history-candles', lengthMs)
 }
 
 /** One candle less than a page holds: it has room for one too many at its end, should that be inclusive. */
-function pageLength(lengthMs: number): number {
-  return Math.max(1, pageCandles('history-candles', lengthMs) - 1) * lengthMs
+function pageLength(operation: CandleOperation, lengthMs: number): number {
+  return Math.max(1, pageCandles(operation, lengthMs) - 1) * lengthMs
 }
 
 /** Every page down to the floor; when they are too many, pages each four times as far away as the one before, and the last one. */
-function windowsFrom(top: TimeMs, floor: TimeMs, lengthMs: number): TimeRange[] {
-  const pageMs = pageLength(lengthMs)
-  const isSample = isSampled(top, floor, lengthMs)
+function windowsFrom(top: TimeMs, floor: TimeMs, pageMs: number): TimeRange[] {
+  const isSample = top - floor > mostPages * pageMs
   const windows: TimeRange[] = []
   for (let distance = 0; top - distance > floor; distance = isSample ? distance * 4 + pageMs : distance + pageMs) {
     windows.push({ from: Math.max(floor, top - distance - pageMs), to: top - distance })
   }
   if (isSample) windows.push({ from: floor, to: floor + pageMs })
-  // Whoever asked may want less than there is: candles below the floor make a hole of what would else be the beginning.
-  windows.push({ from: floor - pageMs, to: floor })
   return windows
 }
 

@@ -1,6 +1,6 @@
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import { confirmEmpty, isSampled } from './emptiness.js'
+import { confirmEmpty, type Emptiness, findsCandle, isSampled } from './emptiness.js'
 import { type Grid, withCandles } from './grid.js'
 import { type CandleOperation, pageCandles } from './pageRequest.js'
 import { intersect, type Ranges, subtract, union } from './ranges.js'
@@ -119,14 +119,22 @@ class SparseFilling {
       const from = isWide ? page.to - widePages * (page.to - page.from) : page.from
       const openTimes = await this.#context.ask({ operation, window: { from, to: page.to } })
       const older = openTimes.filter((time) => time < top)
-      const placesMs = pageCandles(operation, this.#lengthMs) * this.#lengthMs
-      this.#countsCandles ||= operation === 'history-candles' && older.some((time) => time < top - placesMs)
+      this.#countsCandles ||= operation === 'history-candles' && this.#exceedsPlaces(openTimes)
       if (!isKnown || openTimes.includes(top)) return older
       // It may give the oldest candles of a range and not the newest, when there are more than a page holds.
       if (isWide && older.length > 0) this.#givesNewest = false
       else if (older.length > 0 || attempt === attempts) return older
       else await this.#context.sleep(retryDelayMs * attempt)
     }
+  }
+
+  /**
+   * Whether the candles of an answer are further apart than the places of a page: so its candles were counted. From the end of
+   * the page this cannot be told: a service may count the places from the newest candle that it has, wherever that is.
+   */
+  #exceedsPlaces(openTimes: readonly TimeMs[]): boolean {
+    const placesMs = pageCandles('history-candles', this.#lengthMs) * this.#lengthMs
+    return openTimes.length > 1 && Math.max(...openTimes) - Math.min(...openTimes) >= placesMs
   }
 
   /** Asks for what answers have left open between a candle and the one known above it, in one answer that shows both. */
@@ -160,25 +168,24 @@ class SparseFilling {
     this.#silent = null
     this.#silentPages = 0
     const below = { from: floor, to: silent.to }
+    const range = { from: Math.max(floor, silent.from), to: silent.to }
+    const looking = { range, floor, grid: grid(), sleep, reachedTo: reachedTo() }
     const oldest = oldestKnown()
+    let emptiness: Emptiness = 'candles-below'
     if (oldest === null) {
       // Not a candle anywhere: that there is none in this range cannot be shown, however often it is asked for.
-      this.#unresolved = union(this.#unresolved, intersect(this.#left, [below]))
-      this.#left = subtract(this.#left, [below])
-      return
-    }
-    if (oldest >= silent.to) {
-      const range = { from: Math.max(floor, silent.from), to: silent.to }
-      const asked = await confirmEmpty(ask, { range, floor, grid: grid(), sleep, reachedTo: reachedTo() })
+      if (!(await findsCandle(ask, looking))) emptiness = 'unknown'
+    } else if (oldest >= silent.to) {
+      const asked = await confirmEmpty(ask, looking)
       // Few candles far apart are easily missed by a sample, unless each answer shows the next one however far away it is.
       const isSample = isSampled(silent.to, floor, this.#lengthMs) && !this.#countsCandles
-      const emptiness = asked === 'empty' && isSample ? 'unknown' : asked
-      if (emptiness === 'empty') this.#empty = union(this.#empty, [below])
-      if (emptiness === 'unknown') this.#unresolved = union(this.#unresolved, intersect(this.#left, [below]))
-      if (emptiness !== 'candles-below') {
-        this.#left = subtract(this.#left, [below])
-        return
-      }
+      emptiness = asked === 'empty' && isSample ? 'unknown' : asked
+    }
+    if (emptiness === 'empty') this.#empty = union(this.#empty, [below])
+    if (emptiness === 'unknown') this.#unresolved = union(this.#unresolved, intersect(this.#left, [below]))
+    if (emptiness !== 'candles-below') {
+      this.#left = subtract(this.#left, [below])
+      return
     }
     const candlesBelow = known().filter(({ from }) => from < silent.to)
     const nearest = candlesBelow.at(-1)?.to ?? silent.from
