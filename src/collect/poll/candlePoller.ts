@@ -37,12 +37,15 @@ interface Known {
  * Asks for the newest candles of each series after the close of its interval and the settle delay: after every close while they
  * bring trades, and after fewer and fewer when they do not, unless a ticker that is to be believed says that there was a trade.
  * The first answer, and the one after a pause, reach back over what may have been missed.
+ *
+ * @param schedule calls what it is given at each time of a cron expression, and returns what ends it
  */
 export function candlePoller<Payload>(
   context: PollContext,
   stream: StreamDefinition<CandleTarget, Payload, Candle>,
   settleMs: number,
   answers: CandleAnswers,
+  schedule: typeof onSchedule = onSchedule,
 ): Poller<CandleTarget> {
   const { clock, stats, signal, universe } = context
   const exclusive = new Exclusive()
@@ -130,7 +133,7 @@ export function candlePoller<Payload>(
   }
   const targetedAt = new Map<string, TimeMs>()
   const endings = (Object.keys(closeSchedules) as Interval[]).map((interval) =>
-    onSchedule(closeSchedules[interval], () => void pollInterval(interval)),
+    schedule(closeSchedules[interval], () => void pollInterval(interval)),
   )
   return {
     retarget(next) {

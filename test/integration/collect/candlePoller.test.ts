@@ -1,0 +1,180 @@
+import { pino } from 'pino'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { Incidents } from '../../../src/collect/incidents.js'
+import { CandleAnswers } from '../../../src/collect/poll/candleAnswers.js'
+import { candlePoller } from '../../../src/collect/poll/candlePoller.js'
+import { ClockSkew } from '../../../src/collect/poll/clockSkew.js'
+import type { Poller } from '../../../src/collect/poll/poller.js'
+import { RejectionCap } from '../../../src/collect/poll/rejectionCap.js'
+import { type CandleTarget, streams } from '../../../src/collect/streams.js'
+import { Universe } from '../../../src/collect/universe.js'
+import type { ExchangeClient } from '../../../src/exchange/client.js'
+import { candleStream } from '../../../src/store/candleCoverage.js'
+import { coveredRanges } from '../../../src/store/coverage.js'
+import { noTradeRanges } from '../../../src/store/noTrade.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { clientOf, envelope, type FakeService, startFakeService } from '../../support/fakeService.js'
+import { database, sink, stats } from '../../support/sinkUnderTest.js'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+/** Just after a minute has begun. */
+const start = Date.UTC(2026, 0, 5, 12) + 5_000
+const minute = (index: number) => Math.floor(start / minuteMs) * minuteMs + index * minuteMs
+
+let now: number
+/** Opening times of the candles with a trade. */
+let traded: number[]
+/** Whether the limit of a request counts places on the time axis, or candles. */
+let countsPlaces: boolean
+let refused: ReadonlySet<string>
+let asked: { readonly symbol: string; readonly limit: number; readonly at: number }[]
+let service: FakeService
+let client: ExchangeClient
+let incidents: Incidents
+let answers: CandleAnswers
+let stopping: AbortController
+let poller: Poller<CandleTarget>
+const closings = new Map<string, () => void>()
+
+beforeEach(async () => {
+  now = start
+  countsPlaces = true
+  refused = new Set()
+  asked = []
+  service = await startFakeService((_request, response, url) => {
+    const symbol = url.searchParams.get('symbol') ?? ''
+    const limit = Number(url.searchParams.get('limit'))
+    asked.push({ symbol, limit, at: now })
+    if (refused.has(symbol)) {
+      response.writeHead(400).end(`{"code":"48001","msg":"not supported","requestTime":${now},"data":null}`)
+      return
+    }
+    const until = traded.filter((time) => time <= now)
+    const shown = countsPlaces ? until.filter((time) => time > now - limit * minuteMs) : until.slice(-limit)
+    const rows = shown.map((time) => [String(time), '1', '2', '1', '1.5', '10', String(time % 1000)])
+    response.end(envelope(JSON.stringify(rows), now))
+  })
+  // What is compared with candles stands still until a test moves it; pauses take as long as they take.
+  const clock = { ...systemClock, now: () => now }
+  client = clientOf(service.url, { clock })
+  const logger = pino({ level: 'silent' })
+  incidents = new Incidents(logger, clock)
+  answers = new CandleAnswers()
+  stopping = new AbortController()
+  const context = {
+    client,
+    sink,
+    stats,
+    incidents,
+    clock,
+    logger,
+    universe: new Universe(),
+    clockSkew: new ClockSkew(clock, logger),
+    rejectionCap: new RejectionCap(),
+    signal: stopping.signal,
+  }
+  poller = candlePoller(context, streams.candles, 0, answers, (expression, run) => {
+    closings.set(expression, run)
+    return () => void closings.delete(expression)
+  })
+})
+afterEach(async () => {
+  stopping.abort()
+  await poller.stop()
+  client.close()
+  await service.close()
+})
+
+const targetOf = (symbol: string, interval: '1m' | '3m'): CandleTarget => ({
+  category: 'SPOT',
+  symbol,
+  type: 'market',
+  interval,
+  settleMs: 0,
+  limit: 3,
+})
+
+/** The interval closes at a time; resolves when the target has been answered. */
+async function closeAt(time: number, expression: string, target: CandleTarget): Promise<void> {
+  now = time
+  closings.get(expression)?.()
+  await isAnswered(target)
+}
+
+function isAnswered(target: CandleTarget): Promise<void> {
+  return expect.poll(() => answers.get(target)?.at, { timeout: 20_000, interval: 10 }).toBe(now)
+}
+
+describe('the first response after a silence', () => {
+  const from = (first: number, last: number) =>
+    Array.from({ length: last - first + 1 }, (_, index) => minute(first + index))
+
+  it('is followed by one that reaches back to the last candle before it, so that the silence is proven', async () => {
+    const target = targetOf('FOLLOWED', '1m')
+    traded = [...from(-30, -21), ...from(18, 20)]
+    poller.retarget([target])
+    await isAnswered(target)
+    await closeAt(start + 20 * minuteMs, '0 * * * * *', target)
+    await poller.stop()
+    // From the last response with two to spare, which does not reach the candle at -21; then from that one.
+    expect(asked.map(({ limit }) => limit)).toEqual([1000, 22, 44])
+    expect(await coveredRanges(database.database.db, candleStream(target))).toEqual([
+      { from: minute(-30), to: minute(20) },
+    ])
+    expect(await noTradeRanges(database.database.db, target)).toMatchObject([{ from: minute(-20), to: minute(18) }])
+  })
+
+  it('is enough when it shows the last candle before the silence itself', async () => {
+    countsPlaces = false
+    const target = targetOf('ENOUGH', '1m')
+    traded = [...from(-30, -21), ...from(18, 20)]
+    poller.retarget([target])
+    await isAnswered(target)
+    await closeAt(start + 20 * minuteMs, '0 * * * * *', target)
+    await poller.stop()
+    expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
+    expect(await coveredRanges(database.database.db, candleStream(target))).toEqual([
+      { from: minute(-30), to: minute(20) },
+    ])
+  })
+
+  it('needs no other when nothing was traded since either', async () => {
+    const target = targetOf('SILENT', '1m')
+    traded = from(-30, -21)
+    poller.retarget([target])
+    await isAnswered(target)
+    await closeAt(start + 20 * minuteMs, '0 * * * * *', target)
+    await poller.stop()
+    expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
+    expect(await coveredRanges(database.database.db, candleStream(target))).toEqual([
+      { from: minute(-30), to: minute(-20) },
+    ])
+  })
+})
+
+describe('an interval that an instrument does not have', () => {
+  it('is asked for again a day later and not before, is no incident, and keeps no other from being asked for', async () => {
+    refused = new Set(['WITHOUT'])
+    traded = [minute(-6), minute(-3)]
+    const without = targetOf('WITHOUT', '3m')
+    const other = targetOf('OTHER', '3m')
+    poller.retarget([without, other])
+    await isAnswered(other)
+    const isRefused = (times: number) =>
+      expect.poll(() => stats.candles.failures, { timeout: 20_000, interval: 10 }).toBe(times)
+    await isRefused(1)
+    for (const hours of [1, 12, 23.75, 24, 25, 47.75]) {
+      await closeAt(start + hours * hourMs, '0 */3 * * * *', other)
+      await isRefused(hours < 24 ? 1 : 2)
+      // A new list of targets with the same series in it changes nothing.
+      poller.retarget([without, other])
+    }
+    await poller.stop()
+    const hoursOf = (symbol: string) =>
+      asked.filter((request) => request.symbol === symbol).map(({ at }) => (at - start) / hourMs)
+    expect(hoursOf('WITHOUT')).toEqual([0, 24])
+    expect(hoursOf('OTHER')).toEqual([0, 1, 12, 23.75, 24, 25, 47.75])
+    expect(incidents.recent()).toEqual([])
+  })
+})
