@@ -24,6 +24,9 @@ interface Answer {
   readonly reason: string | null
 }
 
+/** Name and password where the page wants them, unless the address has them. */
+const [userVariable, passwordVariable] = ['MARKET_RECORDER_USER', 'MARKET_RECORDER_PASSWORD'] as const
+
 const usualWatchSeconds = 2
 const patienceMs = 5_000
 
@@ -43,7 +46,9 @@ export function statusCommand(): Command {
     .addOption(new Option('--json', 'print one JSON object').conflicts('watch'))
     .addHelpText(
       'after',
-      '\nExample:\n  market-recorder status --watch\n\nWhen no recorder answers, it shows what the database tells. Exit code: 0 if it records, 1 if not.',
+      '\nExample:\n  market-recorder status --watch\n\nWhen no recorder answers, it shows what the database tells. Exit code: 0 if it records, 1 if not.\n' +
+        `\nWhere the page wants a name and a password, they are ${userVariable} and ${passwordVariable}\n` +
+        'in the environment. A certificate of your own making is trusted by NODE_EXTRA_CA_CERTS=FILE.',
     )
     .action(runStatus)
 }
@@ -72,21 +77,53 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
 }
 
 async function ask(config: Config, options: StatusOptions): Promise<Answer> {
-  const url = options.url ?? (await knownAddress(config))
-  if (url === null) {
+  const address = options.url ?? (await knownAddress(config))
+  if (address === null) {
     const reason = 'no recorder has left its address in the data folder; give --url or --data-dir'
     return { recorder: null, reason, stored: await readStored(config) }
   }
+  const { url, authorization } = withoutCredentials(address)
   try {
-    return { recorder: await readStatus(url), stored: null, reason: null }
+    return { recorder: await readStatus(url, authorization), stored: null, reason: null }
   } catch (error) {
     const reason = `no recorder answers at ${url}: ${causeOf(error)}`
     return { recorder: null, reason, stored: await readStored(config) }
   }
 }
 
-async function readStatus(url: string): Promise<Status> {
-  const response = await fetch(new URL('/api/status', url), { signal: AbortSignal.timeout(patienceMs) })
+/** An address may be shown, a password may not. */
+function withoutCredentials(address: string): { readonly url: string; readonly authorization: string | null } {
+  const url = new URL(address)
+  const { username, password } = url
+  url.username = ''
+  url.password = ''
+  const named =
+    username === ''
+      ? { user: process.env[userVariable] ?? '', password: process.env[passwordVariable] ?? '' }
+      : { user: decoded(username), password: decoded(password) }
+  const isNamed = named.user !== ''
+  return {
+    url: url.origin,
+    authorization: isNamed ? `Basic ${Buffer.from(`${named.user}:${named.password}`).toString('base64')}` : null,
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+async function readStatus(url: string, authorization: string | null): Promise<Status> {
+  const response = await fetch(new URL('/api/status', url), {
+    headers: authorization === null ? {} : { authorization },
+    // A name and a password are for the page alone.
+    redirect: 'error',
+    signal: AbortSignal.timeout(patienceMs),
+  })
+  if (response.status === 401) throw new Error(`it wants ${userVariable} and ${passwordVariable}, or others than those`)
   if (!response.ok) throw new Error(`it says ${response.status}`)
   return printableValue((await response.json()) as Status)
 }

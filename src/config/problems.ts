@@ -57,7 +57,7 @@ const typeNames: Readonly<Record<string, string>> = {
 
 /** What was found instead; never for a connection string, which may hold a password. */
 function received(path: Path, input: unknown): string {
-  if (dotted(path) === 'database.url') return ''
+  if (['database.url', 'database.readUrl'].includes(dotted(path))) return ''
   const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
   if (value === null || value === undefined) return ', but is empty'
   if (Array.isArray(value)) return ', but is a list'

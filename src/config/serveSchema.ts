@@ -16,6 +16,13 @@ export const serve = z
       .describe(
         'Host names that the server may be called by, besides addresses and localhost; others are refused. By default any, unless host is an address of this machine only.',
       ),
+    webConfigFile: z
+      .string()
+      .min(1)
+      .exactOptional()
+      .describe(
+        "File in the format of Prometheus' web configuration, with a certificate and users: see security.md. Without it, HTTP for everybody.",
+      ),
     metricsByInstrument: z
       .boolean()
       .default(false)

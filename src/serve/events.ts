@@ -54,6 +54,11 @@ export class EventHub {
     }
   }
 
+  /** Ends all connections: who still may have one makes another. */
+  dropAll(): void {
+    for (const client of this.#clients.keys()) client.drop()
+  }
+
   close(): void {
     this.#running?.abort()
     this.#running = undefined

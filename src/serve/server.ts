@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Server } from 'node:http'
+import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { Server as TlsServer } from 'node:tls'
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
 import { serveStatic } from '@hono/node-server/serve-static'
 import { type Context, Hono } from 'hono'
@@ -20,6 +22,7 @@ import { readParameters } from './api/parameters.js'
 import { type ApiContext, instrumentNow, routes } from './api/routes.js'
 import { EventHub } from './events.js'
 import { pageFolder } from './pageFolder.js'
+import { openProtection } from './protection.js'
 import { StatusReporter } from './reporter.js'
 import { ownNamesOnly, ownSiteOnly, securityHeaders } from './security.js'
 import type { RecorderSource } from './source.js'
@@ -49,6 +52,7 @@ const maxPages = 200
 /** Serves metrics, health, the API and the page until it is closed. Rejects when the address cannot be listened on. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { config, source, metrics, version, logger, clock = systemClock } = options
+  const protection = await openProtection(config.serve, logger, clock)
   const database = openDatabase({
     url: options.databaseUrl,
     poolSize,
@@ -68,6 +72,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 
   const app = new Hono()
   app.use(ownNamesOnly(config.serve), ownSiteOnly(), securityHeaders())
+  if (protection !== null) app.use(protection.authenticate)
   app.use(async (context, next) => {
     if (context.req.method === 'GET' || context.req.method === 'HEAD') return next()
     return context.json({ error: `${context.req.method}: everything here is read-only; use GET` }, 405, {
@@ -117,17 +122,25 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     return context.json({ error: message }, 503)
   })
 
-  const server = createAdaptorServer({ fetch: app.fetch }) as Server
+  const { fetch } = app
+  const server = createAdaptorServer(
+    protection?.tlsOptions == null
+      ? { fetch }
+      : { fetch, createServer: createHttpsServer, serverOptions: protection.tlsOptions },
+  ) as Server
   try {
     await listen(server, config.serve)
   } catch (error) {
+    await protection?.close()
     reporter.close()
     await database.close()
     throw error
   }
+  protection?.follow(server, () => hub.dropAll())
   return {
     url: urlOf(server, config.serve.host),
     async close() {
+      await protection?.close()
       hub.close()
       reporter.close()
       const closed = new Promise((resolve) => server.close(resolve))
@@ -192,5 +205,6 @@ function cannotListen(error: NodeJS.ErrnoException, host: string, port: number):
 
 function urlOf(server: Server, host: string): string {
   const { port } = server.address() as AddressInfo
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+  const scheme = server instanceof TlsServer ? 'https' : 'http'
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }

@@ -104,6 +104,7 @@ describe('environment', () => {
     expect(problems).toHaveLength(2)
     expect(problems[0]).toMatch(/^DATABASE_URL: database\.url must be a connection string such as postgres:/)
     expect(problems.join()).not.toContain('hunter2')
+    expect(problemsOf('', { DATABASE_READ_URL: 'mysql://user:hunter2@host/db' }).join()).not.toContain('hunter2')
     expect(problems[1]).toMatch(/^LOG_LEVEL: log\.level must be one of trace, debug, .*, not "loud"; correct it/)
   })
 })

@@ -1,0 +1,130 @@
+import type { Server } from 'node:http'
+import { Server as TlsServer } from 'node:tls'
+import type { HttpBindings } from '@hono/node-server'
+import type { MiddlewareHandler } from 'hono'
+import { auth as credentialsOf } from 'hono/utils/basic-auth'
+import type { Config } from '../config.js'
+import type { Clock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import { type Compare, Passwords } from './passwords.js'
+import type { PasswordThread } from './passwordThread.js'
+import { isLoopback } from './security.js'
+import { readWebConfig, type WebConfig } from './webConfig.js'
+
+export interface Protection {
+  /** Options of a server with TLS; null where HTTP is served. */
+  readonly tlsOptions: { cert: string; key: string; handshakeTimeout: number } | null
+  readonly authenticate: MiddlewareHandler
+  /** From now on the server uses what the file says, whenever that changes. */
+  follow(server: Server, onUsersChanged: () => void): void
+  close(): Promise<void>
+}
+
+const lookEveryMs = 1_000
+const handshakeTimeout = 10_000
+
+/** TLS and passwords by the file's word; null when none is named. Rejects with a `ConfigError` when it cannot be used. */
+export async function openProtection(
+  { webConfigFile: file, host }: Config['serve'],
+  logger: Logger,
+  clock: Clock,
+): Promise<Protection | null> {
+  if (file === undefined) return null
+  let current = await readWebConfig(file)
+  if (current.tls === null && !isLoopback(host))
+    logger.warn(`${file}: without tls_server_config passwords cross the network as plain text`)
+  const stopped = new AbortController()
+  const thread = lazyThread()
+  const passwords = new Passwords(thread.compare, clock)
+
+  return {
+    tlsOptions: current.tls === null ? null : { ...current.tls, handshakeTimeout },
+    authenticate: authentication(() => current.users, passwords),
+    follow(server, onUsersChanged) {
+      void watchFile(async () => {
+        const next = await readWebConfig(file)
+        if (next.digest === current.digest) return
+        refuseLess(file, current, next)
+        if (next.tls !== null && server instanceof TlsServer) server.setSecureContext(next.tls)
+        const isSame = JSON.stringify([...next.users]) === JSON.stringify([...current.users])
+        current = next
+        logger.info(`${file} has changed: its certificate and users are used from now on`)
+        if (!isSame) onUsersChanged()
+      })
+    },
+    async close() {
+      stopped.abort()
+      await thread.close()
+    },
+  }
+
+  /** A file may be seen half written: what is wrong with it is told when it is still so at the next look, and once. */
+  async function watchFile(look: () => Promise<void>): Promise<void> {
+    let problem = { text: '', looks: 0 }
+    while (!stopped.signal.aborted) {
+      try {
+        await clock.sleep(lookEveryMs, stopped.signal)
+        await look()
+        problem = { text: '', looks: 0 }
+      } catch (error) {
+        if (stopped.signal.aborted) return
+        const text = error instanceof Error ? error.message : String(error)
+        problem = { text, looks: text === problem.text ? problem.looks + 1 : 1 }
+        if (problem.looks === 2) logger.error(`${text}; until then the page is protected as before`)
+      }
+    }
+  }
+}
+
+/** What protects is not taken away while it runs: that would sooner be a mistake than meant. */
+function refuseLess(file: string, current: WebConfig, next: WebConfig): void {
+  if ((current.tls === null) !== (next.tls === null)) {
+    throw new Error(`${file}: whether there is tls_server_config is decided at the start; restart the recorder`)
+  }
+  if (current.users.size > 0 && next.users.size === 0) {
+    throw new Error(`${file}: basic_auth_users is gone; give it again, or restart the recorder to go without`)
+  }
+}
+
+/**
+ * Asks for name and password, where there are users, for everything but /healthz: that tells no more than a connection does, and who
+ * watches over processes has no passwords.
+ */
+function authentication(users: () => ReadonlyMap<string, string>, passwords: Passwords): MiddlewareHandler {
+  return async (context, next) => {
+    if (users().size === 0 || context.req.path === '/healthz') return next()
+    const credentials = credentialsOf(context.req.raw)
+    const { incoming } = context.env as Partial<HttpBindings>
+    const address = incoming?.socket.remoteAddress ?? ''
+    const verdict = credentials === undefined ? 'wrong' : await passwords.check(users(), credentials, address)
+    if (verdict === 'right') return next()
+    if (verdict === 'busy') {
+      return context.json({ error: 'too many passwords to check; try again in a few seconds' }, 429, {
+        'Retry-After': '5',
+      })
+    }
+    return context.json({ error: 'name and password are needed' }, 401, {
+      'WWW-Authenticate': 'Basic realm="market-recorder", charset="UTF-8"',
+    })
+  }
+}
+
+/** A thread that is started with the first password, and anew when it has ended. */
+function lazyThread(): { readonly compare: Compare; close(): Promise<void> } {
+  let running: Promise<PasswordThread> | undefined
+  const start = async () => (await import('./passwordThread.js')).startPasswordThread()
+  return {
+    async compare(password, hash) {
+      running ??= start()
+      try {
+        return await (await running).compare(password, hash)
+      } catch (error) {
+        running = undefined
+        throw error
+      }
+    },
+    async close() {
+      await (await running)?.close()
+    },
+  }
+}

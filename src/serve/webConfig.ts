@@ -1,0 +1,111 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { createSecureContext } from 'node:tls'
+import { z } from 'zod'
+import { ConfigError } from '../config/configError.js'
+import type { ConfigSource } from '../config/resolve.js'
+import { parseYaml } from '../config/yamlSource.js'
+
+/** How the page is protected: what a web configuration file says, and the files that it names. */
+export interface WebConfig {
+  /** PEM; null where HTTP is served. */
+  readonly tls: { readonly cert: string; readonly key: string } | null
+  /** By name, the bcrypt hash of the password. */
+  readonly users: ReadonlyMap<string, string>
+  /** Changes with any of it. */
+  readonly digest: string
+}
+
+// Each step of the cost doubles the time of a check, which others may have to wait for: 15 takes seconds.
+const bcryptHash = z.string().regex(/^\$2[aby]\$(0[4-9]|1[0-5])\$[./A-Za-z0-9]{53}$/)
+// A colon ends the name in the header that carries it.
+const userName = z.string().regex(/^[^:]+$/)
+
+const fileSchema = z.strictObject({
+  tls_server_config: z.strictObject({ cert_file: z.string().min(1), key_file: z.string().min(1) }).exactOptional(),
+  basic_auth_users: z
+    .record(userName, bcryptHash)
+    .refine((users) => Object.keys(users).length > 0)
+    .exactOptional(),
+})
+
+/**
+ * Reads a file in the format of Prometheus' web configuration; of its options those for a certificate and for users are known.
+ * Rejects with a `ConfigError` with one line for each problem. No line holds a value: a password may stand where its hash belongs.
+ */
+export async function readWebConfig(file: string): Promise<WebConfig> {
+  const text = await readNamed(file, 'correct serve.webConfigFile')
+  const source = parseYaml(text, file)
+  const parsed = fileSchema.safeParse(source.value)
+  if (!parsed.success) throw new ConfigError(parsed.error.issues.flatMap((issue) => problemLines(issue, source)))
+  const { tls_server_config: files, basic_auth_users: users = {} } = parsed.data
+  // An editor empties a file before it writes it: that must not open the page.
+  if (files === undefined && Object.keys(users).length === 0) {
+    throw new ConfigError([
+      `${file}: protects nothing; give tls_server_config or basic_auth_users, or leave serve.webConfigFile out`,
+    ])
+  }
+  const tls = files === undefined ? null : await readTls(file, files, source)
+  const digest = createHash('sha256')
+    .update(JSON.stringify([text, tls]))
+    .digest('base64')
+  return { tls, users: new Map(Object.entries(users)), digest }
+}
+
+async function readTls(
+  file: string,
+  files: { readonly cert_file: string; readonly key_file: string },
+  source: ConfigSource,
+): Promise<{ cert: string; key: string }> {
+  const read = (option: keyof typeof files) =>
+    readNamed(
+      resolve(dirname(file), files[option]),
+      `correct tls_server_config.${option} at ${source.place(['tls_server_config', option])}`,
+    )
+  const [cert, key] = await Promise.all([read('cert_file'), read('key_file')])
+  try {
+    createSecureContext({ cert, key })
+  } catch (error) {
+    const why = (error as Error).message.replaceAll('\n', ' ')
+    const line = `${source.place(['tls_server_config'])}: the certificate and the key cannot be used together: ${why}`
+    throw new ConfigError([`${line}; both must be PEM, the key without a passphrase`], { cause: error })
+  }
+  return { cert, key }
+}
+
+async function readNamed(file: string, advice: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const why =
+      code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : String(code)
+    throw new ConfigError([`${file}: ${why}; ${advice}`], { cause: error })
+  }
+}
+
+function problemLines(issue: z.core.$ZodIssue, source: ConfigSource): string[] {
+  const { path } = issue
+  if (issue.code === 'unrecognized_keys') {
+    const known = path.length === 0 ? 'tls_server_config and basic_auth_users' : 'cert_file and key_file'
+    return issue.keys.map((key) => {
+      const at = [...path, key]
+      return `${source.place(at)}: ${at.join('.')} is not an option here, which are ${known}; remove it`
+    })
+  }
+  return [`${source.place(path)}: ${path.length === 0 ? 'the file' : path.join('.')} ${requirement(issue)}`]
+}
+
+function requirement({ code, path }: z.core.$ZodIssue): string {
+  const [section] = path
+  if (section === undefined) return 'must be a group of options; correct it'
+  if (section === 'tls_server_config') {
+    return path.length === 1
+      ? 'must be a group with cert_file and key_file; correct it'
+      : 'must be the path of a PEM file; give it'
+  }
+  if (path.length === 1) return 'must be a group of at least one user with the bcrypt hash of the password; correct it'
+  if (code === 'invalid_key') return 'is no name of a user, which is not empty and has no colon; correct it'
+  return 'must be a bcrypt hash with a cost of 4 to 15, as `htpasswd -nB NAME` makes it; correct it'
+}
