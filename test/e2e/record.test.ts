@@ -28,6 +28,8 @@ describe('recording two minutes of everything', () => {
       env: { DATABASE_URL: testDatabase.url, EXCHANGE_BASE_URL: simulator.url },
     })
     config.serve.enabled = false
+    // A busy machine holds up either process for longer than a network would: the simulator counts what it sees late.
+    config.exchange.latencyJitterMs = 500
     config.streams.instruments.schedule = '*/20 * * * * *'
     config.streams.rpiSymbols.schedule = '5,25,45 * * * * *'
     config.streams.orderBooks.everySeconds = 5
@@ -67,8 +69,9 @@ describe('recording two minutes of everything', () => {
   })
 
   test('no limit was exceeded', async () => {
-    for (const source of Object.values(await simulator.report())) {
-      expect(source.overall.rejected).toBe(0)
+    for (const { overall, operations } of Object.values(await simulator.report())) {
+      expect(Object.entries(operations).filter(([, { rejected }]) => rejected > 0)).toEqual([])
+      expect(overall.rejected).toBe(0)
     }
   })
 
