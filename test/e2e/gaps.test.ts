@@ -26,15 +26,16 @@ it('a hole that the service leaves is told, listed, and repaired when the servic
   expect(await run('gaps')).toMatchObject({ exitCode: 0, stdout: 'no holes are known\n' })
 
   const range = ['--from', new Date(to - dayMs).toISOString(), '--to', new Date(to).toISOString()]
-  const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--interval', '1m']
+  // What is missing among candles of trades is silence; mark prices are never silent.
+  const what = ['--category', 'USDT-FUTURES', '--symbol', 'BTCUSDT', '--interval', '1m', '--type', 'mark']
   const incomplete = await run('backfill', ...what, ...range)
   expect(incomplete.exitCode).toBe(1)
   expect(incomplete.stdout).toMatch(/candles left +60\n/)
-  expect(incomplete.stderr).toMatch(/missing: SPOT BTCUSDT market 1m .*: the service does not give these candles/)
+  expect(incomplete.stderr).toMatch(/missing: USDT-FUTURES BTCUSDT mark 1m .*: the service does not give these candles/)
 
   const listed = await run('gaps')
   expect(listed.stdout).toMatch(/^candles, open: the service does not give these candles \(1, 1 can be repaired\)\n/)
-  expect(listed.stdout).toMatch(/ {2}SPOT BTCUSDT market 1m \(60 candles\) /)
+  expect(listed.stdout).toMatch(/ {2}USDT-FUTURES BTCUSDT mark 1m \(60 candles\) /)
   expect((await run('gaps', '--repair')).exitCode).toBe(1)
 
   simulator.control.setQuirks({ hiddenCandles: [] })
