@@ -26,6 +26,8 @@ export function openQueueConnection(url: string, onError: (error: Error) => void
     keepAlive: true,
   })
   pool.on('error', onError)
+  // Without a handler a connection that breaks while it is checked out ends the process; its query rejects with the same error.
+  pool.on('connect', (client) => client.on('error', () => undefined))
   return {
     async executeSql(text, values) {
       const client = await pool.connect()
