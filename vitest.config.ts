@@ -12,9 +12,12 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+const setupFiles = ['test/support/fixedSeed.ts']
+
 // The database and end-to-end projects start servers and daemons: a small machine takes few at a time.
 const withServers = {
   globalSetup: ['test/support/globalDatabase.ts'],
+  setupFiles,
   pool: 'forks' as const,
   testTimeout: 120_000,
   hookTimeout: 120_000,
@@ -24,7 +27,15 @@ export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, sequence: { groupOrder: 0 } } },
+      {
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          setupFiles,
+          testTimeout: 60_000,
+          sequence: { groupOrder: 0 },
+        },
+      },
       {
         test: {
           name: 'repository',
