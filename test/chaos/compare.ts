@@ -129,7 +129,8 @@ export interface GapReport {
   /**
    * Gaps in which nothing was lost, beside others of the same minute in which something was. Two full answers that adjoin
    * without sharing a fill look like answers with a hole between them; a candle shows that a minute is complete, but not
-   * which of its holes are none. Nor can anything be told of a minute whose candle is not recorded.
+   * which of its holes are none. Nor can anything be told of a minute whose candle is not recorded, or so late that the
+   * daemon had no time to compare it.
    */
   readonly undecidable: number
   readonly wrong: readonly string[]
@@ -154,8 +155,12 @@ async function closedMinutes(
   return rows[0]?.count ?? 0
 }
 
-/** Compares the recorded gaps of fills with the fills that really happened between the first and the last stored one. */
-export async function compareGaps(pool: pg.Pool, world: World): Promise<GapReport> {
+/**
+ * Compares the recorded gaps of fills with the fills that really happened between the first and the last stored one.
+ *
+ * @param judgedUntil minutes that ended before this have been compared with their candles by the daemon
+ */
+export async function compareGaps(pool: pg.Pool, world: World, judgedUntil: number): Promise<GapReport> {
   const { rows: instruments } = await pool.query<{ category: Category; symbol: string; first: number; last: number }>(
     `select category, symbol, (extract(epoch from min(ts)) * 1000)::float8 as first,
        (extract(epoch from max(ts)) * 1000)::float8 as last
@@ -209,6 +214,7 @@ export async function compareGaps(pool: pg.Pool, world: World): Promise<GapRepor
       const [first, last] = [Math.floor(gap.from / 60_000), Math.floor((gap.to - 1) / 60_000)]
       if (lost.some((ts) => isIn(ts)(gap))) rightGaps++
       else if (lost.some((ts) => Math.floor(ts / 60_000) >= first && Math.floor(ts / 60_000) <= last)) undecidable++
+      else if ((last + 1) * 60_000 > judgedUntil) undecidable++
       else if ((await closedMinutes(pool, category, symbol, first, last)) < last - first + 1) undecidable++
       else
         wrong.push(

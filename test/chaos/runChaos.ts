@@ -91,6 +91,7 @@ export async function runChaos({ seed, durationMs, awayAtStartMs = 0, print }: C
     print('the accidents are over; waiting until everything is stored')
     // Until the candles of the last minute with an accident are final, and have been compared with the fills.
     await sleep(100_000)
+    const stoppedAt = Date.now()
     const exitCode = await daemon.stop()
     return await compare(simulator, database, deadTimes, history, {
       events: counts,
@@ -98,6 +99,7 @@ export async function runChaos({ seed, durationMs, awayAtStartMs = 0, print }: C
       unexpectedEnds: daemon.unexpectedEnds,
       spoolingAfterMs,
       logFile,
+      stoppedAt,
       settle: settleMs,
     })
   } finally {
@@ -181,6 +183,9 @@ async function happen(
   }
 }
 
+/** The daemon looks so often for gaps that the candles show to be none, with some time for doing it. */
+const dismissedWithinMs = 30_000
+
 async function compare(
   simulator: Simulator,
   database: ChaosDatabase,
@@ -192,6 +197,7 @@ async function compare(
     unexpectedEnds: number
     spoolingAfterMs: number | null
     logFile: string
+    stoppedAt: number
     settle: number
   },
 ): Promise<ChaosReport> {
@@ -204,7 +210,7 @@ async function compare(
     return {
       events: run.events,
       tables: await compareTables(pool, journal, deadTimes, history, run.settle),
-      gaps: await compareGaps(pool, simulator.world),
+      gaps: await compareGaps(pool, simulator.world, run.stoppedAt - settleMs - dismissedWithinMs),
       rejectedRows: Number(rows[0]?.count),
       exitCode: run.exitCode,
       unexpectedEnds: run.unexpectedEnds,
