@@ -5,164 +5,42 @@ import fc from 'fast-check'
 import { stringify } from 'yaml'
 import { BatchSpool } from '../src/collect/sink/batchSpool.js'
 import { ConfigError, loadConfig } from '../src/config.js'
-import { readAnswer } from '../src/exchange/answer.js'
-import { orderBookRow, rpiOrderBookRow } from '../src/exchange/bookSchemas.js'
-import { ExchangeError } from '../src/exchange/errors.js'
-import { readRows, type RowSchema } from '../src/exchange/rows.js'
-import { candleRow, fillRow, instrumentRow, rpiSymbolRow, tickerRow } from '../src/exchange/rowSchemas.js'
-import { type Operation, operations } from '../src/market/operation.js'
 import { BadRequest } from '../src/serve/api/badRequest.js'
 import { readParameters } from '../src/serve/api/parameters.js'
 import { queries } from '../src/serve/api/queries.js'
 import { recordHeader, scanRecords } from '../src/store/spool/records.js'
-
-export interface FuzzTarget {
-  readonly name: string
-  /** Makes one random input, and what gives it to the program: that rejects with what is a mistake of the program's. */
-  prepare(seed: number): () => Promise<'taken' | 'refused'>
-  close?(): Promise<void>
-}
+import { httpTarget } from './fuzzHttp.js'
+import { broken, cuts, type FuzzTarget, nastyNumber, nastyText, one } from './fuzzInputs.js'
+import { fuzzResponse } from './fuzzResponses.js'
 
 export async function fuzzTargets(folder: string): Promise<readonly FuzzTarget[]> {
   return [
     { name: 'responses', prepare: fuzzResponse },
+    await httpTarget(),
     await spoolTarget(folder),
     { name: 'API', prepare: fuzzApi },
     configTarget(folder),
   ]
 }
 
-function one<T>(arbitrary: fc.Arbitrary<T>, seed: number): T {
-  const [value] = fc.sample(arbitrary, { numRuns: 1, seed })
-  return value as T
-}
-
-const reader =
-  <Row>(schema: RowSchema<Row>) =>
-  (values: readonly unknown[], operation: Operation, parameters: Readonly<Record<string, string>>) =>
-    readRows(schema, values, operation, parameters)
-const readers: Readonly<Record<Operation, ReturnType<typeof reader>>> = {
-  instruments: reader(instrumentRow),
-  tickers: reader(tickerRow),
-  'rpi-symbols': reader(rpiSymbolRow),
-  orderbook: reader(orderBookRow),
-  'rpi-orderbook': reader(rpiOrderBookRow),
-  fills: reader(fillRow),
-  candles: reader(candleRow),
-  'history-candles': reader(candleRow),
-}
-
-const nastyText = fc.string({
-  unit: fc.oneof(
-    { weight: 5, arbitrary: fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }) },
-    fc.constantFrom('\u0000', '\u001b', '\u202e', '\ud800', '"', '\\', ',', '[', '{', '龙'),
-  ),
-  maxLength: 40,
-})
-const nastyNumber = fc.constantFrom('0', '-0', '1e999', '-1e-999', '9'.repeat(5_000), '1.50', '253402300800000')
-const field = fc.oneof(
-  nastyText.map((text) => JSON.stringify(text)),
-  nastyNumber,
-  nastyNumber.map((text) => `"${text}"`),
-  fc.jsonValue().map((value) => JSON.stringify(value)),
-  fc.constantFrom('null', '""', 'true', '[[1,2]]', '"BTCUSDT"', '"SPOT"', '"buy"', '"1760000000000"'),
-)
-const names = [
-  'symbol',
-  'category',
-  'ts',
-  'price',
-  'size',
-  'side',
-  'execId',
-  'a',
-  'b',
-  '__proto__',
-  'lastPrice',
-  'status',
-]
-const name = fc.oneof(fc.constantFrom(...names), nastyText)
-const row = fc.oneof(
-  fc.array(fc.tuple(name, field), { maxLength: 15 }).map((all) => objectText(all)),
-  fc.array(field, { maxLength: 9 }).map((all) => `[${all.join(',')}]`),
-  field,
-)
-const objectText = (all: readonly (readonly [string, string])[]) =>
-  `{${all.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(',')}}`
-/** Now and then very many of the same. */
-const rows = fc
-  .tuple(
-    fc.array(row, { maxLength: 8 }),
-    fc.oneof(
-      { weight: 60, arbitrary: fc.constant(1) },
-      { weight: 3, arbitrary: fc.constant(100) },
-      fc.constant(20_000),
-    ),
-  )
-  .map(([all, times]) => {
-    const text = all.length === 0 ? '{}' : all.join(',')
-    const most = Math.max(1, Math.min(times, Math.floor(6_000_000 / Math.max(1, text.length))))
-    return Array.from({ length: most }, () => text).join(',')
-  })
-const envelope = fc
-  .tuple(rows, fc.constantFrom('00000', '00000', '00000', '00000', '00000', '40034'), fc.boolean())
-  .map(
-    ([data, code, isObject]) =>
-      `{"code":"${code}","msg":"success","requestTime":1760000000000,"data":${isObject ? `{"a":[${data}],"b":[],"ts":"1"}` : `[${data}]`}}`,
-  )
-/** Bytes that are changed: in most inputs none. */
-const cuts = fc.oneof(
-  { weight: 2, arbitrary: fc.constant([]) },
-  fc.array(fc.tuple(fc.double({ min: 0, max: 1, noNaN: true }), fc.integer({ min: 0, max: 255 })), { maxLength: 4 }),
-)
-
-function broken(bytes: Buffer, changes: readonly (readonly [number, number])[]): Buffer {
-  const copy = Buffer.from(bytes)
-  for (const [at, byte] of changes) if (copy.length > 0) copy[Math.floor(at * (copy.length - 1))] = byte
-  return copy
-}
-
-function fuzzResponse(seed: number): () => Promise<'taken' | 'refused'> {
-  const [text, changes, operation, status] = one(
-    fc.tuple(envelope, cuts, fc.constantFrom(...operations), fc.constantFrom(200, 200, 400)),
-    seed,
-  )
-  const body = broken(Buffer.from(text), changes)
-  const parameters = { category: 'SPOT', symbol: 'BTCUSDT' }
-  return async () => {
-    try {
-      const raw = { status, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
-      const answer = await readAnswer({ operation, parameters }, raw)
-      const read = await readers[operation](answer.rows, operation, parameters)
-      // It has to fit into the spool.
-      JSON.stringify(read.rows.slice(0, 1_000))
-      return 'taken'
-    } catch (error) {
-      if (error instanceof ExchangeError) return 'refused'
-      throw error
-    }
-  }
-}
-
 async function spoolTarget(folder: string): Promise<FuzzTarget> {
   let damaged = 0
+  const bomb = deflateRawSync(Buffer.alloc(150_000_000))
+  const input = fc.tuple(
+    fc.array(fc.oneof(fc.uint8Array({ maxLength: 500 }), fc.jsonValue()), { maxLength: 10 }),
+    cuts,
+    fc.nat(200),
+  )
   const root = join(folder, 'spool')
   const spool = await BatchSpool.open({ root, maxBytes: 16_777_216, onDamage: () => void (damaged += 1) })
   return {
     name: 'spool',
     prepare(seed) {
-      const [bodies, changes, isBomb] = one(
-        fc.tuple(
-          fc.array(fc.oneof(fc.uint8Array({ maxLength: 500 }), fc.jsonValue()), { maxLength: 10 }),
-          cuts,
-          fc.nat(200),
-        ),
-        seed,
-      )
+      const [bodies, changes, isBomb] = one(input, seed)
       const records = bodies.map((body) =>
         body instanceof Uint8Array ? body : deflateRawSync(JSON.stringify(body) ?? ''),
       )
-      if (isBomb === 0) records.push(deflateRawSync(Buffer.alloc(150_000_000)))
+      if (isBomb === 0) records.push(bomb)
       const written = Buffer.concat(records.flatMap((body) => [recordHeader(body), body]))
       const bytes = broken(written, changes)
       return async () => {
@@ -176,32 +54,34 @@ async function spoolTarget(folder: string): Promise<FuzzTarget> {
   }
 }
 
+const apiParameter = fc.oneof(
+  fc.constantFrom(
+    'category',
+    'symbol',
+    'limit',
+    'before',
+    'from',
+    'to',
+    'search',
+    'interval',
+    'days',
+    'offset',
+    'stream',
+  ),
+  nastyText,
+)
+const apiValue = fc.oneof(
+  nastyText,
+  nastyNumber,
+  fc.constantFrom('SPOT', 'BTCUSDT', '1m', 'NaN', '-1', '', '1e3', 'fills'),
+)
+const apiInput = fc.tuple(
+  fc.constantFrom(...Object.values(queries)),
+  fc.dictionary(apiParameter, apiValue, { maxKeys: 8 }),
+)
+
 function fuzzApi(seed: number): () => Promise<'taken' | 'refused'> {
-  const parameter = fc.oneof(
-    fc.constantFrom(
-      'category',
-      'symbol',
-      'limit',
-      'before',
-      'from',
-      'to',
-      'search',
-      'interval',
-      'days',
-      'offset',
-      'stream',
-    ),
-    nastyText,
-  )
-  const value = fc.oneof(
-    nastyText,
-    nastyNumber,
-    fc.constantFrom('SPOT', 'BTCUSDT', '1m', 'NaN', '-1', '', '1e3', 'fills'),
-  )
-  const [query, given] = one(
-    fc.tuple(fc.constantFrom(...Object.values(queries)), fc.dictionary(parameter, value, { maxKeys: 8 })),
-    seed,
-  )
+  const [query, given] = one(apiInput, seed)
   return async () => {
     try {
       const read = readParameters(query, given)

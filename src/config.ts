@@ -7,7 +7,7 @@ export type { Config } from './config/resolve.js'
 
 /**
  * Reads the configuration: defaults, then `file` (YAML), then the environment.
- * Throws a `ConfigError` that lists every problem, one line each.
+ * Throws a `ConfigError` that lists the problems, one line each.
  */
 export function loadConfig({ file, env }: { file?: string | undefined; env: Environment }): Config {
   if (file === undefined) return resolveConfig(env)

@@ -11,16 +11,24 @@ interface SchemaNode {
   readonly default?: unknown
 }
 
-/** The lines that explain one problem zod found in `input`: where it is, what is wrong and what to do. */
-export function describeProblem(issue: z.core.$ZodIssue, input: unknown, place: (path: Path) => string): string[] {
-  if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => {
-      const path = [...issue.path, key]
-      return `${place(path)}: ${dotted(path)} is not an option; ${nearestOption(issue.path, key)}`
-    })
+/** What zod found, or one of the keys it does not know: it puts those of a group into one issue. */
+export interface Mistake {
+  readonly issue: z.core.$ZodIssue
+  readonly unknownKey?: string
+}
+
+export function mistakesOf(issue: z.core.$ZodIssue): readonly Mistake[] {
+  return issue.code === 'unrecognized_keys' ? issue.keys.map((unknownKey) => ({ issue, unknownKey })) : [{ issue }]
+}
+
+/** The line that explains a mistake in `input`: where it is, what is wrong and what to do. */
+export function describeMistake({ issue, unknownKey }: Mistake, input: unknown, place: (path: Path) => string): string {
+  const { path } = issue
+  if (unknownKey !== undefined) {
+    const whole = [...path, unknownKey]
+    return `${place(whole)}: ${dotted(whole)} is not an option; ${nearestOption(path, unknownKey)}`
   }
-  const path = issue.path
-  return [`${place(path)}: ${dotted(path)} ${requirement(issue)}${received(path, input)}; ${remedy(path)}`]
+  return `${place(path)}: ${dotted(path)} ${requirement(issue)}${received(path, input)}; ${remedy(path)}`
 }
 
 function requirement(issue: z.core.$ZodIssue): string {
@@ -104,8 +112,12 @@ function nodeAt(path: Path): SchemaNode | undefined {
   return path.reduce<SchemaNode | undefined>((node, key) => node?.properties?.[String(key)], schemaRoot())
 }
 
+let root: SchemaNode | undefined
+
+/** Made once: it takes milliseconds, and every problem asks for it. */
 function schemaRoot(): SchemaNode {
-  return z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode
+  root ??= z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode
+  return root
 }
 
 function dotted(path: Path): string {

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
-import { ConfigError } from './configError.js'
-import { describeProblem } from './problems.js'
+import { ConfigError, problemsOf } from './configError.js'
+import { describeMistake, mistakesOf } from './problems.js'
 import { readText } from './readText.js'
 import { configSchema } from './schema.js'
 
@@ -26,13 +26,14 @@ const environmentOptions = {
   LOG_LEVEL: ['log', 'level'],
 } as const
 
-/** The configuration of defaults, then `source`, then the environment. Throws a `ConfigError` that lists every problem. */
+/** The configuration of defaults, then `source`, then the environment. Throws a `ConfigError` that lists the problems. */
 export function resolveConfig(env: Environment, source = nothing): Config {
   const { input, variableAt } = withEnvironment(source.value, withSecretFiles(env))
   const result = configSchema.safeParse(input)
   if (result.success) return result.data
   const place = (path: readonly PropertyKey[]) => variableAt(path) ?? source.place(path)
-  throw new ConfigError(result.error.issues.flatMap((issue) => describeProblem(issue, input, place)))
+  const mistakes = result.error.issues.flatMap((issue) => mistakesOf(issue))
+  throw new ConfigError(problemsOf(mistakes, (mistake) => describeMistake(mistake, input, place)))
 }
 
 /** A secret that is handed over as a file, as containers do, stays out of the environment, which other programs can see. */

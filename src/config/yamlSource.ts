@@ -1,15 +1,16 @@
 import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml'
 
-import { ConfigError } from './configError.js'
+import { ConfigError, problemsOf } from './configError.js'
 import type { ConfigSource } from './resolve.js'
 
-/** Throws a `ConfigError` with every syntax error, one line each. */
+/** Throws a `ConfigError` with the syntax errors, one line each. */
 export function parseYaml(text: string, file: string): ConfigSource {
   const lineCounter = new LineCounter()
   const document = parseDocument(text, { lineCounter, prettyErrors: false })
   if (document.errors.length > 0) {
     throw new ConfigError(
-      document.errors.map(
+      problemsOf(
+        document.errors,
         (error) =>
           `${file}:${lineCounter.linePos(error.pos[0]).line}: ${error.message.replaceAll('\n', ' ')}; correct the YAML`,
       ),

@@ -30,6 +30,8 @@ export interface ParsedAnswer {
  * without them. Throws a `SyntaxError` that says what is wrong with the text.
  */
 export async function parseAnswer(body: Buffer, bounds: AnswerBounds): Promise<ParsedAnswer> {
+  // Not even looked at: nothing of the market is as long, and the parser's turns are bounded by it.
+  if (body.length > bounds.bytes) throw new SyntaxError(`it has more than ${bounds.bytes} bytes`)
   if (body.length <= shortBytes) return { value: await parseLossless(body), surplusRows: 0 }
   const shape = await inspect(body, bounds.rows)
   if (shape.depth > maxDepth) throw new SyntaxError(`it is nested more than ${maxDepth} levels deep`)

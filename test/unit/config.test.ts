@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { ConfigError, loadConfig } from '../../src/config.js'
+import { maxFileBytes } from '../../src/config/readText.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'config-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -185,6 +186,23 @@ describe('problems', () => {
   test('a document that would expand without bound is refused', () => {
     const levels = Array.from({ length: 12 }, (_, n) => `a${n + 1}: &a${n + 1} [${`*a${n},`.repeat(9)}]`)
     expect(problemsOf(['a0: &a0 [x]', ...levels].join('\n')).join()).toContain('remove the aliases')
+  })
+
+  test('of very many, the first are listed and the others counted', () => {
+    const problems = problemsOf(Array.from({ length: 1_000 }, (_, n) => `nothing${n}: 1`).join('\n'))
+    expect(problems).toHaveLength(51)
+    expect(problems[0]).toContain('recorder.yaml:1: nothing0 is not an option')
+    expect(problems.at(-1)).toBe('and 950 more problems; correct these first')
+    expect(problemsOf('\t- }{\n'.repeat(1_000))).toHaveLength(51)
+  })
+
+  test('a file is read up to a bound, and so is what has no end', () => {
+    const comment = `# ${'x'.repeat(maxFileBytes - 3)}\n`
+    expect(problemsOf(comment)).toEqual([])
+    expect(problemsOf(`${comment}#`)).toEqual([
+      `recorder.yaml: it is larger than ${maxFileBytes} bytes; give --config the path of a readable YAML file`,
+    ])
+    expect(() => loadConfig({ file: '/dev/zero', env: {} })).toThrow('it is larger than')
   })
 
   test('a file that cannot be read', () => {

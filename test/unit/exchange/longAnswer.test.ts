@@ -26,6 +26,13 @@ describe('a long answer, taken apart at its rows', () => {
     )
   })
 
+  it('is refused unread when it is longer than any answer of its operation', async () => {
+    const book = (length: number) => Buffer.from(`{"data":{"a":[${'1,'.repeat(length)}1]}}`)
+    const { bytes } = answerBounds.orderbook
+    await expect(parseAnswer(book(bytes / 2), answerBounds.orderbook)).rejects.toThrow(`more than ${bytes} bytes`)
+    await expect(parseAnswer(book(bytes / 4), answerBounds.orderbook)).resolves.toMatchObject({ surplusRows: 0 })
+  })
+
   it('is refused for what JSON refuses', async () => {
     const data = [
       '[,]',
