@@ -10,8 +10,8 @@ import { type SimulatorProcess, startSimulatorProcess } from '../support/simulat
 import { type HostileService, startHostileService } from './hostileService.js'
 import { evilPrice, type Mode, modes, pausingModes } from './modes.js'
 
-/** How long each mode goes on: tickers and books are asked for every second. */
-const attackMs = 1_100
+/** How long each mode goes on after its first answer, which is read meanwhile: what it asks for is asked for every second. */
+const attackMs = 400
 const recoveryMs = 60_000
 
 let folder: string
@@ -147,8 +147,8 @@ async function noFalseRow(): Promise<void> {
 async function endure(mode: Mode, others: readonly Table[]): Promise<void> {
   const watch = watchHealth()
   service.attack(mode)
+  await vi.waitFor(() => expect(service.attacks).toBeGreaterThan(0), { timeout: recoveryMs, interval: 20 })
   const startedMs = performance.now()
-  await vi.waitFor(() => expect(service.attacks).toBeGreaterThan(0), { timeout: recoveryMs, interval: 50 })
   await isFresh(others)
   await sleep(Math.max(0, attackMs - (performance.now() - startedMs)))
   const slowestMs = await watch.stop()
@@ -161,8 +161,17 @@ test('there are enough ways to be hostile', () => {
   expect(new Set([...modes, ...pausingModes].map(({ name }) => name)).size).toBeGreaterThanOrEqual(40)
 })
 
+/**
+ * Those that begin the list have answers that are successes, those that end it have failures. Ten failures in a row would have
+ * the recorder rest for seconds before it asks again: each is followed by one of the others.
+ */
+function mixed(all: readonly Mode[]): readonly Mode[] {
+  const half = Math.ceil(all.length / 2)
+  return all.slice(0, half).flatMap((mode, i) => [mode, ...all.slice(half + i, half + i + 1)])
+}
+
 describe('the recorder answers, and records what is not attacked', () => {
-  test.each(modes.map((mode) => [mode.name, mode] as const))('%s', async (_name, mode) => {
+  test.each(mixed(modes).map((mode) => [mode.name, mode] as const))('%s', async (_name, mode) => {
     const attacked = attackedTables[mode.operation]
     await endure(
       mode,
