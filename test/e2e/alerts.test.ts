@@ -69,7 +69,7 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
 
   const firing = async ({ instance }: Daemon, name: string): Promise<FiringAlert[]> =>
     (await prometheus.firing()).filter((alert) => alert.instance === instance && alert.name === name)
-  const times = { timeout: 60_000, interval: 250 }
+  const times = { timeout: 150_000, interval: 250 }
   /** Resolves to the labels with which it fires. */
   async function fires(daemon: Daemon, name: string): Promise<Readonly<Record<string, string>>> {
     await expect.poll(() => firing(daemon, name), times).not.toEqual([])
