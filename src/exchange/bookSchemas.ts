@@ -2,7 +2,7 @@ import type { Decimal } from '../market/values.js'
 import { maxLevels } from './bounds.js'
 import { readDecimal, refusalText, refused, requiredTime } from './fields.js'
 import type { BookSide, OrderBookPayload, RpiBookSide, RpiOrderBookPayload } from './payloads.js'
-import { Refusal, type RowReader } from './rowReader.js'
+import { noExtra, Refusal, type RowReader } from './rowReader.js'
 import type { RowSchema } from './rows.js'
 
 /** The columns of one side of a book, prices first; or why it cannot be understood. */
@@ -44,8 +44,6 @@ function bookReader<Side, Book>(
 const plain = ([prices = [], sizes = []]: Decimal[][]): BookSide => ({ prices, sizes })
 const rpi = ([prices = [], sizes = [], rpiSizes = []]: Decimal[][]): RpiBookSide => ({ prices, sizes, rpiSizes })
 
-/** The row reader replaces it where the book has fields that the specification does not name. */
-const noExtra = Object.freeze({})
 const bookFields: ReadonlySet<string> = new Set(['a', 'b', 'ts'])
 
 /** Looks at the best levels only: what is new in the format is in all of them. */

@@ -1,4 +1,8 @@
+import type { Extra } from '../market/values.js'
 import { type Field, refusalText, refused } from './fields.js'
+
+/** The `extra` of a row that has no field which the specification does not name: most have none. */
+export const noExtra: Extra = Object.freeze({})
 
 /** Why a row cannot be understood: the first reason, and how many more there are. */
 export class Refusal {

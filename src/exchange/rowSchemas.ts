@@ -25,7 +25,7 @@ import {
   requiredWord,
 } from './fields.js'
 import type { CandlePayload, FillPayload, InstrumentPayload, RpiSymbolPayload, TickerPayload } from './payloads.js'
-import { objectReader, reasonsOf, Refusal, type RowReader } from './rowReader.js'
+import { noExtra, objectReader, reasonsOf, Refusal, type RowReader } from './rowReader.js'
 import type { RowSchema } from './rows.js'
 
 type FieldsOf<Names extends string, Row extends Record<Names, unknown>> = {
@@ -83,9 +83,6 @@ const fill = {
   ts: requiredTime,
   isRPI: optionalBoolean,
 }
-
-/** The row reader replaces it where the row has fields that the specification does not name. */
-const noExtra = Object.freeze({})
 
 const candleFields = ['0', '1', '2', '3', '4', '5', '6']
 const candleReaders = [requiredTime, ...candleFields.slice(1).map(() => requiredDecimal)]

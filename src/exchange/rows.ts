@@ -6,7 +6,7 @@ import { isStorable } from './fields.js'
 import { UnparsedRow } from './longAnswer.js'
 import { losslessText, numbersAsText } from './lossless.js'
 import { rejectedRow } from './rejectedRow.js'
-import { Refusal, type RowReader } from './rowReader.js'
+import { noExtra, Refusal, type RowReader } from './rowReader.js'
 
 /** How one row of an operation's answer is read. */
 export interface RowSchema<Row> {
@@ -39,8 +39,6 @@ export interface ReadRows<Row> {
 
 /** Longer uninterrupted work would delay requests that are due. */
 const sliceMs = 3
-
-const noExtra: Extra = Object.freeze({})
 
 /** Validates rows one by one, in slices of a few milliseconds; what cannot be understood is rejected, the rest is kept. */
 export async function readRows<Row>(
