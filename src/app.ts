@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { BatchSpool } from './collect/sink/batchSpool.js'
-import { type Backfilling, startBackfilling } from './collect/backfill/daemon.js'
+import { type Backfilling, startBackfilling } from './history/daemon.js'
 import { Collector, type CollectorDependencies } from './collect/collector.js'
 import { type Retention, startRetention } from './collect/retention.js'
 import { routeCronLog } from './collect/poll/cron.js'
@@ -9,6 +9,7 @@ import type { Config } from './config.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient, type RequestEvent } from './exchange/client.js'
 import { ServiceClock } from './exchange/serviceClock.js'
+import type { CandleSeries } from './market/candle.js'
 import { operations } from './market/operation.js'
 import { openStore, type OpenStore } from './openStore.js'
 import { type Clock, systemClock } from './runtime/clock.js'
@@ -173,11 +174,11 @@ export async function startRecorder(
     parts.collecting = await startCollector({ config, client, store, logger, clock, metrics })
     const { collector } = parts.collecting
     const { db } = store.database
-    const { candleAnswers } = collector
+    const answeredAt = (of: CandleSeries) => collector.candleAnswers.get(of)?.at
     const series = () => collector.candleSeries
     const startRest = (isPrepared: boolean) => {
       if (!isPrepared || stopping.signal.aborted) return
-      parts.backfilling = startBackfilling({ config, db, url: store.url, client, series, candleAnswers, clock, logger })
+      parts.backfilling = startBackfilling({ config, db, url: store.url, client, series, answeredAt, clock, logger })
       parts.retention = startRetention(config, db, { clock, logger })
     }
     parts.preparing = prepared.then(startRest)

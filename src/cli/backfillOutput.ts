@@ -1,8 +1,8 @@
-import type { Estimate } from '../collect/backfill/estimate.js'
-import { seriesText } from '../collect/backfill/job.js'
-import type { PlannedSeries } from '../collect/backfill/plan.js'
-import type { NamedRange, Summary } from '../collect/backfill/progress.js'
+import type { Estimate } from '../history/estimate.js'
+import type { PlannedSeries } from '../history/plan.js'
+import type { NamedRange, Summary } from '../history/progress.js'
 import { writeOut } from './output.js'
+import { seriesText } from '../market/candle.js'
 
 const mostNamed = 20
 

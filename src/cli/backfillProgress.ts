@@ -1,5 +1,5 @@
 import { Presets, SingleBar } from 'cli-progress'
-import type { Progress } from '../collect/backfill/progress.js'
+import type { Progress } from '../history/progress.js'
 import type { Clock } from '../runtime/clock.js'
 
 export interface ProgressDisplay {

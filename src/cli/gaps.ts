@@ -1,9 +1,8 @@
 import { hostname } from 'node:os'
 import { Command } from 'commander'
 import { openExchange, prepareStore } from '../app.js'
-import { seriesText } from '../collect/backfill/job.js'
-import { type PlannedSeries, planSeries } from '../collect/backfill/plan.js'
-import { openSession } from '../collect/backfill/session.js'
+import { type PlannedSeries, planSeries } from '../history/plan.js'
+import { openSession } from '../history/session.js'
 import { isTradedCategory } from '../market/category.js'
 import { intervalMs } from '../market/interval.js'
 import { openStore } from '../openStore.js'
@@ -17,6 +16,7 @@ import { workOff } from './backfillWork.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
+import { seriesText } from '../market/candle.js'
 
 interface GapsOptions extends CommonOptions {
   readonly repair?: boolean

@@ -1,6 +1,5 @@
 import { Command } from 'commander'
 import picomatch from 'picomatch'
-import { seriesText } from '../collect/backfill/job.js'
 import { verify } from '../collect/verify/verify.js'
 import type { Disagreement } from '../store/candleChecks.js'
 import { openStore } from '../openStore.js'
@@ -9,6 +8,7 @@ import { printable } from '../runtime/printable.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
+import { seriesText } from '../market/candle.js'
 
 interface VerifyOptions extends CommonOptions {
   readonly symbol: readonly string[]

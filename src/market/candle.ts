@@ -13,6 +13,11 @@ export interface CandleSeries {
   readonly interval: Interval
 }
 
+/** A series in words, for messages; no two have the same. */
+export function seriesText({ category, symbol, type, interval }: CandleSeries): string {
+  return `${category} ${symbol} ${type} ${interval}`
+}
+
 /** A candle. It is closed when it was read at least the settle delay after its close, by the service's clock. */
 export interface Candle extends CandleSeries {
   readonly openTime: TimeMs

@@ -28,3 +28,14 @@ export const systemClock: Clock = {
       signal?.addEventListener('abort', onAbort, { once: true })
     }),
 }
+
+/** Resolves to true at `time`, or to false as soon as the signal aborts. */
+export async function sleepUntil(clock: Clock, time: number, signal: AbortSignal): Promise<boolean> {
+  if (signal.aborted) return false
+  try {
+    await clock.sleep(Math.max(0, time - clock.now()), signal)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,4 +1,4 @@
-import type { IncidentReport } from '../../src/collect/incidents.js'
+import type { IncidentReport } from '../../src/runtime/incidents.js'
 import { type CollectorStats, createStats } from '../../src/collect/streamStats.js'
 import { operations } from '../../src/market/operation.js'
 import type { TimeMs } from '../../src/market/values.js'

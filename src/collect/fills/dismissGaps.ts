@@ -2,9 +2,8 @@ import type { Kysely } from 'kysely'
 import { addCoverage } from '../../store/coverage.js'
 import { emptyFillGaps, removeGap } from '../../store/emptyGaps.js'
 import type { Database } from '../../store/schema.js'
-import type { Clock } from '../../runtime/clock.js'
+import { type Clock, sleepUntil } from '../../runtime/clock.js'
 import type { PollContext } from '../poll/pollContext.js'
-import { sleepUntil } from '../poll/poller.js'
 
 const everyMs = 20_000
 /** Older ones have been looked at often enough. */

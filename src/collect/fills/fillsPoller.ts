@@ -8,8 +8,9 @@ import { FillSchedule } from './fillSchedule.js'
 import { fillShortage } from './fillShare.js'
 import { type FillsSeen, lateFills } from './lateFills.js'
 import { type PollContext, pollAndStore } from '../poll/pollContext.js'
-import { Exclusive, instrumentText, type Poller, sleepUntil } from '../poll/poller.js'
+import { Exclusive, instrumentText, type Poller } from '../poll/poller.js'
 import type { StreamDefinition, Trigger } from '../streams.js'
+import { sleepUntil } from '../../runtime/clock.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookAroundMs = 500

@@ -1,6 +1,5 @@
-import type { CandleSeries } from '../../market/candle.js'
+import { type CandleSeries, seriesText } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
-import { seriesText } from '../backfill/job.js'
 
 export interface CandleAnswer {
   /** When it came, by our clock. */

@@ -1,16 +1,16 @@
 import { ExchangeError } from '../../exchange/errors.js'
-import type { Candle } from '../../market/candle.js'
+import { type Candle, seriesText } from '../../market/candle.js'
 import { closeTime, type Interval, intervalMs } from '../../market/interval.js'
 import type { TimeMs } from '../../market/values.js'
 import type { TradeSign } from '../fills/fillSchedule.js'
-import { seriesText } from '../backfill/job.js'
 import type { CandleAnswers } from './candleAnswers.js'
 import { paceLimits } from './candlePace.js'
 import { onSchedule } from './cron.js'
 import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
 import { type PollContext, pollAndStore } from './pollContext.js'
-import { Exclusive, type Poller, sleepUntil } from './poller.js'
+import { Exclusive, type Poller } from './poller.js'
 import type { CandleTarget, StreamDefinition } from '../streams.js'
+import { sleepUntil } from '../../runtime/clock.js'
 
 /** Most candles of one answer. */
 const candlesPerPage = 1000

@@ -2,8 +2,9 @@ import type { InstrumentKey } from '../../market/category.js'
 import type { StreamDefinition } from '../streams.js'
 import { CycleSchedule } from './cycleSchedule.js'
 import { type PollContext, pollAndStore } from './pollContext.js'
-import { Exclusive, instrumentText, type Poller, sleepUntil } from './poller.js'
+import { Exclusive, instrumentText, type Poller } from './poller.js'
 import { stablePhase } from './schedule.js'
+import { sleepUntil } from '../../runtime/clock.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookAroundMs = 1000

@@ -1,6 +1,4 @@
 import type { InstrumentKey } from '../../market/category.js'
-import type { TimeMs } from '../../market/values.js'
-import type { Clock } from '../../runtime/clock.js'
 
 /** Something that keeps asking for the targets it is given until it is stopped. */
 export interface Poller<Target> {
@@ -30,17 +28,6 @@ export class Exclusive {
 
   async idle(): Promise<void> {
     await Promise.all(this.#running.values())
-  }
-}
-
-/** Resolves to true at `time`, or to false as soon as the signal aborts. */
-export async function sleepUntil(clock: Clock, time: TimeMs, signal: AbortSignal): Promise<boolean> {
-  if (signal.aborted) return false
-  try {
-    await clock.sleep(Math.max(0, time - clock.now()), signal)
-    return true
-  } catch {
-    return false
   }
 }
 

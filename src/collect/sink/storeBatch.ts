@@ -5,12 +5,13 @@ import type { StreamName } from '../../market/stream.js'
 import { addCoverage, type Series } from '../../store/coverage.js'
 import { describeDatabaseError, isDataError } from '../../store/databaseError.js'
 import { recordGap } from '../../store/gaps.js'
+import { findRefusedRows } from '../../store/refusedRows.js'
 import { insertRejectedRows } from '../../store/rejectedRows.js'
 import type { Database } from '../../store/schema.js'
 import type { WriteResult } from '../../store/writeResult.js'
 import { type Batch, missingRows, type ProvenRange } from './batch.js'
 import type { StoredFills } from '../fills/storeFills.js'
-import type { StoredCandles } from '../poll/storeCandles.js'
+import type { StoredCandles } from '../../store/storeCandles.js'
 import { streamNamed } from '../streams.js'
 
 export interface StoredBatch extends WriteResult {
@@ -29,8 +30,10 @@ export async function storeBatch(db: Kysely<Database>, batch: Batch): Promise<St
     return await commitBatch(db, batch)
   } catch (error) {
     if (!isDataError(error) || batch.rows.length === 0) throw error
-    const { good, refused, untried } = await sift(db, batch)
-    const rejected = [...batch.rejected, ...refused]
+    const { good, refused, untried } = await findRefusedRows(db, batch.rows, (trx, rows) =>
+      streamNamed(batch.stream).write(trx, { ...batch, rows, isPart: true }),
+    )
+    const rejected = [...batch.rejected, ...refused.map(({ row, error: reason }) => refusedRow(batch, row, reason))]
     const unkept = (batch.unkept ?? 0) + untried
     try {
       return await commitBatch(db, { ...batch, rows: good, rejected, unkept, isPart: true })
@@ -82,50 +85,6 @@ function isWorthWriting(batch: Batch): boolean {
 function seriesOf(stream: StreamName, of: Omit<ProvenRange, 'range'>): Series {
   return { stream, category: of.category, symbol: of.symbol, type: of.type ?? null, interval: of.interval ?? null }
 }
-
-/** Finds the rows that the database refuses, by trying parts of the batch; nothing of this is committed. */
-async function sift(
-  db: Kysely<Database>,
-  batch: Batch,
-): Promise<{ good: unknown[]; refused: RejectedRow[]; untried: number }> {
-  const good: unknown[] = []
-  const refused: RejectedRow[] = []
-  let untried = 0
-  const attempt = async (rows: readonly unknown[]): Promise<void> => {
-    // Each refused row costs a dozen transactions.
-    if (refused.length >= mostRefused) {
-      untried += rows.length
-      return
-    }
-    try {
-      await db.transaction().execute(async (trx) => {
-        await streamNamed(batch.stream).write(trx, { ...batch, rows, isPart: true })
-        throw new Untried()
-      })
-    } catch (error) {
-      if (error instanceof Untried) {
-        good.push(...rows)
-        return
-      }
-      if (!isDataError(error)) throw error
-      if (rows.length === 1) {
-        refused.push(refusedRow(batch, rows[0], error))
-        return
-      }
-      const middle = rows.length >> 1
-      await attempt(rows.slice(0, middle))
-      await attempt(rows.slice(middle))
-    }
-  }
-  await attempt(batch.rows)
-  return { good, refused, untried }
-}
-
-/** A database that refuses more rows than this refuses them all, as far as anybody can wait for it. */
-const mostRefused = 100
-
-/** Ends a transaction that was only a trial. */
-class Untried extends Error {}
 
 const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }
 

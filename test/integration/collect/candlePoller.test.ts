@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { Incidents } from '../../../src/collect/incidents.js'
+import { Incidents } from '../../../src/runtime/incidents.js'
 import { CandleAnswers } from '../../../src/collect/poll/candleAnswers.js'
 import { candlePoller } from '../../../src/collect/poll/candlePoller.js'
 import { ClockSkew } from '../../../src/collect/poll/clockSkew.js'

@@ -1,0 +1,104 @@
+import type { TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+import type { Grid } from '../market/candleGrid.js'
+import { type CandleOperation, pageCandles, type PageRequest } from './pageRequest.js'
+import type { Ask } from './reach.js'
+
+/** `unknown`: the service gave no candle on either side, so that its silence means nothing. */
+export type Emptiness = 'empty' | 'candles-below' | 'unknown'
+
+export interface SilentRange {
+  readonly range: TimeRange
+  /** How far down to look. */
+  readonly floor: TimeMs
+  readonly grid: Grid
+  readonly sleep: (ms: number) => Promise<void>
+  /** Opening time of the oldest candle that `candles` is known to reach. */
+  readonly reachedTo: TimeMs
+}
+
+const attempts = 3
+const retryDelayMs = 100
+
+/**
+ * Tells whether a range that stays silent lies before the beginning of its series. An empty page proves nothing, so two
+ * things must hold: the pages from its end down to the floor are empty; and a page across its upper end shows the candle
+ * that follows it, and none before.
+ */
+export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Emptiness> {
+  const { range, floor, grid } = silent
+  const pageMs = pageLength('history-candles', grid.lengthMs)
+  // Whoever asked may want less than there is: candles below the floor make a hole of what would else be the beginning.
+  const windows = [...windowsFrom(range.to, floor, pageMs), { from: floor - pageMs, to: floor }]
+  for (const window of windows) {
+    if ((await askPatiently(ask, { operation: 'history-candles', window }, silent)).length > 0) return 'candles-below'
+  }
+  const operation: CandleOperation = range.to >= silent.reachedTo ? 'candles' : 'history-candles'
+  // Few candles above the end, so that even a page that is shorter than it should be has room for those below.
+  const above = 2
+  const below = pageCandles('history-candles', grid.lengthMs) - above - 1
+  const across = { from: range.to - below * grid.lengthMs, to: range.to + above * grid.lengthMs }
+  for (const way of new Set<CandleOperation>([operation, 'history-candles'])) {
+    const openTimes = await askPatiently(ask, { operation: way, window: across }, silent)
+    const inWindow = openTimes.filter((time) => time >= across.from && time < across.to)
+    if (inWindow.some((time) => time < range.to)) return 'candles-below'
+    if (inWindow.includes(range.to)) return 'empty'
+  }
+  return 'unknown'
+}
+
+/**
+ * Looks for a candle below the upper end of a range of a series of which none is known yet. One page may be silent and the next
+ * one not, where a service counts the places of a page and not its candles. That nothing is found proves nothing.
+ */
+export async function findsCandle(ask: Ask, { range, floor, grid, sleep, reachedTo }: SilentRange): Promise<boolean> {
+  const { lengthMs } = grid
+  // As far as `candles` is known to reach, its pages are ten times as long.
+  const reachedMs = Math.max(0, Math.floor((range.to - reachedTo) / lengthMs) * lengthMs)
+  const split = Math.max(floor, range.to - reachedMs)
+  const pages: PageRequest[] = []
+  for (const window of windowsFrom(range.to, split, pageLength('candles', lengthMs))) {
+    pages.push({ operation: 'candles', window })
+  }
+  for (const window of windowsFrom(split, floor, pageLength('history-candles', lengthMs))) {
+    pages.push({ operation: 'history-candles', window })
+  }
+  for (let attempt = 1; attempt <= attempts; attempt++) {
+    if (attempt > 1) await sleep(retryDelayMs * (attempt - 1))
+    for (const page of pages) if ((await ask(page)).length > 0) return true
+  }
+  return false
+}
+
+/** So many pages are all looked at; of more than that, a sample. */
+const mostPages = 64
+
+/** Whether there are more pages between two times than are looked at. */
+export function isSampled(top: TimeMs, floor: TimeMs, lengthMs: number): boolean {
+  return top - floor > mostPages * pageLength('history-candles', lengthMs)
+}
+
+/** One candle less than a page holds: it has room for one too many at its end, should that be inclusive. */
+function pageLength(operation: CandleOperation, lengthMs: number): number {
+  return Math.max(1, pageCandles(operation, lengthMs) - 1) * lengthMs
+}
+
+/** Every page down to the floor; when they are too many, pages each four times as far away as the one before, and the last one. */
+function windowsFrom(top: TimeMs, floor: TimeMs, pageMs: number): TimeRange[] {
+  const isSample = top - floor > mostPages * pageMs
+  const windows: TimeRange[] = []
+  for (let distance = 0; top - distance > floor; distance = isSample ? distance * 4 + pageMs : distance + pageMs) {
+    windows.push({ from: Math.max(floor, top - distance - pageMs), to: top - distance })
+  }
+  if (isSample) windows.push({ from: floor, to: floor + pageMs })
+  return windows
+}
+
+/** Some answers are empty at first and right when asked again. */
+async function askPatiently(ask: Ask, request: PageRequest, { sleep }: SilentRange): Promise<readonly TimeMs[]> {
+  for (let attempt = 1; ; attempt++) {
+    const openTimes = await ask(request)
+    if (openTimes.length > 0 || attempt === attempts) return openTimes
+    await sleep(retryDelayMs * attempt)
+  }
+}

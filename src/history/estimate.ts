@@ -1,0 +1,56 @@
+import { intervalMs } from '../market/interval.js'
+import type { TimeMs } from '../market/values.js'
+import { candlesIn, gridOf } from '../market/candleGrid.js'
+import { pageCandles } from './pageRequest.js'
+import type { PlannedSeries } from './plan.js'
+import { intersect, type Ranges } from '../market/timeRanges.js'
+import type { Reach } from './reach.js'
+
+export interface BackfillLimits {
+  /** Requests per second that are sent at most, latency jitter allowed for. */
+  readonly candles: number
+  readonly historyCandles: number
+  readonly overall: number
+}
+
+export interface Estimate {
+  readonly candles: number
+  readonly requests: { readonly candles: number; readonly historyCandles: number }
+  readonly minutes: number
+  readonly bytes: number
+}
+
+/** A candle with its index before compression, measured. */
+const bytesPerCandle = 192
+/** Until it was learned, what the service was seen to do for minutes; longer intervals reach further. */
+const assumedReachMs = 30 * 86_400_000
+
+/** What a plan will ask of the service and of the disk. */
+export function estimate(
+  planned: readonly PlannedSeries[],
+  reachOf: (series: PlannedSeries['series']) => Reach | null,
+  limits: BackfillLimits,
+  now: TimeMs,
+): Estimate {
+  let candles = 0
+  const requests = { candles: 0, historyCandles: 0 }
+  for (const { series, missing } of planned) {
+    const lengthMs = intervalMs[series.interval]
+    const reached = now - (reachOf(series)?.reachedMs || assumedReachMs)
+    const recent = intersect(missing, [{ from: reached, to: Number.POSITIVE_INFINITY }])
+    const old = intersect(missing, [{ from: Number.NEGATIVE_INFINITY, to: reached }])
+    candles += candlesIn(gridOf(series.interval, null), missing)
+    requests.candles += pagesOf(recent, lengthMs, pageCandles('candles', lengthMs))
+    requests.historyCandles += pagesOf(old, lengthMs, pageCandles('history-candles', lengthMs))
+  }
+  const seconds = Math.max(
+    requests.candles / limits.candles,
+    requests.historyCandles / limits.historyCandles,
+    (requests.candles + requests.historyCandles) / limits.overall,
+  )
+  return { candles, requests, minutes: seconds / 60, bytes: candles * bytesPerCandle }
+}
+
+function pagesOf(ranges: Ranges, lengthMs: number, pageSize: number): number {
+  return ranges.reduce((sum, range) => sum + Math.ceil(candlesIn({ lengthMs }, [range]) / pageSize), 0)
+}

@@ -1,0 +1,153 @@
+import type { Decimal } from '../market/values.js'
+
+/** A closed candle before and after the service changed it. */
+export interface Revision {
+  readonly id: number
+  readonly openTime: number
+  readonly old: RevisedValues
+  readonly new: RevisedValues
+}
+
+export interface RevisedValues {
+  readonly prices: readonly Decimal[]
+  readonly volume: Decimal
+}
+
+export interface Fraction {
+  readonly numerator: bigint
+  readonly denominator: bigint
+}
+
+export interface FoundFactor {
+  /** What prices were multiplied by, and volumes divided by; in lowest terms. */
+  readonly factor: Fraction
+  /** The revisions that it explains. */
+  readonly explained: readonly Revision[]
+}
+
+/** Fewer changed candles are as well changes of their own. */
+const leastCandles = 5
+/** Of the changed candles so many must have changed by the one factor. */
+const leastShare = 0.8
+const seeds = 5
+
+/**
+ * The one factor by which prices were multiplied and volumes divided in nearly all of the revisions; null when there is none.
+ * New prices are rounded to their last place, so each pair allows a range of factors, and the simplest fraction that all of them
+ * allow is the factor. All of it in whole numbers.
+ */
+export function commonFactor(revisions: readonly Revision[]): FoundFactor | null {
+  if (revisions.length < leastCandles) return null
+  const scale = Math.max(...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
+  const step = Math.max(1, Math.floor(revisions.length / seeds))
+  let best: FoundFactor | null = null
+  for (let seed = 0; seed < revisions.length; seed += step) {
+    const found = factorFrom(revisions, seed, scale)
+    if (found !== null && (best === null || found.explained.length > best.explained.length)) best = found
+  }
+  if (best === null || best.explained.length < Math.max(leastCandles, leastShare * revisions.length)) return null
+  return best
+}
+
+/** The revisions that a known factor explains. */
+export function explainedBy(revisions: readonly Revision[], factor: Fraction): Revision[] {
+  const scale = Math.max(0, ...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
+  return revisions.filter((revision) => {
+    const bounds = boundsOf(revision, scale)
+    const isWithin = bounds !== null && !isLess(factor, bounds.low) && !isLess(bounds.high, factor)
+    return isWithin && fitsVolume(revision, factor)
+  })
+}
+
+interface Bounds {
+  readonly low: Fraction
+  readonly high: Fraction
+}
+
+function factorFrom(revisions: readonly Revision[], seed: number, scale: number): FoundFactor | null {
+  const first = revisions[seed]
+  let bounds = first === undefined ? null : boundsOf(first, scale)
+  if (bounds === null) return null
+  const explained: Revision[] = []
+  for (const revision of revisions) {
+    const own = boundsOf(revision, scale)
+    const both: Bounds | null = own === null ? null : overlap(bounds, own)
+    if (both === null) continue
+    bounds = both
+    explained.push(revision)
+  }
+  // Changes that leave the price where it is are no restatement.
+  if (
+    !isLess({ numerator: 1n, denominator: 1n }, bounds.low) &&
+    !isLess(bounds.high, { numerator: 1n, denominator: 1n })
+  )
+    return null
+  const factor = simplestBetween(bounds.low, bounds.high)
+  return { factor, explained: explained.filter((revision) => fitsVolume(revision, factor)) }
+}
+
+/** What the factor may be, by all prices of a candle: (new ± a unit of the last place) / old. */
+function boundsOf({ old, new: now }: Revision, scale: number): Bounds | null {
+  let bounds: Bounds | null = null
+  for (const [index, price] of old.prices.entries()) {
+    const before = scaled(price, Math.max(scale, decimalsOf(price)))
+    const unit = 10n ** BigInt(Math.max(0, decimalsOf(price) - scale))
+    const after = scaled(now.prices[index] ?? '0', Math.max(scale, decimalsOf(price)))
+    if (before <= 0n || after <= 0n) return null
+    const low = after > unit ? after - unit : 1n
+    const own = {
+      low: { numerator: low, denominator: before },
+      high: { numerator: after + unit, denominator: before },
+    }
+    bounds = bounds === null ? own : overlap(bounds, own)
+    if (bounds === null) return null
+  }
+  return bounds
+}
+
+/** Volumes were divided by the factor, but for rounding, which adds up over fills; or stayed, as those of candles without trades. */
+function fitsVolume({ old, new: now }: Revision, { numerator, denominator }: Fraction): boolean {
+  const scale = Math.max(decimalsOf(old.volume), decimalsOf(now.volume))
+  const before = scaled(old.volume, scale)
+  const after = scaled(now.volume, scale)
+  if (before === after) return true
+  const unit = 10n ** BigInt(scale - Math.min(decimalsOf(old.volume), decimalsOf(now.volume)))
+  const difference = after * numerator - before * denominator
+  const rounding = (before * denominator) / 100n
+  const byUnit = unit * (numerator + denominator)
+  const tolerance = rounding > byUnit ? rounding : byUnit
+  return difference <= tolerance && -difference <= tolerance
+}
+
+function overlap(a: Bounds, b: Bounds): Bounds | null {
+  const low = isLess(a.low, b.low) ? b.low : a.low
+  const high = isLess(a.high, b.high) ? a.high : b.high
+  return isLess(high, low) ? null : { low, high }
+}
+
+function isLess(a: Fraction, b: Fraction): boolean {
+  return a.numerator * b.denominator < b.numerator * a.denominator
+}
+
+/** The fraction with the smallest denominator in a closed range of positive numbers. */
+export function simplestBetween(low: Fraction, high: Fraction): Fraction {
+  const whole = low.numerator / low.denominator
+  if (whole * low.denominator === low.numerator) return { numerator: whole, denominator: 1n }
+  if (whole < high.numerator / high.denominator) return { numerator: whole + 1n, denominator: 1n }
+  // Both begin with the same whole number: what is left of them, turned upside down, is the same question again.
+  const rest = simplestBetween(
+    { numerator: high.denominator, denominator: high.numerator - whole * high.denominator },
+    { numerator: low.denominator, denominator: low.numerator - whole * low.denominator },
+  )
+  return { numerator: whole * rest.numerator + rest.denominator, denominator: rest.numerator }
+}
+
+function decimalsOf(decimal: Decimal): number {
+  const point = decimal.indexOf('.')
+  return point === -1 ? 0 : decimal.length - point - 1
+}
+
+function scaled(decimal: Decimal, scale: number): bigint {
+  const [whole = '0', fraction = ''] = decimal.split('.')
+  return BigInt(whole + fraction.padEnd(scale, '0'))
+}

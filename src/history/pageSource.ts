@@ -1,0 +1,119 @@
+import type { CandlePayload } from '../exchange/payloads.js'
+import type { ExchangeClient, Page, RequestOptions } from '../exchange/client.js'
+import { ExchangeError } from '../exchange/errors.js'
+import type { CandleSeries } from '../market/candle.js'
+import { intervalMs } from '../market/interval.js'
+import type { TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+import { normalizeCandle } from '../normalize/candles.js'
+import type { Clock } from '../runtime/clock.js'
+import type { CandlePage } from './candleWriter.js'
+import type { Conventions, PageAnswer, PageRequest } from './pageRequest.js'
+import { silenceBetween } from '../market/candleSilence.js'
+
+/** The service has been away for so long that the job is better put back. */
+class Postponed extends Error {
+  override readonly name = 'Postponed'
+}
+
+export interface PageSourceOptions {
+  readonly client: ExchangeClient
+  readonly series: CandleSeries
+  /** How long after its close a candle counts as final. */
+  readonly settleMs: number
+  readonly conventions: Conventions
+  readonly priority: 'repair' | 'backfill'
+  readonly clock: Clock
+  readonly signal: AbortSignal
+  readonly store: (page: CandlePage) => Promise<void>
+}
+
+const firstDelayMs = 500
+const lastDelayMs = 15_000
+/** Without an answer for so long, the job makes room for others. */
+const patienceMs = 180_000
+
+/** Asks for pages of one series and hands their closed candles on to be stored. */
+export class PageSource {
+  readonly counts = { requests: 0, rows: 0 }
+  /** What the answers have left out between two of their candles. */
+  readonly silence: TimeRange[] = []
+  readonly #options: PageSourceOptions
+  #answeredMs: number
+  #skewMs = 0
+
+  constructor(options: PageSourceOptions) {
+    this.#options = options
+    this.#answeredMs = options.clock.monotonicMs()
+  }
+
+  /** The service's clock, as far as its answers told it. */
+  now(): TimeMs {
+    return this.#options.clock.now() + this.#skewMs
+  }
+
+  /**
+   * Resolves to what the answer says, when that is committed. Waits while the service or
+   * the database is away; rejects with `Postponed` when the service is for too long, and with the client's error when that is final.
+   */
+  async ask(request: PageRequest): Promise<PageAnswer> {
+    const { series, settleMs, conventions, store } = this.#options
+    const parameters = conventions.parameters(request, intervalMs[series.interval])
+    const page = await this.#askPatiently(request, parameters)
+    this.#skewMs = page.requestTime - page.receivedAt
+    const candles = page.rows
+      .map((payload) => normalizeCandle(payload, series, page, settleMs))
+      .filter(({ isClosed }) => isClosed)
+    conventions.learn(
+      request,
+      parameters,
+      page.rows.map(({ openTime }) => openTime),
+    )
+    this.counts.rows += candles.length
+    const { requestTime, receivedAt, rejected } = page
+    const silence = this.#silenceOf(page, request)
+    this.silence.push(...silence)
+    // What is not stored counts as not received: a crash then costs the pages under way, and no more.
+    if (candles.length > 0 || rejected.length > 0) await store({ candles, silence, rejected, requestTime, receivedAt })
+    return { openTimes: candles.map(({ openTime }) => openTime), silence }
+  }
+
+  /** Rows that were not asked for may have been put beside the others, so that nothing is known of what lies between. */
+  #silenceOf(
+    { rows, rejected, surplusRows, requestTime }: Page<CandlePayload>,
+    { operation, window }: PageRequest,
+  ): TimeRange[] {
+    const { series, settleMs } = this.#options
+    // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
+    if (series.type !== 'market' || rejected.length + surplusRows > 0) return []
+    const lengthMs = intervalMs[series.interval]
+    // The start of history-candles was seen to be ignored: its answers may well begin earlier.
+    const from = operation === 'candles' ? window.from - lengthMs : Number.NEGATIVE_INFINITY
+    const openTimes = rows.map(({ openTime }) => openTime).filter((time) => time >= from && time <= window.to)
+    return silenceBetween(openTimes, { lengthMs, settledUntil: requestTime - settleMs })
+  }
+
+  async #askPatiently(
+    { operation }: PageRequest,
+    parameters: ReturnType<Conventions['parameters']>,
+  ): Promise<Page<CandlePayload>> {
+    const { client, series, priority, clock, signal } = this.#options
+    const { category, symbol, type, interval } = series
+    const query = { category, symbol, type, interval, ...parameters }
+    const options: RequestOptions = { priority, signal }
+    for (let delayMs = firstDelayMs; ; delayMs = Math.min(lastDelayMs, delayMs * 2)) {
+      try {
+        this.counts.requests += 1
+        const page = await (operation === 'candles'
+          ? client.candles(query, options)
+          : client.historyCandles(query, options))
+        this.#answeredMs = clock.monotonicMs()
+        return page
+      } catch (error) {
+        if (!(error instanceof ExchangeError) || !error.retryable) throw error
+        if (clock.monotonicMs() - this.#answeredMs > patienceMs) throw new Postponed(error.message, { cause: error })
+      }
+      await clock.sleep(delayMs, signal)
+    }
+  }
+}

@@ -1,0 +1,103 @@
+import picomatch from 'picomatch'
+import type { CandleSeries, CandleType } from '../market/candle.js'
+import { isTradedCategory, type TradedCategory } from '../market/category.js'
+import { type Interval, intervalMs } from '../market/interval.js'
+import type { TimeMs } from '../market/values.js'
+import type { SeriesRange } from '../store/candleCoverage.js'
+import type { InstrumentSummary } from '../store/instruments.js'
+
+/** What somebody asked for. */
+export interface BackfillRequest {
+  readonly categories: readonly TradedCategory[]
+  /** Globs. */
+  readonly symbols: readonly string[]
+  readonly types: readonly CandleType[]
+  readonly intervals: readonly Interval[]
+  readonly from: TimeMs | 'launch'
+  readonly to: TimeMs
+}
+
+export interface RequestedSeries extends SeriesRange {
+  /** Flagged for delisting: its history may soon be gone. */
+  readonly isUrgent: boolean
+  /** The beginning is where we stopped looking, not where the instrument was launched. */
+  readonly hasOpenBeginning: boolean
+}
+
+export interface ResolvedRequest {
+  readonly series: readonly RequestedSeries[]
+  /** What was left out and why, one line each. */
+  readonly skipped: readonly string[]
+}
+
+/** Where to begin looking for instruments whose launch time the service does not tell. */
+const dawn = Date.UTC(2018, 0, 1)
+const realityIntervals: ReadonlySet<Interval> = new Set(['1m', '5m', '15m', '1H', '4H', '1D'])
+
+/**
+ * The series that a request means, each with its range of opening times: no candle before the launch or after the end of
+ * trading, and none that is not closed and settled by the service's clock.
+ */
+export function resolveRequest(
+  request: BackfillRequest,
+  instruments: readonly InstrumentSummary[],
+  serviceNow: TimeMs,
+  settleMs: number,
+): ResolvedRequest {
+  const isWanted = picomatch([...request.symbols])
+  const series: RequestedSeries[] = []
+  const skipped = new Set<string>()
+  for (const instrument of instruments) {
+    const { category, symbol } = instrument
+    if (!isTradedCategory(category) || !request.categories.includes(category) || !isWanted(symbol)) continue
+    for (const interval of request.intervals) {
+      for (const type of request.types) {
+        const unavailable = whyUnavailable(instrument, type, interval)
+        if (unavailable === null) {
+          const of: CandleSeries = { category, symbol, type, interval }
+          series.push(requestedSeries(of, instrument, request, serviceNow, settleMs))
+        } else skipped.add(`${category} ${symbol} ${type} ${interval}: ${unavailable}`)
+      }
+    }
+  }
+  return { series, skipped: [...skipped] }
+}
+
+function requestedSeries(
+  series: CandleSeries,
+  { launchTime, firstLaunchTime, offTime, limitOpenTime }: InstrumentSummary,
+  { from, to }: BackfillRequest,
+  serviceNow: TimeMs,
+  settleMs: number,
+): RequestedSeries {
+  const lengthMs = intervalMs[series.interval]
+  // The first candle may open before the launch that it holds.
+  const launch = launchTime === null ? null : Math.min(launchTime, firstLaunchTime ?? launchTime)
+  const earliest = launch === null ? dawn : launch - lengthMs + 1
+  const latest = Math.min(serviceNow - settleMs - lengthMs + 1, offTime ?? Number.POSITIVE_INFINITY)
+  const range = aligned(series.interval, {
+    from: Math.max(earliest, from === 'launch' ? earliest : from),
+    to: Math.min(to, latest),
+  })
+  return {
+    series,
+    range: { from: range.from, to: Math.max(range.from, range.to) },
+    isUrgent: offTime !== null || limitOpenTime !== null,
+    hasOpenBeginning: launchTime === null && from === 'launch',
+  }
+}
+
+/** Intervals up to four hours open at their multiples wherever days begin; pages fit them best when their bounds do, too. */
+function aligned(interval: Interval, { from, to }: { from: TimeMs; to: TimeMs }) {
+  const lengthMs = intervalMs[interval]
+  if (lengthMs > intervalMs['4H']) return { from, to }
+  return { from: Math.ceil(from / lengthMs) * lengthMs, to: Math.ceil(to / lengthMs) * lengthMs }
+}
+
+/** Stock tokens have market candles of some intervals only; asked for others, the service fails or answers market ones. */
+function whyUnavailable({ isReality }: InstrumentSummary, type: CandleType, interval: Interval): string | null {
+  if (isReality !== true) return null
+  if (type !== 'market') return 'stock tokens have candles of type market only'
+  if (!realityIntervals.has(interval)) return `stock tokens have no candles of ${interval}`
+  return null
+}

@@ -1,0 +1,67 @@
+import type { Kysely } from 'kysely'
+import { type CandleSeries, seriesText } from '../market/candle.js'
+import { closeTime } from '../market/interval.js'
+import type { TimeRange } from '../market/timeRange.js'
+import type { Logger } from '../runtime/logger.js'
+import {
+  addRestatement,
+  joinRestatement,
+  lastRevision,
+  openRevisions,
+  recentRestatements,
+} from '../store/restatements.js'
+import type { Database } from '../store/schema.js'
+import { commonFactor, explainedBy, type Fraction, type Revision } from './factor.js'
+
+/**
+ * Sees in the changes of a series that were just read whether the service has rewritten it as a whole. Then they are one event,
+ * and the old values stay among the revisions. Resolves to the factor of a restatement that was not known before. To be called
+ * in a transaction.
+ *
+ * @param before the last revision before the reading
+ */
+export async function foldRestatement(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  before: number,
+  logger: Logger,
+): Promise<Fraction | null> {
+  if ((await lastRevision(db)) <= before) return null
+  let open: readonly Revision[] = await openRevisions(db, series)
+  for (const { id, ...factor } of await recentRestatements(db, series)) {
+    const more = explainedBy(open, factor)
+    if (more.length === 0) continue
+    await joinRestatement(db, id, idsOf(more), rangeOf(series, more))
+    open = without(open, more)
+  }
+  const found = commonFactor(open.filter(({ id }) => id > before))
+  if (found === null) return null
+  const explained = explainedBy(open, found.factor)
+  const range = rangeOf(series, explained)
+  const id = await addRestatement(db, series, range, found.factor)
+  await joinRestatement(db, id, idsOf(explained), range)
+  const { numerator, denominator } = found.factor
+  logger.warn(
+    `${seriesText(series)}: the service has rewritten its history: prices times ${numerator}/${denominator}; ` +
+      'all of it is read again, see market.restatements',
+  )
+  return found.factor
+}
+
+function without(revisions: readonly Revision[], some: readonly Revision[]): Revision[] {
+  const ids = new Set(idsOf(some))
+  return revisions.filter(({ id }) => !ids.has(id))
+}
+
+function idsOf(revisions: readonly Revision[]): number[] {
+  return revisions.map(({ id }) => id)
+}
+
+function rangeOf({ interval }: CandleSeries, revisions: readonly Revision[]): TimeRange {
+  let [from, to] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  for (const { openTime } of revisions) {
+    from = Math.min(from, openTime)
+    to = Math.max(to, closeTime(openTime, interval))
+  }
+  return { from, to }
+}

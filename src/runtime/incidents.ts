@@ -1,0 +1,112 @@
+import type { Clock } from './clock.js'
+import type { Logger } from './logger.js'
+
+/** Equal failures of one thing, from the first to the first success after them. */
+export interface IncidentReport {
+  /** What failed. */
+  readonly what: string
+  /** Why, at the last time. */
+  readonly message: string
+  readonly count: number
+  readonly since: number
+  readonly lastAt: number
+  /** When it worked again; null while it does not. */
+  readonly until: number | null
+}
+
+interface Incident {
+  readonly what: string
+  /** What of it has failed since it last worked. */
+  readonly failing: Set<string>
+  message: string
+  count: number
+  readonly since: number
+  readonly sinceMonotonicMs: number
+  lastMonotonicMs: number
+  lastAt: number
+  lastLoggedAt: number
+  until: number | null
+}
+
+const repeatAfterMs = 30_000
+/** A storm in which some attempts succeed is one incident: it is over when nothing has failed for so long. */
+const quietMs = 10_000
+/** Enough for a person to read; what happened before is in the log. */
+const kept = 100
+
+/** Turns a storm of equal failures into one line at its start, one each half minute with a count, and one at its end. */
+export class Incidents {
+  readonly #open = new Map<string, Incident>()
+  readonly #recent: Incident[] = []
+  readonly #logger: Logger
+  readonly #clock: Clock
+
+  constructor(logger: Logger, clock: Clock) {
+    this.#logger = logger
+    this.#clock = clock
+  }
+
+  /**
+   * @param what names what failed: failures of the same thing are one incident
+   * @param part where a thing has parts that work or fail each by itself: that others work does not end the incident
+   */
+  failed(what: string, message: string, part = ''): void {
+    const now = this.#clock.monotonicMs()
+    const at = this.#clock.now()
+    const incident = this.#open.get(what)
+    if (incident === undefined) {
+      const opened: Incident = {
+        what,
+        failing: new Set([part]),
+        message,
+        count: 1,
+        since: at,
+        sinceMonotonicMs: now,
+        lastMonotonicMs: now,
+        lastAt: at,
+        lastLoggedAt: now,
+        until: null,
+      }
+      this.#open.set(what, opened)
+      this.#recent.unshift(opened)
+      if (this.#recent.length > kept) this.#recent.pop()
+      this.#logger.warn(`${what}: ${message}`)
+      return
+    }
+    incident.failing.add(part)
+    incident.count += 1
+    incident.message = message
+    incident.lastAt = at
+    incident.lastMonotonicMs = now
+    if (now - incident.lastLoggedAt < repeatAfterMs) return
+    incident.lastLoggedAt = now
+    this.#logger.warn(
+      `${what}: still failing, ${incident.count} times in ${seconds(now - incident.sinceMonotonicMs)}: ${message}`,
+    )
+  }
+
+  /** The newest first, at most a hundred: those that last and those that are over. */
+  recent(): readonly IncidentReport[] {
+    return this.#recent
+  }
+
+  /** Ends an incident, once every part that failed works again and it has been quiet for a while. */
+  succeeded(what: string, part = ''): void {
+    const incident = this.#open.get(what)
+    incident?.failing.delete(part)
+    if (
+      incident === undefined ||
+      incident.failing.size > 0 ||
+      this.#clock.monotonicMs() - incident.lastMonotonicMs < quietMs
+    )
+      return
+    this.#open.delete(what)
+    incident.until = this.#clock.now()
+    const duration = seconds(incident.lastMonotonicMs - incident.sinceMonotonicMs)
+    this.#logger.info(`${what}: works again after ${incident.count} failure(s) in ${duration}`)
+  }
+}
+
+function seconds(ms: number): string {
+  return `${Math.round(ms / 1000)} s`
+}

@@ -1,0 +1,207 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { BackfillRequest } from '../../../src/history/request.js'
+import type { CandleSeries } from '../../../src/market/candle.js'
+import type { Interval } from '../../../src/market/interval.js'
+import type { Quirks } from '../../../src/simulator/quirks.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { listGaps } from '../../../src/store/gaps.js'
+import { claims, runBackfill, storedCandles, trueCandles } from '../../support/backfill.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+const now = Date.UTC(2026, 5, 15, 12, 34, 56)
+const launch = now - 100 * dayMs
+
+let test: TestDatabase
+let simulator: Simulator | undefined
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test.drop())
+beforeEach(async () => {
+  await test.database.pool.query(
+    'truncate market.candles, recorder.coverage, recorder.gap, recorder.empty_range, recorder.candle_reach, recorder.candle_revision, recorder.rejected_row',
+  )
+})
+afterEach(async () => {
+  await simulator?.close()
+  simulator = undefined
+})
+
+async function startService(quirks: Partial<Quirks> = {}, clock = { now }): Promise<Simulator> {
+  simulator = await startSimulator({
+    now: () => clock.now,
+    limits: { enforce: false },
+    quirks: { zeroByteCandlesAfterListingMs: 0, candleDepthDays: { '1m': 2 }, ...quirks },
+    customInstruments: [{ category: 'SPOT', symbol: 'BTCUSDT', launchTime: launch, fillsPerHour: 60 }],
+  })
+  return simulator
+}
+
+function series(interval: Interval = '1m'): CandleSeries {
+  return { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval }
+}
+
+function request(from: number | 'launch', to = now, interval: Interval = '1m'): BackfillRequest {
+  return { categories: ['SPOT'], symbols: ['BTC*'], types: ['market'], intervals: [interval], from, to }
+}
+
+/** Everything that is asked for is stored, as it truly is; the coverage is what the stored candles fill. */
+async function expectTruth(service: Simulator, from: number, to = now, interval: Interval = '1m', at = now) {
+  const stored = (await storedCandles(test, series(interval))).filter(
+    ([openTime]) => Number(openTime) >= from && Number(openTime) < to,
+  )
+  expect(stored).toEqual(trueCandles(service, series(interval), { from, to }, at))
+  const { allowed, claimed } = await claims(test, series(interval))
+  expect(claimed).toEqual(allowed)
+}
+
+const threeDaysAgo = now - 3 * dayMs
+
+describe('a backfill from a service that', () => {
+  it('behaves as it was observed to, with few requests; a second one makes none', async () => {
+    const service = await startService()
+    const first = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    await expectTruth(service, threeDaysAgo)
+    const least = Math.ceil((2 * 1440) / 1000) + Math.ceil(1440 / 100)
+    expect(first.requests).toBeLessThanOrEqual(least + 4)
+    const second = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    expect(second).toEqual({ outcomes: [], requests: 0 })
+  })
+
+  const boundaries: Partial<Quirks>[] = [
+    { historyEndInclusive: true },
+    { historyIgnoresStart: false, historyRoundsUp: false },
+    { candlesStartInclusive: true, candlesEndExclusive: true },
+    { candlesEndExclusive: true, historyEndInclusive: true, historyIgnoresStart: false },
+  ]
+  it.each(boundaries)('understands boundaries in another way: %j', async (quirks) => {
+    const service = await startService(quirks)
+    await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    await expectTruth(service, threeDaysAgo)
+  })
+
+  it.each([true, false])('opens days at 16:00 UTC: %s', async (dailyOpenAt16Utc) => {
+    const service = await startService({ dailyOpenAt16Utc, candleDepthDays: { '1D': 20 } })
+    await runBackfill(test, service, request('launch', now, '1D'), { serviceNow: now })
+    await expectTruth(service, launch - dayMs, now, '1D')
+    const again = await runBackfill(test, service, request('launch', now, '1D'), { serviceNow: now })
+    expect(again.requests).toBe(0)
+  })
+
+  it('answers empty pages at first', async () => {
+    const service = await startService({
+      emptyAtFirst: { operations: ['candles', 'history-candles'], answers: 2 },
+    })
+    const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['done']))
+    await expectTruth(service, threeDaysAgo)
+  })
+
+  it('hides rows: they are not claimed, named as a hole, and asked for again by the next run', async () => {
+    const hidden = { from: now - 2.5 * dayMs, to: now - 2.5 * dayMs + 3 * hourMs }
+    const from = Math.floor(hidden.from / minuteMs) * minuteMs + minuteMs
+    const to = Math.floor(hidden.to / minuteMs) * minuteMs + minuteMs
+    const service = await startService({ hiddenCandles: [hidden] })
+    const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    expect(outcomes.flatMap(({ unresolved }) => unresolved)).toMatchObject([{ from, to }])
+    expect(await listGaps(test.database.db, { state: 'open' })).toMatchObject([
+      { stream: 'candles', range: { from, to } },
+    ])
+    const truth = trueCandles(service, series(), { from: threeDaysAgo, to: now }, now)
+    const shown = truth.filter(([openTime]) => Number(openTime) < hidden.from || Number(openTime) >= hidden.to)
+    const stored = await storedCandles(test, series())
+    expect(stored.filter(([openTime]) => Number(openTime) >= threeDaysAgo)).toEqual(shown)
+    const { allowed, claimed } = await claims(test, series())
+    expect(claimed).toEqual(allowed)
+
+    service.control.setQuirks({ hiddenCandles: [] })
+    const { requests } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    expect(requests).toBe(2)
+    await expectTruth(service, threeDaysAgo)
+    expect(await listGaps(test.database.db, { state: 'open' })).toEqual([])
+  })
+
+  it('hides rows that are not made of trades from one of its operations only', async () => {
+    const hidden = { from: now - 1.5 * dayMs, to: now - 1.4 * dayMs, operation: 'candles' as const }
+    const service = await startService({ hiddenCandles: [hidden] })
+    const marks = { ...request(threeDaysAgo), types: ['mark'] as const }
+    await runBackfill(test, service, marks, { serviceNow: now })
+    const mark = { ...series(), type: 'mark' as const }
+    const stored = (await storedCandles(test, mark)).filter(([openTime]) => Number(openTime) >= threeDaysAgo)
+    expect(stored).toEqual(trueCandles(service, mark, { from: threeDaysAgo, to: now }, now))
+  })
+
+  it('goes down for a while', async () => {
+    const clock = { now }
+    const service = await startService({}, clock)
+    service.control.setFaults([{ kind: 'down', fromMs: now + 1, toMs: now + 10 }])
+    const running = runBackfill(test, service, request(now - 10 * dayMs), { serviceNow: now, factor: 5 })
+    await new Promise((resolve) => setTimeout(resolve, 600))
+    clock.now = now + 5
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    clock.now = now + 20
+    const { outcomes } = await running
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['done']))
+    await expectTruth(service, now - 10 * dayMs)
+  })
+
+  it('fails in every way that passes', async () => {
+    const service = await startService()
+    service.control.setFaults([
+      { kind: 'http', status: 503, probability: 0.1 },
+      { kind: 'tornBody', probability: 0.1 },
+      { kind: 'html', probability: 0.1 },
+      { kind: 'emptyBody', probability: 0.05 },
+      { kind: 'errorCode', code: '45001', probability: 0.05 },
+      { kind: 'reset', probability: 0.05 },
+    ])
+    const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['done']))
+    await expectTruth(service, threeDaysAgo)
+  })
+
+  it('changes closed candles later: read again, they are corrected and the change is logged', async () => {
+    const clock = { now }
+    const revised = { from: now - 2 * dayMs, to: now - 2 * dayMs + hourMs, after: now + 1 }
+    const service = await startService({ revisedCandles: [revised] }, clock)
+    await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    clock.now = now + 10
+    const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now, again: true })
+    expect(outcomes.reduce((sum, { updated }) => sum + updated, 0)).toBe(60)
+    expect(outcomes.reduce((sum, { inserted }) => sum + inserted, 0)).toBe(0)
+    const { rows } = await test.database.pool.query<{ count: number; grown: number }>(
+      'select count(*), count(*) filter (where new_high > old_high) as grown from recorder.candle_revision',
+    )
+    expect(rows).toEqual([{ count: 60, grown: 60 }])
+  })
+
+  it('has rows that cannot be understood: the others are stored, and they are named', async () => {
+    const service = await startService({ brokenRows: { operations: ['candles'], kind: 'nonsense' } })
+    const { outcomes } = await runBackfill(test, service, request(now - dayMs), { serviceNow: now })
+    const broken = outcomes.flatMap(({ unresolved }) => unresolved).length
+    const truth = trueCandles(service, series(), { from: now - dayMs, to: now }, now)
+    const stored = await storedCandles(test, series())
+    // What candles breaks, history-candles gives.
+    expect(broken).toBe(0)
+    expect(stored).toEqual(truth)
+  })
+
+  it('has nothing before an instrument began to trade', async () => {
+    const service = await startService({ candleDepthDays: { '1m': 200 } })
+    service.world.amend('SPOT', 'BTCUSDT', { launchTime: now - 2 * dayMs })
+    // The list of instruments says it was launched earlier than it was.
+    const first = Math.floor((now - 2 * dayMs) / minuteMs) * minuteMs
+    const listed = { ...request(now - 40 * dayMs), symbols: ['BTCUSDT'] }
+    const launchedEarlier = {
+      ...service,
+      world: { ...service.world, listings: () => service.world.listings().map((l) => ({ ...l, launchTime: launch })) },
+    }
+    const { outcomes } = await runBackfill(test, launchedEarlier, listed, { serviceNow: now })
+    expect(outcomes.flatMap(({ empty }) => empty)).toContainEqual({ from: expect.any(Number) as number, to: first })
+    await expectTruth(service, first)
+    expect((await runBackfill(test, launchedEarlier, listed, { serviceNow: now })).requests).toBe(0)
+  })
+})

@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openBackfillQueue } from '../../../src/history/job.js'
+import { startBackfillWorker } from '../../../src/history/worker.js'
+import { startRepair } from '../../../src/history/repair.js'
+import { storeCandles } from '../../../src/store/storeCandles.js'
+import type { CandleSeries } from '../../../src/market/candle.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { listGaps } from '../../../src/store/gaps.js'
+import { claims, clientOf, settleMs, storedCandles, trueCandles } from '../../support/backfill.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const series: CandleSeries = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' }
+
+let test: TestDatabase
+let simulator: Simulator
+beforeAll(async () => {
+  test = await createTestDatabase()
+  simulator = await startSimulator({
+    limits: { enforce: false },
+    customInstruments: [
+      { category: 'SPOT', symbol: 'BTCUSDT', launchTime: Date.now() - 100 * 24 * hourMs, fillsPerHour: 60 },
+    ],
+  })
+})
+afterAll(async () => {
+  await simulator.close()
+  await test.drop()
+})
+
+describe('the daemon', () => {
+  it('finds what an outage left out of the live candles, and has it filled in the class for repairs', async () => {
+    const { db } = test.database
+    const now = Date.now()
+    const minute = Math.floor(now / minuteMs) * minuteMs
+    const recorded = { from: minute - 30 * hourMs, to: minute - minuteMs }
+    const outage = { from: minute - 20 * hourMs, to: minute - 18 * hourMs }
+    const live = trueCandles(simulator, series, recorded, now)
+      .filter(([openTime]) => Number(openTime) < outage.from || Number(openTime) >= outage.to)
+      .map(([openTime = '', open = '', high = '', low = '', close = '', baseVolume = '', quoteTurnover = '']) => ({
+        ...series,
+        openTime: Number(openTime),
+        open,
+        high,
+        low,
+        close,
+        baseVolume,
+        quoteTurnover,
+        isClosed: true,
+      }))
+    await storeCandles(db, live)
+
+    const priorities = new Set<string>()
+    const client = clientOf(simulator.url, 10, { onRequest: ({ priority }) => void priorities.add(priority) })
+    const logger = createLogger('silent')
+    const queue = await openBackfillQueue(db, { url: test.url, logger })
+    const options = { db, queue, settleMs, clock: systemClock, logger }
+    const worker = startBackfillWorker({ ...options, client })
+    const repair = startRepair({ ...options, series: () => [series], everyMs: 100 })
+    try {
+      await expect
+        .poll(async () => (await listGaps(db)).map(({ state }) => state), { timeout: 20_000 })
+        .toEqual(['repaired'])
+    } finally {
+      await repair.stop()
+      await worker.stop()
+      await queue.close()
+      client.close()
+    }
+    expect([...priorities]).toEqual(['repair'])
+    expect(await listGaps(db)).toMatchObject([{ range: outage, stream: 'candles' }])
+    const inRange = (await storedCandles(test, series)).filter(([openTime]) => Number(openTime) < recorded.to)
+    expect(inRange).toEqual(trueCandles(simulator, series, recorded, now))
+    const { allowed, claimed } = await claims(test, series)
+    expect(claimed).toEqual(allowed)
+  })
+})

@@ -1,0 +1,182 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { openBackfillQueue } from '../../../src/history/job.js'
+import type { BackfillRequest } from '../../../src/history/request.js'
+import { reviewOnce } from '../../../src/history/review.js'
+import { startBackfillWorker } from '../../../src/history/worker.js'
+import { verify } from '../../../src/collect/verify/verify.js'
+import type { CandleSeries } from '../../../src/market/candle.js'
+import type { Interval } from '../../../src/market/interval.js'
+import { normalizeInstrument } from '../../../src/normalize/instruments.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import type { Quirks } from '../../../src/simulator/quirks.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { addEmptyRanges } from '../../../src/store/candleCoverage.js'
+import { listGaps } from '../../../src/store/gaps.js'
+import { listInstruments, recordInstruments } from '../../../src/store/instruments.js'
+import { clientOf, runBackfill, settleMs, storedCandles, trueCandles } from '../../support/backfill.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+const now = Date.UTC(2026, 5, 15, 12, 34, 56)
+const launch = now - 100 * dayMs
+
+let test: TestDatabase
+let simulator: Simulator | undefined
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test.drop())
+beforeEach(async () => {
+  await test.database.pool.query(
+    `truncate market.candles, market.instruments, market.instrument_history, recorder.coverage, recorder.gap,
+      recorder.empty_range, recorder.candle_reach, recorder.candle_revision, recorder.no_trade, recorder.unanswered,
+      recorder.review, recorder.restatement`,
+  )
+})
+afterEach(async () => {
+  await simulator?.close()
+  simulator = undefined
+})
+
+async function startService(clock: { now: number }, quirks: Partial<Quirks> = {}): Promise<Simulator> {
+  simulator = await startSimulator({
+    now: () => clock.now,
+    limits: { enforce: false },
+    quirks: { zeroByteCandlesAfterListingMs: 0, candleDepthDays: { '1m': 2 }, ...quirks },
+    customInstruments: [{ category: 'SPOT', symbol: 'RSTOCKUSDT', launchTime: launch, fillsPerHour: 240 }],
+  })
+  return simulator
+}
+
+function series(interval: Interval): CandleSeries {
+  return { category: 'SPOT', symbol: 'RSTOCKUSDT', type: 'market', interval }
+}
+
+function request(interval: Interval, from: number): BackfillRequest {
+  return { categories: ['SPOT'], symbols: ['RSTOCKUSDT'], types: ['market'], intervals: [interval], from, to: now }
+}
+
+/** The service's list of instruments as it is now, stored. */
+async function storeInstruments(service: Simulator, at: number): Promise<void> {
+  const client = clientOf(service.url, 100)
+  const page = await client.instruments({ category: 'SPOT' })
+  client.close()
+  await recordInstruments(test.database.db, 'SPOT', page.rows.map(normalizeInstrument), at, { complete: true })
+}
+
+/** Looks for what is due, and works until nothing is left on the queue. */
+async function review(service: Simulator, options: { readonly at: number; readonly afterMs?: number }): Promise<void> {
+  const { at, afterMs = 0 } = options
+  const { db } = test.database
+  const logger = createLogger('silent')
+  const queue = await openBackfillQueue(db, { url: test.url, logger })
+  const client = clientOf(service.url, 100)
+  const clock = { ...systemClock, now: () => Math.max(at, Date.now() + dayMs) }
+  const worker = startBackfillWorker({ db, queue, client, settleMs, clock: systemClock, logger })
+  try {
+    await reviewOnce({ db, queue, clock, logger, silenceAfterMs: afterMs, seriesEveryMs: 7 * dayMs })
+    await expect.poll(async () => (await queue.pending()).length, { timeout: 60_000 }).toBe(0)
+  } finally {
+    await worker.stop()
+    await queue.close()
+    client.close()
+  }
+}
+
+async function rows<Row extends object>(text: string): Promise<Row[]> {
+  return (await test.database.pool.query<Row>(text)).rows
+}
+
+describe('looking at the past again', () => {
+  it('finds the rows that were hidden at first, and confirms the silence that is still there', async () => {
+    const clock = { now }
+    const hidden = { from: now - 10 * hourMs, to: now - 9.5 * hourMs, until: now + hourMs }
+    const silent = { from: now - 5 * hourMs, to: now - 4 * hourMs }
+    const service = await startService(clock, { hiddenCandles: [hidden, silent] })
+    await runBackfill(test, service, request('1m', now - dayMs), { serviceNow: now })
+    expect(await rows('select count(*) from market.no_trade where not is_confirmed')).toEqual([{ count: 2 }])
+    expect(await listGaps(test.database.db)).toEqual([])
+
+    clock.now = now + dayMs
+    await review(service, { at: clock.now })
+    const shown = trueCandles(service, series('1m'), { from: now - dayMs, to: now }, now).filter(
+      ([time]) => Number(time) < silent.from || Number(time) >= silent.to,
+    )
+    const stored = (await storedCandles(test, series('1m'))).filter(([time]) => Number(time) >= now - dayMs)
+    expect(stored.filter(([time]) => Number(time) < now - minuteMs)).toEqual(
+      shown.filter(([time]) => Number(time) < now - minuteMs),
+    )
+    expect(await rows('select is_confirmed, count(*) from market.no_trade group by 1')).toEqual([
+      { is_confirmed: true, count: 1 },
+    ])
+    expect(await rows('select sum(turned_up)::bigint as sum from recorder.no_trade')).toEqual([{ sum: 30 }])
+    expect(await listGaps(test.database.db)).toMatchObject([
+      { state: 'repaired', reason: expect.stringContaining('left these candles out at first') as string },
+    ])
+    for await (const { disagreements } of verify(test.database.db, () => true)) expect(disagreements).toEqual([])
+  })
+
+  it('sees a split: one restatement, stored values are the new truth, old ones are kept as revisions', async () => {
+    const clock = { now }
+    const service = await startService(clock)
+    await storeInstruments(service, now)
+    await runBackfill(test, service, request('1D', launch), { serviceNow: now })
+    await runBackfill(test, service, request('1H', now - 60 * dayMs), { serviceNow: now })
+    const before = await storedCandles(test, series('1D'))
+    const hoursBefore = await storedCandles(test, series('1H'))
+    service.control.split('SPOT', 'RSTOCKUSDT', 4, now + hourMs)
+    clock.now = now + 2 * dayMs
+    await review(service, { at: clock.now })
+
+    for (const [interval, old] of [
+      ['1D', before],
+      ['1H', hoursBefore],
+    ] as const) {
+      const stored = await storedCandles(test, series(interval))
+      const last = Number(old.at(-1)?.[0])
+      const truth = trueCandles(service, series(interval), { from: Number(old[0]?.[0]), to: last + 1 }, clock.now)
+      expect(stored.filter(([time]) => Number(time) <= last)).toEqual(truth)
+      expect(truth).not.toEqual(old)
+    }
+    const restated = await rows(
+      `select symbol, stream, type, interval, factor::text, candles,
+         (select count(*) from recorder.candle_revision v where v.restatement_id is not null and v.interval = r.interval) as kept
+       from market.restatements r order by interval`,
+    )
+    const event = { symbol: 'RSTOCKUSDT', stream: 'candles', type: 'market', factor: '0.25000000000000000000' }
+    expect(restated).toEqual([
+      { ...event, interval: '1H', candles: hoursBefore.length, kept: hoursBefore.length },
+      { ...event, interval: '1D', candles: before.length, kept: before.length },
+    ])
+    const kept = await rows<{ close: string }>(
+      `select old_close::text as close from recorder.candle_revision where interval = '1D' order by open_time`,
+    )
+    expect(kept.map(({ close }) => Number(close))).toEqual(before.map(([, , , , close]) => Number(close)))
+    expect(await rows(`select count(*) from recorder.candle_revision where restatement_id is null`)).toEqual([
+      { count: 0 },
+    ])
+  })
+
+  it('keeps both listings of an instrument apart, and asks anew what the old one did not have', async () => {
+    const clock = { now }
+    const service = await startService(clock)
+    await storeInstruments(service, now)
+    const { db } = test.database
+    await addEmptyRanges(db, series('1D'), [{ from: launch - 400 * dayMs, to: launch }])
+    service.control.split('SPOT', 'RSTOCKUSDT', 2, now + hourMs, true)
+    clock.now = now + 2 * hourMs
+    await storeInstruments(service, clock.now)
+    const versions = await rows(
+      `select (extract(epoch from launch_time) * 1000)::bigint as launched, valid_to is null as is_open
+       from market.instrument_history where symbol = 'RSTOCKUSDT' order by valid_from`,
+    )
+    expect(versions).toMatchObject([{ launched: launch, is_open: false }, { is_open: true }])
+    expect(await rows('select from recorder.empty_range')).toEqual([])
+    const [instrument] = (await listInstruments(db)).filter(({ symbol }) => symbol === 'RSTOCKUSDT')
+    expect(instrument?.firstLaunchTime).toBe(launch)
+    expect(instrument?.launchTime).toBeGreaterThan(now)
+  })
+})

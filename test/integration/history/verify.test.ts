@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { findHoles } from '../../../src/history/repair.js'
+import { storeCandles } from '../../../src/store/storeCandles.js'
+import { verify } from '../../../src/collect/verify/verify.js'
+import type { CandleSeries } from '../../../src/market/candle.js'
+import type { Interval } from '../../../src/market/interval.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { addCoverage } from '../../../src/store/coverage.js'
+import { insertFills } from '../../../src/store/fills.js'
+import { runBackfill } from '../../support/backfill.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+const now = Date.UTC(2026, 5, 15, 12, 34, 56)
+
+let test: TestDatabase
+let simulator: Simulator
+beforeAll(async () => {
+  test = await createTestDatabase()
+  simulator = await startSimulator({
+    now: () => now,
+    limits: { enforce: false },
+    customInstruments: [
+      { category: 'SPOT', symbol: 'BTCUSDT', launchTime: now - 100 * dayMs, fillsPerHour: 600 },
+      { category: 'COIN-FUTURES', symbol: 'BTCUSD_CM', launchTime: now - 100 * dayMs, fillsPerHour: 600 },
+    ],
+  })
+  await runBackfill(
+    test,
+    simulator,
+    {
+      categories: ['SPOT', 'COIN-FUTURES'],
+      symbols: ['*'],
+      types: ['market', 'mark'],
+      intervals: ['1m', '1H', '1D'],
+      from: now - 3 * dayMs,
+      to: now,
+    },
+    { serviceNow: now },
+  )
+})
+afterAll(async () => {
+  await simulator.close()
+  await test.drop()
+})
+
+async function verified(): Promise<Record<string, readonly string[]>> {
+  const results: Record<string, readonly string[]> = {}
+  for await (const { check, disagreements } of verify(test.database.db, () => true)) {
+    results[check] = disagreements.map(
+      ({ series, count, detail }) => `${series.symbol} ${series.interval} ${count} ${detail}`,
+    )
+  }
+  return results
+}
+
+const checks = {
+  stored: 'what is covered is stored',
+  covered: 'what is stored is covered',
+  silent: 'where nothing was traded nothing is stored',
+  rollups: "hours and days of the service agree with the service's minutes",
+  volumes: 'volumes of minutes agree with the fills',
+}
+const sound = {
+  [checks.stored]: [],
+  [checks.covered]: [],
+  [checks.silent]: [],
+  [checks.rollups]: [],
+  [checks.volumes]: [],
+}
+
+async function sql(text: string): Promise<void> {
+  await test.database.pool.query(text)
+}
+
+describe('verify', () => {
+  it('finds nothing wrong with what was backfilled, compared with every fill', async () => {
+    const from = now - 2 * hourMs
+    for (const { category, symbol } of simulator.world.listings()) {
+      const rows = simulator.world.fills(category, symbol, from, now)
+      await insertFills(
+        test.database.db,
+        rows.map((row) => ({
+          category,
+          symbol,
+          ts: Number(row.ts),
+          execId: row.execId,
+          execLinkId: null,
+          side: row.side === 'buy' ? ('buy' as const) : ('sell' as const),
+          price: row.price,
+          size: row.size,
+          isRpi: null,
+          receivedAt: now,
+          extra: {},
+        })),
+      )
+      await addCoverage(test.database.db, { stream: 'fills', category, symbol, type: null, interval: null }, [
+        { from, to: now },
+      ])
+    }
+    expect(await verified()).toEqual(sound)
+  })
+
+  it('finds a candle that is claimed and gone, one that nobody claims, and one that was changed', async () => {
+    const at = new Date(Math.floor(now / hourMs) * hourMs - 10 * 60_000).toISOString()
+    const candle = `category = 'SPOT' and symbol = 'BTCUSDT' and type = 'market' and interval = '1m' and open_time = '${at}'`
+    await sql(`create table kept as select * from market.candles where ${candle}`)
+
+    await sql(`delete from market.candles where ${candle}`)
+    const gone = await verified()
+    expect(gone[checks.stored]).toEqual(['BTCUSDT 1m 1 covered, but not stored'])
+    expect(gone[checks.covered]).toEqual([])
+    expect(gone[checks.rollups]).toHaveLength(1)
+
+    await sql(`insert into market.candles select * from kept`)
+    await sql(`update recorder.coverage set ranges = ranges - tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
+      where symbol = 'BTCUSDT' and type = 'market' and interval = '1m'`)
+    expect(await verified()).toEqual({ ...sound, [checks.covered]: ['BTCUSDT 1m 1 stored, but not covered'] })
+
+    await sql(`update recorder.coverage set ranges = ranges + tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
+      where symbol = 'BTCUSDT' and type = 'market' and interval = '1m'`)
+    await sql(`update market.candles set base_volume = base_volume + 1 where ${candle}`)
+    const changed = await verified()
+    expect(changed[checks.rollups]).toEqual([
+      expect.stringMatching(/^BTCUSDT 1H 1 .*: volume [\d.]+, of minutes [\d.]+$/),
+    ])
+    expect(changed[checks.volumes]).toEqual([
+      expect.stringMatching(/^BTCUSDT 1m 1 .*: volume [\d.]+, of fills [\d.]+$/),
+    ])
+    await sql(`update market.candles set base_volume = base_volume - 1 where ${candle}`)
+    expect(await verified()).toEqual(sound)
+  })
+})
+
+describe('looking for holes', () => {
+  const series = (interval: Interval): CandleSeries => ({ category: 'SPOT', symbol: 'HOLES', type: 'market', interval })
+  const candle = (openTime: number) => ({
+    ...series('1m'),
+    openTime,
+    open: '1',
+    high: '1',
+    low: '1',
+    close: '1',
+    baseVolume: '0',
+    quoteTurnover: '0',
+    isClosed: true,
+  })
+
+  it('finds what is missing between two covered stretches, and nothing before the first', async () => {
+    const minute = Math.floor(now / 60_000) * 60_000
+    await storeCandles(
+      test.database.db,
+      [-40, -39, -38, -20, -19].map((back) => candle(minute + back * 60_000)),
+    )
+    const holes = await findHoles(test.database.db, [series('1m'), series('1H')], now, { settleMs: 5_000 })
+    expect(holes.map(({ missing }) => missing)).toEqual([
+      [
+        { from: minute - 37 * 60_000, to: minute - 20 * 60_000 },
+        // Overdue by more than the live streams take to catch up.
+        { from: minute - 18 * 60_000, to: minute },
+      ],
+    ])
+  })
+})

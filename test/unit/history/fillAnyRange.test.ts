@@ -1,0 +1,177 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { filledBy, withCandles } from '../../../src/market/candleGrid.js'
+import { intersect, normalized, subtract, union } from '../../../src/market/timeRanges.js'
+import type { TimeRange } from '../../../src/market/timeRange.js'
+import type { TimeMs } from '../../../src/market/values.js'
+import { dayMs, fill, minuteMs, now, openings, plain, reachBook } from './fillFromModel.js'
+import type { Behaviour } from './pageModel.js'
+
+const flags = {
+  candlesStartInclusive: fc.boolean(),
+  candlesEndExclusive: fc.boolean(),
+  historyEndInclusive: fc.boolean(),
+  limitCountsPlaces: fc.boolean(),
+  isSilenceTold: fc.boolean(),
+}
+const lengths = fc.constantFrom(minuteMs, 5 * minuteMs, 3_600_000, dayMs)
+
+/** A series, what is wanted of it, and a service that has it all but may hide some. Times count back from now, in candles. */
+interface Case extends Pick<
+  Behaviour,
+  | 'lengthMs'
+  | 'emptyAtFirst'
+  | 'rowsAtMost'
+  | 'candlesStartInclusive'
+  | 'candlesEndExclusive'
+  | 'historyEndInclusive'
+  | 'limitCountsPlaces'
+  | 'isSilenceTold'
+> {
+  /** The hour at which days open. */
+  readonly anchor: number
+  readonly count: number
+  readonly age: number
+  readonly reach: number
+  /** Ends and sizes. */
+  readonly wanted: readonly (readonly [number, number])[]
+  readonly hiddenFromBoth: readonly (readonly [number, number])[]
+}
+
+const arbitraryCase = fc
+  .record<Case>({
+    lengthMs: lengths,
+    anchor: fc.integer({ min: 0, max: 23 }),
+    count: fc.integer({ min: 0, max: 2500 }),
+    age: fc.integer({ min: 0, max: 3000 }),
+    reach: fc.integer({ min: 0, max: 5000 }),
+    wanted: fc.array(fc.tuple(fc.integer({ min: 1, max: 3000 }), fc.integer({ min: 1, max: 2500 })), {
+      minLength: 1,
+      maxLength: 3,
+    }),
+    hiddenFromBoth: fc.array(fc.tuple(fc.integer({ min: 0, max: 5000 }), fc.integer({ min: 1, max: 300 })), {
+      maxLength: 3,
+    }),
+    emptyAtFirst: fc.integer({ min: 0, max: 2 }),
+    rowsAtMost: fc.constantFrom(Infinity, Infinity, 70),
+    ...flags,
+  })
+  .map(built)
+
+function built({ lengthMs, anchor, count, age, reach, wanted, hiddenFromBoth, ...rest }: Case) {
+  const grid = Math.floor(now / dayMs) * dayMs - (lengthMs === dayMs ? anchor * 3_600_000 : 0)
+  const last = grid - age * lengthMs
+  const at = (candlesBack: number) => grid - candlesBack * lengthMs
+  // A service that both cuts pages short and hides what stands at their end cannot be told from one that has no more.
+  const hiding = rest.rowsAtMost === Infinity ? hiddenFromBoth : []
+  const hidden = normalized(hiding.map(([back, size]) => ({ from: at(back + size), to: at(back) })))
+  const isHidden = (time: TimeMs) => hidden.some(({ from, to }) => time >= from && time < to)
+  const truth = openings(last - count * lengthMs, last, lengthMs)
+  const behaviour: Behaviour = {
+    ...plain,
+    ...rest,
+    lengthMs,
+    truth,
+    reachedFrom: at(reach),
+    hidden: (_operation, time) => isHidden(time),
+  }
+  const ranges = normalized(wanted.map(([back, size]) => ({ from: at(back + size), to: at(back) })))
+  return { behaviour, wanted: ranges, served: truth.filter((time) => !isHidden(time)) }
+}
+
+/** Whole pages without a candle above the only one that is served: the places of a page were counted, not its candles. */
+const oneBelowSilence: Case = {
+  lengthMs: minuteMs,
+  anchor: 0,
+  count: 101,
+  age: 2992,
+  reach: 0,
+  wanted: [[2266, 827]],
+  hiddenFromBoth: [[2992, 100]],
+  emptyAtFirst: 0,
+  rowsAtMost: Infinity,
+  candlesStartInclusive: false,
+  candlesEndExclusive: false,
+  historyEndInclusive: false,
+  limitCountsPlaces: true,
+  isSilenceTold: false,
+}
+const oneBelowLessSilence: Case = { ...oneBelowSilence, age: 735, wanted: [[403, 433]], hiddenFromBoth: [[735, 100]] }
+
+/** What may be claimed to be without a trade: what lies between two neighbours of one answer. */
+function silenceOf({ lengthMs, isSilenceTold }: Behaviour, answers: readonly (readonly TimeMs[])[]): TimeRange[] {
+  const pairs = answers.flatMap((answer) => {
+    const sorted = answer.toSorted((a, b) => a - b)
+    return sorted.slice(1).map((to, index) => ({ from: (sorted[index] as TimeMs) + lengthMs, to }))
+  })
+  return isSilenceTold ? normalized(pairs) : []
+}
+
+/** Answers come in any order. */
+const arbitraryDelays = fc.infiniteStream(fc.integer({ min: 0, max: 12 }))
+
+function noDelays() {
+  function* zeros(): Generator<number, never> {
+    for (;;) yield 0
+  }
+  return fc.stream(zeros())
+}
+
+describe('filling any range from any service', () => {
+  it('forgets nothing, claims nothing that was not served, and gets all that is served', async () => {
+    await fc.assert(
+      fc.asyncProperty(arbitraryCase, arbitraryDelays, async ({ behaviour, wanted, served }, delays) => {
+        const floor = wanted[0]?.from ?? 0
+        const delay = () => delays.next().value as number
+        const { received, answers, outcome } = await fill(behaviour, wanted, floor, reachBook(), delay)
+        const { lengthMs } = behaviour
+        const silence = silenceOf(behaviour, answers)
+        const claimed = filledBy(received, lengthMs)
+        // What is claimed is candle by candle what was received.
+        const claimedTimes = claimed.flatMap(({ from, to }) => openings(from, to, lengthMs))
+        expect(claimedTimes).toEqual([...received].toSorted((a, b) => a - b))
+        expect(claimed.every(({ from, to }) => (to - from) % lengthMs === 0)).toBe(true)
+        // What is said to be empty holds no candle that the service ever serves.
+        expect(intersect(outcome.empty, filledBy(served, lengthMs))).toEqual([])
+        // Whatever is wanted is received, proven empty, or named as open.
+        const accounted = union(union(union(claimed, silence), outcome.empty), outcome.unresolved)
+        const grid = { lengthMs, anchor: outcome.anchor }
+        expect(withCandles(grid, subtract(wanted, accounted))).toEqual([])
+        // What is served is received; a service that is wrong in too many ways at once may exhaust the attempts.
+        if (behaviour.emptyAtFirst > 0 && (behaviour.rowsAtMost < 100 || behaviour.historyEndInclusive)) return
+        const missed = served.filter(
+          (time) => wanted.some(({ from, to }) => time >= from && time < to) && !received.has(time),
+        )
+        expect(missed).toEqual([])
+      }),
+      {
+        numRuns: 150,
+        examples: [
+          [built(oneBelowSilence), noDelays()],
+          [built(oneBelowLessSilence), noDelays()],
+          [built({ ...oneBelowSilence, emptyAtFirst: 2 }), noDelays()],
+        ],
+      },
+    )
+  })
+
+  it('ends, and accounts for everything, when answers are arbitrary', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        arbitraryCase,
+        fc.infiniteStream(fc.integer({ min: 0, max: 99 })),
+        async ({ behaviour, wanted }, chance) => {
+          const random = () => (chance.next().value as number) / 100
+          const capricious = { ...behaviour, hidden: () => random() < 0.4 }
+          const { received, answers, outcome, requests } = await fill(capricious, wanted, wanted[0]?.from ?? 0)
+          const claimed = union(filledBy(received, behaviour.lengthMs), silenceOf(behaviour, answers))
+          const accounted = union(union(claimed, outcome.empty), outcome.unresolved)
+          const grid = { lengthMs: behaviour.lengthMs, anchor: outcome.anchor }
+          expect(withCandles(grid, subtract(wanted, accounted))).toEqual([])
+          expect(requests.length).toBeLessThan(40_000)
+        },
+      ),
+      { numRuns: 20 },
+    )
+  })
+})

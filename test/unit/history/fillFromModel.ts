@@ -1,0 +1,57 @@
+import { fillRange } from '../../../src/history/fillRange.js'
+import { Conventions } from '../../../src/history/pageRequest.js'
+import { ReachBook } from '../../../src/history/reach.js'
+import type { TimeRange } from '../../../src/market/timeRange.js'
+import type { TimeMs } from '../../../src/market/values.js'
+import { type Behaviour, pageModel } from './pageModel.js'
+
+export const minuteMs = 60_000
+export const dayMs = 86_400_000
+export const now = Date.UTC(2026, 0, 1)
+
+/** A service without peculiarities. */
+export const plain: Omit<Behaviour, 'truth' | 'lengthMs'> = {
+  reachedFrom: now - 30 * dayMs,
+  candlesStartInclusive: false,
+  candlesEndExclusive: false,
+  historyEndInclusive: false,
+  historyHoldsRecent: true,
+  hidden: () => false,
+  emptyAtFirst: 0,
+  rowsAtMost: Number.POSITIVE_INFINITY,
+  limitCountsPlaces: true,
+  isSilenceTold: true,
+}
+
+export function openings(from: TimeMs, to: TimeMs, lengthMs: number): TimeMs[] {
+  return Array.from({ length: Math.max(0, Math.ceil((to - from) / lengthMs)) }, (_, i) => from + i * lengthMs)
+}
+
+/** Fills ranges from a service; `delay` says how many turns of the event queue each answer takes. */
+export async function fill(
+  behaviour: Behaviour,
+  wanted: readonly TimeRange[],
+  floor: TimeMs,
+  book = reachBook(),
+  delay: () => number = () => 0,
+) {
+  const model = pageModel(behaviour, new Conventions(), delay)
+  const outcome = await fillRange(
+    { lengthMs: behaviour.lengthMs, wanted, floor, anchor: null, oldestKnown: null, isSparse: false, maxInFlight: 4 },
+    {
+      ask: (request) => model.ask(request),
+      now: () => now,
+      sleep: () => Promise.resolve(),
+      reach: {
+        get: () => book.get('series'),
+        observe: (seen) => book.observe('series', seen),
+        learn: (isNeeded, explore) => book.learn('series', isNeeded, explore),
+      },
+    },
+  )
+  return { ...model, outcome, book }
+}
+
+export function reachBook(): ReachBook {
+  return new ReachBook({ load: () => Promise.resolve(null), save: () => Promise.resolve() })
+}

@@ -1,0 +1,232 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { fillRange } from '../../../src/history/fillRange.js'
+import { filledBy } from '../../../src/market/candleGrid.js'
+import { Conventions } from '../../../src/history/pageRequest.js'
+import { intersect, normalized, subtract, totalMs, union } from '../../../src/market/timeRanges.js'
+import { ReachBook } from '../../../src/history/reach.js'
+import { silenceBetween } from '../../../src/market/candleSilence.js'
+import type { TimeRange } from '../../../src/market/timeRange.js'
+import type { TimeMs } from '../../../src/market/values.js'
+import { type Behaviour, pageModel } from './pageModel.js'
+
+const minuteMs = 60_000
+const dayMs = 86_400_000
+const now = Date.UTC(2026, 0, 1)
+
+function service(truth: readonly TimeMs[], more: Partial<Behaviour> = {}): Behaviour {
+  return {
+    truth,
+    lengthMs: minuteMs,
+    reachedFrom: now - 30 * dayMs,
+    candlesStartInclusive: false,
+    candlesEndExclusive: false,
+    historyEndInclusive: false,
+    historyHoldsRecent: true,
+    hidden: () => false,
+    emptyAtFirst: 0,
+    rowsAtMost: Number.POSITIVE_INFINITY,
+    limitCountsPlaces: false,
+    isSilenceTold: true,
+    ...more,
+  }
+}
+
+async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {
+  const model = pageModel(behaviour, new Conventions(), () => 0)
+  const book = new ReachBook({ load: () => Promise.resolve(null), save: () => Promise.resolve() })
+  const { lengthMs } = behaviour
+  const outcome = await fillRange(
+    { lengthMs, wanted: [wanted], floor: wanted.from, anchor: null, oldestKnown: null, isSparse, maxInFlight: 4 },
+    {
+      ask: (request) => model.ask(request),
+      now: () => now,
+      sleep: () => Promise.resolve(),
+      reach: {
+        get: () => book.get('series'),
+        observe: (seen) => book.observe('series', seen),
+        learn: (isNeeded, explore) => book.learn('series', isNeeded, explore),
+      },
+    },
+  )
+  const bounds = { lengthMs, settledUntil: Number.POSITIVE_INFINITY }
+  const silence = normalized(model.answers.flatMap((answer) => silenceBetween(answer, bounds)))
+  const known = union(filledBy(model.received, lengthMs), silence)
+  return { ...model, outcome, silence, known }
+}
+
+/** Every `step`-th minute of the hours from 14:30 to 21:00 UTC of weekdays: how a stock trades abroad. */
+function tradingHours(days: number, step: number): TimeMs[] {
+  const truth: TimeMs[] = []
+  for (let time = now - days * dayMs; time < now; time += step * minuteMs) {
+    const minuteOfDay = (time % dayMs) / minuteMs
+    const weekday = new Date(time).getUTCDay()
+    if (weekday % 6 !== 0 && minuteOfDay >= 870 && minuteOfDay < 1260) truth.push(time)
+  }
+  return truth
+}
+
+describe('a series that leaves out intervals without a trade', () => {
+  it('is known in full after as many requests as its candles need, from a service that counts candles', async () => {
+    const truth = tradingHours(60, 2)
+    const range = { from: truth[0] ?? 0, to: (truth.at(-1) ?? 0) + minuteMs }
+    const { received, known, requests, outcome } = await fill(service(truth), range)
+    expect(received.size).toBe(truth.length)
+    expect(subtract([range], known)).toEqual([])
+    expect(outcome).toMatchObject({ empty: [], unresolved: [] })
+    const recent = truth.filter((time) => time >= now - 30 * dayMs).length
+    const least = Math.ceil(recent / 1000) + Math.ceil((truth.length - recent) / 100)
+    expect(requests.length).toBeLessThanOrEqual(least * 1.2 + 12)
+  })
+
+  it('is known but for silences longer than an answer, from a service that counts places', async () => {
+    const truth = tradingHours(25, 3)
+    const range = { from: truth[0] ?? 0, to: (truth.at(-1) ?? 0) + minuteMs }
+    const { received, known, outcome, requests } = await fill(service(truth, { limitCountsPlaces: true }), range)
+    expect(received.size).toBe(truth.length)
+    const open = subtract([range], known)
+    expect(open.every(({ from, to }) => to - from >= 997 * minuteMs)).toBe(true)
+    expect(outcome.unresolved).toEqual(open)
+    expect(requests.length).toBeLessThan(120)
+  })
+
+  it('leaves the time after its newest candle open, and says so', async () => {
+    const truth = tradingHours(10, 5)
+    const last = (truth.at(-1) ?? 0) + minuteMs
+    const range = { from: truth[0] ?? 0, to: now }
+    const { known, outcome } = await fill(service(truth, { reachedFrom: 0 }), range, true)
+    expect(subtract([range], known)).toEqual([{ from: last, to: now }])
+    expect(outcome.unresolved).toEqual([{ from: last, to: now }])
+  })
+
+  it('is asked for again by the other operation where an answer has a row that cannot be understood', async () => {
+    const truth = tradingHours(5, 2)
+    const range = { from: truth[0] ?? 0, to: (truth.at(-1) ?? 0) + minuteMs }
+    const dropped = truth[500] ?? 0
+    const behaviour = service(truth, { hidden: (operation, time) => operation === 'candles' && time === dropped })
+    const broken = pageModel(behaviour, new Conventions(), () => 0)
+    const asked: string[] = []
+    const outcome = await fillRange(
+      {
+        lengthMs: minuteMs,
+        wanted: [range],
+        floor: range.from,
+        anchor: null,
+        oldestKnown: null,
+        isSparse: true,
+        maxInFlight: 4,
+      },
+      {
+        ask: async (request) => {
+          const answer = await broken.ask(request)
+          asked.push(request.operation)
+          return request.operation === 'candles' ? { ...answer, silence: [] } : answer
+        },
+        now: () => now,
+        sleep: () => Promise.resolve(),
+        reach: {
+          get: () => ({ reachedMs: 30 * dayMs, beyondMs: null }),
+          observe: () => Promise.resolve(),
+          learn: () => Promise.resolve(),
+        },
+      },
+    )
+    expect(broken.received.has(dropped)).toBe(true)
+    expect(outcome.unresolved).toEqual([])
+    expect(asked).toContain('history-candles')
+  })
+})
+
+interface Series extends Pick<
+  Behaviour,
+  'limitCountsPlaces' | 'candlesStartInclusive' | 'candlesEndExclusive' | 'historyEndInclusive'
+> {
+  /** Minutes from each candle to the one before, the newest first. */
+  readonly spacings: readonly number[]
+  /** Minutes since the newest candle, before the oldest one, and that `candles` reaches back. */
+  readonly age: number
+  readonly before: number
+  readonly reach: number
+  readonly isSparse: boolean
+  /** Of the candles that exist, never given. */
+  readonly hiddenShare: number
+}
+
+const arbitrarySeries = fc
+  .record<Series>({
+    spacings: fc.array(fc.oneof(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 400 }), fc.constant(2500)), {
+      minLength: 1,
+      maxLength: 700,
+    }),
+    age: fc.integer({ min: 0, max: 3000 }),
+    before: fc.integer({ min: 0, max: 2000 }),
+    reach: fc.integer({ min: 0, max: 40_000 }),
+    limitCountsPlaces: fc.boolean(),
+    candlesStartInclusive: fc.boolean(),
+    candlesEndExclusive: fc.boolean(),
+    historyEndInclusive: fc.boolean(),
+    isSparse: fc.boolean(),
+    hiddenShare: fc.constantFrom(0, 0, 0.2),
+  })
+  .map(built)
+
+function built({ spacings, age, before, reach, isSparse, hiddenShare, ...flags }: Series) {
+  const truth: TimeMs[] = []
+  let time = now - age * minuteMs
+  for (const spacing of spacings) truth.unshift((time -= spacing * minuteMs))
+  const hidden = (_operation: string, openTime: TimeMs) => (openTime / minuteMs) % 10 < hiddenShare * 10
+  const served = truth.filter((openTime) => !hidden('', openTime))
+  const range = { from: (truth[0] ?? 0) - before * minuteMs, to: now }
+  return {
+    behaviour: service(truth, { ...flags, reachedFrom: now - reach * minuteMs, hidden }),
+    served,
+    range,
+    isSparse,
+  }
+}
+
+/** A page below the newest candle looks as if candles were counted, and a sample of the pages below it is silent. */
+const farApart: Series = {
+  spacings: [1, 165, 2500, 2500, 2, 2500],
+  age: 223,
+  before: 99,
+  reach: 0,
+  limitCountsPlaces: true,
+  candlesStartInclusive: false,
+  candlesEndExclusive: false,
+  historyEndInclusive: false,
+  isSparse: true,
+  hiddenShare: 0.2,
+}
+
+describe('whatever a sparse series looks like', () => {
+  it('claims nothing but candles that came and silence between two of one answer, and accounts for the rest', async () => {
+    await fc.assert(
+      fc.asyncProperty(arbitrarySeries, async ({ behaviour, served, range, isSparse }) => {
+        const { received, answers, silence, known, outcome } = await fill(behaviour, range, isSparse)
+        // Each silent stretch lies between two neighbours of one answer.
+        for (const { from, to } of silence) {
+          const isBetween = (answer: readonly TimeMs[]) =>
+            answer.includes(from - minuteMs) && answer.includes(to) && !answer.some((time) => time >= from && time < to)
+          expect(answers.some(isBetween) || received.has(from)).toBe(true)
+        }
+        // No candle that the service ever gives lies in it.
+        expect(intersect(subtract(silence, filledBy(received, minuteMs)), filledBy(served, minuteMs))).toEqual([])
+        expect(intersect(outcome.empty, filledBy(served, minuteMs))).toEqual([])
+        const accounted = union(union(known, outcome.empty), outcome.unresolved)
+        expect(subtract([range], accounted)).toEqual([])
+        // What is given is got, and what one answer can show is not left open.
+        const inRange = served.filter((time) => time >= range.from)
+        const missed = inRange.filter((time) => !received.has(time))
+        expect(subtract(filledBy(missed, minuteMs), outcome.unresolved)).toEqual([])
+        if (!behaviour.limitCountsPlaces && served.length > 0) {
+          expect(missed).toEqual([])
+          const last = Math.max(...served)
+          const between = [{ from: Math.min(...served), to: last }]
+          expect(totalMs(intersect(outcome.unresolved, between))).toBe(0)
+        }
+      }),
+      { numRuns: 150, examples: [[built(farApart)]] },
+    )
+  })
+})

@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest'
+import { type BackfillRequest, resolveRequest } from '../../../src/history/request.js'
+import type { InstrumentSummary } from '../../../src/store/instruments.js'
+
+const minuteMs = 60_000
+const dayMs = 86_400_000
+const now = Date.UTC(2026, 0, 10, 12, 0, 3)
+const settleMs = 5_000
+
+function instrument(symbol: string, more: Partial<InstrumentSummary> = {}): InstrumentSummary {
+  return {
+    category: 'SPOT',
+    symbol,
+    status: 'online',
+    launchTime: now - 30 * dayMs,
+    offTime: null,
+    limitOpenTime: null,
+    isReality: null,
+    symbolType: 'crypto',
+    ...more,
+  }
+}
+
+const request: BackfillRequest = {
+  categories: ['SPOT'],
+  symbols: ['BTC*'],
+  types: ['market'],
+  intervals: ['1m'],
+  from: now - 2 * dayMs,
+  to: Number.MAX_SAFE_INTEGER,
+}
+
+function resolve(instruments: readonly InstrumentSummary[], more: Partial<BackfillRequest> = {}) {
+  return resolveRequest({ ...request, ...more }, instruments, now, settleMs)
+}
+
+describe('a backfill request', () => {
+  it('means the instruments whose category and symbol match', () => {
+    const instruments = [
+      instrument('BTCUSDT'),
+      instrument('ETHUSDT'),
+      instrument('BTCUSDT', { category: 'USDT-FUTURES' }),
+      instrument('BTCUSDT', { category: 'MARGIN' }),
+    ]
+    expect(resolve(instruments).series.map(({ series }) => series)).toEqual([
+      { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' },
+    ])
+    const both = resolve(instruments, {
+      categories: ['SPOT', 'USDT-FUTURES'],
+      types: ['market', 'mark'],
+      intervals: ['1m', '1D'],
+    })
+    expect(both.series).toHaveLength(8)
+  })
+
+  it('ends with the last candle that is closed and settled by the service', () => {
+    const [series] = resolve([instrument('BTCUSDT')]).series
+    // The candle of 11:59 closed 3 s ago.
+    expect(series?.range.to).toBe(Date.UTC(2026, 0, 10, 11, 59))
+  })
+
+  it('begins no earlier than the candle that holds the launch, and ends with trading', () => {
+    const launchTime = now - 1.5 * dayMs
+    const offTime = Date.UTC(2026, 0, 10)
+    const [series] = resolve([instrument('BTCUSDT', { launchTime, offTime })]).series
+    expect(series?.range).toEqual({ from: Math.floor(launchTime / minuteMs) * minuteMs, to: offTime })
+    expect(series?.isUrgent).toBe(true)
+    const [day] = resolve([instrument('BTCUSDT', { launchTime })], { from: 'launch', intervals: ['1D'] }).series
+    // Days may open at any hour: one that holds the launch opens less than a day before it.
+    expect(day?.range.from).toBe(launchTime - dayMs + 1)
+  })
+
+  it('is empty rather than reversed when nothing can have been traded in it', () => {
+    const [series] = resolve([instrument('BTCUSDT', { launchTime: now + dayMs })]).series
+    expect(series?.range.from).toBe(series?.range.to)
+  })
+
+  it('knows when nobody says where a series begins', () => {
+    const unknown = instrument('BTCUSDT', { launchTime: null })
+    expect(resolve([unknown], { from: 'launch' }).series[0]?.hasOpenBeginning).toBe(true)
+    expect(resolve([unknown]).series[0]?.hasOpenBeginning).toBe(false)
+  })
+
+  it('leaves out what stock tokens do not have, and says so', () => {
+    const token = instrument('BTCXUSDT', { isReality: true })
+    const { series, skipped } = resolve([token], { types: ['market', 'mark'], intervals: ['1m', '3m'] })
+    expect(series.map(({ series: { type, interval } }) => `${type} ${interval}`)).toEqual(['market 1m'])
+    expect(skipped).toEqual([
+      'SPOT BTCXUSDT mark 1m: stock tokens have candles of type market only',
+      'SPOT BTCXUSDT market 3m: stock tokens have no candles of 3m',
+      'SPOT BTCXUSDT mark 3m: stock tokens have candles of type market only',
+    ])
+  })
+})
