@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../src/simulator/limits.js'
-import { openDatabase, type RecorderDatabase } from '../src/store/database.js'
+import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 
 /** One database server and one simulator for a measurement, and programs that work with them. */

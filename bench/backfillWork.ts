@@ -1,5 +1,5 @@
 import { operations } from '../src/market/operation.js'
-import type { RecorderDatabase } from '../src/store/database.js'
+import type { RecorderDatabase } from '../src/store/db/database.js'
 import { benchSymbols, benchWorld } from './backfillMarket.js'
 import type { Bench } from './backfillSetup.js'
 

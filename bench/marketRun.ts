@@ -9,7 +9,7 @@ import { stringify } from 'yaml'
 import { loadConfig } from '../src/config.js'
 import { readAddress } from '../src/serve/address.js'
 import type { Status } from '../src/serve/api/contract.js'
-import { openDatabase } from '../src/store/database.js'
+import { openDatabase } from '../src/store/db/database.js'
 import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 import { type MarketOptions, oddPrefix, type Truth } from './marketSimulator.js'
 

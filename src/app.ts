@@ -20,10 +20,10 @@ import { removeAddress, writeAddress } from './serve/address.js'
 import { collectorSource } from './serve/collectorSource.js'
 import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
-import { openDatabase } from './store/database.js'
-import { describeDatabaseError, isAway, isLockedError } from './store/databaseError.js'
+import { openDatabase } from './store/db/database.js'
+import { describeDatabaseError, isAway, isLockedError } from './store/db/databaseError.js'
 import { acquireEgressLock, type EgressLock } from './store/egress/egressLock.js'
-import { migrateToLatest } from './store/migrate.js'
+import { migrateToLatest } from './store/db/migrate.js'
 import { reconcile } from './store/timescale/reconcile.js'
 
 /** Brings the database to the newest schema and its time-series features in line with the configuration. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Config } from './config.js'
 import type { Logger } from './runtime/logger.js'
-import { openDatabase, type RecorderDatabase } from './store/database.js'
+import { openDatabase, type RecorderDatabase } from './store/db/database.js'
 import { startEmbeddedPostgres } from './store/embedded/embedded.js'
 
 export interface OpenStore {

@@ -1,5 +1,5 @@
-import { fillsPerPage } from '../../src/collect/fills/fillContinuity.js'
-import { FillSchedule } from '../../src/collect/fills/fillSchedule.js'
+import { fillsPerPage } from '../../src/collect/sink/fillContinuity.js'
+import { FillSchedule } from '../../src/collect/schedule/fillSchedule.js'
 import { countUntil, type Flow } from './market.js'
 import type { FillPoller, Truth } from './run.js'
 

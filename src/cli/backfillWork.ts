@@ -4,7 +4,7 @@ import { enqueue, type PlannedSeries } from '../history/plan.js'
 import { readProgress, summarize, type Summary } from '../history/progress.js'
 import type { BackfillSession } from '../history/session.js'
 import { systemClock } from '../runtime/clock.js'
-import type { Database } from '../store/schema.js'
+import type { Database } from '../store/db/schema.js'
 import { openProgress } from './backfillProgress.js'
 
 /** Has what is missing fetched, shows how that goes, and resolves to what came of it: when it is done, or `signal` aborts. */

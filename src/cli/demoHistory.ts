@@ -4,7 +4,7 @@ import { enqueue, planSeries } from '../history/plan.js'
 import { resolveRequest } from '../history/request.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { listInstruments } from '../store/instruments.js'
+import { listInstruments } from '../store/live/instruments.js'
 
 const historyMs = 3 * 86_400_000
 const request = {

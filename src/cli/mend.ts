@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { prepareStore } from '../app.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
-import { mendClock } from '../store/mend.js'
+import { mendClock } from '../store/live/mend.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
 

@@ -46,7 +46,7 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
 
 async function describe(error: unknown): Promise<string> {
   // Loaded when there is an error: it brings the database's client with it.
-  const { describeDatabaseError, isDatabaseError } = await import('../store/databaseError.js')
+  const { describeDatabaseError, isDatabaseError } = await import('../store/db/databaseError.js')
   if (isDatabaseError(error)) return describeDatabaseError(error)
   return error instanceof Error ? error.message : String(error)
 }

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import picomatch from 'picomatch'
 import { verify } from '../collect/verify/verify.js'
-import type { Disagreement } from '../store/candleChecks.js'
+import type { Disagreement } from '../store/history/candleChecks.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { printable } from '../runtime/printable.js'

@@ -3,7 +3,7 @@ import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import type { Kysely } from 'kysely'
 import { type JobQueue, openQueue, type QueueOptions } from '../store/queue.js'
-import type { Database } from '../store/schema.js'
+import type { Database } from '../store/db/schema.js'
 
 /** A series and a range of opening times, some minutes' work. What of it is covered already is looked up when it is done. */
 export interface BackfillJob {

@@ -3,8 +3,8 @@ import type { CandleSeries, CandleType } from '../market/candle.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import { type Interval, intervalMs } from '../market/interval.js'
 import type { TimeMs } from '../market/values.js'
-import type { SeriesRange } from '../store/candleCoverage.js'
-import type { InstrumentSummary } from '../store/instruments.js'
+import type { SeriesRange } from '../store/history/candleCoverage.js'
+import type { InstrumentSummary } from '../store/live/instruments.js'
 
 /** What somebody asked for. */
 export interface BackfillRequest {

@@ -9,8 +9,8 @@ import {
   lastRevision,
   openRevisions,
   recentRestatements,
-} from '../store/restatements.js'
-import type { Database } from '../store/schema.js'
+} from '../store/history/restatements.js'
+import type { Database } from '../store/db/schema.js'
 import { commonFactor, explainedBy, type Fraction, type Revision } from './factor.js'
 
 /**

@@ -1,6 +1,6 @@
 import type { Clock } from '../runtime/clock.js'
-import type { RecorderDatabase } from '../store/database.js'
-import { describeDatabaseError } from '../store/databaseError.js'
+import type { RecorderDatabase } from '../store/db/database.js'
+import { describeDatabaseError } from '../store/db/databaseError.js'
 import { ping, type StoreOverview, storeOverview } from '../store/read/overview.js'
 
 export interface DatabaseState {

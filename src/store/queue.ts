@@ -3,12 +3,12 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import PgBoss from 'pg-boss'
 import type { Logger } from '../runtime/logger.js'
-import { connectionString } from './database.js'
-import { describeDatabaseError } from './databaseError.js'
-import { lockNames } from './locks/names.js'
-import { holds, lockSessionName, type RunQuery, unlock, waitForLock } from './locks/sessionLock.js'
+import { connectionString } from './db/database.js'
+import { describeDatabaseError } from './db/databaseError.js'
+import { lockNames } from './db/locks/names.js'
+import { holds, lockSessionName, type RunQuery, unlock, waitForLock } from './db/locks/sessionLock.js'
 import { openQueueConnection } from './queueConnection.js'
-import type { Database } from './schema.js'
+import type { Database } from './db/schema.js'
 
 /**
  * created ─▶ active ─▶ completed

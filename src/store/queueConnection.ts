@@ -1,6 +1,6 @@
 import pg from 'pg'
-import { connectionString } from './database.js'
-import { lockNames } from './locks/names.js'
+import { connectionString } from './db/database.js'
+import { lockNames } from './db/locks/names.js'
 
 /** The connections of the queue's library, as it takes them. */
 export interface QueueConnection {

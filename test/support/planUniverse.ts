@@ -1,4 +1,4 @@
-import type { PlanInstrument, PlanUniverse } from '../../src/collect/plan/planUniverse.js'
+import type { PlanInstrument, PlanUniverse } from '../../src/collect/universe/planUniverse.js'
 
 const unknownBusiness = { turnover24h: null, hasRpi: false, measuredFillsPerSecond: null } as const
 

@@ -1,4 +1,4 @@
-import type { RecorderDatabase } from '../../src/store/database.js'
+import type { RecorderDatabase } from '../../src/store/db/database.js'
 import { detectServer } from '../../src/store/timescale/server.js'
 
 /** Keeps the server's own schedules, which begin at once, from refreshing rollups while a test writes what they roll up. */

@@ -3,7 +3,7 @@ import type { Operation } from '../../market/operation.js'
 import type { StreamName } from '../../market/stream.js'
 import { fairShares, type SafeRates, safeRates } from './planBudget.js'
 import { enabledStreams, type StreamDemand, streamDemand, takesWhatFits } from './planDemand.js'
-import type { PlanUniverse } from './planUniverse.js'
+import type { PlanUniverse } from '../universe/planUniverse.js'
 
 /** Who may ask how often. */
 export interface Allowances {

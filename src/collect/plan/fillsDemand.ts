@@ -1,5 +1,5 @@
-import { fillsPerPage } from '../fills/fillContinuity.js'
-import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from './planUniverse.js'
+import { fillsPerPage } from '../sink/fillContinuity.js'
+import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from '../universe/planUniverse.js'
 
 /** How an instrument's fills are asked for. */
 export interface FillsPolling {

@@ -6,7 +6,7 @@ import { allowances } from './allowances.js'
 import { isWithin, safeRates } from './planBudget.js'
 import type { StreamDemand } from './planDemand.js'
 import { planNotes } from './planNotes.js'
-import type { PlanUniverse } from './planUniverse.js'
+import type { PlanUniverse } from '../universe/planUniverse.js'
 
 /** How much of a limit is asked for. */
 export interface LimitUse {

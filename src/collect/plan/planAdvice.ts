@@ -4,8 +4,8 @@ import { type StreamName, streamNames } from '../../market/stream.js'
 import type { Allowances } from './allowances.js'
 import { isWithin } from './planBudget.js'
 import { runsPerDay, streamDemand, streamOptions } from './planDemand.js'
-import type { Select } from '../select.js'
-import type { PlanUniverse } from './planUniverse.js'
+import type { Select } from '../universe/select.js'
+import type { PlanUniverse } from '../universe/planUniverse.js'
 
 /** One option to set, by its path in the configuration. */
 export interface Change {

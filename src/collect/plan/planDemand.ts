@@ -5,18 +5,18 @@ import { intervalMs } from '../../market/interval.js'
 import type { Operation } from '../../market/operation.js'
 import type { StreamName } from '../../market/stream.js'
 import { streamNames } from '../../market/stream.js'
-import { longestCandleCycleMs, mostCandleWaitMs } from '../poll/candlePace.js'
-import type { Select } from '../select.js'
-import { fillsPerPage } from '../fills/fillContinuity.js'
+import { longestCandleCycleMs, mostCandleWaitMs } from '../schedule/candlePace.js'
+import type { Select } from '../universe/select.js'
+import { fillsPerPage } from '../sink/fillContinuity.js'
 import { fillsDemand } from './fillsDemand.js'
-import { countWithin } from './fit.js'
+import { countWithin } from '../schedule/fit.js'
 import {
   expectedFillsPerSecond,
   type PlanInstrument,
   type PlanUniverse,
   rankForPlan,
   tradedCount,
-} from './planUniverse.js'
+} from '../universe/planUniverse.js'
 
 /** What a stream asks of the service and of the disk, on average over a day on which its schedule runs. */
 export interface StreamDemand {

@@ -1,6 +1,6 @@
 import type { Config } from '../../config.js'
 import type { Category } from '../../market/category.js'
-import { expectedShare } from '../fills/fillShare.js'
+import { expectedShare } from '../schedule/fillShare.js'
 import { safeRates } from './planBudget.js'
 import { fillsDemand } from './fillsDemand.js'
 import { fillsPolling, type StreamDemand } from './planDemand.js'
@@ -10,7 +10,7 @@ import {
   fillTurnoverFactor,
   type PlanUniverse,
   rankForPlan,
-} from './planUniverse.js'
+} from '../universe/planUniverse.js'
 
 /** What the figures of a plan rest on, and what to know about them: one sentence or two each. */
 export function planNotes(config: Config, universe: PlanUniverse, streams: readonly StreamDemand[]): string[] {

@@ -1,9 +1,9 @@
 import type { InstrumentKey } from '../../market/category.js'
 import type { StreamDefinition } from '../streams.js'
-import { CycleSchedule } from './cycleSchedule.js'
+import { CycleSchedule } from '../schedule/cycleSchedule.js'
 import { type PollContext, pollAndStore } from './pollContext.js'
 import { Exclusive, instrumentText, type Poller } from './poller.js'
-import { stablePhase } from './schedule.js'
+import { stablePhase } from '../schedule/phase.js'
 import { sleepUntil } from '../../runtime/clock.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */

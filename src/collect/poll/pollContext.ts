@@ -10,7 +10,7 @@ import type { RejectionCap } from './rejectionCap.js'
 import type { Sink } from '../sink/sink.js'
 import type { StreamDefinition } from '../streams.js'
 import type { CollectorStats } from '../streamStats.js'
-import type { Universe } from '../universe.js'
+import type { Universe } from '../universe/universe.js'
 
 /** What every poller works with. */
 export interface PollContext {

@@ -1,5 +1,5 @@
 import type { Fill } from '../../market/fill.js'
-import { fillsPerPage } from '../fills/fillContinuity.js'
+import { fillsPerPage } from './fillContinuity.js'
 import type { Batch } from './batch.js'
 
 /** A batch made of several, which says the same as they did one after the other. */

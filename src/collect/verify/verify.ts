@@ -8,8 +8,8 @@ import {
   rowsWithoutCoverage,
   rowsWithoutTrade,
   volumesThatDiffer,
-} from '../../store/candleChecks.js'
-import type { Database } from '../../store/schema.js'
+} from '../../store/history/candleChecks.js'
+import type { Database } from '../../store/db/schema.js'
 
 export interface Verified {
   readonly check: string

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Clock } from '../../runtime/clock.js'
-import type { RecorderDatabase } from '../../store/database.js'
+import type { RecorderDatabase } from '../../store/db/database.js'
 import { latestBook } from '../../store/read/books.js'
 import { readCandles } from '../../store/read/candles.js'
 import { coverageCalendar, emptyRanges, seriesRanges } from '../../store/read/coverage.js'

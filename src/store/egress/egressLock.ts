@@ -4,9 +4,9 @@ import type { Kysely } from 'kysely'
 import pg from 'pg'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
-import { connectionString } from '../database.js'
-import { describeDatabaseError, isUnavailable } from '../databaseError.js'
-import { lockNames } from '../locks/names.js'
+import { connectionString } from '../db/database.js'
+import { describeDatabaseError, isUnavailable } from '../db/databaseError.js'
+import { lockNames } from '../db/locks/names.js'
 import {
   countHolders,
   lockSessionName,
@@ -15,10 +15,10 @@ import {
   type RunQuery,
   tryLock,
   unlock,
-} from '../locks/sessionLock.js'
+} from '../db/locks/sessionLock.js'
 import { type EgressEvidence, mayStillSend, rightMs } from './egressRight.js'
 import { wasContended, writeEgressNote } from './egressNote.js'
-import type { Database } from '../schema.js'
+import type { Database } from '../db/schema.js'
 
 export interface EgressLockOptions {
   readonly logger: Logger

@@ -2,8 +2,8 @@ import { createWriteStream } from 'node:fs'
 import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
 import { fileWriter, ParquetWriter } from 'hyparquet-writer'
-import { csvLine } from '../csv.js'
-import type { QueryColumn, QueryRow } from '../readOnlyQuery.js'
+import { csvLine } from './csv.js'
+import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
 import { columnsOf, type ParquetColumn, parquetColumn } from './parquetTypes.js'
 
 export const exportFormats = ['parquet', 'csv'] as const

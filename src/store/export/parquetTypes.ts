@@ -1,5 +1,5 @@
 import type { SchemaElement } from 'hyparquet-writer'
-import type { QueryColumn, QueryRow } from '../readOnlyQuery.js'
+import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
 
 /** What fits all prices and sizes that were ever seen, with room: 20 digits before the point and 18 after it. */
 const precision = 38

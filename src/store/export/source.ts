@@ -1,5 +1,5 @@
-import type { RecorderDatabase } from '../database.js'
-import { type QueryColumn, readInBatches } from '../readOnlyQuery.js'
+import type { RecorderDatabase } from '../db/database.js'
+import { type QueryColumn, readInBatches } from '../db/readOnlyQuery.js'
 
 /** What is exported: a relation of schema `market`, or a query. */
 export interface ExportSource {

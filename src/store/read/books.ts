@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
-import type { Database } from '../schema.js'
+import type { Database } from '../db/schema.js'
 
 export interface BookSide {
   readonly prices: Decimal[]

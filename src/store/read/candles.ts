@@ -3,7 +3,7 @@ import type { CandleSeries } from '../../market/candle.js'
 import { type Interval, intervalMs, isAlignedToMidnight } from '../../market/interval.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import type { Database } from '../schema.js'
+import type { Database } from '../db/schema.js'
 import { rolledUpCandles } from './rolledUp.js'
 import { type CandleRow, ofSeries, storedCandles } from './storedCandles.js'
 

@@ -5,9 +5,9 @@ import { type Interval, intervalMs } from '../../market/interval.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import { toDate } from '../columns.js'
-import { type Series, seriesColumns } from '../coverage.js'
-import type { Database, GapState } from '../schema.js'
+import { toDate } from '../db/columns.js'
+import { type Series, seriesColumns } from '../proof/coverage.js'
+import type { Database, GapState } from '../db/schema.js'
 
 /** How much of a day of a series is proven, and how much of it is known to be missing. */
 export interface SeriesDay {

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
-import { toDate } from '../columns.js'
-import type { Database } from '../schema.js'
+import { toDate } from '../db/columns.js'
+import type { Database } from '../db/schema.js'
 
 export interface FillRate extends InstrumentKey {
   /** Fills a second. */

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrumentKind.js'
 import type { TimeMs } from '../../market/values.js'
-import type { Database } from '../schema.js'
+import type { Database } from '../db/schema.js'
 
 export interface InstrumentRow {
   readonly category: Category

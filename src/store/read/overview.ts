@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
-import type { Database, GapState } from '../schema.js'
+import type { Database, GapState } from '../db/schema.js'
 
 export interface GapCount {
   readonly stream: StreamName

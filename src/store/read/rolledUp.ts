@@ -2,8 +2,8 @@ import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../../market/candle.js'
 import { intervalMs } from '../../market/interval.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { toDate } from '../columns.js'
-import type { Database } from '../schema.js'
+import { toDate } from '../db/columns.js'
+import type { Database } from '../db/schema.js'
 import { type CandleRow, ofSeries } from './storedCandles.js'
 
 const minuteMs = intervalMs['1m']

@@ -2,8 +2,8 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { CandleSeries } from '../../market/candle.js'
 import type { Interval } from '../../market/interval.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
-import { toDate } from '../columns.js'
-import type { Database } from '../schema.js'
+import { toDate } from '../db/columns.js'
+import type { Database } from '../db/schema.js'
 
 export interface CandleRow {
   readonly openTime: TimeMs

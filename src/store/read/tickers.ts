@@ -2,8 +2,8 @@ import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
-import { toDate } from '../columns.js'
-import type { Database } from '../schema.js'
+import { toDate } from '../db/columns.js'
+import type { Database } from '../db/schema.js'
 
 export interface TickerRow {
   readonly ts: TimeMs

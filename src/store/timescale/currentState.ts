@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { Database } from '../schema.js'
+import type { Database } from '../db/schema.js'
 import type { ServerKind } from './server.js'
 
 /** The time-series features that a database has. */

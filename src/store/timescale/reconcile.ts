@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
-import { lockNames } from '../locks/names.js'
-import { withSessionLock } from '../locks/sessionLock.js'
-import type { Database } from '../schema.js'
+import { lockNames } from '../db/locks/names.js'
+import { withSessionLock } from '../db/locks/sessionLock.js'
+import type { Database } from '../db/schema.js'
 import { changesNeeded } from './changes.js'
 import { emptyState, readCurrentState } from './currentState.js'
 import {

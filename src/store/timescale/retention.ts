@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { TimeMs } from '../../market/values.js'
-import type { Database } from '../schema.js'
+import type { Database } from '../db/schema.js'
 import { detectServer } from './server.js'
 import { type StorageSettings, type TimeTable, timeTables } from './settings.js'
 

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import type { Database } from '../schema.js'
+import type { Database } from '../db/schema.js'
 import { detectServer } from './server.js'
 import type { TableSettings } from './settings.js'
 

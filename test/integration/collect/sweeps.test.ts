@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { fillsPerPage } from '../../../src/collect/fills/fillContinuity.js'
-import { storeFills } from '../../../src/collect/fills/storeFills.js'
+import { fillsPerPage } from '../../../src/collect/sink/fillContinuity.js'
+import { storeFills } from '../../../src/collect/sink/storeFills.js'
 import { createRandom } from '../../../src/simulator/world/hash.js'
-import { coveredRanges } from '../../../src/store/coverage.js'
-import { listGaps } from '../../../src/store/gaps.js'
+import { coveredRanges } from '../../../src/store/proof/coverage.js'
+import { listGaps } from '../../../src/store/proof/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill } from '../../support/marketRows.js'
 

@@ -4,7 +4,7 @@ import type { CandleSeries } from '../../../src/market/candle.js'
 import type { Interval } from '../../../src/market/interval.js'
 import type { Quirks } from '../../../src/simulator/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
-import { listGaps } from '../../../src/store/gaps.js'
+import { listGaps } from '../../../src/store/proof/gaps.js'
 import { claims, runBackfill, storedCandles, trueCandles } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 

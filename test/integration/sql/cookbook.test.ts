@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { rowsTable } from '../../../src/cli/rowsTable.js'
-import { runReadOnlyQuery } from '../../../src/store/readOnlyQuery.js'
+import { runReadOnlyQuery } from '../../../src/store/db/readOnlyQuery.js'
 import { refreshRollups } from '../../../src/store/timescale/rollups.js'
 import { loadCookbookMarket } from '../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'

@@ -1,9 +1,9 @@
 import { createServer } from 'node:net'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openDatabase } from '../../../src/store/database.js'
-import { describeDatabaseError, isConnectionError, isDataError } from '../../../src/store/databaseError.js'
-import { runReadOnlyQuery } from '../../../src/store/readOnlyQuery.js'
+import { openDatabase } from '../../../src/store/db/database.js'
+import { describeDatabaseError, isConnectionError, isDataError } from '../../../src/store/db/databaseError.js'
+import { runReadOnlyQuery } from '../../../src/store/db/readOnlyQuery.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let test: TestDatabase

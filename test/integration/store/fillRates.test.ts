@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { insertFillPage } from '../../../src/store/fills.js'
-import { recordInstruments } from '../../../src/store/instruments.js'
+import { insertFillPage } from '../../../src/store/live/fills.js'
+import { recordInstruments } from '../../../src/store/live/instruments.js'
 import { recentFillRates } from '../../../src/store/read/fillRates.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill, anInstrument, someTime } from '../../support/marketRows.js'

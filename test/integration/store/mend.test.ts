@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { commitBatch } from '../../../src/collect/sink/storeBatch.js'
 import type { Batch } from '../../../src/collect/sink/batch.js'
 import type { StreamName } from '../../../src/market/stream.js'
-import { mendClock } from '../../../src/store/mend.js'
+import { mendClock } from '../../../src/store/live/mend.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle, aFill, anInstrument, aTicker, someTime } from '../../support/marketRows.js'
 

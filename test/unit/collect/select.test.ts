@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Candidate, rankInstruments, type Select } from '../../../src/collect/select.js'
+import { type Candidate, rankInstruments, type Select } from '../../../src/collect/universe/select.js'
 import { instrumentKinds } from '../../../src/market/instrumentKind.js'
 
 const all: Omit<Select, 'busiest'> = {

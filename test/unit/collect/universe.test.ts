@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Universe } from '../../../src/collect/universe.js'
+import { Universe } from '../../../src/collect/universe/universe.js'
 import type { Instrument } from '../../../src/market/instrument.js'
 import { instrumentKinds } from '../../../src/market/instrumentKind.js'
 import type { Ticker } from '../../../src/market/ticker.js'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { fillsPerPage, judgeFills } from '../../../../src/collect/fills/fillContinuity.js'
+import { fillsPerPage, judgeFills } from '../../../../src/collect/sink/fillContinuity.js'
 import type { Batch } from '../../../../src/collect/sink/batch.js'
 import { join, type JoinedBatch } from '../../../../src/collect/sink/joinBatches.js'
 import type { Fill } from '../../../../src/market/fill.js'

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { averageRate } from '../../../../src/collect/fills/fillRate.js'
-import { FillSchedule, type SeenFill } from '../../../../src/collect/fills/fillSchedule.js'
-import { expectedShare, fillShortage } from '../../../../src/collect/fills/fillShare.js'
+import { averageRate } from '../../../../src/collect/schedule/fillRate.js'
+import { FillSchedule, type SeenFill } from '../../../../src/collect/schedule/fillSchedule.js'
+import { expectedShare, fillShortage } from '../../../../src/collect/schedule/fillShare.js'
 
 const service = 1_760_000_000_000
 const limits = { minPollMs: 50, maxPollMs: 300_000 }

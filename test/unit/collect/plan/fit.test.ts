@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { keepSteady } from '../../../../src/collect/plan/fit.js'
+import { keepSteady } from '../../../../src/collect/schedule/fit.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
-import { assumedUniverse, type PlanInstrument } from '../../../../src/collect/plan/planUniverse.js'
+import { assumedUniverse, type PlanInstrument } from '../../../../src/collect/universe/planUniverse.js'
 import { loadConfig } from '../../../../src/config.js'
 import { listed } from '../../../support/planUniverse.js'
 

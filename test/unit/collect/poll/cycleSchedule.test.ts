@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { CycleSchedule } from '../../../../src/collect/poll/cycleSchedule.js'
+import { CycleSchedule } from '../../../../src/collect/schedule/cycleSchedule.js'
 
 const everyMs = 10_000
 const hourMs = 3_600_000

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from '../../../../src/collect/poll/pace.js'
+import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from '../../../../src/collect/schedule/pace.js'
 
 const limits = { everyMs: 10_000, maxMs: 600_000 }
 const after = (responses: readonly { brought: boolean; claimed: boolean }[]): Pace =>

@@ -1,0 +1,134 @@
+import type { Turn } from '../../exchange/client.js'
+import type { FillPayload } from '../../exchange/payloads.js'
+import type { InstrumentKey } from '../../market/category.js'
+import type { Fill } from '../../market/fill.js'
+import { fillsPerPage } from '../sink/fillContinuity.js'
+import { averageRate } from '../schedule/fillRate.js'
+import { FillSchedule } from '../schedule/fillSchedule.js'
+import { fillShortage } from '../schedule/fillShare.js'
+import { type FillsSeen, lateFills } from '../schedule/lateFills.js'
+import { type PollContext, pollAndStore } from './pollContext.js'
+import { Exclusive, instrumentText, type Poller } from './poller.js'
+import type { StreamDefinition, Trigger } from '../streams.js'
+import { sleepUntil } from '../../runtime/clock.js'
+
+/** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
+const lookAroundMs = 500
+
+/**
+ * Asks for each instrument's fills before more have happened than one response shows. One request at a time waits for its
+ * place within the limits; whose fills it asks for is decided when it may depart.
+ */
+export function fillsPoller(
+  context: PollContext,
+  stream: StreamDefinition<InstrumentKey, FillPayload, Fill>,
+  { minPollMs, maxPollMs, allowedPerSecond }: Extract<Trigger, { kind: 'overlap' }>,
+): Poller<InstrumentKey> & { readonly schedule: FillSchedule<InstrumentKey> } {
+  const { client, clock, universe, stats, incidents, logger, signal } = context
+  const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
+  const exclusive = new Exclusive()
+  const ended = new AbortController()
+  let wake = new AbortController()
+  const end = () => {
+    ended.abort()
+    wake.abort()
+  }
+  if (signal.aborted) end()
+  else signal.addEventListener('abort', end, { once: true })
+
+  const seen = new Map<string, FillsSeen>()
+
+  const ask = async (target: InstrumentKey, deadline: number, turn: Turn) => {
+    const batch = await pollAndStore(context, stream, target, { signal: ended.signal, deadline, turn })
+    // Without effect unless it failed before the request was made.
+    turn.release()
+    const now = clock.monotonicMs()
+    if (batch === null) schedule.failed(target, now)
+    // The response is older than now by the time it took to store it.
+    else {
+      schedule.answered(target, batch.rows, batch.requestTime, now - Math.max(0, clock.now() - batch.receivedAt))
+      const key = instrumentText(target)
+      if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime) })
+    }
+    wake.abort()
+  }
+
+  const lookAround = () => {
+    for (const target of schedule.targets()) {
+      const sign = universe.tradeSign(target)
+      if (sign !== null && schedule.traded(target, sign)) stats[stream.name].lastIdleAt = clock.now()
+    }
+    const lateness = lateFills(seen.values(), { nowMs: clock.monotonicMs(), maxPollMs, fillsPerPage })
+    Object.assign(stats[stream.name], lateness)
+    const shortage = fillShortage(schedule.load().neededPerSecond, allowedPerSecond)
+    if (shortage === null) incidents.succeeded('fills budget')
+    else incidents.failed('fills budget', shortage)
+    wake.abort()
+  }
+
+  const keepLooking = async () => {
+    do lookAround()
+    while (await sleepUntil(clock, clock.now() + lookAroundMs, ended.signal))
+  }
+
+  /** Resolves when the next request may depart; to null when there is nothing to ask for any more. */
+  const nextTurn = async (deadline: number): Promise<Turn | null> => {
+    try {
+      return await client.turn(stream.operation, { signal: ended.signal, deadline })
+    } catch (error) {
+      if (!ended.signal.aborted)
+        logger.debug(`${stream.name}: ${error instanceof Error ? error.message : String(error)}`)
+      return null
+    }
+  }
+
+  const keepAsking = async () => {
+    while (!ended.signal.aborted) {
+      const now = clock.monotonicMs()
+      const { dueMs, deadlineMs } = schedule.upcoming(now)
+      if (dueMs > now) {
+        wake = new AbortController()
+        await sleepUntil(clock, clock.now() + Math.min(lookAroundMs, Math.max(1, dueMs - now)), wake.signal)
+        continue
+      }
+      const turn = await nextTurn(deadlineMs)
+      if (turn === null) {
+        await sleepUntil(clock, clock.now() + lookAroundMs, ended.signal)
+        continue
+      }
+      const nowMs = clock.monotonicMs()
+      const chosen = schedule.choose(nowMs)
+      const isStarted =
+        chosen !== null &&
+        exclusive.run(instrumentText(chosen.target), () => ask(chosen.target, chosen.deadlineMs, turn))
+      if (isStarted) continue
+      turn.release()
+      // Taken off the list and put on it again while its last request was under way.
+      if (chosen !== null) schedule.failed(chosen.target, nowMs)
+    }
+  }
+  const running = Promise.all([keepLooking(), keepAsking()])
+
+  return {
+    schedule,
+    retarget(targets) {
+      const now = clock.monotonicMs()
+      schedule.retarget(targets, now)
+      for (const target of targets) {
+        const perSecond = universe.recordedFillsPerSecond(target)
+        if (perSecond !== null) schedule.assume(target, perSecond / 1000)
+      }
+      const wanted = new Set(targets.map(instrumentText))
+      for (const key of seen.keys()) if (!wanted.has(key)) seen.delete(key)
+      for (const key of wanted) if (!seen.has(key)) seen.set(key, { atMs: now, perMs: null })
+      stats[stream.name].targets = targets.length
+      wake.abort()
+    },
+    async stop() {
+      end()
+      signal.removeEventListener('abort', end)
+      await running
+      await exclusive.idle()
+    },
+  }
+}

@@ -1,0 +1,228 @@
+import { keepSteady } from './fit.js'
+import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
+
+export interface CycleOptions<Target> {
+  readonly keyOf: (target: Target) => string
+  /** Each target's own place in the cycle, in [0, 1). */
+  readonly phaseOf: (target: Target) => number
+  /** Time between two requests for a target whose responses bring something. */
+  readonly everyMs: number
+}
+
+/** What becomes of the targets, as counts. */
+export interface CycleCounts {
+  /** Those that are asked for, rarely or at full rhythm. */
+  readonly covered: number
+  /** Of those: asked for rarely, because their responses brought nothing for long. */
+  readonly quiet: number
+  /** Those for which there is no place. */
+  readonly leftOut: number
+  /** Of those that are asked for at their rhythm: how many have waited for longer than they should. */
+  readonly late: number
+}
+
+interface Entry<Target> {
+  readonly target: Target
+  rank: number
+  pace: Pace
+  /** Has a place in the cycle, or is looked at now and then. */
+  isIn: boolean
+  isAsked: boolean
+  wasClaimed: boolean
+  /** On the monotonic clock; null before the first response. */
+  answeredMs: number | null
+  dueMs: number
+  failures: number
+  /** What the last response said; null when it said nothing. */
+  content: string | null
+  /** How many different ones there were. */
+  contents: number
+  /** What the ticker said when the last response came. */
+  sign: string | null
+}
+
+/** What has brought nothing for so many responses gives its place to others and is looked at beside them. */
+const quietAfter = 5
+/** Longest time between two looks at something that brings nothing. */
+const mostCycleWaitMs = 3_600_000
+/** Looks at what brings nothing come on top of the places, and are so many of their number at most. */
+const lookShare = 0.05
+const graceMs = 30_000
+const mostFailureWaits = 6
+
+/**
+ * Decides when each of a ranked list of targets is asked for, with a place for some of them in a cycle of fixed length.
+ *
+ * The places go to the first of the ranking whose responses bring something. One that brings nothing, whatever its ticker
+ * claims, is asked less and less, gives its place to the next, and is then only looked at: all such looks together stay below
+ * a small share of the places, however many there are and whatever is wrong with them. The first response that brings
+ * something puts it back. Times are of the monotonic clock, places of the wall clock, so that a restart keeps them.
+ */
+export class CycleSchedule<Target> {
+  readonly #options: CycleOptions<Target>
+  readonly #entries = new Map<string, Entry<Target>>()
+  #ranked: Entry<Target>[] = []
+  #slots = 0
+  /** How many looks may be taken; grows with time. */
+  #looks = 0
+  #looksAtMs = 0
+  #isArranged = false
+
+  constructor(options: CycleOptions<Target>) {
+    this.#options = options
+  }
+
+  /** Replaces the targets, the most wanted first. What is known of those that stay is kept. @param slots places in the cycle */
+  retarget(ranked: readonly Target[], slots: number, nowMs: number): void {
+    const wanted = new Set(ranked.map(this.#options.keyOf))
+    for (const key of this.#entries.keys()) if (!wanted.has(key)) this.#entries.delete(key)
+    this.#ranked = ranked.map((target, rank) => {
+      const key = this.#options.keyOf(target)
+      const known = this.#entries.get(key)
+      const entry: Entry<Target> = known ?? {
+        target,
+        rank,
+        pace: fullPace,
+        isIn: false,
+        isAsked: false,
+        wasClaimed: false,
+        answeredMs: null,
+        dueMs: nowMs,
+        failures: 0,
+        content: null,
+        contents: 0,
+        sign: null,
+      }
+      entry.rank = rank
+      this.#entries.set(key, entry)
+      return entry
+    })
+    this.#slots = slots
+    this.#isArranged = false
+  }
+
+  /** Takes what is due. Each is answered or failed later, and not due again before. */
+  take(nowMs: number): Target[] {
+    this.#arrange(nowMs)
+    this.#earnLooks(nowMs)
+    const due: Target[] = []
+    for (const entry of this.#ranked) {
+      if (!entry.isIn || entry.isAsked || entry.dueMs > nowMs) continue
+      if (isQuiet(entry)) {
+        if (this.#looks < 1) continue
+        this.#looks--
+      }
+      entry.isAsked = true
+      due.push(entry.target)
+    }
+    return due
+  }
+
+  /** @param content what the response said, in any spelling; null when it said nothing. @returns how many places were missed */
+  answered(target: Target, content: string | null, sign: string | null, now: { ms: number; wall: number }): number {
+    const entry = this.#entries.get(this.#options.keyOf(target))
+    if (entry === undefined) return 0
+    const { everyMs } = this.#options
+    const brought = content !== null && content !== entry.content
+    const before = entry.pace
+    entry.pace = afterResponse(before, { brought, claimed: entry.wasClaimed })
+    if (brought) entry.contents++
+    // Nothing speaks for one that was never seen to change: it need not be tried five times.
+    else if (entry.contents < 2) entry.pace = { ...entry.pace, fruitless: Math.max(quietAfter, entry.pace.fruitless) }
+    if (content !== null) entry.content = content
+    entry.sign = sign
+    entry.answeredMs = now.ms
+    entry.failures = 0
+    entry.isAsked = false
+    entry.wasClaimed = false
+    const dueBefore = entry.dueMs
+    entry.dueMs = this.#nextPlaceMs(entry, waitMs(entry.pace, this.#limits), now)
+    this.#isArranged &&= before.fruitless === entry.pace.fruitless
+    return before.fruitless > 0 ? 0 : Math.max(0, Math.round((entry.dueMs - dueBefore) / everyMs) - 1)
+  }
+
+  failed(target: Target, now: { ms: number; wall: number }): void {
+    const entry = this.#entries.get(this.#options.keyOf(target))
+    if (entry === undefined) return
+    entry.isAsked = false
+    entry.failures = Math.min(entry.failures + 1, mostFailureWaits)
+    entry.dueMs = this.#nextPlaceMs(entry, this.#options.everyMs * 2 ** (entry.failures - 1), now)
+  }
+
+  /** Takes what the newest ticker says: another than when the last response came is a claim that there is news. */
+  claim(target: Target, sign: string, now: { ms: number; wall: number }): void {
+    const entry = this.#entries.get(this.#options.keyOf(target))
+    if (entry === undefined || entry.isAsked || entry.wasClaimed || entry.answeredMs === null) return
+    if (entry.pace.fruitless === 0 || entry.failures > 0 || entry.sign === sign) return
+    const sinceMs = now.ms - entry.answeredMs
+    const claimedMs = waitWhenClaimedMs(entry.pace, this.#limits)
+    if (claimedMs >= waitMs(entry.pace, this.#limits)) return
+    entry.wasClaimed = true
+    entry.dueMs = Math.min(entry.dueMs, this.#nextPlaceMs(entry, Math.max(0, claimedMs - sinceMs), now))
+  }
+
+  targets(): Target[] {
+    return this.#ranked.map(({ target }) => target)
+  }
+
+  /** When the next target is due; infinite when all have been asked. */
+  nextMs(nowMs: number): number {
+    this.#arrange(nowMs)
+    let next = Infinity
+    for (const entry of this.#ranked) {
+      if (entry.isIn && !entry.isAsked && !(isQuiet(entry) && this.#looks < 1)) next = Math.min(next, entry.dueMs)
+    }
+    return Math.max(nowMs, next)
+  }
+
+  counts(nowMs: number): CycleCounts {
+    const lateAfterMs = this.#options.everyMs + graceMs
+    let [covered, quiet, late] = [0, 0, 0]
+    for (const entry of this.#ranked) {
+      if (!entry.isIn) continue
+      covered++
+      if (isQuiet(entry)) quiet++
+      else if (nowMs - entry.dueMs > lateAfterMs) late++
+    }
+    return { covered, quiet, leftOut: this.#ranked.length - covered, late }
+  }
+
+  get #limits() {
+    return { everyMs: this.#options.everyMs, maxMs: mostCycleWaitMs }
+  }
+
+  /** Gives the places to the first of the ranking; those that bring less take a part of one. */
+  #arrange(nowMs: number): void {
+    if (this.#isArranged) return
+    this.#isArranged = true
+    const active = this.#ranked.filter((entry) => !isQuiet(entry))
+    const costOf = ({ pace }: Entry<Target>) => this.#options.everyMs / waitMs(pace, this.#limits)
+    const chosen = new Set(keepSteady(active, costOf, this.#slots, ({ isIn }) => isIn))
+    for (const entry of this.#ranked) {
+      // Who was looked at once is looked at again: only a response can tell that it has come to life.
+      const isIn = isQuiet(entry) || chosen.has(entry)
+      if (isIn && !entry.isIn) entry.dueMs = Math.max(entry.dueMs, nowMs)
+      entry.isIn = isIn
+    }
+  }
+
+  #earnLooks(nowMs: number): void {
+    const most = Math.max(1, this.#slots * lookShare)
+    const earned = (this.#slots * lookShare * (nowMs - this.#looksAtMs)) / this.#options.everyMs
+    this.#looks = Number.isFinite(most) ? Math.min(most, this.#looks + earned) : Infinity
+    this.#looksAtMs = nowMs
+  }
+
+  /** The first of a target's own places in the cycle after about `waitMs`. */
+  #nextPlaceMs({ target }: Entry<Target>, wait: number, now: { ms: number; wall: number }): number {
+    const { everyMs, phaseOf } = this.#options
+    const from = now.wall + Math.max(0, wait - everyMs)
+    const offset = phaseOf(target) * everyMs
+    const place = (Math.floor((from - offset) / everyMs) + 1) * everyMs + offset
+    return now.ms + (place - now.wall)
+  }
+}
+
+function isQuiet({ pace }: Entry<unknown>): boolean {
+  return pace.fruitless >= quietAfter
+}

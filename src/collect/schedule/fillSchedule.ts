@@ -1,0 +1,214 @@
+import type { TimeMs } from '../../market/values.js'
+import { fillsPerPage } from '../sink/fillContinuity.js'
+import { FillEstimate, type SeenFill, type TradeSign } from './fillEstimate.js'
+
+export type { SeenFill, TradeSign } from './fillEstimate.js'
+
+export interface FillScheduleOptions {
+  /** Least time between two requests for an instrument. */
+  readonly minPollMs: number
+  /** Most time between two requests for an instrument whose responses bring something new. */
+  readonly maxPollMs: number
+}
+
+export interface FillLoad {
+  /** Requests a second without which fills are lost: all responses full. */
+  readonly neededPerSecond: number
+  /** Responses whose page was full of new fills, since the start: fills may have been lost before them. */
+  readonly late: number
+}
+
+interface Entry<Target> {
+  readonly target: Target
+  readonly estimate: FillEstimate
+  readonly sinceMs: number
+  /** On the monotonic clock; null before the first response. */
+  answeredMs: number | null
+  /** Responses in a row that brought nothing new. */
+  empty: number
+  failures: number
+  failedMs: number
+  isAsked: boolean
+}
+
+/** Fewer fills than this are not worth a request of their own yet. */
+const dueFills = 3
+/** The most an instrument goes unasked whose responses bring nothing: things can change. */
+const longestMs = 3_600_000
+const mostBackoffMs = 30_000
+/** Every so many choices go to whoever has waited for longest beyond its time, and to those never answered. */
+const overdueEvery = 4
+const firstEvery = 2
+
+/**
+ * Decides at each request that may depart whose fills are asked for.
+ *
+ * What it maximises is the number of fills that are captured. A response shows the newest 100, so what matters is who has most
+ * that no response showed: on recorded tapes a schedule that knew that number, and nothing of the future, would capture 99 % of
+ * what one that knows the future does. So the choice is the instrument with the most fills expected unseen, by what is known at
+ * that moment: nothing is decided ahead, and a ticker that arrives while a request waits changes who is asked. Instruments never
+ * answered get every second choice until each has been, the busiest first. Whoever has gone unasked for its longest time
+ * gets every fourth choice, those first that have waited for longest: with n instruments and b requests a second nobody who trades
+ * waits for longer than maxPollMs + 4 n / b seconds. The longest time doubles with each response that brings nothing, up to an hour, whatever the ticker
+ * claims, and is back with the first fill. Times are of the monotonic clock.
+ */
+export class FillSchedule<Target> {
+  readonly #keyOf: (target: Target) => string
+  readonly #options: FillScheduleOptions
+  readonly #entries = new Map<string, Entry<Target>>()
+  /** For the loop over all at each choice. */
+  #list: Entry<Target>[] = []
+  /** What the service's clock shows beyond the monotonic one. */
+  #offsetMs: number | null = null
+  #choices = 0
+  #late = 0
+
+  constructor(keyOf: (target: Target) => string, options: FillScheduleOptions) {
+    this.#keyOf = keyOf
+    this.#options = options
+  }
+
+  /** Replaces the instruments. New ones are due at once; what is known of the others stays. */
+  retarget(targets: readonly Target[], nowMs: number): void {
+    const wanted = new Map(targets.map((target) => [this.#keyOf(target), target]))
+    for (const key of this.#entries.keys()) if (!wanted.has(key)) this.#entries.delete(key)
+    for (const [key, target] of wanted) {
+      if (this.#entries.has(key)) continue
+      this.#entries.set(key, {
+        target,
+        estimate: new FillEstimate(),
+        sinceMs: nowMs,
+        answeredMs: null,
+        empty: 0,
+        failures: 0,
+        failedMs: nowMs,
+        isAsked: false,
+      })
+    }
+    this.#list = [...this.#entries.values()]
+  }
+
+  targets(): Target[] {
+    return this.#list.map(({ target }) => target)
+  }
+
+  /** Takes fills per millisecond as an earlier run has recorded them, for the time until the first response. */
+  assume(target: Target, rate: number): void {
+    this.#entries.get(this.#keyOf(target))?.estimate.assume(rate)
+  }
+
+  /**
+   * Takes the instrument to ask now; null when none is due. It is answered or failed later, and not chosen again before.
+   * `deadlineMs` is when its fills are expected to be more than a response shows.
+   */
+  choose(nowMs: number): { readonly target: Target; readonly deadlineMs: number } | null {
+    const chosen = this.#best(nowMs, this.#choices + 1)
+    if (chosen === null) return null
+    this.#choices++
+    chosen.isAsked = true
+    return { target: chosen.target, deadlineMs: this.#deadlineMs(chosen, nowMs) }
+  }
+
+  /** When the next instrument is due, and by when it should be asked; infinite when all are being asked. */
+  upcoming(nowMs: number): { readonly dueMs: number; readonly deadlineMs: number } {
+    const best = this.#best(nowMs, this.#choices + 1)
+    if (best !== null) return { dueMs: nowMs, deadlineMs: this.#deadlineMs(best, nowMs) }
+    let dueMs = Infinity
+    for (const entry of this.#list) if (!entry.isAsked) dueMs = Math.min(dueMs, this.#dueMs(entry, nowMs))
+    return { dueMs, deadlineMs: dueMs }
+  }
+
+  /** @param atMs when the response came; @param serviceTime when the service gave it, by its own clock */
+  answered(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): void {
+    const entry = this.#entries.get(this.#keyOf(target))
+    if (entry === undefined) return
+    const isFirst = entry.answeredMs === null
+    const fresh = entry.estimate.answered(newestFirst, serviceTime)
+    if (!isFirst && fresh >= fillsPerPage) this.#late++
+    this.#offsetMs = serviceTime - atMs
+    entry.answeredMs = atMs
+    entry.empty = fresh > 0 ? 0 : entry.empty + 1
+    entry.failures = 0
+    entry.isAsked = false
+  }
+
+  failed(target: Target, nowMs: number): void {
+    const entry = this.#entries.get(this.#keyOf(target))
+    if (entry === undefined) return
+    entry.failures++
+    entry.failedMs = nowMs
+    entry.isAsked = false
+  }
+
+  /** Takes what a ticker tells, and returns whether that is that nothing was traded since the last response. */
+  traded(target: Target, sign: TradeSign): boolean {
+    return this.#entries.get(this.#keyOf(target))?.estimate.traded(sign) ?? false
+  }
+
+  load(): FillLoad {
+    let perMs = 0
+    for (const { estimate } of this.#list) perMs += estimate.usualRate
+    return { neededPerSecond: (perMs * 1000) / fillsPerPage, late: this.#late }
+  }
+
+  #best(nowMs: number, turn: number): Entry<Target> | null {
+    let first: Entry<Target> | null = null
+    let firstRank = -Infinity
+    let overdue: Entry<Target> | null = null
+    let mostOverdueMs = 0
+    let busiest: Entry<Target> | null = null
+    let most = dueFills
+    for (const entry of this.#list) {
+      if (entry.isAsked || !this.#isAllowed(entry, nowMs)) continue
+      if (entry.answeredMs === null) {
+        // Those that keep failing come after those that were not tried yet.
+        const rank = entry.estimate.firstRank - (entry.failures > 0 ? 1e18 : 0)
+        if (rank > firstRank) [first, firstRank] = [entry, rank]
+        continue
+      }
+      const overdueMs = nowMs - entry.answeredMs - this.#longestMs(entry)
+      if (overdueMs >= mostOverdueMs) [overdue, mostOverdueMs] = [entry, overdueMs]
+      const unseen = entry.estimate.unseen(nowMs + (this.#offsetMs ?? 0))
+      if (unseen >= most) [busiest, most] = [entry, unseen]
+    }
+    if (overdue !== null && (busiest === null || turn % overdueEvery === 0)) return overdue
+    if (first !== null && (busiest === null || turn % firstEvery === 0)) return first
+    return busiest ?? overdue ?? first
+  }
+
+  #isAllowed({ answeredMs, failures, failedMs }: Entry<Target>, nowMs: number): boolean {
+    const { minPollMs } = this.#options
+    if (failures > 0) return nowMs >= failedMs + backoffMs(failures, minPollMs)
+    return answeredMs === null || nowMs >= answeredMs + minPollMs
+  }
+
+  #longestMs({ empty }: Entry<Target>): number {
+    const { maxPollMs } = this.#options
+    return Math.min(Math.max(longestMs, maxPollMs), maxPollMs * 2 ** Math.min(empty, 20))
+  }
+
+  #dueMs(entry: Entry<Target>, nowMs: number): number {
+    const { minPollMs } = this.#options
+    if (entry.failures > 0) return entry.failedMs + backoffMs(entry.failures, minPollMs)
+    if (entry.answeredMs === null) return nowMs
+    const latestMs = entry.answeredMs + this.#longestMs(entry)
+    return Math.min(latestMs, Math.max(entry.answeredMs + minPollMs, this.#reachesMs(entry, dueFills, nowMs)))
+  }
+
+  #deadlineMs(entry: Entry<Target>, nowMs: number): number {
+    if (entry.answeredMs === null) return entry.sinceMs + this.#options.maxPollMs
+    return Math.min(this.#reachesMs(entry, fillsPerPage, nowMs), nowMs + this.#options.maxPollMs)
+  }
+
+  /** When so many unseen fills are to be expected. */
+  #reachesMs({ estimate }: Entry<Target>, count: number, nowMs: number): number {
+    const left = count - estimate.unseen(nowMs + (this.#offsetMs ?? 0))
+    if (left <= 0) return nowMs
+    const { rate } = estimate
+    return rate > 0 ? nowMs + left / rate : Infinity
+  }
+}
+
+function backoffMs(failures: number, minPollMs: number): number {
+  return Math.min(mostBackoffMs, minPollMs * 2 ** Math.min(failures - 1, 10))
+}

@@ -1,0 +1,65 @@
+import type { ExchangeClient, Page } from '../../exchange/client.js'
+import { ExchangeError } from '../../exchange/errors.js'
+import { categories, type InstrumentKey, tradedCategories } from '../../market/category.js'
+import { kindOf } from '../../market/instrumentKind.js'
+import { turnoverHere } from '../../market/turnover.js'
+import type { PlanUniverse } from './planUniverse.js'
+
+/**
+ * Asks the service for its instruments, their turnover and RPI membership: ten requests. A category that the service does not
+ * know any more is left out and told to `onMissing`. Rejects with an ExchangeError for every other failure, and when no
+ * category is left.
+ */
+export async function readUniverse(
+  client: ExchangeClient,
+  signal: AbortSignal,
+  onMissing: (error: ExchangeError) => void,
+): Promise<PlanUniverse> {
+  const missing: ExchangeError[] = []
+  const orMissing = async <Row>(rows: Promise<readonly Row[]>): Promise<readonly Row[]> => {
+    try {
+      return await rows
+    } catch (error) {
+      if (!(error instanceof ExchangeError) || error.kind !== 'unknown-category') throw error
+      missing.push(error)
+      return []
+    }
+  }
+  const [instruments, tickers, rpiSymbols] = await Promise.all([
+    Promise.all(
+      categories.map(async (category) => {
+        const rows = await orMissing(rowsOf(client.instruments({ category }, { signal })))
+        return rows.map((row) => ({ category, symbol: row.symbol, status: row.status, kind: kindOf(row) }))
+      }),
+    ),
+    Promise.all(
+      tradedCategories.map(async (category) => {
+        const rows = await orMissing(rowsOf(client.tickers({ category }, { signal })))
+        return rows.map((ticker) => ({ ...ticker, category }))
+      }),
+    ),
+    client.rpiSymbols({ signal }),
+  ])
+  const [first] = missing
+  if (first !== undefined && instruments.every((rows) => rows.length === 0)) throw first
+  for (const error of missing) onMissing(error)
+  const tickerOf = new Map(tickers.flat().map((ticker) => [keyText(ticker), ticker]))
+  const withRpi = new Set(rpiSymbols.rows.map(keyText))
+  return {
+    kind: 'listed',
+    instruments: instruments.flat().map((instrument) => {
+      const key = keyText(instrument)
+      const ticker = tickerOf.get(key)
+      const turnover24h = ticker === undefined ? null : turnoverHere(instrument.kind, ticker)
+      return { ...instrument, turnover24h, hasRpi: withRpi.has(key), measuredFillsPerSecond: null }
+    }),
+  }
+}
+
+async function rowsOf<Row>(page: Promise<Page<Row>>): Promise<readonly Row[]> {
+  return (await page).rows
+}
+
+function keyText({ category, symbol }: InstrumentKey): string {
+  return `${category} ${symbol}`
+}

@@ -1,0 +1,66 @@
+import picomatch from 'picomatch'
+import type { Config } from '../../config.js'
+import type { Category, InstrumentKey } from '../../market/category.js'
+import type { InstrumentKind } from '../../market/instrumentKind.js'
+import type { Decimal } from '../../market/values.js'
+
+export type Select = Config['streams']['fills']['select']
+
+export interface Candidate extends InstrumentKey {
+  readonly status: string | null
+  readonly kind: InstrumentKind
+  /** What was traded on this service in the last 24 hours, in quote coin; null where no ticker tells. */
+  readonly turnover24h: Decimal | null
+}
+
+/** The instruments that a selection allows, the busiest first, and how many it leaves out for what reason. */
+export interface Ranking<C> {
+  readonly ranked: readonly C[]
+  readonly leftOut: { readonly kind: number; readonly turnover: number }
+}
+
+/** Instruments in these states have no market to record. */
+const withoutMarket = new Set(['listed', 'offline'])
+
+/**
+ * Ranks the instruments that a selection allows by category, glob, kind and turnover. `busiest` is left to whoever knows what
+ * one of them costs. Turnover is compared as a double here, which decides about coverage but never reaches the database.
+ */
+export function rankInstruments<C extends Candidate>(
+  candidates: Iterable<C>,
+  select: Omit<Select, 'busiest'>,
+): Ranking<C> {
+  const categories = new Set<Category>(select.categories)
+  const kinds = new Set<InstrumentKind>(select.kinds)
+  const included = picomatch(select.symbols)
+  const excluded = select.exclude.length > 0 ? picomatch(select.exclude) : () => false
+  const least = select.minTurnover24h === undefined ? -Infinity : Number(select.minTurnover24h)
+  const leftOut = { kind: 0, turnover: 0 }
+  const allowed: { readonly candidate: C; readonly turnover: number }[] = []
+  for (const candidate of candidates) {
+    const isMeant =
+      categories.has(candidate.category) &&
+      !withoutMarket.has(candidate.status ?? '') &&
+      included(candidate.symbol) &&
+      !excluded(candidate.symbol)
+    if (!isMeant) continue
+    const turnover = Number(candidate.turnover24h ?? 0)
+    if (!kinds.has(candidate.kind)) leftOut.kind++
+    else if (turnover < least) leftOut.turnover++
+    else allowed.push({ candidate, turnover })
+  }
+  allowed.sort((a, b) => b.turnover - a.turnover || compareKeys(a.candidate, b.candidate))
+  return { ranked: allowed.map(({ candidate }) => candidate), leftOut }
+}
+
+function compareKeys(a: InstrumentKey, b: InstrumentKey): number {
+  return a.category < b.category
+    ? -1
+    : a.category > b.category
+      ? 1
+      : a.symbol < b.symbol
+        ? -1
+        : a.symbol > b.symbol
+          ? 1
+          : 0
+}

@@ -1,0 +1,128 @@
+import type { Category, InstrumentKey } from '../../market/category.js'
+import type { Instrument } from '../../market/instrument.js'
+import type { RpiSymbol } from '../../market/rpiSymbol.js'
+import type { Ticker } from '../../market/ticker.js'
+import { kindOf } from '../../market/instrumentKind.js'
+import { turnoverHere } from '../../market/turnover.js'
+import type { Decimal } from '../../market/values.js'
+import type { TradeSign } from '../schedule/fillEstimate.js'
+import type { PlanInstrument, PlanUniverse } from './planUniverse.js'
+import { rankInstruments, type Select } from './select.js'
+
+interface Known extends PlanInstrument {
+  turnover24h: Decimal | null
+  measuredFillsPerSecond: number | null
+  tradeSign: TradeSign | null
+  quoteSign: string | null
+  /** Responses bring no trades, whatever the ticker says. */
+  isSilent: boolean
+  hasRpi: boolean
+}
+
+/** What the recorder currently knows of the market: which instruments there are and how busy each is. */
+export class Universe {
+  readonly #known = new Map<string, Known>()
+  readonly #rpi = new Set<string>()
+  readonly #measured = new Map<string, number>()
+
+  /** Takes the complete list of a category: instruments that are no longer on it are forgotten. */
+  setInstruments(category: Category, instruments: readonly Instrument[]): void {
+    const listed = new Set(instruments.map((instrument) => instrument.symbol))
+    for (const known of this.#known.values()) {
+      if (known.category === category && !listed.has(known.symbol)) this.#known.delete(keyText(known))
+    }
+    for (const instrument of instruments) {
+      const { symbol, status } = instrument
+      const key = keyText({ category, symbol })
+      const before = this.#known.get(key)
+      this.#known.set(key, {
+        category,
+        symbol,
+        status,
+        kind: kindOf(instrument),
+        measuredFillsPerSecond: before?.measuredFillsPerSecond ?? this.#measured.get(key) ?? null,
+        turnover24h: before?.turnover24h ?? null,
+        tradeSign: before?.tradeSign ?? null,
+        quoteSign: before?.quoteSign ?? null,
+        isSilent: before?.isSilent ?? false,
+        hasRpi: this.#rpi.has(key),
+      })
+    }
+  }
+
+  setTickers(tickers: readonly Ticker[]): void {
+    for (const ticker of tickers) {
+      const known = this.#known.get(keyText(ticker))
+      if (known === undefined) continue
+      known.turnover24h = turnoverHere(known.kind, ticker)
+      const { ts, volume24h, lastPrice } = ticker
+      known.quoteSign = `${ticker.bid1Price} ${ticker.bid1Size} ${ticker.ask1Price} ${ticker.ask1Size}`
+      if (volume24h !== null) known.tradeSign = { ts, volume24h, lastPrice }
+    }
+  }
+
+  setRpiSymbols(symbols: readonly RpiSymbol[]): void {
+    this.#rpi.clear()
+    for (const symbol of symbols) this.#rpi.add(keyText(symbol))
+    for (const [key, known] of this.#known) known.hasRpi = this.#rpi.has(key)
+  }
+
+  /** What the newest ticker tells of whether and how much was traded; null where there is none. */
+  tradeSign(key: InstrumentKey): TradeSign | null {
+    return this.#known.get(keyText(key))?.tradeSign ?? null
+  }
+
+  /** The best bid and ask of the newest ticker, as text: another text claims that the book has changed. */
+  quoteSign(key: InstrumentKey): string | null {
+    return this.#known.get(keyText(key))?.quoteSign ?? null
+  }
+
+  /**
+   * Takes what responses showed of an instrument's trading, which goes before what its ticker claims: one that is silent ranks
+   * as if nothing were traded, until a response shows a trade.
+   */
+  setSilent(key: InstrumentKey, isSilent: boolean): void {
+    const known = this.#known.get(keyText(key))
+    if (known !== undefined) known.isSilent = isSilent
+  }
+
+  /** Fills a second as earlier runs recorded them lately; null when nothing is known of it. */
+  recordedFillsPerSecond(key: InstrumentKey): number | null {
+    return this.#known.get(keyText(key))?.measuredFillsPerSecond ?? null
+  }
+
+  has(key: InstrumentKey): boolean {
+    return this.#known.has(keyText(key))
+  }
+
+  /** Takes fills a second as they were recorded lately: they go before what a ticker makes one expect. */
+  setFillRates(rates: readonly (InstrumentKey & { readonly perSecond: number })[]): void {
+    for (const rate of rates) {
+      const key = keyText(rate)
+      this.#measured.set(key, rate.perSecond)
+      const known = this.#known.get(key)
+      if (known !== undefined) known.measuredFillsPerSecond = rate.perSecond
+    }
+  }
+
+  /** The instruments that a selection allows, the busiest first. */
+  select(select: Select): readonly InstrumentKey[] {
+    return rankInstruments(this.planned().instruments, select).ranked
+  }
+
+  selectWithRpi(select: Select): readonly InstrumentKey[] {
+    const withRpi = this.planned().instruments.filter((known) => known.hasRpi)
+    return rankInstruments(withRpi, select).ranked
+  }
+
+  /** The market as the arithmetic of demand takes it. */
+  planned(): PlanUniverse {
+    const believed = (known: Known): PlanInstrument =>
+      known.isSilent ? { ...known, turnover24h: '0', measuredFillsPerSecond: 0 } : known
+    return { kind: 'listed', instruments: [...this.#known.values()].map(believed) }
+  }
+}
+
+function keyText(key: InstrumentKey): string {
+  return `${key.category} ${key.symbol}`
+}

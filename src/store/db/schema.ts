@@ -1,0 +1,196 @@
+import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
+import type { CandleType } from '../../market/candle.js'
+import type { Category } from '../../market/category.js'
+import type { Interval } from '../../market/interval.js'
+import type { Decimal, TimeMs } from '../../market/values.js'
+import type { InstrumentColumns } from './instrumentColumns.js'
+
+/** An instant: read as epoch milliseconds, written as a Date. */
+export type Instant = ColumnType<TimeMs, Date, Date>
+export type NullableInstant = ColumnType<TimeMs | null, Date | null | undefined, Date | null>
+/** JSON as an object when read, as its text when written. */
+export type Json = ColumnType<Record<string, unknown>, string, string>
+
+export interface InstrumentKeyColumns {
+  readonly category: Category
+  readonly symbol: string
+}
+
+/** Every relation that the recorder writes, as its columns are named in SQL. */
+export interface Database {
+  'market.instruments': InstrumentKeyColumns &
+    InstrumentColumns & { first_seen_at: Instant; updated_at: Instant; disappeared_at: NullableInstant }
+  'market.instrument_history': InstrumentKeyColumns &
+    InstrumentColumns & { valid_from: Instant; valid_to: NullableInstant }
+  'market.rpi_symbols': InstrumentKeyColumns & { valid_from: Instant; valid_to: NullableInstant }
+  'market.tickers': TickersTable
+  'market.order_books': OrderBooksTable
+  'market.rpi_order_books': RpiOrderBooksTable
+  'market.fills': FillsTable
+  'market.candles': CandlesTable
+  'recorder.coverage': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
+  'recorder.empty_range': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
+  'recorder.candle_reach': CandleReachTable
+  'recorder.no_trade': NoTradeTable
+  'recorder.unanswered': UnansweredTable
+  'recorder.gap': GapTable
+  'recorder.candle_revision': CandleRevisionTable
+  'recorder.rejected_row': RejectedRowTable
+  'recorder.lock': LockTable
+}
+
+/** A lock that a session holds; of those that a transaction holds, the names alone. */
+export interface LockTable {
+  name: string
+  place: Generated<string>
+  pid: number | null
+  login: number | null
+  session: string | null
+  holder: string | null
+  taken_at: NullableInstant
+}
+
+export interface TickersTable extends InstrumentKeyColumns {
+  ts: Instant
+  last_price: Decimal | null
+  bid1_price: Decimal | null
+  bid1_size: Decimal | null
+  ask1_price: Decimal | null
+  ask1_size: Decimal | null
+  open_price_24h: Decimal | null
+  high_price_24h: Decimal | null
+  low_price_24h: Decimal | null
+  volume_24h: Decimal | null
+  turnover_24h: Decimal | null
+  price_24h_pcnt: Decimal | null
+  index_price: Decimal | null
+  mark_price: Decimal | null
+  funding_rate: Decimal | null
+  open_interest: Decimal | null
+  delivery_start_time: NullableInstant
+  delivery_time: NullableInstant
+  delivery_status: string | null
+  platform_turnover_24h: Decimal | null
+  received_at: Instant
+  extra: Json
+}
+
+export interface OrderBooksTable extends InstrumentKeyColumns {
+  ts: Instant
+  bid_prices: Decimal[]
+  bid_sizes: Decimal[]
+  ask_prices: Decimal[]
+  ask_sizes: Decimal[]
+  best_bid: GeneratedAlways<Decimal | null>
+  best_ask: GeneratedAlways<Decimal | null>
+  mid: GeneratedAlways<Decimal | null>
+  spread: GeneratedAlways<Decimal | null>
+  received_at: Instant
+  extra: Json
+}
+
+export interface RpiOrderBooksTable extends OrderBooksTable {
+  bid_rpi_sizes: Decimal[]
+  ask_rpi_sizes: Decimal[]
+}
+
+export interface FillsTable extends InstrumentKeyColumns {
+  ts: Instant
+  exec_id: string
+  exec_link_id: string | null
+  side: 'buy' | 'sell'
+  price: Decimal
+  size: Decimal
+  is_rpi: boolean | null
+  received_at: Instant
+  extra: Json
+}
+
+export interface CandlesTable extends InstrumentKeyColumns {
+  type: CandleType
+  interval: Interval
+  open_time: Instant
+  open: Decimal
+  high: Decimal
+  low: Decimal
+  close: Decimal
+  base_volume: Decimal
+  quote_turnover: Decimal
+  is_closed: boolean
+}
+
+/** `type` and `interval` are empty for streams without them. */
+export interface SeriesColumns extends InstrumentKeyColumns {
+  stream: string
+  type: CandleType | ''
+  interval: Interval | ''
+}
+
+export interface GapTable extends SeriesColumns {
+  id: GeneratedAlways<number>
+  range: string
+  reason: string
+  state: Generated<GapState>
+  detected_at: Instant
+  repaired_at: NullableInstant
+  lost_at: NullableInstant
+}
+
+/** open: may be repaired. lost: the service no longer has it. */
+export type GapState = 'open' | 'repaired' | 'lost'
+
+type Values<When extends 'old' | 'new'> = {
+  [Name in 'open' | 'high' | 'low' | 'close' | 'base_volume' | 'quote_turnover' as `${When}_${Name}`]: Decimal
+}
+
+/** Ages are intervals of the database; the recorder reads and writes them as milliseconds. */
+interface CandleReachTable {
+  category: Category
+  type: CandleType
+  interval: Interval
+  reached: string
+  beyond: string | null
+  learned_at: Generated<TimeMs>
+}
+
+interface CandleSeriesColumns extends InstrumentKeyColumns {
+  type: CandleType
+  interval: Interval
+}
+
+/** Multiranges as text; `until` is the end of the newest one. */
+interface NoTradeTable extends CandleSeriesColumns {
+  part: Instant
+  ranges: string
+  confirmed: Generated<string>
+  until: GeneratedAlways<TimeMs | null>
+  noted_at: Generated<TimeMs>
+  turned_up: Generated<number>
+}
+
+interface UnansweredTable extends CandleSeriesColumns {
+  range: string
+  asked_at: Instant
+  times: number
+}
+
+export interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Values<'new'> {
+  id: GeneratedAlways<number>
+  type: CandleType
+  interval: Interval
+  open_time: Instant
+  revised_at: Instant
+}
+
+export interface RejectedRowTable {
+  digest: string
+  operation: string
+  parameters: Json
+  reason: string
+  raw: string
+  raw_sha256: string
+  raw_bytes: number
+  first_seen_at: Instant
+  last_seen_at: Instant
+  times_seen: Generated<number>
+}

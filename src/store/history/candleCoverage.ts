@@ -1,0 +1,148 @@
+import { type Kysely, sql } from 'kysely'
+import type { CandleSeries } from '../../market/candle.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+import { type ColumnSpec, rowsFrom, toDate } from '../db/columns.js'
+import { type Series, seriesColumns } from '../proof/coverage.js'
+import { recordGap } from '../proof/gaps.js'
+import { isAskedLately } from './noTrade.js'
+import type { Database } from '../db/schema.js'
+
+/** A range of a series, and what is known about it. */
+export interface SeriesRange {
+  readonly series: CandleSeries
+  readonly range: TimeRange
+}
+
+export interface MissingCandles extends SeriesRange {
+  /** Neither covered nor confirmed empty, ascending. */
+  readonly missing: readonly TimeRange[]
+  /** Opening time of the oldest covered candle of the series; null where nothing is covered. */
+  readonly oldestKnown: TimeMs | null
+}
+
+const columns: readonly ColumnSpec[] = [
+  { name: 'category', kind: 'category' },
+  { name: 'symbol', kind: 'text' },
+  { name: 'type', kind: 'text' },
+  { name: 'interval', kind: 'text' },
+  { name: 'from', kind: 'time' },
+  { name: 'to', kind: 'time' },
+]
+
+/**
+ * What is missing of each of the requested ranges, in their order; one statement however many they are. With
+ * `leaveOutAskedLately`, without what was asked for in vain and need not be asked for again yet.
+ */
+export async function missingCandles(
+  db: Kysely<Database>,
+  requested: readonly SeriesRange[],
+  options: { readonly leaveOutAskedLately?: boolean } = {},
+): Promise<MissingCandles[]> {
+  if (requested.length === 0) return []
+  const source = rowsFrom(requested, columns, ({ series, range }, column) => {
+    const values = [series.category, series.symbol, series.type, series.interval, range.from, range.to] as const
+    return values[column] as string | number
+  })
+  const askedLately = sql`(
+    select range_agg(u.range) from recorder.unanswered u
+    where u.category = s.category and u.symbol = s.symbol and u.type = s.type::market.candle_type
+      and u.interval = s.interval::market.candle_interval and ${isAskedLately})`
+  const leftOut = options.leaveOutAskedLately === true ? sql`coalesce(${askedLately}, '{}')` : sql`'{}'`
+  const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
+    select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
+    from ${source} as s
+    left join recorder.coverage c on c.stream = 'candles' and c.category = s.category and c.symbol = s.symbol
+      and c.type = s.type and c.interval = s.interval
+    left join recorder.empty_range e on e.stream = 'candles' and e.category = s.category and e.symbol = s.symbol
+      and e.type = s.type and e.interval = s.interval
+    left join lateral unnest(
+      case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
+        - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - ${leftOut}
+    ) as m(range) on true
+    order by 1, 2`.execute(db)
+  const results = requested.map(({ series, range }) => ({
+    series,
+    range,
+    missing: [] as TimeRange[],
+    oldestKnown: null as TimeMs | null,
+  }))
+  for (const { place, from, to, oldest } of rows) {
+    const result = results[place - 1]
+    if (result === undefined) continue
+    result.oldestKnown = oldest
+    if (from !== null && to !== null) result.missing.push({ from, to })
+  }
+  return results
+}
+
+export function candleStream(series: CandleSeries): Series {
+  const { category, symbol, type, interval } = series
+  return { stream: 'candles', category, symbol, type, interval }
+}
+
+/** Remembers ranges that were confirmed to hold no candles. */
+export async function addEmptyRanges(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
+): Promise<void> {
+  if (ranges.length === 0) return
+  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
+  const text = ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
+  await sql`
+    insert into recorder.empty_range as e (stream, category, symbol, type, interval, ranges)
+    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${`{${text.join(',')}}`}::tstzmultirange)
+    on conflict (stream, category, symbol, type, interval) do update
+      set ranges = e.ranges + excluded.ranges, updated_at = now()`.execute(db)
+}
+
+/** Open holes of a series that are known in full by now are repaired; those in which there is nothing have been none. */
+export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<void> {
+  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
+  const isOpen = sql`g.stream = ${stream} and g.category = ${category} and g.symbol = ${symbol} and g.type = ${type}
+    and g.interval = ${interval} and g.state = 'open'`
+  const rangesIn = (table: string) => sql`
+    coalesce((select ranges from ${sql.table(table)} where stream = ${stream} and category = ${category}
+      and symbol = ${symbol} and type = ${type} and interval = ${interval}), '{}')`
+  const empty = rangesIn('recorder.empty_range')
+  await sql`delete from recorder.gap g where ${isOpen} and g.range <@ ${empty}`.execute(db)
+  await sql`
+    update recorder.gap g set state = 'repaired', repaired_at = now()
+    where ${isOpen} and g.range <@ (${rangesIn('recorder.coverage')} + ${empty})`.execute(db)
+}
+
+/**
+ * Books the holes left in a range that was just tried to be filled. Open holes inside the range that it replaces are closed:
+ * what of them is still missing is among the new ones.
+ */
+export async function replaceGaps(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  range: TimeRange,
+  holes: readonly TimeRange[],
+  reason: string,
+): Promise<void> {
+  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
+  const kept = holes.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
+  await sql`
+    update recorder.gap set state = 'repaired', repaired_at = now()
+    where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
+      and interval = ${interval} and state = 'open'
+      and range <@ tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz)
+      and not range <@ ${`{${kept.join(',')}}`}::tstzmultirange`.execute(db)
+  for (const hole of holes) await recordGap(db, { ...candleStream(series), range: hole, reason })
+}
+
+/** The open holes of a series, ascending. */
+export async function openHoles(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
+  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
+  const { rows } = await sql<TimeRange>`
+    select lower(r) as "from", upper(r) as "to"
+    from unnest((
+      select range_agg(range) from recorder.gap
+      where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
+        and interval = ${interval} and state = 'open')) as r
+    order by 1`.execute(db)
+  return rows
+}

@@ -1,0 +1,51 @@
+import { type Kysely, sql } from 'kysely'
+import type { Candle } from '../../market/candle.js'
+import { type ColumnSpec, columnNames, rowsFrom } from '../db/columns.js'
+import type { Database } from '../db/schema.js'
+import { inStatements, keyOrder } from '../db/writeRows.js'
+import type { WriteResult } from '../db/writeResult.js'
+
+const columns: readonly (ColumnSpec & { readonly field: keyof Candle })[] = [
+  { field: 'category', name: 'category', kind: 'category' },
+  { field: 'symbol', name: 'symbol', kind: 'text' },
+  { field: 'type', name: 'type', kind: 'candle_type' },
+  { field: 'interval', name: 'interval', kind: 'candle_interval' },
+  { field: 'openTime', name: 'open_time', kind: 'time' },
+  { field: 'open', name: 'open', kind: 'decimal' },
+  { field: 'high', name: 'high', kind: 'decimal' },
+  { field: 'low', name: 'low', kind: 'decimal' },
+  { field: 'close', name: 'close', kind: 'decimal' },
+  { field: 'baseVolume', name: 'base_volume', kind: 'decimal' },
+  { field: 'quoteTurnover', name: 'quote_turnover', kind: 'decimal' },
+  { field: 'isClosed', name: 'is_closed', kind: 'boolean' },
+]
+const fields = columns.map(({ field }) => field)
+const key = ['category', 'symbol', 'type', 'interval', 'open_time']
+const values = columns.filter(({ name }) => !key.includes(name))
+const assignments = sql.join(values.map(({ name }) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))
+
+/**
+ * Stores candles. A forming candle is overwritten until a closed one arrives; a closed one is replaced by a closed one only,
+ * and the database logs the change to recorder.candle_revision. Of a candle that stands twice in the batch the final one counts.
+ */
+export async function upsertCandles(db: Kysely<Database>, candles: readonly Candle[]): Promise<WriteResult> {
+  return inStatements(candles, async (part) => {
+    const source = rowsFrom(part, columns, (candle, column) => candle[fields[column] as keyof Candle])
+    // Rows that would not change are not touched: in the columnstore each would cost the decompression of a batch.
+    // xmax is 0 in a row that this statement inserted.
+    const { rows } = await sql<{ inserted: number; updated: number }>`
+      with written as (
+        insert into market.candles as stored (${columnNames(columns)})
+        select distinct on (${keyOrder(key)}) ${columnNames(columns)}
+        from ${source} as incoming
+        order by ${keyOrder(key)}, is_closed desc, ordinality desc
+        on conflict (${keyOrder(key)}) do update set ${assignments}
+        where (excluded.is_closed or not stored.is_closed)
+          and (${columnNames(values, 'stored')}) is distinct from (${columnNames(values, 'excluded')})
+        returning stored.xmax = 0 as is_new
+      )
+      select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written
+    `.execute(db)
+    return { inserted: rows[0]?.inserted ?? 0, updated: rows[0]?.updated ?? 0, unchanged: 0 }
+  })
+}

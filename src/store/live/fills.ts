@@ -1,0 +1,74 @@
+import { type Kysely, sql } from 'kysely'
+import type { InstrumentKey } from '../../market/category.js'
+import type { Fill } from '../../market/fill.js'
+import type { TimeMs } from '../../market/values.js'
+import { type ColumnSpec, columnNames, rowsFrom } from '../db/columns.js'
+import type { Database } from '../db/schema.js'
+import { type AppendTable, appendRows, keyOrder } from '../db/writeRows.js'
+import type { WriteResult } from '../db/writeResult.js'
+
+const columns: readonly (ColumnSpec & { readonly field: keyof Fill })[] = [
+  { field: 'category', name: 'category', kind: 'category' },
+  { field: 'symbol', name: 'symbol', kind: 'text' },
+  { field: 'ts', name: 'ts', kind: 'time' },
+  { field: 'execId', name: 'exec_id', kind: 'text' },
+  { field: 'execLinkId', name: 'exec_link_id', kind: 'text' },
+  { field: 'side', name: 'side', kind: 'side' },
+  { field: 'price', name: 'price', kind: 'decimal' },
+  { field: 'size', name: 'size', kind: 'decimal' },
+  { field: 'isRpi', name: 'is_rpi', kind: 'boolean' },
+  { field: 'receivedAt', name: 'received_at', kind: 'time' },
+  { field: 'extra', name: 'extra', kind: 'json' },
+]
+const fields = columns.map(({ field }) => field)
+
+const table: AppendTable<Fill> = {
+  name: 'market.fills',
+  columns,
+  key: ['category', 'symbol', 'ts', 'exec_id'],
+  valueOf: (fill, column) => fill[fields[column] as keyof Fill],
+}
+
+/** Stores fills; those that are there already stay as they are. */
+export async function insertFills(db: Kysely<Database>, fills: readonly Fill[]): Promise<WriteResult> {
+  return appendRows(db, table, fills)
+}
+
+export interface FillPageResult extends WriteResult {
+  /** Time of the oldest of these fills that was there already; null when all are new. */
+  readonly sharedFrom: TimeMs | null
+}
+
+/** Stores the fills of one answer, in one statement, and says how far back they overlap with what was stored. */
+export async function insertFillPage(db: Kysely<Database>, fills: readonly Fill[]): Promise<FillPageResult> {
+  if (fills.length === 0) return { inserted: 0, updated: 0, unchanged: 0, sharedFrom: null }
+  const source = rowsFrom(fills, columns, (fill, column) => fill[fields[column] as keyof Fill])
+  const { rows } = await sql<{ ts: TimeMs; execId: string }>`
+    insert into market.fills (${columnNames(columns)})
+    select ${columnNames(columns)} from ${source} as incoming
+    order by ${keyOrder(table.key)}
+    on conflict do nothing
+    returning ts, exec_id as "execId"`.execute(db)
+  const isNew = new Set(rows.map(({ ts, execId }) => `${ts} ${execId}`))
+  let sharedFrom: TimeMs | null = null
+  for (const { ts, execId } of fills) {
+    if (!isNew.has(`${ts} ${execId}`) && (sharedFrom === null || ts < sharedFrom)) sharedFrom = ts
+  }
+  return { inserted: rows.length, updated: 0, unchanged: fills.length - rows.length, sharedFrom }
+}
+
+/** Time of the newest fill of an instrument at or before `oldest` that is not one of `fills`; null when there is none. */
+export async function newestFillBefore(
+  db: Kysely<Database>,
+  { category, symbol }: InstrumentKey,
+  oldest: TimeMs,
+  fills: readonly Fill[],
+): Promise<TimeMs | null> {
+  const own = fills.filter(({ ts }) => ts === oldest).map(({ execId }) => execId)
+  const { rows } = await sql<{ ts: TimeMs }>`
+    select ts from market.fills
+    where category = ${category} and symbol = ${symbol} and ts <= ${new Date(oldest)}::timestamptz
+      and not (ts = ${new Date(oldest)}::timestamptz and exec_id = any(${own}::text[]))
+    order by ts desc limit 1`.execute(db)
+  return rows[0]?.ts ?? null
+}

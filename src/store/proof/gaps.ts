@@ -1,0 +1,117 @@
+import { type Kysely, sql } from 'kysely'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+import { toDate } from '../db/columns.js'
+import { type Series, seriesColumns } from './coverage.js'
+import type { Database, GapState } from '../db/schema.js'
+
+/** A hole that has just been found. */
+export interface NewGap extends Series {
+  readonly range: TimeRange
+  readonly reason: string
+  /** `lost` when it is known at once that the service cannot fill it. Default `open`. */
+  readonly state?: 'open' | 'lost'
+  /** Default: now, by the database's clock. */
+  readonly detectedAt?: TimeMs
+}
+
+export interface Gap extends Series {
+  readonly id: number
+  readonly range: TimeRange
+  readonly reason: string
+  readonly state: GapState
+  readonly detectedAt: TimeMs
+  readonly repairedAt: TimeMs | null
+  readonly lostAt: TimeMs | null
+}
+
+/** Records a hole. The same hole found again changes nothing. Throws when the range is empty. */
+export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void> {
+  const { stream, category, symbol, type, interval } = seriesColumns(gap)
+  const { from, to } = gap.range
+  if (!(from < to)) throw new RangeError(`a gap must begin before it ends, got ${from} to ${to}`)
+  const state = gap.state ?? 'open'
+  const detectedAt = gap.detectedAt === undefined ? sql`now()` : sql`${toDate(gap.detectedAt)}::timestamptz`
+  await sql`
+    insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, lost_at)
+    values (${stream}, ${category}, ${symbol}, ${type}, ${interval},
+      tstzrange(${toDate(from)}::timestamptz, ${toDate(to)}::timestamptz), ${gap.reason}, ${state}, ${detectedAt},
+      ${state === 'lost' ? detectedAt : sql`null`})
+    on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
+}
+
+/** Takes a range out of the holes of a series, because its rows came after all: a hole that is filled wholly is repaired. */
+export async function fillGaps(db: Kysely<Database>, series: Series, filled: TimeRange, at: TimeMs): Promise<void> {
+  const { stream, category, symbol, type, interval } = seriesColumns(series)
+  const range = sql`tstzrange(${toDate(filled.from)}::timestamptz, ${toDate(filled.to)}::timestamptz)`
+  // What is left of a hole may be two holes; each keeps what is known of the one it was.
+  await sql`
+    with touched as (
+      select * from recorder.gap
+      where stream = ${stream} and category = ${category} and symbol = ${symbol}
+        and type = ${type} and interval = ${interval} and range && ${range} and state <> 'repaired'
+    ), repaired as (
+      update recorder.gap g set state = 'repaired', repaired_at = ${toDate(at)}::timestamptz, lost_at = null
+      from touched t where g.id = t.id and t.range <@ ${range}
+    ), cut as (
+      delete from recorder.gap g using touched t where g.id = t.id and not t.range <@ ${range}
+    )
+    insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, lost_at)
+    select t.stream, t.category, t.symbol, t.type, t.interval, rest, t.reason, t.state, t.detected_at, t.lost_at
+    from touched t cross join lateral unnest(tstzmultirange(t.range) - tstzmultirange(${range})) as rest
+    where not t.range <@ ${range}
+    on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
+}
+
+/** Where known holes of a series end, ascending: those ends that lie in the range, both of its limits included. */
+export async function gapEndsWithin(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeMs[]> {
+  const { stream, category, symbol, type, interval } = seriesColumns(series)
+  const { rows } = await sql<{ end: TimeMs }>`
+    select distinct upper(range) as "end" from recorder.gap
+    where stream = ${stream} and category = ${category} and symbol = ${symbol}
+      and type = ${type} and interval = ${interval} and state <> 'repaired'
+      and upper(range) between ${toDate(range.from)}::timestamptz and ${toDate(range.to)}::timestamptz
+    order by 1`.execute(db)
+  return rows.map(({ end }) => end)
+}
+
+/** Says what became of an open hole, at `at`. One that is not open stays as it is. */
+export async function resolveGap(
+  db: Kysely<Database>,
+  id: number,
+  state: 'repaired' | 'lost',
+  at: TimeMs,
+): Promise<boolean> {
+  const resolved = await db
+    .updateTable('recorder.gap')
+    .set({ state, [state === 'lost' ? 'lost_at' : 'repaired_at']: toDate(at) })
+    .where('id', '=', id)
+    .where('state', '=', 'open')
+    .executeTakeFirst()
+  return resolved.numUpdatedRows > 0n
+}
+
+/** Known holes, oldest first; all of them, or those in one state. */
+export async function listGaps(db: Kysely<Database>, filter: { readonly state?: GapState } = {}): Promise<Gap[]> {
+  const query = db
+    .selectFrom('recorder.gap')
+    .selectAll()
+    .select([sql<TimeMs>`lower(range)`.as('from'), sql<TimeMs>`upper(range)`.as('to')])
+    .orderBy('from')
+    .orderBy('id')
+  const rows = await (filter.state === undefined ? query : query.where('state', '=', filter.state)).execute()
+  return rows.map((row) => ({
+    id: row.id,
+    stream: row.stream as Series['stream'],
+    category: row.category,
+    symbol: row.symbol,
+    type: row.type === '' ? null : row.type,
+    interval: row.interval === '' ? null : row.interval,
+    range: { from: row.from, to: row.to },
+    reason: row.reason,
+    state: row.state,
+    detectedAt: row.detected_at,
+    repairedAt: row.repaired_at,
+    lostAt: row.lost_at,
+  }))
+}
