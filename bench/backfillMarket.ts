@@ -1,5 +1,5 @@
-import { observedQuirks } from '../src/simulator/quirks.js'
-import type { ListingRequest } from '../src/simulator/world/catalogue.js'
+import { observedQuirks } from '../src/simulator/world/quirks.js'
+import type { ListingRequest } from '../src/simulator/world/listing.js'
 import { createWorld, type World } from '../src/simulator/world/world.js'
 
 const launchTime = Date.UTC(2020, 0, 1)

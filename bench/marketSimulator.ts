@@ -1,9 +1,9 @@
 import type { Category } from '../src/market/category.js'
 import { startSimulator } from '../src/simulator/server.js'
 import type { ServedAnswer } from '../src/simulator/journal.js'
-import type { ListingRequest } from '../src/simulator/world/catalogue.js'
+import type { ListingRequest } from '../src/simulator/world/listing.js'
 import { createWorld } from '../src/simulator/world/world.js'
-import { quirksSchema } from '../src/simulator/quirks.js'
+import { quirksSchema } from '../src/simulator/world/quirks.js'
 
 /** How the simulated market is cut to size. */
 export interface MarketOptions {

@@ -1,4 +1,4 @@
-import { fillsPerPage } from '../../src/collect/sink/fillContinuity.js'
+import { fillsPerPage } from '../../src/market/fill.js'
 import { FillSchedule } from '../../src/collect/schedule/fillSchedule.js'
 import { countUntil, type Flow } from './market.js'
 import type { FillPoller, Truth } from './run.js'

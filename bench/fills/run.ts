@@ -1,5 +1,6 @@
-import { fillsPerPage } from '../../src/collect/sink/fillContinuity.js'
-import type { SeenFill, TradeSign } from '../../src/collect/schedule/fillEstimate.js'
+import { fillsPerPage } from '../../src/market/fill.js'
+import type { TradeSign } from '../../src/market/ticker.js'
+import type { SeenFill } from '../../src/collect/schedule/fillEstimate.js'
 import { Pacer } from '../../src/exchange/pacer.js'
 import { operations } from '../../src/market/operation.js'
 import type { Operation } from '../../src/market/operation.js'

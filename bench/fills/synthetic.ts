@@ -1,4 +1,4 @@
-import { quirksSchema } from '../../src/simulator/quirks.js'
+import { quirksSchema } from '../../src/simulator/world/quirks.js'
 import { createWorld } from '../../src/simulator/world/world.js'
 import type { FillMarket, Flow } from './market.js'
 

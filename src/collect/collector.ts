@@ -26,14 +26,8 @@ import { instrumentText, type Poller } from './poll/poller.js'
 import { RejectionCap } from './poll/rejectionCap.js'
 import { type Backlog, Sink } from './sink/sink.js'
 import { type CollectorStats, createStats } from './streamStats.js'
-import {
-  type AnyStream,
-  type CandleTarget,
-  type Choose,
-  type StreamDefinition,
-  streamNamed,
-  streams,
-} from './streams.js'
+import { type CandleTarget } from '../store/batch/targets.js'
+import { type AnyStream, type Choose, type StreamDefinition, streamNamed, streams } from './streams.js'
 import { Universe } from './universe/universe.js'
 
 export interface CollectorDependencies {

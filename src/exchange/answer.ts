@@ -1,6 +1,7 @@
 import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
-import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, oneLine } from './errors.js'
+import { oneLine } from '../market/oneLine.js'
+import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from './errors.js'
 import type { RawAnswer } from './http.js'
 import { answerBounds } from './bounds.js'
 import { parseAnswer } from './longAnswer.js'

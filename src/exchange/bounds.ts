@@ -35,5 +35,3 @@ export const maxUnknownBytes = 16_384
 export const maxRejectedRows = 100
 /** Names of unknown fields that one answer tells. */
 export const maxUnknownNames = 100
-/** Of the text of a row that could not be understood; of the rest its digest is kept. */
-export const maxRawBytes = 4_096

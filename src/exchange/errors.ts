@@ -1,3 +1,4 @@
+import { oneLine } from '../market/oneLine.js'
 import type { Operation } from '../market/operation.js'
 
 /**
@@ -131,11 +132,4 @@ export function kindOfFailureCode(code: string, parameters: Readonly<Record<stri
   const isWholeCategory = parameters['category'] !== undefined && parameters['symbol'] === undefined
   if (isWholeCategory && codesOfUnknownCategory.has(code)) return 'unknown-category'
   return Object.hasOwn(kindOfCode, code) ? (kindOfCode[code] ?? 'rejected') : 'rejected'
-}
-
-/** Text from outside may hold line breaks, control characters, and whole pages. */
-export function oneLine(text: string, maxLength = 400): string {
-  // oxlint-disable-next-line no-control-regex -- control characters are what it removes
-  const line = text.replace(/[\s\u0000-\u001f\u007f]+/g, ' ').trim()
-  return line.length > maxLength ? `${line.slice(0, maxLength - 1)}…` : line
 }

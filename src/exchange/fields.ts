@@ -1,5 +1,5 @@
 import type { Decimal, TimeMs } from '../market/values.js'
-import { oneLine } from './errors.js'
+import { oneLine } from '../market/oneLine.js'
 import { losslessText, textOf } from './lossless.js'
 
 /**

@@ -2,9 +2,10 @@ import http from 'node:http'
 import https from 'node:https'
 import axios, { type AxiosInstance, isAxiosError } from 'axios'
 import type { Operation } from '../market/operation.js'
+import { oneLine } from '../market/oneLine.js'
 import { onAbort } from './abort.js'
 import { answerBounds } from './bounds.js'
-import { ExchangeError, type ExchangeErrorKind, oneLine } from './errors.js'
+import { ExchangeError, type ExchangeErrorKind } from './errors.js'
 import { acceptEncoding, type RawResponse, type RequestMoments, sendOverNode, TooLargeError } from './httpAdapter.js'
 
 export interface TransportOptions {

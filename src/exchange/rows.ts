@@ -5,7 +5,7 @@ import { maxRejectedRows, maxRowBytes, maxUnknownBytes, maxUnknownFields, maxUnk
 import { isStorable } from './fields.js'
 import { UnparsedRow } from './longAnswer.js'
 import { losslessText, numbersAsText } from './lossless.js'
-import { rejectedRow } from './rejectedRow.js'
+import { rejectedRow } from '../market/rejectedRow.js'
 import { noExtra, Refusal, type RowReader } from './rowReader.js'
 
 /** How one row of an operation's answer is read. */

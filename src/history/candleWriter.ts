@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { rejectedRow } from '../exchange/rejectedRow.js'
+import { rejectedRow } from '../market/rejectedRow.js'
 import type { Candle, CandleSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { RejectedRow } from '../market/rejectedRow.js'

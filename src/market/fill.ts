@@ -15,3 +15,6 @@ export interface Fill {
   readonly receivedAt: TimeMs
   readonly extra: Extra
 }
+
+/** The service shows at most this many fills, and has no way to ask for older ones. */
+export const fillsPerPage = 100

@@ -1,3 +1,9 @@
+import { createHash } from 'node:crypto'
+import { oneLine } from './oneLine.js'
+
+/** Of the text of a row that could not be understood; of the rest its digest is kept. */
+const maxRawBytes = 4_096
+
 /** A row of an answer that could not be understood, or not wholly: kept so that its cause can be found. */
 export interface RejectedRow {
   readonly operation: string
@@ -11,4 +17,30 @@ export interface RejectedRow {
   readonly rawBytes: number
   /** The row was stored, except for a part that is beyond a bound. */
   readonly isRowStored?: true
+}
+
+interface Request {
+  readonly operation: string
+  readonly parameters: Readonly<Record<string, string>>
+}
+
+/** Keeps the start of a row's text, and of the whole its digest and length: whatever is sent, little is stored. */
+export function rejectedRow({ operation, parameters }: Request, reason: string, text: string | Buffer): RejectedRow {
+  const bytes = typeof text === 'string' ? Buffer.from(text) : text
+  return {
+    operation,
+    parameters,
+    reason: oneLine(reason),
+    raw: startOf(bytes),
+    rawSha256: createHash('sha256').update(bytes).digest('hex'),
+    rawBytes: bytes.length,
+  }
+}
+
+/** Cut between two characters. */
+function startOf(bytes: Buffer): string {
+  if (bytes.length <= maxRawBytes) return bytes.toString('utf8')
+  let end = maxRawBytes
+  while (((bytes[end] as number) & 0xc0) === 0x80) end--
+  return bytes.toString('utf8', 0, end)
 }

@@ -1,3 +1,5 @@
+import type { Operation } from './operation.js'
+
 /** What is recorded, each named as the table that holds it. */
 export const streamNames = [
   'instruments',
@@ -9,3 +11,14 @@ export const streamNames = [
   'candles',
 ] as const
 export type StreamName = (typeof streamNames)[number]
+
+/** The operation that a stream is asked for by. */
+export const operationOf = {
+  instruments: 'instruments',
+  rpi_symbols: 'rpi-symbols',
+  tickers: 'tickers',
+  order_books: 'orderbook',
+  rpi_order_books: 'rpi-orderbook',
+  fills: 'fills',
+  candles: 'candles',
+} as const satisfies Record<StreamName, Operation>

@@ -40,3 +40,11 @@ export type Ticker = {
   readonly receivedAt: TimeMs
   readonly extra: Extra
 } & { readonly [Field in TickerField]: ValueOfKind[(typeof tickerFields)[Field]] | null }
+
+/** An instrument's ticker, as far as it tells whether and how much was traded. */
+export interface TradeSign {
+  /** When it was true, by the service's clock. */
+  readonly ts: TimeMs
+  readonly volume24h: string
+  readonly lastPrice: string | null
+}

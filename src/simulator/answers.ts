@@ -1,7 +1,8 @@
 import type { Category, TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
-import { bookText, brokenData } from './brokenRows.js'
+import { brokenData } from './brokenRows.js'
+import { bookText, type ResponseData } from './responseData.js'
 import { candlePage } from './candlePages.js'
 import {
   candleQueryOf,
@@ -12,28 +13,22 @@ import {
   symbolOf,
   tradedCategoryOf,
 } from './parameters.js'
-import type { Quirks } from './quirks.js'
+import type { Quirks } from './world/quirks.js'
 import { nextTurn, sliceMs } from './turns.js'
 import type { BookRow } from './world/books.js'
 import type { FillRow } from './world/fillRows.js'
 import { isRemoved, isShown, type Listing } from './world/listing.js'
 import type { World } from './world/world.js'
 
-/** The `data` of an answer, as values and as the JSON text that is sent. Null text is a body of zero bytes. */
-export interface AnswerData {
-  readonly data: unknown
-  readonly text: string | Buffer | null
-}
-
 /** A page that holds for any moment of the half-open range, as long as the stamp is the same. */
 interface CachedPage {
-  readonly page: AnswerData
+  readonly page: ResponseData
   readonly stamp: string
   readonly from: TimeMs
   readonly until: TimeMs
 }
 
-export type Answerer = (operation: Operation, query: Query, at: TimeMs) => Promise<AnswerData>
+export type Answerer = (operation: Operation, query: Query, at: TimeMs) => Promise<ResponseData>
 
 /**
  * Answers the eight operations from the world. A failure in the service's terms is thrown as a ServiceFailure.
@@ -41,7 +36,7 @@ export type Answerer = (operation: Operation, query: Query, at: TimeMs) => Promi
  */
 export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
   const instrumentPages = new Map<Category, CachedPage>()
-  const tickerPages = new Map<TradedCategory, { readonly page: Promise<AnswerData>; readonly stamp: string }>()
+  const tickerPages = new Map<TradedCategory, { readonly page: Promise<ResponseData>; readonly stamp: string }>()
   let lastTickerPage: Promise<unknown> = Promise.resolve()
   const emptyAnswers = new Map<string, number>()
   let quirkStamp = { quirks: quirks(), number: 0 }
@@ -61,7 +56,7 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     return listing
   }
 
-  const instruments = (query: Query, at: TimeMs): AnswerData => {
+  const instruments = (query: Query, at: TimeMs): ResponseData => {
     const category = categoryOf('instruments', query, quirks())
     if (query['symbol']) {
       const { symbol } = existing('instruments', category, query['symbol'], at)
@@ -76,7 +71,7 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     return page
   }
 
-  const tickers = (query: Query, at: TimeMs): AnswerData | Promise<AnswerData> => {
+  const tickers = (query: Query, at: TimeMs): ResponseData | Promise<ResponseData> => {
     const category = tradedCategoryOf('tickers', query, quirks())
     if (query['symbol']) {
       const { symbol } = existing('tickers', category, query['symbol'], at)
@@ -93,7 +88,7 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     return page
   }
 
-  const book = (kind: 'plain' | 'rpi', query: Query, at: TimeMs): AnswerData => {
+  const book = (kind: 'plain' | 'rpi', query: Query, at: TimeMs): ResponseData => {
     const operation = kind === 'rpi' ? 'rpi-orderbook' : 'orderbook'
     const category = tradedCategoryOf(operation, query, quirks())
     const { symbol } = existing(operation, category, symbolOf(query), at)
@@ -103,13 +98,13 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     return { data, text: bookText(data, kind === 'rpi' && quirks().rpiBookAsStrings) }
   }
 
-  const fills = (query: Query, at: TimeMs): AnswerData => {
+  const fills = (query: Query, at: TimeMs): ResponseData => {
     const category = categoryOf('fills', query, quirks())
     const { symbol } = existing('fills', category, symbolOf(query), at)
     return plain(fillPage(world, quirks(), category, symbol, at, limitOf(query, 100, 100, 'cut')))
   }
 
-  const candles = async (operation: 'candles' | 'history-candles', query: Query, at: TimeMs): Promise<AnswerData> => {
+  const candles = async (operation: 'candles' | 'history-candles', query: Query, at: TimeMs): Promise<ResponseData> => {
     const request = candleQueryOf(operation, query, quirks())
     const listing = existing(operation, request.category, request.symbol, at)
     const sinceLaunch = at - listing.launchTime
@@ -117,7 +112,7 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     return plain(await candlePage(world, quirks(), operation, request, at, listing))
   }
 
-  const answer = (operation: Operation, query: Query, at: TimeMs): AnswerData | Promise<AnswerData> => {
+  const answer = (operation: Operation, query: Query, at: TimeMs): ResponseData | Promise<ResponseData> => {
     switch (operation) {
       case 'instruments':
         return instruments(query, at)
@@ -159,11 +154,11 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
   }
 }
 
-function plain(data: unknown): AnswerData {
+function plain(data: unknown): ResponseData {
   return { data, text: JSON.stringify(data) }
 }
 
-function emptyBook(book: BookRow): AnswerData {
+function emptyBook(book: BookRow): ResponseData {
   return plain({ a: [], b: [], ts: book.ts })
 }
 
@@ -192,7 +187,7 @@ function fillPage(
 }
 
 /** All tickers of a category. A category may have thousands: other requests get their turn in between. */
-async function tickerPage(world: World, category: TradedCategory, at: TimeMs): Promise<AnswerData> {
+async function tickerPage(world: World, category: TradedCategory, at: TimeMs): Promise<ResponseData> {
   const rows: unknown[] = []
   const texts: string[] = []
   let turn = performance.now()

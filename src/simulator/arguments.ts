@@ -2,7 +2,7 @@ import { closest, distance } from 'fastest-levenshtein'
 import type { z } from 'zod'
 import type { TimeMs } from '../market/values.js'
 import { type Fault, faultKinds, faultSchema } from './faults.js'
-import { type Quirks, quirksSchema } from './quirks.js'
+import { type Quirks, quirksSchema } from './world/quirks.js'
 
 /**
  * A fault as it is written on the command line: `KIND[:name=value,...]`, several operations joined by `+`.

@@ -1,5 +1,5 @@
 import type { Operation } from '../market/operation.js'
-import type { AnswerData } from './answers.js'
+import { levelsText, type ResponseData } from './responseData.js'
 import type { BookRow } from './world/books.js'
 
 /** How one row of a page is spoiled: a field of the wrong type, a missing field, or a number that is none. */
@@ -16,10 +16,10 @@ const fields: Readonly<Partial<Record<Operation, readonly [identity: string, val
 }
 
 /** The same page with its middle row broken; the others are untouched. A book has its best ask broken. */
-export function brokenData(operation: Operation, kind: BrokenKind, answer: AnswerData): AnswerData {
+export function brokenData(operation: Operation, kind: BrokenKind, response: ResponseData): ResponseData {
   const names = fields[operation]
-  if (!names) return brokenBook(answer.data as BookRow, kind)
-  const rows = answer.data as readonly (Readonly<Record<string, unknown>> | readonly unknown[])[]
+  if (!names) return brokenBook(response.data as BookRow, kind)
+  const rows = response.data as readonly (Readonly<Record<string, unknown>> | readonly unknown[])[]
   const middle = Math.floor(rows.length / 2)
   const data = rows.map((row, index) => (index === middle ? brokenRow(row, kind, names) : row))
   return { data, text: JSON.stringify(data) }
@@ -38,7 +38,7 @@ function brokenRow(
   return Object.assign(structuredClone(row), change)
 }
 
-function brokenBook(book: BookRow, kind: BrokenKind): AnswerData {
+function brokenBook(book: BookRow, kind: BrokenKind): ResponseData {
   if (kind === 'missing') {
     const data = { a: book.a, b: book.b }
     return { data, text: `{"a":${levelsText(book.a, false)},"b":${levelsText(book.b, false)}}` }
@@ -48,14 +48,4 @@ function brokenBook(book: BookRow, kind: BrokenKind): AnswerData {
   const rest = book.a.slice(1).map((level) => `,[${level.join(',')}]`)
   const text = `{"a":[${JSON.stringify(broken)}${rest.join('')}],"b":${levelsText(book.b, false)},"ts":"${book.ts}"}`
   return { data: { ...book, a }, text }
-}
-
-/** A book as JSON text. Its numbers are written digit by digit: no number type holds them all. */
-export function bookText(book: BookRow, asStrings: boolean): string {
-  return `{"a":${levelsText(book.a, asStrings)},"b":${levelsText(book.b, asStrings)},"ts":"${book.ts}"}`
-}
-
-function levelsText(levels: BookRow['a'], asStrings: boolean): string {
-  if (asStrings) return JSON.stringify(levels)
-  return `[${levels.map((level) => `[${level.join(',')}]`).join(',')}]`
 }

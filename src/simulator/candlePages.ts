@@ -1,6 +1,6 @@
 import type { TimeMs } from '../market/values.js'
 import { type CandleQuery, ServiceFailure } from './parameters.js'
-import type { CandleRange, Quirks } from './quirks.js'
+import type { CandleRange, Quirks } from './world/quirks.js'
 import { nextTurn, sliceMs } from './turns.js'
 import type { CandleRow } from './world/candles.js'
 import { fixed } from './world/decimals.js'

@@ -4,8 +4,8 @@ import { z } from 'zod'
 import type { Control } from './control.js'
 import { categories } from '../market/category.js'
 import { faultSchema } from './faults.js'
-import { type Quirks, quirksSchema } from './quirks.js'
-import type { ListingRequest } from './world/catalogue.js'
+import { type Quirks, quirksSchema } from './world/quirks.js'
+import type { ListingRequest } from './world/listing.js'
 import { listingRequestSchema } from './world/listingRequest.js'
 
 const splitSchema = z.strictObject({

@@ -1,5 +1,5 @@
 import type { TimeMs } from '../market/values.js'
-import type { Quirks } from './quirks.js'
+import type { Quirks } from './world/quirks.js'
 import { mixWide } from './world/hash.js'
 
 /**

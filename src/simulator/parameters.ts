@@ -2,7 +2,7 @@ import { type CandleType, candleTypes } from '../market/candle.js'
 import { type Category, categories, isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
-import type { Quirks } from './quirks.js'
+import type { Quirks } from './world/quirks.js'
 import { type ServedInterval, servedIntervals, specifiedIntervals } from './world/intervals.js'
 
 /** A failure in the service's own terms. */

@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type Operation, operations } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
-import { type AnswerData, createAnswerer } from './answers.js'
+import { createAnswerer } from './answers.js'
+import type { ResponseData } from './responseData.js'
 import { compressed } from './compression.js'
 import { type Control, createControl } from './control.js'
 import { answerControl } from './controlHttp.js'
@@ -12,8 +13,9 @@ import { Journal } from './journal.js'
 import { Limiter, type LimitOptions, specifiedPerSecond } from './limits.js'
 import { openListener } from './listener.js'
 import { type Query, queryOf, ServiceFailure } from './parameters.js'
-import { type Quirks, quirksSchema } from './quirks.js'
-import type { ActivityProfile, ListingRequest, Scale } from './world/catalogue.js'
+import { type Quirks, quirksSchema } from './world/quirks.js'
+import type { ListingRequest } from './world/listing.js'
+import type { ActivityProfile, Scale } from './world/catalogue.js'
 import { createRandom } from './world/hash.js'
 import { createWorld, type World } from './world/world.js'
 
@@ -95,7 +97,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     operation: Operation,
     query: Query,
     at: TimeMs,
-  ): Promise<AnswerData & { outgoing: Outgoing }> => {
+  ): Promise<ResponseData & { outgoing: Outgoing }> => {
     const headers = { 'content-type': 'application/json;charset=UTF-8' }
     try {
       const answer = await answerer(operation, query, at)

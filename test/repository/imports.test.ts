@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { circles, importsBetween } from '../support/circles.js'
 import { importsOf, importViolations, packageName, partOf } from '../support/importRules.js'
 import { readRepositoryFile, repositoryFiles } from '../support/repositoryFiles.js'
 
@@ -11,6 +12,10 @@ test('every file of src belongs to a known part', () => {
 
 test('no part imports what it must not know', () => {
   expect(shipped.flatMap(importViolations)).toEqual([])
+})
+
+test('nothing imports in a circle: no file, and no folder at any depth', () => {
+  expect(circles(importsBetween(repositoryFiles(/^src\/.*\.tsx?$/)))).toEqual([])
 })
 
 test('every imported package is a dependency, and every dependency is used', () => {
@@ -68,6 +73,33 @@ describe('the checker', () => {
     ['src/collect/a.ts', "import type { Config } from '../config.js'\n// import x from '../app.js'"],
   ])('accepts in %s: %s', (path, text) => {
     expect(check(path, text)).toEqual([])
+  })
+})
+
+describe('the search for circles', () => {
+  const files = (imports: Readonly<Record<string, string>>) =>
+    Object.entries(imports).map(([path, specifier]) => ({ path, text: `import { x } from '${specifier}'` }))
+  const search = (imports: Readonly<Record<string, string>>) => circles(importsBetween(files(imports)))
+
+  test('finds files that import each other', () => {
+    expect(search({ 'src/a.ts': './b.js', 'src/b.ts': './c.js', 'src/c.tsx': './a.js', 'src/d.ts': './a.js' })).toEqual(
+      ['src/a.ts, src/b.ts, src/c.tsx'],
+    )
+  })
+
+  test('finds folders that import each other although no files do', () => {
+    expect(
+      search({
+        'src/x/a/1.ts': '../b/1.js',
+        'src/x/b/1.ts': './2.js',
+        'src/x/b/2.ts': '../a/2.js',
+        'src/x/a/2.ts': 'pg',
+      }),
+    ).toEqual(['src/x/a, src/x/b'])
+  })
+
+  test('passes a pipeline', () => {
+    expect(search({ 'src/a/1.ts': '../b/1.js', 'src/b/1.ts': '../c.js', 'src/c.ts': 'pg' })).toEqual([])
   })
 })
 

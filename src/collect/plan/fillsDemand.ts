@@ -1,4 +1,4 @@
-import { fillsPerPage } from '../sink/fillContinuity.js'
+import { fillsPerPage } from '../../market/fill.js'
 import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from '../universe/planUniverse.js'
 
 /** How an instrument's fills are asked for. */

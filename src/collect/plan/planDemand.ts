@@ -7,7 +7,7 @@ import type { StreamName } from '../../market/stream.js'
 import { streamNames } from '../../market/stream.js'
 import { longestCandleCycleMs, mostCandleWaitMs } from '../schedule/candlePace.js'
 import type { Select } from '../universe/select.js'
-import { fillsPerPage } from '../sink/fillContinuity.js'
+import { fillsPerPage } from '../../market/fill.js'
 import { fillsDemand } from './fillsDemand.js'
 import { countWithin } from '../schedule/fit.js'
 import {

@@ -1,8 +1,8 @@
+import { operationOf } from '../../market/stream.js'
 import type { Turn } from '../../exchange/client.js'
 import type { FillPayload } from '../../exchange/payloads.js'
 import type { InstrumentKey } from '../../market/category.js'
-import type { Fill } from '../../market/fill.js'
-import { fillsPerPage } from '../sink/fillContinuity.js'
+import { type Fill, fillsPerPage } from '../../market/fill.js'
 import { averageRate } from '../schedule/fillRate.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
 import { fillShortage } from '../schedule/fillShare.js'
@@ -74,7 +74,7 @@ export function fillsPoller(
   /** Resolves when the next request may depart; to null when there is nothing to ask for any more. */
   const nextTurn = async (deadline: number): Promise<Turn | null> => {
     try {
-      return await client.turn(stream.operation, { signal: ended.signal, deadline })
+      return await client.turn(operationOf[stream.name], { signal: ended.signal, deadline })
     } catch (error) {
       if (!ended.signal.aborted)
         logger.debug(`${stream.name}: ${error instanceof Error ? error.message : String(error)}`)

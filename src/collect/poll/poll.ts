@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ExchangeClient, Page, RequestOptions } from '../../exchange/client.js'
-import { rejectedRow } from '../../exchange/rejectedRow.js'
+import { rejectedRow } from '../../market/rejectedRow.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
-import type { Batch } from '../sink/batch.js'
+import type { Batch } from '../../store/batch/batch.js'
 import type { StreamDefinition } from '../streams.js'
 
 /** Longer uninterrupted work would delay requests that are due. */

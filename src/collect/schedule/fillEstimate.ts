@@ -1,18 +1,11 @@
+import type { TradeSign } from '../../market/ticker.js'
 import type { TimeMs } from '../../market/values.js'
-import { fillsPerPage } from '../sink/fillContinuity.js'
+import { fillsPerPage } from '../../market/fill.js'
 
 /** What a response tells of an instrument's activity: its fills newest first, by the service's clock. */
 export interface SeenFill {
   readonly ts: TimeMs
   readonly size: string
-}
-
-/** An instrument's ticker, as far as it tells whether and how much was traded. */
-export interface TradeSign {
-  /** When it was true, by the service's clock. */
-  readonly ts: TimeMs
-  readonly volume24h: string
-  readonly lastPrice: string | null
 }
 
 /** Rates are averaged over these times: a burst, a busy minute, the usual flow. */

@@ -1,8 +1,9 @@
 import type { TimeMs } from '../../market/values.js'
-import { fillsPerPage } from '../sink/fillContinuity.js'
-import { FillEstimate, type SeenFill, type TradeSign } from './fillEstimate.js'
+import { fillsPerPage } from '../../market/fill.js'
+import { type TradeSign } from '../../market/ticker.js'
+import { FillEstimate, type SeenFill } from './fillEstimate.js'
 
-export type { SeenFill, TradeSign } from './fillEstimate.js'
+export type { SeenFill } from './fillEstimate.js'
 
 export interface FillScheduleOptions {
   /** Least time between two requests for an instrument. */

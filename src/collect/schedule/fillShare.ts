@@ -1,4 +1,4 @@
-import { fillsPerPage } from '../sink/fillContinuity.js'
+import { fillsPerPage } from '../../market/fill.js'
 
 /**
  * The share of all fills that is captured where a response brings so many new ones on average, as measured on recorded tapes

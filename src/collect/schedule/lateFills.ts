@@ -1,5 +1,3 @@
-import type { CollectorStats } from '../streamStats.js'
-
 /** When an instrument's fills were last seen, and how fast they came. */
 export interface FillsSeen {
   /** When it was answered; before the first answer, since when it is covered. */
@@ -22,7 +20,7 @@ export function lateFills(
     maxPollMs,
     fillsPerPage,
   }: { readonly nowMs: number; readonly maxPollMs: number; readonly fillsPerPage: number },
-): Pick<CollectorStats['fills'], 'lateTargets' | 'quietTargets'> {
+): { readonly lateTargets: number; readonly quietTargets: number } {
   let [lateTargets, quietTargets] = [0, 0]
   for (const { atMs, perMs } of seen) {
     if (perMs === 0) quietTargets++

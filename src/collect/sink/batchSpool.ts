@@ -4,7 +4,7 @@ import { deflateRaw, inflateRaw } from 'node:zlib'
 import type { StreamName } from '../../market/stream.js'
 import { type Damage, type Segment, SegmentLog } from '../../store/spool/segmentLog.js'
 import { type SpoolFolder, takeSpoolFolder } from '../../store/spool/spoolFolder.js'
-import type { Batch } from './batch.js'
+import type { Batch } from '../../store/batch/batch.js'
 import { gapsOfDropped } from './droppedBatches.js'
 
 export interface BatchSpoolOptions {

@@ -2,7 +2,7 @@ import type { Candle } from '../../market/candle.js'
 import { type Category, type InstrumentKey, tradedCategories } from '../../market/category.js'
 import { closeTime } from '../../market/interval.js'
 import type { StreamName } from '../../market/stream.js'
-import type { Batch, FoundGap } from './batch.js'
+import type { Batch, FoundGap } from '../../store/batch/batch.js'
 
 const reason = 'dropped because the spool was full'
 

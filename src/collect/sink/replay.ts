@@ -1,8 +1,8 @@
 import pLimit from 'p-limit'
 import type { Clock } from '../../runtime/clock.js'
-import type { Batch } from './batch.js'
+import type { Batch } from '../../store/batch/batch.js'
 import { type BatchSpool, type Lane, lanes, type SpooledSegment } from './batchSpool.js'
-import { join, type JoinedBatch, joinKey } from './joinBatches.js'
+import { join, type JoinedBatch, joinKey } from '../../store/batch/joinBatches.js'
 
 export interface ReplayOptions {
   readonly spool: BatchSpool

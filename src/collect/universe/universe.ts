@@ -1,11 +1,10 @@
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { Instrument } from '../../market/instrument.js'
 import type { RpiSymbol } from '../../market/rpiSymbol.js'
-import type { Ticker } from '../../market/ticker.js'
+import type { Ticker, TradeSign } from '../../market/ticker.js'
 import { kindOf } from '../../market/instrumentKind.js'
 import { turnoverHere } from '../../market/turnover.js'
 import type { Decimal } from '../../market/values.js'
-import type { TradeSign } from '../schedule/fillEstimate.js'
 import type { PlanInstrument, PlanUniverse } from './planUniverse.js'
 import { rankInstruments, type Select } from './select.js'
 

@@ -1,7 +1,7 @@
 import type { Category } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
 import { mix, mixText, unit } from './hash.js'
-import type { Listing, SymbolType } from './listing.js'
+import type { Listing, ListingRequest, SymbolType } from './listing.js'
 import { deliverySeries, listingWaves } from './lifetimes.js'
 import { coinName, factsOf, knownCoins, spotMetals } from './names.js'
 import { tokenRequest } from './tokens.js'
@@ -62,9 +62,6 @@ const shapes: Readonly<Record<Scale, Shape>> = {
     deliveries: 3,
   },
 }
-
-/** What a test or a caller must say of an instrument of its own; the rest is filled in. */
-export type ListingRequest = Pick<Listing, 'category' | 'symbol'> & Partial<Listing>
 
 export interface Catalogue {
   readonly listings: readonly Listing[]

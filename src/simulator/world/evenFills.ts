@@ -1,4 +1,4 @@
-import type { FillProcess, FillRate } from './fills.js'
+import type { FillProcess, FillRate } from './fillProcess.js'
 import { mix, mixWide, unit } from './hash.js'
 import { hourMs, minuteMs, runMs } from './runs.js'
 

@@ -1,4 +1,4 @@
-import type { Quirks } from '../quirks.js'
+import type { Quirks } from './quirks.js'
 import { fixed } from './decimals.js'
 import { mixWide, unit } from './hash.js'
 import type { Market, TrueFill } from './market.js'

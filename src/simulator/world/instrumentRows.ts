@@ -1,5 +1,5 @@
 import type { TimeMs } from '../../market/values.js'
-import type { Quirks } from '../quirks.js'
+import type { Quirks } from './quirks.js'
 import { fixed } from './decimals.js'
 import { mix, mixText } from './hash.js'
 import { type Listing, shownLaunchTime, statusOf } from './listing.js'

@@ -1,5 +1,5 @@
 import type { TimeMs } from '../../market/values.js'
-import type { ListingRequest } from './catalogue.js'
+import type { ListingRequest } from './listing.js'
 import type { Coin } from './names.js'
 import { drawnName } from './names.js'
 

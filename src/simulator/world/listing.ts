@@ -76,3 +76,6 @@ export function changeTimes(listing: Listing): readonly TimeMs[] {
   const times = [announceTime, launchTime, limitOpenTime, offTime, removeTime, ...splits.map(({ at }) => at)]
   return times.filter((time) => time !== null)
 }
+
+/** What a test or a caller must say of an instrument of its own; the rest is filled in. */
+export type ListingRequest = Pick<Listing, 'category' | 'symbol'> & Partial<Listing>

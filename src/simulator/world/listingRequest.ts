@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { categories } from '../../market/category.js'
-import type { ListingRequest } from './catalogue.js'
+import type { ListingRequest } from './listing.js'
 
 const time = z.number().int()
 const timeOrNever = time.nullable().optional()

@@ -1,6 +1,7 @@
 import type { TimeMs } from '../../market/values.js'
 import type { CommonFactor } from './commonFactor.js'
-import { createFillProcess, type FillProcess, type RunVisitor, type Sweep } from './fills.js'
+import { type FillProcess, type RunVisitor, type Sweep } from './fillProcess.js'
+import { createFillProcess } from './fills.js'
 import { mix, mixText, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
 import { createPricePath, type PricePath } from './prices.js'

@@ -1,6 +1,6 @@
 import type { TimeMs } from '../../market/values.js'
 import { type CommonFactor, minutesPerWeek } from './commonFactor.js'
-import type { FillProcess, FillRate } from './fills.js'
+import type { FillProcess, FillRate } from './fillProcess.js'
 import { mix, unit } from './hash.js'
 import { minuteMs, runMs } from './runs.js'
 import { createShares, type Shares } from './shares.js'

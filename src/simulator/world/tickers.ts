@@ -1,5 +1,5 @@
 import type { TimeMs } from '../../market/values.js'
-import type { Quirks } from '../quirks.js'
+import type { Quirks } from './quirks.js'
 import { bookSide, bookStepMs } from './books.js'
 import { derivedPrice } from './candles.js'
 import { drawnDigits, fixed } from './decimals.js'

@@ -1,4 +1,4 @@
-import type { ListingRequest } from './catalogue.js'
+import type { ListingRequest } from './listing.js'
 import { mix, unit } from './hash.js'
 import { factsOf, tokenName } from './names.js'
 import { drawnSplits } from './splits.js'

@@ -1,5 +1,5 @@
 import type { TimeMs } from '../../market/values.js'
-import type { FillProcess } from './fills.js'
+import type { FillProcess } from './fillProcess.js'
 import { hourMs, runMs } from './runs.js'
 
 const runsPerHour = hourMs / runMs

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { fillsPerPage } from '../../../src/collect/sink/fillContinuity.js'
-import { storeFills } from '../../../src/collect/sink/storeFills.js'
+import { fillsPerPage } from '../../../src/market/fill.js'
+import { storeFills } from '../../../src/store/batch/storeFills.js'
 import { createRandom } from '../../../src/simulator/world/hash.js'
 import { coveredRanges } from '../../../src/store/proof/coverage.js'
 import { listGaps } from '../../../src/store/proof/gaps.js'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { commitBatch } from '../../../src/collect/sink/storeBatch.js'
-import type { Batch } from '../../../src/collect/sink/batch.js'
+import { commitBatch } from '../../../src/store/batch/storeBatch.js'
+import type { Batch } from '../../../src/store/batch/batch.js'
 import type { StreamName } from '../../../src/market/stream.js'
 import { mendClock } from '../../../src/store/live/mend.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'

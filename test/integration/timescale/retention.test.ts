@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { rejectedRow } from '../../../src/exchange/rejectedRow.js'
+import { rejectedRow } from '../../../src/market/rejectedRow.js'
 import type { Fill } from '../../../src/market/fill.js'
 import { upsertCandles } from '../../../src/store/history/candles.js'
 import { addCoverage, missingRanges } from '../../../src/store/proof/coverage.js'

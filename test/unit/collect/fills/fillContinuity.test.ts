@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { fillsPerPage, judgeFills } from '../../../../src/collect/sink/fillContinuity.js'
-import type { Batch } from '../../../../src/collect/sink/batch.js'
-import { join, type JoinedBatch } from '../../../../src/collect/sink/joinBatches.js'
-import type { Fill } from '../../../../src/market/fill.js'
+import { judgeFills } from '../../../../src/store/batch/fillContinuity.js'
+import type { Batch } from '../../../../src/store/batch/batch.js'
+import { join, type JoinedBatch } from '../../../../src/store/batch/joinBatches.js'
+import { type Fill, fillsPerPage } from '../../../../src/market/fill.js'
 import type { TimeRange } from '../../../../src/market/timeRange.js'
 import { aFill } from '../../../support/marketRows.js'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { RejectionCap } from '../../../../src/collect/poll/rejectionCap.js'
-import { rejectedRow } from '../../../../src/exchange/rejectedRow.js'
+import { rejectedRow } from '../../../../src/market/rejectedRow.js'
 
 const hourMs = 3_600_000
 const at = 500_000 * hourMs

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { plainQuirks } from '../../../../src/simulator/quirks.js'
+import { plainQuirks } from '../../../../src/simulator/world/quirks.js'
 import { createCommonFactor } from '../../../../src/simulator/world/commonFactor.js'
-import { createFillProcess, type FillProcess } from '../../../../src/simulator/world/fills.js'
+import { type FillProcess } from '../../../../src/simulator/world/fillProcess.js'
+import { createFillProcess } from '../../../../src/simulator/world/fills.js'
 import { createWorld } from '../../../../src/simulator/world/world.js'
 
 const minuteMs = 60_000

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { observedQuirks, type Quirks } from '../../../../src/simulator/quirks.js'
+import { observedQuirks, type Quirks } from '../../../../src/simulator/world/quirks.js'
 import type { Scale } from '../../../../src/simulator/world/catalogue.js'
 import { createWorld } from '../../../../src/simulator/world/world.js'
 

@@ -1,18 +1,18 @@
 import type { Kysely } from 'kysely'
-import { rejectedRow } from '../../exchange/rejectedRow.js'
+import { rejectedRow } from '../../market/rejectedRow.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
-import type { StreamName } from '../../market/stream.js'
-import { addCoverage, type Series } from '../../store/proof/coverage.js'
-import { describeDatabaseError, isDataError } from '../../store/db/databaseError.js'
-import { recordGap } from '../../store/proof/gaps.js'
-import { findRefusedRows } from '../../store/batch/refusedRows.js'
-import { insertRejectedRows } from '../../store/live/rejectedRows.js'
-import type { Database } from '../../store/db/schema.js'
-import type { WriteResult } from '../../store/db/writeResult.js'
+import { operationOf, type StreamName } from '../../market/stream.js'
+import { addCoverage, type Series } from '../proof/coverage.js'
+import { describeDatabaseError, isDataError } from '../db/databaseError.js'
+import { recordGap } from '../proof/gaps.js'
+import { findRefusedRows } from './refusedRows.js'
+import { insertRejectedRows } from '../live/rejectedRows.js'
+import type { Database } from '../db/schema.js'
+import type { WriteResult } from '../db/writeResult.js'
 import { type Batch, missingRows, type ProvenRange } from './batch.js'
 import type { StoredFills } from './storeFills.js'
-import type { StoredCandles } from '../../store/batch/storeCandles.js'
-import { streamNamed } from '../streams.js'
+import type { StoredCandles } from './storeCandles.js'
+import { writerOf } from './writers.js'
 
 export interface StoredBatch extends WriteResult {
   readonly rejected: number
@@ -31,7 +31,7 @@ export async function storeBatch(db: Kysely<Database>, batch: Batch): Promise<St
   } catch (error) {
     if (!isDataError(error) || batch.rows.length === 0) throw error
     const { good, refused, untried } = await findRefusedRows(db, batch.rows, (trx, rows) =>
-      streamNamed(batch.stream).write(trx, { ...batch, rows, isPart: true }),
+      writerOf(batch.stream)(trx, { ...batch, rows, isPart: true }),
     )
     const rejected = [...batch.rejected, ...refused.map(({ row, error: reason }) => refusedRow(batch, row, reason))]
     const unkept = (batch.unkept ?? 0) + untried
@@ -61,7 +61,7 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
 export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
   return db.transaction().execute(async (trx) => {
-    const written = isWorthWriting(batch) ? await streamNamed(stream).write(trx, batch) : nothingWritten
+    const written = isWorthWriting(batch) ? await writerOf(stream)(trx, batch) : nothingWritten
     if (rejected.length > 0) await insertRejectedRows(trx, rejected, receivedAt)
     for (const { range, ...of } of proven) await addCoverage(trx, seriesOf(stream, of), [range])
     for (const { range, reason, state = 'lost', ...of } of gaps) {
@@ -90,7 +90,7 @@ const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }
 
 function refusedRow(batch: Batch, row: unknown, error: unknown): RejectedRow {
   const target = Object.entries(batch.target as Record<string, unknown>)
-  const { operation } = streamNamed(batch.stream)
+  const operation = operationOf[batch.stream]
   const parameters = Object.fromEntries(target.map(([name, value]) => [name, String(value)]))
   return rejectedRow({ operation, parameters }, describeDatabaseError(error), JSON.stringify(row))
 }

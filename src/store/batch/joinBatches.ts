@@ -1,5 +1,4 @@
-import type { Fill } from '../../market/fill.js'
-import { fillsPerPage } from './fillContinuity.js'
+import { type Fill, fillsPerPage } from '../../market/fill.js'
 import type { Batch } from './batch.js'
 
 /** A batch made of several, which says the same as they did one after the other. */

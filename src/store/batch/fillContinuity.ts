@@ -1,9 +1,6 @@
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 
-/** The service shows at most this many fills, and has no way to ask for older ones. */
-export const fillsPerPage = 100
-
 /** What one answer of the fills operation holds, as far as continuity goes. */
 export interface FillPage {
   /** Times of its oldest and newest fill; null when it holds none. */

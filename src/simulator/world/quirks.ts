@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { candleTypes } from '../market/candle.js'
-import { categories, tradedCategories } from '../market/category.js'
-import { operations } from '../market/operation.js'
-import { servedIntervals } from './world/intervals.js'
+import { candleTypes } from '../../market/candle.js'
+import { categories, tradedCategories } from '../../market/category.js'
+import { operations } from '../../market/operation.js'
+import { servedIntervals } from './intervals.js'
 
 /** Candles that the service leaves out of its answers, or answers differently later on. */
 const candleRange = z.strictObject({

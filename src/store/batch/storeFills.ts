@@ -1,14 +1,14 @@
 import type { Kysely } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
-import type { Fill } from '../../market/fill.js'
+import { type Fill, fillsPerPage } from '../../market/fill.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { addCoverage, coveredRanges, lockCoverage, type Series } from '../../store/proof/coverage.js'
-import { insertFillPage, newestFillBefore } from '../../store/live/fills.js'
-import { fillGaps, gapEndsWithin, recordGap } from '../../store/proof/gaps.js'
-import type { Database } from '../../store/db/schema.js'
-import type { WriteResult } from '../../store/db/writeResult.js'
+import { addCoverage, coveredRanges, lockCoverage, type Series } from '../proof/coverage.js'
+import { insertFillPage, newestFillBefore } from '../live/fills.js'
+import { fillGaps, gapEndsWithin, recordGap } from '../proof/gaps.js'
+import type { Database } from '../db/schema.js'
+import type { WriteResult } from '../db/writeResult.js'
 import { type Batch, missingRows } from './batch.js'
-import { type FillPage, fillsPerPage, judgeFills, type KnownFills } from './fillContinuity.js'
+import { type FillPage, judgeFills, type KnownFills } from './fillContinuity.js'
 
 export interface StoredFills extends WriteResult {
   readonly gapsFound: number
