@@ -89,9 +89,9 @@ async function fill({ db }: RecorderDatabase, { instruments, days }: { instrumen
 
 const unusedBudget: BudgetUse = {
   waiting: {
-    live: { count: 0, oldestWaitMs: 0 },
-    repair: { count: 0, oldestWaitMs: 0 },
-    backfill: { count: 0, oldestWaitMs: 0 },
+    live: { count: 0, oldestWaitMs: 0, overdueMs: 0 },
+    repair: { count: 0, oldestWaitMs: 0, overdueMs: 0 },
+    backfill: { count: 0, oldestWaitMs: 0, overdueMs: 0 },
   },
   operations: Object.fromEntries(
     operations.map((name) => [name, { used: 0, limit: 20 }]),

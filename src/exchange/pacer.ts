@@ -34,8 +34,15 @@ export interface AcquireOptions {
   readonly signal?: AbortSignal
 }
 
+export interface WaitingRequests {
+  readonly count: number
+  readonly oldestWaitMs: number
+  /** By how much the latest of them has missed its deadline while it waited; 0 when all are in time. */
+  readonly overdueMs: number
+}
+
 export interface PacerStats {
-  readonly waiting: Readonly<Record<Priority, { readonly count: number; readonly oldestWaitMs: number }>>
+  readonly waiting: Readonly<Record<Priority, WaitingRequests>>
   readonly operations: Readonly<Record<Operation, { readonly used: number; readonly limit: number }>>
   readonly overall: { readonly used: number; readonly limit: number }
   readonly inFlight: number
@@ -194,12 +201,14 @@ export class Pacer {
     const waiting = (priority: Priority) => {
       let count = 0
       let oldest = nowMs
+      let overdueMs = 0
       for (const operation of operations)
         for (const entry of this.#queues[priority][operation]) {
           count++
           if (entry.enqueuedAtMs < oldest) oldest = entry.enqueuedAtMs
+          overdueMs = Math.max(overdueMs, nowMs - Math.max(entry.enqueuedAtMs, entry.deadlineMs))
         }
-      return { count, oldestWaitMs: nowMs - oldest }
+      return { count, oldestWaitMs: nowMs - oldest, overdueMs }
     }
     const use = (budget: Budget) => ({ used: budget.used(nowMs), limit: budget.limit })
     return {

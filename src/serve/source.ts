@@ -12,7 +12,10 @@ interface Use {
 /** How much of the service's limits is in use and who waits. */
 export interface BudgetUse {
   readonly waiting: Readonly<
-    Record<'live' | 'repair' | 'backfill', { readonly count: number; readonly oldestWaitMs: number }>
+    Record<
+      'live' | 'repair' | 'backfill',
+      { readonly count: number; readonly oldestWaitMs: number; readonly overdueMs: number }
+    >
   >
   /** Requests in the last second. */
   readonly operations: Readonly<Record<Operation, Use>>

@@ -33,9 +33,10 @@ export class StatusMetrics {
     m.pause.set(budget.pausedMs / milli)
     m.rate.set(budget.rate)
     m.inFlight.set(budget.inFlight)
-    for (const { class: name, count, oldestWaitMs } of budget.waiting) {
+    for (const { class: name, count, oldestWaitMs, overdueMs } of budget.waiting) {
       m.waiting.set({ class: name }, count)
       m.oldestWait.set({ class: name }, oldestWaitMs / milli)
+      m.overdue.set({ class: name }, overdueMs / milli)
     }
 
     const age = (at: number | null) => (at === null ? 0 : Math.max(0, time - at) / milli)
@@ -150,6 +151,11 @@ function define(registry: Registry) {
     rate: gauge('rate_ratio', '1 at full speed; less for a while after a rejection.'),
     waiting: gauge('waiting_requests', 'Requests that wait for their place in the limits.', 'class'),
     oldestWait: gauge('waiting_oldest_seconds', 'How long the first of them has waited.', 'class'),
+    overdue: gauge(
+      'waiting_overdue_seconds',
+      'By how much the latest of them has missed its deadline while it waited.',
+      'class',
+    ),
     inFlight: gauge('in_flight_requests', 'Requests under way.'),
 
     batches: gauge('backlog_batches', 'Answers in memory that are not committed yet.'),

@@ -30,9 +30,9 @@ export function settableSource(startedAt: TimeMs): SettableSource {
     backlog: { batches: 0, rows: 0, oldestReceivedAt: null },
     budget: {
       waiting: {
-        live: { count: 0, oldestWaitMs: 0 },
-        repair: { count: 0, oldestWaitMs: 0 },
-        backfill: { count: 0, oldestWaitMs: 0 },
+        live: { count: 0, oldestWaitMs: 0, overdueMs: 0 },
+        repair: { count: 0, oldestWaitMs: 0, overdueMs: 0 },
+        backfill: { count: 0, oldestWaitMs: 0, overdueMs: 0 },
       },
       operations: Object.fromEntries(perOperation) as BudgetUse['operations'],
       overall: { used: 0, limit: 6000 },

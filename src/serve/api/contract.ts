@@ -102,6 +102,10 @@ export const status = z.strictObject({
         class: z.enum(['live', 'repair', 'backfill']).describe('Class of urgency, the most urgent first.'),
         count: count('Requests that wait for their place.'),
         oldestWaitMs: z.number().nonnegative().describe('How long the first of them has waited, milliseconds.'),
+        overdueMs: z
+          .number()
+          .nonnegative()
+          .describe('By how much the latest of them has missed its deadline while it waited, milliseconds.'),
       }),
     ),
     inFlight: count('Requests under way.'),

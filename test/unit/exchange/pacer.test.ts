@@ -48,7 +48,7 @@ describe('the order', () => {
     for (let i = 0; i < 100; i++) void send('fills')
     await clock.advance(20_000)
     const { waiting, operations: used } = pacer.stats()
-    expect(waiting.backfill).toEqual({ count: 1, oldestWaitMs: 20_000 })
+    expect(waiting.backfill).toEqual({ count: 1, oldestWaitMs: 20_000, overdueMs: 0 })
     expect(waiting.live.count).toBeGreaterThan(70)
     expect(used.fills).toEqual({ used: 1, limit: 1 })
   })
