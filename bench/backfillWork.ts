@@ -1,4 +1,4 @@
-import { operations } from '../src/market/operation.js'
+import { operations } from '../src/market/stream.js'
 import type { RecorderDatabase } from '../src/store/db/database.js'
 import { benchSymbols, benchWorld } from './backfillMarket.js'
 import type { Bench } from './backfillSetup.js'

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { createExchangeClient, type ExchangeClient, type RequestOptions } from '../src/exchange/client.js'
-import { type Operation, operations } from '../src/market/operation.js'
+import { type Operation, operations } from '../src/market/stream.js'
 import type { Report, SourceReport } from '../src/simulator/limits.js'
 import { specifiedPerSecond } from '../src/simulator/limits.js'
 

@@ -1,5 +1,5 @@
 import { chromium } from 'playwright-core'
-import { intervals } from '../src/market/interval.js'
+import { intervals } from '../src/market/candle.js'
 import type { CandlesAnswer } from '../src/serve/api/contract.js'
 import { type Check, median } from './figures.js'
 import { flags } from './pageOpeners.js'

@@ -2,8 +2,8 @@ import net, { type AddressInfo } from 'node:net'
 import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { ExchangeError } from '../src/exchange/errors.js'
-import { createTransport } from '../src/exchange/http.js'
-import { operations } from '../src/market/operation.js'
+import { createTransport } from '../src/exchange/http/transport.js'
+import { operations } from '../src/market/stream.js'
 import { broken, cuts, type FuzzTarget, nastyText, one } from './fuzzInputs.js'
 
 const encodings = ['gzip', 'x-gzip', 'deflate', 'br', 'identity', 'GZIP', '', 'zstd'] as const
@@ -68,7 +68,7 @@ export async function httpTarget(): Promise<FuzzTarget> {
     maxResponseBytes: 20_000_000,
     maxConnections: 1,
   })
-  const moments = { onSent: () => undefined, onAnswered: () => undefined }
+  const moments = { onSent: () => undefined, onResponse: () => undefined }
   return {
     name: 'HTTP',
     prepare(seed) {

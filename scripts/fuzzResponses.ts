@@ -1,10 +1,10 @@
 import fc from 'fast-check'
-import { readAnswer } from '../src/exchange/answer.js'
-import { orderBookRow, rpiOrderBookRow } from '../src/exchange/bookSchemas.js'
+import { readResponse } from '../src/exchange/response/response.js'
+import { orderBookRow, rpiOrderBookRow } from '../src/exchange/formats/bookSchemas.js'
 import { ExchangeError } from '../src/exchange/errors.js'
-import { readRows, type RowSchema } from '../src/exchange/rows.js'
-import { candleRow, fillRow, instrumentRow, rpiSymbolRow, tickerRow } from '../src/exchange/rowSchemas.js'
-import { type Operation, operations } from '../src/market/operation.js'
+import { readRows, type RowSchema } from '../src/exchange/formats/rows.js'
+import { candleRow, fillRow, instrumentRow, rpiSymbolRow, tickerRow } from '../src/exchange/formats/rowSchemas.js'
+import { type Operation, operations } from '../src/market/stream.js'
 import { broken, cuts, nastyNumber, nastyText, one } from './fuzzInputs.js'
 
 const reader =
@@ -98,8 +98,8 @@ export function fuzzResponse(seed: number): () => Promise<'taken' | 'refused'> {
   return async () => {
     try {
       const raw = { status, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
-      const answer = await readAnswer({ operation, parameters }, raw)
-      const read = await readers[operation](answer.rows, operation, parameters)
+      const response = await readResponse({ operation, parameters }, raw)
+      const read = await readers[operation](response.rows, operation, parameters)
       // It has to fit into the spool.
       JSON.stringify(read.rows.slice(0, 1_000))
       return 'taken'

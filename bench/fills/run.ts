@@ -1,9 +1,8 @@
 import { fillsPerPage } from '../../src/market/fill.js'
 import type { TradeSign } from '../../src/market/ticker.js'
 import type { SeenFill } from '../../src/collect/schedule/fillEstimate.js'
-import { Pacer } from '../../src/exchange/pacer.js'
-import { operations } from '../../src/market/operation.js'
-import type { Operation } from '../../src/market/operation.js'
+import { Pacer } from '../../src/exchange/pacing/pacer.js'
+import { type Operation, operations } from '../../src/market/stream.js'
 import { createVirtualClock } from '../virtualClock.js'
 import { countUntil, type FillMarket, type Flow } from './market.js'
 import { createRandom } from './random.js'
@@ -89,7 +88,7 @@ export async function runPoller(
       const departure = await pacer.acquire('fills', { deadline: clock.monotonicMs() })
       let instrument = poller.choose(clock.monotonicMs())
       for (; instrument === -1; instrument = poller.choose(clock.monotonicMs())) await clock.sleep(20)
-      void ask(instrument).then(() => pacer.settle(departure, { outcome: 'answered' }))
+      void ask(instrument).then(() => pacer.settle(departure, { outcome: 'response' }))
     }
   }
   const tickerLoop = async () => {

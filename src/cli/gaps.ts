@@ -4,7 +4,7 @@ import { openExchange, prepareStore } from '../app.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { openSession } from '../history/session.js'
 import { isTradedCategory } from '../market/category.js'
-import { intervalMs } from '../market/interval.js'
+import { intervalMs, seriesText } from '../market/candle.js'
 import { openStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
@@ -16,7 +16,6 @@ import { workOff } from './backfillWork.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
-import { seriesText } from '../market/candle.js'
 
 interface GapsOptions extends CommonOptions {
   readonly repair?: boolean

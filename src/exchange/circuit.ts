@@ -4,7 +4,7 @@ import type { ExchangeErrorKind } from './errors.js'
 
 /** So many failures in a row, over at least this time, mean that the operation is out of order for everybody. */
 const failuresToOpen = 10
-const leastMs = 2_000
+const minFailingMs = 2_000
 const firstPauseMs = 1_000
 const lastPauseMs = 5_000
 
@@ -69,7 +69,7 @@ export class Circuit {
     if (this.#failures++ === 0) this.#firstFailureMs = nowMs
     if (this.#isOpen) {
       if (isProbe) this.#pause()
-    } else if (this.#failures >= failuresToOpen && nowMs - this.#firstFailureMs >= leastMs) {
+    } else if (this.#failures >= failuresToOpen && nowMs - this.#firstFailureMs >= minFailingMs) {
       this.#isOpen = true
       this.#pauseMs = firstPauseMs
       this.#pause()

@@ -1,19 +1,18 @@
-import type { CandleType } from '../market/candle.js'
+import type { CandleType, Interval } from '../market/candle.js'
 import type { Category, TradedCategory } from '../market/category.js'
-import type { Interval } from '../market/interval.js'
-import { type Operation, operations } from '../market/operation.js'
+import { type Operation, operations } from '../market/stream.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { endedByEither } from './abort.js'
-import { readAnswer } from './answer.js'
-import { orderBookRow, rpiOrderBookRow } from './bookSchemas.js'
+import { type RawResponse, readResponse } from './response/response.js'
+import { orderBookRow, rpiOrderBookRow } from './formats/bookSchemas.js'
 import { Circuit, type CircuitPass, outcomeFor } from './circuit.js'
-import type { Departure, Settlement } from './departure.js'
+import type { Departure, Settlement } from './pacing/departure.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
-import { createTransport, type RawAnswer, type TransportOptions } from './http.js'
-import { Pacer, type PacerOptions, type PacerStats, type Priority } from './pacer.js'
+import { createTransport, type TransportOptions } from './http/transport.js'
+import { Pacer, type PacerOptions, type PacerStats, type Priority } from './pacing/pacer.js'
 import type {
   CandlePayload,
   FillPayload,
@@ -24,15 +23,15 @@ import type {
   TickerPayload,
 } from './payloads.js'
 import { type Attempt, type RetryPolicy, withRetries } from './retry.js'
-import { type PossibleTimes, readRows, type RowSchema } from './rows.js'
+import { type PossibleTimes, readRows, type RowSchema } from './formats/rows.js'
 import type { ServiceClock } from './serviceClock.js'
-import { candleRow, fillRow, instrumentRow, rpiSymbolRow, tickerRow } from './rowSchemas.js'
+import { candleRow, fillRow, instrumentRow, rpiSymbolRow, tickerRow } from './formats/rowSchemas.js'
 
-/** A successful answer: its rows, and what could not be understood of them. */
+/** A successful response: its rows, and what could not be understood of them. */
 export interface Page<Row> {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
-  /** The service's clock when it answered. */
+  /** The service's clock of the response. */
   readonly requestTime: TimeMs
   /** Our clock when the request departed. */
   readonly sentAt: TimeMs
@@ -43,7 +42,7 @@ export interface Page<Row> {
   readonly rejected: readonly RejectedRow[]
   /** How many rows could not be understood and are not kept either. */
   readonly rejectedUnkept: number
-  /** How many more rows the answer held than it may: they were not read. */
+  /** How many more rows the response held than it may: they were not read. */
   readonly surplusRows: number
   /** Names of fields that the specification doesn't have, each once; their values are in the rows' `extra`. */
   readonly unknownFields: readonly string[]
@@ -52,7 +51,7 @@ export interface Page<Row> {
 export interface RequestOptions {
   /**
    * Gives up waiting, for a place within the limits or for a repetition. A request that has departed is finished all the
-   * same: its answer may hold what cannot be asked for again.
+   * same: its response may hold what cannot be asked for again.
    */
   readonly signal?: AbortSignal
   /** Default `live`. */
@@ -126,14 +125,14 @@ export interface ExchangeClient {
 export interface RequestEvent {
   readonly operation: Operation
   readonly outcome: 'ok' | ExchangeErrorKind
-  /** From departure to the answer's last byte, or to the failure. */
+  /** From departure to the response's last byte, or to the failure. */
   readonly durationMs: number
   /** How long it waited for its place. */
   readonly waitedMs: number
   readonly priority: Priority
   /** 1 for the first. */
   readonly attempt: number
-  /** Of the body, after decompression; 0 without an answer. */
+  /** Of the body, after decompression; 0 without a response. */
   readonly bytes: number
 }
 
@@ -142,7 +141,7 @@ export interface ExchangeOptions extends TransportOptions {
   readonly latencyJitterMs: number
   readonly retry: RetryPolicy
   readonly clock?: Clock
-  /** Judges the time in each answer; without it every time is believed. */
+  /** Judges the time in each response; without it every time is believed. */
   readonly serviceClock?: ServiceClock
   readonly logger?: Logger
   readonly onRequest?: (event: RequestEvent) => void
@@ -172,11 +171,12 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
   ): Promise<Page<Row>> {
     const parameters = toParameters(query)
     return withRetries(clock, options.retry, endsWaiting(request.signal), async (attempt) => {
-      const { answer, sentAt, receivedAt } = await exchange(operation, parameters, request, attempt)
-      const times = options.serviceClock && answer.requestTime !== null ? possibleTimes(answer.requestTime) : undefined
-      const read = await readRows(rowSchema, answer.rows, operation, parameters, times)
-      const requestTime = answer.requestTime ?? receivedAt
-      return { operation, parameters, requestTime, sentAt, receivedAt, ...read, surplusRows: answer.surplusRows }
+      const { response, sentAt, receivedAt } = await exchange(operation, parameters, request, attempt)
+      const times =
+        options.serviceClock && response.requestTime !== null ? possibleTimes(response.requestTime) : undefined
+      const read = await readRows(rowSchema, response.rows, operation, parameters, times)
+      const requestTime = response.requestTime ?? receivedAt
+      return { operation, parameters, requestTime, sentAt, receivedAt, ...read, surplusRows: response.surplusRows }
     })
   }
 
@@ -230,28 +230,28 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
   ) {
     attempt.sent()
     const sentAt = clock.now()
-    let raw: RawAnswer | undefined
+    let raw: RawResponse | undefined
     let receivedMs: number | undefined
     let settlement: Settlement = { outcome: 'failed' }
     let outcome: RequestEvent['outcome'] = 'ok'
     try {
       raw = await transport.get(operation, parameters, closing.signal, {
         onSent: () => pacer.sent(departure),
-        onAnswered: () => pacer.answered(departure),
+        onResponse: () => pacer.responded(departure),
       })
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
-      const answer = await readAnswer({ operation, parameters }, raw)
-      believe(operation, parameters, answer.requestTime, receivedAt)
-      settlement = { outcome: 'answered', remaining: raw.remaining }
-      return { answer, sentAt, receivedAt }
+      const response = await readResponse({ operation, parameters }, raw)
+      believe(operation, parameters, response.requestTime, receivedAt)
+      settlement = { outcome: 'response', remaining: raw.remaining }
+      return { response, sentAt, receivedAt }
     } catch (error) {
       outcome = error instanceof ExchangeError ? error.kind : 'malformed'
       if (outcome === 'rate-limited' || outcome === 'blocked')
         settlement = { outcome: 'rate-limited', retryAfterMs: raw?.retryAfterMs }
-      // A refusal with a code of the service is an answer, too.
+      // A refusal with a code of the service is a response, too.
       else if (error instanceof ExchangeError && error.code !== undefined)
-        settlement = { outcome: 'answered', remaining: raw?.remaining }
+        settlement = { outcome: 'response', remaining: raw?.remaining }
       throw error
     } finally {
       circuit.leave(pass, outcomeFor(outcome))
@@ -268,7 +268,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     }
   }
 
-  /** Throws when the answer's clock is wrong: nothing that it says about now may be kept. */
+  /** Throws when the response's clock is wrong: nothing that it says about now may be kept. */
   function believe(operation: Operation, parameters: Parameters, requestTime: TimeMs | null, receivedAt: TimeMs): void {
     if (requestTime === null) return
     const judged = options.serviceClock?.judge({ requestTime, receivedAt })
@@ -330,7 +330,7 @@ interface Admission {
   readonly pass: CircuitPass
 }
 
-/** A row may be a little newer than its answer. No market of this kind is older than 2010. */
+/** A row may be a little newer than its response. No market of this kind is older than 2010. */
 function possibleTimes(requestTime: TimeMs): PossibleTimes {
   return { earliest: Date.UTC(2010, 0, 1), latest: requestTime + 60_000 }
 }

@@ -1,14 +1,14 @@
 import { oneLine } from '../market/oneLine.js'
-import type { Operation } from '../market/operation.js'
+import type { Operation } from '../market/stream.js'
 
 /**
  * - `rate-limited`: HTTP 429 or code 429: every operation pauses
  * - `blocked`: the service refuses this address (HTTP 403 or 418 without an envelope or a page)
  * - `proxy-page`: HTTP 403 with a page of HTML: a proxy in front of the service wants to see a browser, or does not admit us
  * - `unavailable`: HTTP 5xx, or a code of a release window
- * - `network`: no answer, or a connection cut before its end
+ * - `network`: no response, or a connection cut before its end
  * - `timeout`: not answered whole within the time allowed
- * - `malformed`: an answer that is not the service's envelope: HTML, torn, empty, an older envelope, a redirect
+ * - `malformed`: a response that is not the service's envelope: HTML, torn, empty, an older envelope, a redirect
  * - `too-large`: more bytes than allowed
  * - `unknown-symbol`, `removed-symbol`: the instrument does not exist, or no longer does
  * - `unknown-category`: the operation does not know the whole category, or no longer does
@@ -60,7 +60,7 @@ const advice: Record<ExchangeErrorKind, string> = {
   network: 'check the network and exchange.baseUrl',
   timeout: 'check the network, or raise exchange.timeoutMs',
   malformed: 'check that exchange.baseUrl is the service itself and what proxy stands before it',
-  'too-large': 'raise exchange.maxResponseBytes if the answer is genuine',
+  'too-large': 'raise exchange.maxResponseBytes if the response is genuine',
   'unknown-symbol': 'check the category and symbol',
   'removed-symbol': 'the instrument was delisted; take it out of the selection',
   'unknown-category':
@@ -127,7 +127,7 @@ const kindOfCode: Readonly<Record<string, ExchangeErrorKind>> = {
 /** Codes that say "there is no such thing": of a request for a whole category, the category is what there is not. */
 const codesOfUnknownCategory: ReadonlySet<string> = new Set(['40034', '40019'])
 
-/** What a failure code of the service means in answer to a request, whatever the HTTP status it came with. */
+/** What a failure code of the service means in response to a request, whatever the HTTP status it came with. */
 export function kindOfFailureCode(code: string, parameters: Readonly<Record<string, string>> = {}): ExchangeErrorKind {
   const isWholeCategory = parameters['category'] !== undefined && parameters['symbol'] === undefined
   if (isWholeCategory && codesOfUnknownCategory.has(code)) return 'unknown-category'

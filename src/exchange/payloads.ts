@@ -1,5 +1,5 @@
 import type { Instrument } from '../market/instrument.js'
-import type { RpiSymbol } from '../market/rpiSymbol.js'
+import type { RpiSymbol } from '../market/orderBook.js'
 import type { Ticker, TickerField } from '../market/ticker.js'
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
 

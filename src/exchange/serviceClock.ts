@@ -1,48 +1,48 @@
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 
-/** An answer with the moments that it shows. */
-export interface AnsweredAt {
-  /** The service's clock when it answered. */
+/** A response with the moments that it shows. */
+export interface ResponseTimes {
+  /** The service's clock of the response. */
   readonly requestTime: TimeMs
-  /** Our clock when the answer was there. */
+  /** Our clock when the response was there. */
   readonly receivedAt: TimeMs
 }
 
-/** How far an answer's clock may be off from ours, or from what the service's was before. */
+/** How far a response's clock may be off from ours, or from what the service's was before. */
 const toleranceMs = 5 * 60_000
-/** So many answers in a row, over so long, that all tell the same, mean that our clock is wrong and not the answers'. */
-const answersToConfirm = 10
+/** So many responses in a row, over so long, that all tell the same, mean that our clock is wrong and not the responses'. */
+const responsesToConfirm = 10
 const confirmAfterMs = 30_000
 const agreementMs = 30_000
 /** A clock that is off by more is to be set, whatever the service says. */
-const mostSkewMs = 24 * 3_600_000
+const maxSkewMs = 24 * 3_600_000
 /** How much of the time that passes the reference may be moved by: clocks drift, but not faster than this. */
 const slew = 0.01
 
 /**
- * Tells whether the time in an answer can be the service's. One answer with a wrong clock would do harm for good: rows from the
+ * Tells whether the time in a response can be the service's. One response with a wrong clock would do harm for good: rows from the
  * future stay the newest, and what is known of an instrument would be newer than everything to come.
  *
- * An answer is believed when its time agrees with our clock, or with what the service's was by the answers believed before.
- * If this machine's clock is wrong, all answers disagree with it in the same way: after a while of that, they are believed.
+ * A response is believed when its time agrees with our clock, or with what the service's was by the responses believed before.
+ * If this machine's clock is wrong, all responses disagree with it in the same way: after a while of that, they are believed.
  */
 export class ServiceClock {
   readonly #clock: Clock
   /** The service's time minus the monotonic clock, and when that was found. */
   #reference: { readonly offsetMs: number; readonly atMs: number } | undefined
-  /** Answers in a row that disagree with us and agree with each other. */
-  #candidate: { readonly offsetMs: number; readonly sinceMs: number; answers: number } | undefined
+  /** Responses in a row that disagree with us and agree with each other. */
+  #candidate: { readonly offsetMs: number; readonly sinceMs: number; responses: number } | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Whether to believe the answer; if not, how far ahead of the expected time it is (negative: behind). */
+  /** Whether to believe the response; if not, how far ahead of the expected time it is (negative: behind). */
   judge({
     requestTime,
     receivedAt,
-  }: AnsweredAt): { readonly isBelieved: true } | { readonly isBelieved: false; readonly aheadMs: number } {
+  }: ResponseTimes): { readonly isBelieved: true } | { readonly isBelieved: false; readonly aheadMs: number } {
     const nowMs = this.#clock.monotonicMs()
     const offsetMs = requestTime - nowMs
     const aheadMs = requestTime - receivedAt
@@ -62,22 +62,22 @@ export class ServiceClock {
   /** Slowly, so that no row of small steps leads anywhere. */
   #follow(offsetMs: number, atMs: number): void {
     const known = this.#reference ?? { offsetMs, atMs }
-    const mostMs = (atMs - known.atMs) * slew
-    const step = Math.min(mostMs, Math.max(-mostMs, offsetMs - known.offsetMs))
+    const maxStepMs = (atMs - known.atMs) * slew
+    const step = Math.min(maxStepMs, Math.max(-maxStepMs, offsetMs - known.offsetMs))
     this.#believe(known.offsetMs + step, atMs)
   }
 
   #isConfirmed(offsetMs: number, aheadMs: number, nowMs: number): boolean {
-    if (Math.abs(aheadMs) > mostSkewMs) {
+    if (Math.abs(aheadMs) > maxSkewMs) {
       this.#candidate = undefined
       return false
     }
     const candidate = this.#candidate
     if (candidate === undefined || Math.abs(offsetMs - candidate.offsetMs) > agreementMs) {
-      this.#candidate = { offsetMs, sinceMs: nowMs, answers: 1 }
+      this.#candidate = { offsetMs, sinceMs: nowMs, responses: 1 }
       return false
     }
-    candidate.answers += 1
-    return candidate.answers >= answersToConfirm && nowMs - candidate.sinceMs >= confirmAfterMs
+    candidate.responses += 1
+    return candidate.responses >= responsesToConfirm && nowMs - candidate.sinceMs >= confirmAfterMs
   }
 }

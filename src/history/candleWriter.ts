@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { rejectedRow } from '../market/rejectedRow.js'
 import type { Candle, CandleSeries } from '../market/candle.js'
-import type { TimeRange } from '../market/timeRange.js'
+import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
@@ -11,7 +11,6 @@ import type { Database } from '../store/db/schema.js'
 import { findRefusedRows } from '../store/batch/refusedRows.js'
 import { insertRejectedRows } from '../store/live/rejectedRows.js'
 import { storeCandles } from '../store/batch/storeCandles.js'
-import { normalized } from '../market/timeRanges.js'
 
 export interface CandlePage {
   readonly candles: readonly Candle[]

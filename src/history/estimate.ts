@@ -1,9 +1,9 @@
-import { intervalMs } from '../market/interval.js'
+import { intervalMs } from '../market/candle.js'
 import type { TimeMs } from '../market/values.js'
 import { candlesIn, gridOf } from '../market/candleGrid.js'
 import { pageCandles } from './pageRequest.js'
 import type { PlannedSeries } from './plan.js'
-import { intersect, type Ranges } from '../market/timeRanges.js'
+import { intersect, type Ranges } from '../market/timeRange.js'
 import type { Reach } from './reach.js'
 
 export interface BackfillLimits {

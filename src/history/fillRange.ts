@@ -1,10 +1,9 @@
-import type { TimeRange } from '../market/timeRange.js'
+import { normalized, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { confirmEmpty, type Emptiness } from './emptiness.js'
 import { fillSparse } from './fillSparse.js'
 import { filledBy, type Grid, withCandles } from '../market/candleGrid.js'
 import { type CandleOperation, newestPage, type PageAnswer, type PageRequest } from './pageRequest.js'
-import { normalized, subtract, totalMs, union } from '../market/timeRanges.js'
 import { type Ask, exploreReach, isUnexplored, type Reach } from './reach.js'
 
 export interface FillTask {

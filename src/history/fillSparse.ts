@@ -1,9 +1,8 @@
-import type { TimeRange } from '../market/timeRange.js'
+import { intersect, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { confirmEmpty, type Emptiness, findsCandle, isSampled } from './emptiness.js'
 import { type Grid, withCandles } from '../market/candleGrid.js'
 import { type CandleOperation, pageCandles } from './pageRequest.js'
-import { intersect, type Ranges, subtract, union } from '../market/timeRanges.js'
 import type { Ask, Reach } from './reach.js'
 
 export interface SparseContext {

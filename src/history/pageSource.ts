@@ -1,15 +1,14 @@
 import type { CandlePayload } from '../exchange/payloads.js'
 import type { ExchangeClient, Page, RequestOptions } from '../exchange/client.js'
 import { ExchangeError } from '../exchange/errors.js'
-import type { CandleSeries } from '../market/candle.js'
-import { intervalMs } from '../market/interval.js'
+import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { normalizeCandle } from '../normalize/candles.js'
 import type { Clock } from '../runtime/clock.js'
 import type { CandlePage } from './candleWriter.js'
 import type { Conventions, PageAnswer, PageRequest } from './pageRequest.js'
-import { silenceBetween } from '../market/candleSilence.js'
+import { silenceBetween } from '../market/candleGrid.js'
 
 /** The service has been away for so long that the job is better put back. */
 class Postponed extends Error {

@@ -1,15 +1,13 @@
 import type { Kysely } from 'kysely'
-import { intervalMs } from '../market/interval.js'
-import type { TimeRange } from '../market/timeRange.js'
+import { intervalMs, seriesText } from '../market/candle.js'
+import { normalized, type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { missingCandles } from '../store/history/candleCoverage.js'
 import type { NewJob } from '../store/queue.js'
 import type { Database } from '../store/db/schema.js'
 import { candlesIn, gridOf, withCandles } from '../market/candleGrid.js'
 import { type BackfillJob, type BackfillQueue } from './job.js'
-import { normalized, type Ranges, subtract } from '../market/timeRanges.js'
 import type { RequestedSeries } from './request.js'
-import { seriesText } from '../market/candle.js'
 
 /** A requested series and what of it has to be got. */
 export interface PlannedSeries extends RequestedSeries {

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { intervalMs } from '../market/interval.js'
+import { intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import type { Database } from '../store/db/schema.js'

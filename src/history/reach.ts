@@ -1,8 +1,7 @@
-import type { TimeRange } from '../market/timeRange.js'
+import { subtract, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { filledBy, type Grid, withCandles } from '../market/candleGrid.js'
 import { newestPage, pageCandles, type PageRequest } from './pageRequest.js'
-import { subtract } from '../market/timeRanges.js'
 
 /** How far back `candles` answers for an interval, as ages of a candle's opening time in milliseconds. */
 export interface Reach {

@@ -1,7 +1,6 @@
 import type { Kysely } from 'kysely'
-import { type CandleSeries, seriesText } from '../market/candle.js'
+import { type CandleSeries, intervalMs, seriesText } from '../market/candle.js'
 import { isTradedCategory } from '../market/category.js'
-import { intervalMs } from '../market/interval.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, sleepUntil } from '../runtime/clock.js'

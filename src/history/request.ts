@@ -1,7 +1,6 @@
 import picomatch from 'picomatch'
-import type { CandleSeries, CandleType } from '../market/candle.js'
+import { type CandleSeries, type CandleType, type Interval, intervalMs } from '../market/candle.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
-import { type Interval, intervalMs } from '../market/interval.js'
 import type { TimeMs } from '../market/values.js'
 import type { SeriesRange } from '../store/history/candleCoverage.js'
 import type { InstrumentSummary } from '../store/live/instruments.js'

@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import { type CandleSeries, seriesText } from '../market/candle.js'
-import { closeTime } from '../market/interval.js'
+import { type CandleSeries, closeTime, seriesText } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { Logger } from '../runtime/logger.js'
 import {

@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { CandleSeries } from '../market/candle.js'
-import { intervalMs } from '../market/interval.js'
+import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, sleepUntil } from '../runtime/clock.js'

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
-import { intervalMs } from '../market/interval.js'
+import { intervalMs, seriesText } from '../market/candle.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
@@ -13,7 +13,6 @@ import { type BackfillJob, type BackfillQueue } from './job.js'
 import { readAllAgain } from './review.js'
 import { JobRunner, mostPagesOfJob } from './runJob.js'
 import { TouchedRollups } from './touchedRollups.js'
-import { seriesText } from '../market/candle.js'
 
 export interface BackfillWorkerOptions {
   readonly db: Kysely<Database>

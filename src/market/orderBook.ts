@@ -19,3 +19,9 @@ export interface RpiOrderBook extends OrderBook {
   readonly bidRpiSizes: readonly Decimal[]
   readonly askRpiSizes: readonly Decimal[]
 }
+
+/** A member of the list of symbols that have retail-price-improvement (RPI) quotes. */
+export interface RpiSymbol {
+  readonly category: TradedCategory
+  readonly symbol: string
+}

@@ -4,7 +4,7 @@ import { oneLine } from './oneLine.js'
 /** Of the text of a row that could not be understood; of the rest its digest is kept. */
 const maxRawBytes = 4_096
 
-/** A row of an answer that could not be understood, or not wholly: kept so that its cause can be found. */
+/** A row of a response that could not be understood, or not wholly: kept so that its cause can be found. */
 export interface RejectedRow {
   readonly operation: string
   readonly parameters: Readonly<Record<string, string>>

@@ -1,4 +1,15 @@
-import type { Operation } from './operation.js'
+/** The service's public market-data operations, by the last part of their path. */
+export const operations = [
+  'instruments',
+  'rpi-symbols',
+  'tickers',
+  'orderbook',
+  'rpi-orderbook',
+  'fills',
+  'candles',
+  'history-candles',
+] as const
+export type Operation = (typeof operations)[number]
 
 /** What is recorded, each named as the table that holds it. */
 export const streamNames = [

@@ -5,3 +5,47 @@ export interface TimeRange {
   readonly from: TimeMs
   readonly to: TimeMs
 }
+
+/** Ranges in ascending order that neither overlap nor touch. Every function here takes and gives such lists. */
+export type Ranges = readonly TimeRange[]
+
+/** Brings ranges in any order, overlapping or empty, into the normal form. */
+export function normalized(ranges: Iterable<TimeRange>): TimeRange[] {
+  const sorted = [...ranges].filter(({ from, to }) => from < to).sort((a, b) => a.from - b.from)
+  const result: TimeRange[] = []
+  for (const range of sorted) {
+    const last = result.at(-1)
+    if (last === undefined || range.from > last.to) result.push(range)
+    else if (range.to > last.to) result[result.length - 1] = { from: last.from, to: range.to }
+  }
+  return result
+}
+
+export function union(a: Ranges, b: Ranges): TimeRange[] {
+  return normalized([...a, ...b])
+}
+
+/** What is in `a` and not in `b`. */
+export function subtract(a: Ranges, b: Ranges): TimeRange[] {
+  const result: TimeRange[] = []
+  let index = 0
+  for (const range of a) {
+    let { from } = range
+    while (index < b.length && (b[index] as TimeRange).to <= from) index++
+    for (let i = index; i < b.length && (b[i] as TimeRange).from < range.to; i++) {
+      const removed = b[i] as TimeRange
+      if (removed.from > from) result.push({ from, to: removed.from })
+      from = Math.max(from, removed.to)
+    }
+    if (from < range.to) result.push({ from, to: range.to })
+  }
+  return result
+}
+
+export function intersect(a: Ranges, b: Ranges): TimeRange[] {
+  return subtract(a, subtract(a, b))
+}
+
+export function totalMs(ranges: Ranges): number {
+  return ranges.reduce((sum, { from, to }) => sum + (to - from), 0)
+}

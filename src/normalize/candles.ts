@@ -1,6 +1,5 @@
 import type { CandlePayload } from '../exchange/payloads.js'
-import type { Candle, CandleSeries } from '../market/candle.js'
-import { closeTime } from '../market/interval.js'
+import { type Candle, type CandleSeries, closeTime } from '../market/candle.js'
 import type { AnswerContext } from './context.js'
 
 /**

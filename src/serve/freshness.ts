@@ -1,7 +1,7 @@
 import { parse as parseCron } from 'node-cron'
 import type { StreamStats } from '../collect/streamStats.js'
 import type { Config } from '../config.js'
-import { intervalMs } from '../market/interval.js'
+import { intervalMs } from '../market/candle.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 

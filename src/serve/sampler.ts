@@ -1,6 +1,5 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
-import { type Operation, operations } from '../market/operation.js'
-import { type StreamName, streamNames } from '../market/stream.js'
+import { type Operation, operations, type StreamName, streamNames } from '../market/stream.js'
 import type { RecorderSource } from './source.js'
 
 const sampleMs = 1000

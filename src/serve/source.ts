@@ -1,7 +1,7 @@
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
 import type { CollectorStats } from '../collect/streamStats.js'
-import type { Operation } from '../market/operation.js'
+import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 
 interface Use {

@@ -1,5 +1,4 @@
-import { type StreamName, streamNames } from '../market/stream.js'
-import { operations } from '../market/operation.js'
+import { operations, type StreamName, streamNames } from '../market/stream.js'
 import type { BackfillStatus, Problem, Status, StreamStatus } from './api/contract.js'
 import type { DatabaseState } from './databaseProbe.js'
 import { ageMs, freshnessOf } from './freshness.js'

@@ -1,5 +1,5 @@
 import type { Category, TradedCategory } from '../market/category.js'
-import type { Operation } from '../market/operation.js'
+import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { brokenData } from './brokenRows.js'
 import { bookText, type ResponseData } from './responseData.js'

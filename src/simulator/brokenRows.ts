@@ -1,4 +1,4 @@
-import type { Operation } from '../market/operation.js'
+import type { Operation } from '../market/stream.js'
 import { levelsText, type ResponseData } from './responseData.js'
 import type { BookRow } from './world/books.js'
 

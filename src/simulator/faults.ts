@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type Operation, operations } from '../market/operation.js'
+import { type Operation, operations } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 
 const common = {

@@ -1,4 +1,4 @@
-import type { Operation } from '../market/operation.js'
+import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 
 /** An answer as it was given to a client. */

@@ -1,4 +1,4 @@
-import { type Operation, operations } from '../market/operation.js'
+import { type Operation, operations } from '../market/stream.js'
 
 /** Requests per second and source address; sections 4.3 and 8 of the specification. */
 export const specifiedPerSecond: Readonly<Record<Operation, number>> = {

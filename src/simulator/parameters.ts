@@ -1,6 +1,6 @@
 import { type CandleType, candleTypes } from '../market/candle.js'
 import { type Category, categories, isTradedCategory, type TradedCategory } from '../market/category.js'
-import type { Operation } from '../market/operation.js'
+import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Quirks } from './world/quirks.js'
 import { type ServedInterval, servedIntervals, specifiedIntervals } from './world/intervals.js'

@@ -1,5 +1,5 @@
 import Table from 'cli-table3'
-import { operations } from '../market/operation.js'
+import { operations } from '../market/stream.js'
 import type { Report } from './limits.js'
 
 /** The report as a table for people: a row for each operation that was used, and one for all together. */

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { type Operation, operations } from '../market/operation.js'
+import { type Operation, operations } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { createAnswerer } from './answers.js'
 import type { ResponseData } from './responseData.js'

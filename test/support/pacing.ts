@@ -1,10 +1,10 @@
-import type { Departure, Settlement } from '../../src/exchange/departure.js'
-import { type AcquireOptions, Pacer, type PacerOptions } from '../../src/exchange/pacer.js'
-import type { Operation } from '../../src/market/operation.js'
+import type { Departure, Settlement } from '../../src/exchange/pacing/departure.js'
+import { type AcquireOptions, Pacer, type PacerOptions } from '../../src/exchange/pacing/pacer.js'
+import type { Operation } from '../../src/market/stream.js'
 import { createFakeClock, type FakeClock } from './fakeClock.js'
 import { limitsOf } from './fakeService.js'
 
-export const answered: Settlement = { outcome: 'answered' }
+export const answered: Settlement = { outcome: 'response' }
 
 /** The highest number of arrivals in any half-open window of exactly `windowMs`. */
 export function highestCount(arrivalsMs: readonly number[], windowMs: number): number {

@@ -1,6 +1,6 @@
 import type { IncidentReport } from '../../src/runtime/incidents.js'
 import { type CollectorStats, createStats } from '../../src/collect/streamStats.js'
-import { operations } from '../../src/market/operation.js'
+import { operations } from '../../src/market/stream.js'
 import type { TimeMs } from '../../src/market/values.js'
 import type { BackfillStatus } from '../../src/serve/api/contract.js'
 import type { Backlog, BudgetUse, RecorderSource, SpoolUse } from '../../src/serve/source.js'

@@ -1,4 +1,4 @@
-import { intervalMs, type Interval } from '../../src/market/interval.js'
+import { intervalMs, type Interval } from '../../src/market/candle.js'
 import type { ServedAnswer } from '../../src/simulator/journal.js'
 
 /**

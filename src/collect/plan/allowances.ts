@@ -1,6 +1,5 @@
 import type { Config } from '../../config.js'
-import type { Operation } from '../../market/operation.js'
-import type { StreamName } from '../../market/stream.js'
+import type { Operation, StreamName } from '../../market/stream.js'
 import { fairShares, type SafeRates, safeRates } from './planBudget.js'
 import { enabledStreams, type StreamDemand, streamDemand, takesWhatFits } from './planDemand.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'

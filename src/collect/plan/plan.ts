@@ -1,6 +1,6 @@
 import type { Config } from '../../config.js'
 import { type Category, categories } from '../../market/category.js'
-import { type Operation, operations } from '../../market/operation.js'
+import { type Operation, operations } from '../../market/stream.js'
 import { advise, type Advice } from './planAdvice.js'
 import { allowances } from './allowances.js'
 import { isWithin, safeRates } from './planBudget.js'

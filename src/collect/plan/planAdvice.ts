@@ -1,5 +1,5 @@
 import type { Config } from '../../config.js'
-import { intervalMs } from '../../market/interval.js'
+import { intervalMs } from '../../market/candle.js'
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { Allowances } from './allowances.js'
 import { isWithin } from './planBudget.js'

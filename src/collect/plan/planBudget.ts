@@ -1,6 +1,5 @@
 import type { Config } from '../../config.js'
-import { type Operation, operations } from '../../market/operation.js'
-import type { StreamName } from '../../market/stream.js'
+import { type Operation, operations, type StreamName } from '../../market/stream.js'
 
 export interface SafeRates {
   readonly perSecond: Readonly<Record<Operation, number>>

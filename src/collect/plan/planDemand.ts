@@ -1,10 +1,8 @@
 import { parse as parseCron } from 'node-cron'
 
 import type { Config } from '../../config.js'
-import { intervalMs } from '../../market/interval.js'
-import type { Operation } from '../../market/operation.js'
-import type { StreamName } from '../../market/stream.js'
-import { streamNames } from '../../market/stream.js'
+import { intervalMs } from '../../market/candle.js'
+import { type Operation, type StreamName, streamNames } from '../../market/stream.js'
 import { longestCandleCycleMs, mostCandleWaitMs } from '../schedule/candlePace.js'
 import type { Select } from '../universe/select.js'
 import { fillsPerPage } from '../../market/fill.js'

@@ -1,6 +1,5 @@
 import { ExchangeError } from '../../exchange/errors.js'
-import { type Candle, seriesText } from '../../market/candle.js'
-import { closeTime, type Interval, intervalMs } from '../../market/interval.js'
+import { type Candle, closeTime, type Interval, intervalMs, seriesText } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
 import type { TradeSign } from '../../market/ticker.js'
 import type { CandleAnswers } from './candleAnswers.js'

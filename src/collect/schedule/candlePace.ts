@@ -1,4 +1,4 @@
-import { type Interval, intervalMs } from '../../market/interval.js'
+import { type Interval, intervalMs } from '../../market/candle.js'
 import type { PaceLimits } from './pace.js'
 
 /** Candles of more than an hour are looked at hourly, because it is not known at which hour they close. */

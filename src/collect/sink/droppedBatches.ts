@@ -1,6 +1,5 @@
-import type { Candle } from '../../market/candle.js'
+import { type Candle, closeTime } from '../../market/candle.js'
 import { type Category, type InstrumentKey, tradedCategories } from '../../market/category.js'
-import { closeTime } from '../../market/interval.js'
 import type { StreamName } from '../../market/stream.js'
 import type { Batch, FoundGap } from '../../store/batch/batch.js'
 

@@ -1,6 +1,6 @@
 import type { Category, TradedCategory } from '../../market/category.js'
 import { categories, isTradedCategory } from '../../market/category.js'
-import type { InstrumentKind } from '../../market/instrumentKind.js'
+import type { InstrumentKind } from '../../market/instrument.js'
 import type { Candidate, Ranking, Select } from './select.js'
 import { rankInstruments } from './select.js'
 

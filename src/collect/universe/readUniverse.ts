@@ -1,8 +1,8 @@
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import { ExchangeError } from '../../exchange/errors.js'
 import { categories, type InstrumentKey, tradedCategories } from '../../market/category.js'
-import { kindOf } from '../../market/instrumentKind.js'
-import { turnoverHere } from '../../market/turnover.js'
+import { kindOf } from '../../market/instrument.js'
+import { turnoverHere } from '../../market/ticker.js'
 import type { PlanUniverse } from './planUniverse.js'
 
 /**

@@ -1,7 +1,7 @@
 import picomatch from 'picomatch'
 import type { Config } from '../../config.js'
 import type { Category, InstrumentKey } from '../../market/category.js'
-import type { InstrumentKind } from '../../market/instrumentKind.js'
+import type { InstrumentKind } from '../../market/instrument.js'
 import type { Decimal } from '../../market/values.js'
 
 export type Select = Config['streams']['fills']['select']

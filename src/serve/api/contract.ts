@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { instrumentKinds } from '../../market/instrumentKind.js'
+import { instrumentKinds } from '../../market/instrument.js'
 import { candleType, category, count, decimal, interval, orNull, stream, symbol, time } from './fields.js'
 
 // The whole contract of the JSON API. Answers are checked against it in tests, and the reference is generated from it.

@@ -1,4 +1,4 @@
-import { type Interval, intervalMs } from '../../market/interval.js'
+import { type Interval, intervalMs } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
 import type { SeriesDay } from '../../store/read/coverage.js'
 

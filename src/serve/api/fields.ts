@@ -1,7 +1,6 @@
 import { z } from 'zod'
-import { candleTypes } from '../../market/candle.js'
+import { candleTypes, intervals } from '../../market/candle.js'
 import { categories } from '../../market/category.js'
-import { intervals } from '../../market/interval.js'
 import { streamNames } from '../../market/stream.js'
 
 // What answers and parameters are made of.

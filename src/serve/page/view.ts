@@ -1,6 +1,5 @@
-import { type CandleType, candleTypes } from '../../market/candle.js'
+import { type CandleType, candleTypes, type Interval, intervals } from '../../market/candle.js'
 import { type Category, categories } from '../../market/category.js'
-import { type Interval, intervals } from '../../market/interval.js'
 
 /** What the page shows, all of it in the address: a link shows the same to everybody. */
 export interface View {

@@ -1,6 +1,5 @@
-import type { CandleType } from '../../market/candle.js'
+import type { CandleType, Interval } from '../../market/candle.js'
 import type { InstrumentKey } from '../../market/category.js'
-import type { Interval } from '../../market/interval.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'

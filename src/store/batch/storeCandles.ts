@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { Candle, CandleSeries } from '../../market/candle.js'
-import { intervalMs } from '../../market/interval.js'
+import { type Candle, type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
 import { candleStream } from '../history/candleCoverage.js'
 import { upsertCandles } from '../history/candles.js'

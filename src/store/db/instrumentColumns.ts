@@ -1,5 +1,9 @@
-import { type Instrument, type InstrumentField, instrumentFields } from '../../market/instrument.js'
-import type { InstrumentKind } from '../../market/instrumentKind.js'
+import {
+  type Instrument,
+  type InstrumentField,
+  instrumentFields,
+  type InstrumentKind,
+} from '../../market/instrument.js'
 import type { ColumnType } from 'kysely'
 import type { Extra } from '../../market/values.js'
 import { type ColumnSpec, snakeCase, type SnakeCase } from './columns.js'

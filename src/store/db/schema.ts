@@ -1,7 +1,6 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
-import type { CandleType } from '../../market/candle.js'
+import type { CandleType, Interval } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
-import type { Interval } from '../../market/interval.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
 import type { InstrumentColumns } from './instrumentColumns.js'
 

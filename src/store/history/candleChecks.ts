@@ -1,6 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { CandleSeries } from '../../market/candle.js'
-import { type Interval, intervalMs } from '../../market/interval.js'
+import { type CandleSeries, type Interval, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../db/schema.js'

@@ -1,7 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category } from '../../market/category.js'
-import type { Instrument } from '../../market/instrument.js'
-import { kindOf } from '../../market/instrumentKind.js'
+import { type Instrument, kindOf } from '../../market/instrument.js'
 import type { TimeMs } from '../../market/values.js'
 import { type ColumnSpec, columnNames, rowsFrom, toDate } from '../db/columns.js'
 import { inTransaction } from '../db/inTransaction.js'

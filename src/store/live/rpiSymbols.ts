@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { RpiSymbol } from '../../market/rpiSymbol.js'
+import type { RpiSymbol } from '../../market/orderBook.js'
 import type { TimeMs } from '../../market/values.js'
 import { type ColumnSpec, rowsFrom, toDate } from '../db/columns.js'
 import { inTransaction } from '../db/inTransaction.js'

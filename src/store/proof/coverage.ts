@@ -1,7 +1,6 @@
 import { type Kysely, sql } from 'kysely'
-import type { CandleType } from '../../market/candle.js'
+import type { CandleType, Interval } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
-import type { Interval } from '../../market/interval.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'

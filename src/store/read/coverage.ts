@@ -1,7 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { CandleType } from '../../market/candle.js'
+import { type CandleType, type Interval, intervalMs } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
-import { type Interval, intervalMs } from '../../market/interval.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category, InstrumentKey } from '../../market/category.js'
-import type { InstrumentKind } from '../../market/instrumentKind.js'
+import type { InstrumentKind } from '../../market/instrument.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../db/schema.js'
 

@@ -1,6 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { CandleSeries } from '../../market/candle.js'
-import { intervalMs } from '../../market/interval.js'
+import { type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'

@@ -1,6 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { CandleSeries } from '../../market/candle.js'
-import type { Interval } from '../../market/interval.js'
+import type { CandleSeries, Interval } from '../../market/candle.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'

@@ -3,7 +3,7 @@ import type { ExchangeClient, Page, RequestEvent } from '../../../src/exchange/c
 import { ExchangeError, type ExchangeErrorKind } from '../../../src/exchange/errors.js'
 import { categories, tradedCategories } from '../../../src/market/category.js'
 import { instrumentFields } from '../../../src/market/instrument.js'
-import { intervals } from '../../../src/market/interval.js'
+import { intervals } from '../../../src/market/candle.js'
 import { tickerFields } from '../../../src/market/ticker.js'
 import type { Fault } from '../../../src/simulator/faults.js'
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../../src/simulator/server.js'
@@ -28,11 +28,11 @@ afterEach(async () => {
   await simulator.close()
 })
 
-/** The data of the last answer as it was sent, numbers as text. */
+/** The data of the last response as it was sent, numbers as text. */
 function lastServed(): unknown {
-  const answer = simulator.control.journal().at(-1)
-  if (answer?.delivered !== 'complete') throw new Error('the last answer was not served whole')
-  return answer.data
+  const response = simulator.control.journal().at(-1)
+  if (response?.delivered !== 'complete') throw new Error('the last response was not served whole')
+  return response.data
 }
 
 function allUnderstood<Row>(page: Page<Row>): readonly Row[] {
@@ -134,7 +134,7 @@ describe('every row that the service sends arrives as it was sent', () => {
     }
   })
 
-  it('the whole live list of SPOT in one answer', async () => {
+  it('the whole live list of SPOT in one response', async () => {
     await simulator.close()
     await start({ scale: 'live' })
     const rows = allUnderstood(await client.instruments({ category: 'SPOT' }))

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { verify } from '../../../src/collect/verify/verify.js'
-import type { Interval } from '../../../src/market/interval.js'
+import type { Interval } from '../../../src/market/candle.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { claims, runBackfill, storedCandles, trueCandles } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { BackfillRequest } from '../../../src/history/request.js'
-import type { CandleSeries } from '../../../src/market/candle.js'
-import type { Interval } from '../../../src/market/interval.js'
+import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { listGaps } from '../../../src/store/proof/gaps.js'

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Candle } from '../../../src/market/candle.js'
+import { type Candle, type Interval, intervalMs } from '../../../src/market/candle.js'
 import type { TradedCategory } from '../../../src/market/category.js'
-import { type Interval, intervalMs } from '../../../src/market/interval.js'
 import { quirksSchema } from '../../../src/simulator/world/quirks.js'
 import { defaultActivity } from '../../../src/simulator/world/catalogue.js'
 import { createWorld, type World } from '../../../src/simulator/world/world.js'

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { Universe } from '../../../src/collect/universe/universe.js'
-import type { Instrument } from '../../../src/market/instrument.js'
-import { instrumentKinds } from '../../../src/market/instrumentKind.js'
+import { type Instrument, instrumentKinds } from '../../../src/market/instrument.js'
 import type { Ticker } from '../../../src/market/ticker.js'
 
 const instrument = (symbol: string) => ({ category: 'SPOT', symbol, status: 'online' }) as Instrument

@@ -1,12 +1,12 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { describe, expect, it } from 'vitest'
 import { clientOf, envelope } from '../../support/fakeService.js'
-import { answering, client, failure, service } from '../../support/oneAnswer.js'
+import { answering, client, failure, service } from '../../support/oneResponse.js'
 
 const instrument = (more: object) => ({ category: 'SPOT', symbol: 'BTCUSDT', ...more })
 const unknown = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`field${i}`, `${i}`]))
 
-describe('what one answer may hold', () => {
+describe('what one response may hold', () => {
   it('unknown fields of a row are kept up to a bound; the row is stored, and what is left out is told', async () => {
     await answering(envelope(JSON.stringify([instrument(unknown(10_000)), { ...instrument({}), symbol: 'ETHUSDT' }])))
     const page = await client.instruments({ category: 'SPOT' })
@@ -53,7 +53,7 @@ describe('what one answer may hold', () => {
     expect(page.rejected[0]?.reason).toBe('a: expected at most 10000 levels, got "10001 levels"')
   })
 
-  it('an answer is cut off at the bound of its operation', async () => {
+  it('a response is cut off at the bound of its operation', async () => {
     await answering(envelope(`["${'x'.repeat(2_000_000)}"]`))
     expect(await failure(client.fills({ category: 'SPOT', symbol: 'BTCUSDT' }))).toMatchObject({ kind: 'too-large' })
   })
@@ -65,7 +65,7 @@ describe('the event loop', () => {
     ['a row of a quarter of a megabyte with 20,000 fields', envelope(JSON.stringify([instrument(unknown(12_000))]))],
     ['all the memory in one string', envelope(`["${'x'.repeat(10_000_000)}"]`)],
     ['a list of lists', envelope(`[${'[[[]]],'.repeat(1_000_000)}[]]`)],
-  ])('is free for others while an answer is read: %s', async (_name, body) => {
+  ])('is free for others while a response is read: %s', async (_name, body) => {
     await answering(body)
     const reader = clientOf(service.url, { maxResponseBytes: 16_777_216 })
     const delays = monitorEventLoopDelay({ resolution: 5 })

@@ -16,7 +16,7 @@ import {
   requiredKey,
   requiredTime,
   requiredWord,
-} from '../../../src/exchange/fields.js'
+} from '../../../src/exchange/formats/fields.js'
 
 describe('decimals', () => {
   it('stay the text they are, with all their zeros and digits', () => {

@@ -3,7 +3,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { ExchangeClient, ExchangeOptions, RequestEvent } from '../../../src/exchange/client.js'
 import { ExchangeError } from '../../../src/exchange/errors.js'
-import { createTransport } from '../../../src/exchange/http.js'
+import { createTransport } from '../../../src/exchange/http/transport.js'
 import {
   clientOf,
   envelope,
@@ -83,7 +83,7 @@ describe('requests', () => {
     for (let i = 0; i < 2; i++) {
       await transport.get('fills', {}, new AbortController().signal, {
         onSent: () => void order.push('sent'),
-        onAnswered: () => void order.push('answered'),
+        onResponse: () => void order.push('answered'),
       })
       order.push('read')
     }
@@ -91,7 +91,7 @@ describe('requests', () => {
     expect(order).toEqual(['sent', 'answered', 'read', 'sent', 'answered', 'read'])
   })
 
-  it('read compressed answers', async () => {
+  it('read compressed responses', async () => {
     let encoding = 'gzip'
     await start((_request, response) => {
       const body = envelope('[]', 42)
@@ -138,7 +138,7 @@ describe('failures of the transport', () => {
     expect((await failure(fills())).kind).toBe('network')
   })
 
-  it('a body shorter than its announced length is not taken for an answer', async () => {
+  it('a body shorter than its announced length is not taken for a response', async () => {
     await start((_request, response) => {
       response.setHeader('content-length', '1000')
       response.write(envelope('[]'))
@@ -148,7 +148,7 @@ describe('failures of the transport', () => {
     expect(error).toMatchObject({ kind: 'network', retryable: true })
   })
 
-  it('a chunked body cut before its end is not taken for an answer', async () => {
+  it('a chunked body cut before its end is not taken for a response', async () => {
     await start((_request, response) => {
       response.write(envelope('[]'))
       setTimeout(() => response.socket?.destroy(), 20)
@@ -164,7 +164,7 @@ describe('failures of the transport', () => {
     expect((await failure(fills())).kind).toBe('malformed')
   })
 
-  it('no answer in time is a timeout', async () => {
+  it('no response in time is a timeout', async () => {
     await start(() => undefined, { timeoutMs: 50 })
     const error = await failure(fills())
     expect(error).toMatchObject({ kind: 'timeout', retryable: true })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { losslessText, numbersAsText, parseLossless, textOf } from '../../../src/exchange/lossless.js'
+import { losslessText, numbersAsText, parseLossless, textOf } from '../../../src/exchange/response/lossless.js'
 
 const parse = (text: string) => parseLossless(Buffer.from(text))
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Departure, Settlement } from '../../../src/exchange/departure.js'
-import { type Priority } from '../../../src/exchange/pacer.js'
+import type { Departure, Settlement } from '../../../src/exchange/pacing/departure.js'
+import { type Priority } from '../../../src/exchange/pacing/pacer.js'
 import { limitsOf } from '../../support/fakeService.js'
 import { answered, setUp } from '../../support/pacing.js'
 
@@ -114,7 +114,7 @@ describe('the remaining-budget header', () => {
   it('slows an operation down when something else shares the address', async () => {
     const { clock, departures, send } = setUp({ limits: limitsOf(20) })
     // 14 of 20 are used; one of them is ours, and one is within what services differ in.
-    void send('fills', {}, { outcome: 'answered', remaining: 6 })
+    void send('fills', {}, { outcome: 'response', remaining: 6 })
     await clock.advance(100)
     for (let i = 0; i < 40; i++) void send('fills')
     await clock.advance(850)
@@ -136,7 +136,7 @@ describe('the remaining-budget header', () => {
       void send('fills', {}, null).then((departure) => departures.push(departure) && remaining--)
     const start = departures.length
     for (let i = 0; i < limit * 3; i++)
-      void send('fills', {}, { outcome: 'answered', remaining: Math.max(0, from - i) })
+      void send('fills', {}, { outcome: 'response', remaining: Math.max(0, from - i) })
     await clock.advance(3_900)
     expect(departures.length - start).toBeGreaterThan(limit * 3)
   })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { priorities } from '../../../src/exchange/pacer.js'
-import { type Operation, operations } from '../../../src/market/operation.js'
+import { priorities } from '../../../src/exchange/pacing/pacer.js'
+import { type Operation, operations } from '../../../src/market/stream.js'
 import { createFakeClock } from '../../support/fakeClock.js'
 import { limitsOf } from '../../support/fakeService.js'
 import { answered, highestCount, randomFrom, setUp } from '../../support/pacing.js'
@@ -73,7 +73,7 @@ describe('the limits', () => {
     )
   })
 
-  it('are kept, too, when some requests travel far longer than the jitter: their answers tell', async () => {
+  it('are kept, too, when some requests travel far longer than the jitter: their responses tell', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer(), fc.integer({ min: 2, max: 20 }), async (seed, limit) => {
         const random = randomFrom(seed)
@@ -86,7 +86,7 @@ describe('the limits', () => {
           const travelMs = 30 + random() * 20 + (random() < 0.1 ? random() * 400 : 0)
           clock.at(travelMs, () => void arrivals.push(clock.monotonicMs()))
           clock.at(travelMs + 30 + random() * 2, () => {
-            pacer.answered(departure)
+            pacer.responded(departure)
             pacer.settle(departure, answered)
           })
         }

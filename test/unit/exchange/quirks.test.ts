@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { envelope } from '../../support/fakeService.js'
-import { answering, client, failure, fixture, service } from '../../support/oneAnswer.js'
+import { answering, client, failure, fixture, service } from '../../support/oneResponse.js'
 
 // What the live service was observed to do beside its specification. Each test is named after one observation.
 
@@ -43,7 +43,7 @@ describe('envelope and errors', () => {
   })
 
   it.each(['40034', '40019'])(
-    'code %s in answer to a whole category says that the category is unknown',
+    'code %s in response to a whole category says that the category is unknown',
     async (code) => {
       await answering(JSON.stringify({ code, msg: 'no', requestTime: 1, data: null }), 400)
       for (const request of [client.tickers({ category: 'SPOT' }), client.instruments({ category: 'SPOT' })]) {

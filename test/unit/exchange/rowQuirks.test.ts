@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { envelope } from '../../support/fakeService.js'
-import { answering, client, fixture } from '../../support/oneAnswer.js'
+import { answering, client, fixture } from '../../support/oneResponse.js'
 
 // What the live service was observed to do beside its specification. Each test is named after one observation.
 

@@ -14,19 +14,19 @@ beforeEach(() => {
   service = new ServiceClock(clock)
 })
 
-/** An answer whose clock is off from ours by so much. */
-const answer = (aheadMs: number) =>
+/** A response whose clock is off from ours by so much. */
+const response = (aheadMs: number) =>
   service.judge({ requestTime: clock.now() + aheadMs, receivedAt: clock.now() }).isBelieved
 
-describe("an answer's time", () => {
+describe("a response's time", () => {
   it('is believed when it is within minutes of ours', () => {
-    for (const aheadMs of [0, 200, -3_000, 4 * minuteMs, -4 * minuteMs]) expect(answer(aheadMs)).toBe(true)
+    for (const aheadMs of [0, 200, -3_000, 4 * minuteMs, -4 * minuteMs]) expect(response(aheadMs)).toBe(true)
   })
 
   it('is not believed when it is hours or years away, and what comes after it is', () => {
     for (const aheadMs of [hourMs, -hourMs, 1_974 * 365 * 24 * hourMs, -(clock.now() - 1)]) {
-      expect(answer(aheadMs)).toBe(false)
-      expect(answer(10)).toBe(true)
+      expect(response(aheadMs)).toBe(false)
+      expect(response(10)).toBe(true)
     }
   })
 
@@ -38,33 +38,33 @@ describe("an answer's time", () => {
     })
   })
 
-  it('is never believed with an honest answer now and then, however often it comes', async () => {
+  it('is never believed with an honest response now and then, however often it comes', async () => {
     for (let i = 0; i < 1_000; i++) {
-      if (i % 9 === 0) expect(answer(0)).toBe(true)
-      else expect(answer(2 * hourMs)).toBe(false)
+      if (i % 9 === 0) expect(response(0)).toBe(true)
+      else expect(response(2 * hourMs)).toBe(false)
       await clock.advance(1_000)
     }
   })
 
-  it('is believed, although it is hours away, when every answer for half a minute says so', async () => {
+  it('is believed, although it is hours away, when every response for half a minute says so', async () => {
     const believed: boolean[] = []
     for (let i = 0; i < 40; i++) {
-      believed.push(answer(-7 * hourMs + (i % 3) * 100))
+      believed.push(response(-7 * hourMs + (i % 3) * 100))
       await clock.advance(1_000)
     }
     expect(believed.indexOf(true)).toBe(30)
     expect(believed.slice(30)).not.toContain(false)
     // Our clock is set right.
-    expect(answer(0)).toBe(true)
+    expect(response(0)).toBe(true)
   })
 
-  it('takes time to be confirmed, not only answers', () => {
-    for (let i = 0; i < 1_000; i++) expect(answer(hourMs)).toBe(false)
+  it('takes time to be confirmed, not only responses', () => {
+    for (let i = 0; i < 1_000; i++) expect(response(hourMs)).toBe(false)
   })
 
   it('is never confirmed when it is more than a day away', async () => {
     for (let i = 0; i < 200; i++) {
-      expect(answer(25 * hourMs)).toBe(false)
+      expect(response(25 * hourMs)).toBe(false)
       await clock.advance(1_000)
     }
   })
@@ -94,7 +94,7 @@ describe("an answer's time", () => {
   })
 
   it('is believed by what it was before when our clock is set to something else', async () => {
-    expect(answer(0)).toBe(true)
+    expect(response(0)).toBe(true)
     await clock.advance(1_000)
     const stepped = { requestTime: clock.now(), receivedAt: clock.now() - 5 * hourMs }
     expect(service.judge(stepped).isBelieved).toBe(true)

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { ServiceClock } from '../../../src/exchange/serviceClock.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { clientOf, envelope } from '../../support/fakeService.js'
-import { answering, failure, service } from '../../support/oneAnswer.js'
+import { answering, failure, service } from '../../support/oneResponse.js'
 
 describe('a client that knows the time', () => {
   const now = Date.now()
@@ -11,7 +11,7 @@ describe('a client that knows the time', () => {
     return clientOf(service.url, { serviceClock: new ServiceClock(systemClock) })
   }
 
-  it('takes an answer with a wrong clock for none', async () => {
+  it('takes a response with a wrong clock for none', async () => {
     const reader = await guarded(envelope('[]', Date.UTC(4000, 0, 1)))
     const error = await failure(reader.instruments({ category: 'SPOT' }))
     reader.close()

@@ -1,5 +1,5 @@
 import type { Conventions, PageAnswer, PageRequest } from '../../../src/history/pageRequest.js'
-import { silenceBetween } from '../../../src/market/candleSilence.js'
+import { silenceBetween } from '../../../src/market/candleGrid.js'
 import type { TimeMs } from '../../../src/market/values.js'
 
 /** How a service that has certain candles answers for pages of them. */

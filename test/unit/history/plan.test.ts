@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { estimate } from '../../../src/history/estimate.js'
 import { cutIntoJobs, type PlannedSeries } from '../../../src/history/plan.js'
 import { candlesIn } from '../../../src/market/candleGrid.js'
-import { normalized, subtract } from '../../../src/market/timeRanges.js'
-import type { TimeRange } from '../../../src/market/timeRange.js'
+import { normalized, subtract, type TimeRange } from '../../../src/market/timeRange.js'
 
 const minuteMs = 60_000
 const dayMs = 86_400_000

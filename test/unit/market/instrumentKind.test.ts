@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { kindOf } from '../../../src/market/instrumentKind.js'
-import { turnoverHere } from '../../../src/market/turnover.js'
+import { kindOf } from '../../../src/market/instrument.js'
+import { turnoverHere } from '../../../src/market/ticker.js'
 
 const unset = { category: 'SPOT', isReality: null, isRwa: null, symbolType: null } as const
 

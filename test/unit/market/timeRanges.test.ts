@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { intersect, normalized, type Ranges, subtract, totalMs, union } from '../../../src/market/timeRanges.js'
+import { intersect, normalized, type Ranges, subtract, totalMs, union } from '../../../src/market/timeRange.js'
 
 const arbitraryRanges = fc
   .array(fc.tuple(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 0, max: 12 })), { maxLength: 8 })

@@ -6,8 +6,8 @@ import { runsPerDay } from '../../../../src/collect/plan/planDemand.js'
 import { assumedUniverse, type PlanUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { type Config, loadConfig } from '../../../../src/config.js'
 import { categories, isTradedCategory, tradedCategories } from '../../../../src/market/category.js'
-import { instrumentKinds } from '../../../../src/market/instrumentKind.js'
-import { intervals } from '../../../../src/market/interval.js'
+import { instrumentKinds } from '../../../../src/market/instrument.js'
+import { intervals } from '../../../../src/market/candle.js'
 import { listed } from '../../../support/planUniverse.js'
 
 const defaults = loadConfig({ env: {} })

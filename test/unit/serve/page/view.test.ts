@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { candleTypes } from '../../../../src/market/candle.js'
+import { candleTypes, intervals } from '../../../../src/market/candle.js'
 import { categories } from '../../../../src/market/category.js'
-import { intervals } from '../../../../src/market/interval.js'
 import { readView, type View, writeView } from '../../../../src/serve/page/view.js'
 
 const name = fc.string({ minLength: 1, maxLength: 20, unit: 'grapheme' })

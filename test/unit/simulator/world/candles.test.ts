@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type CandleSeries, candleTypes } from '../../../../src/market/candle.js'
-import { intervalMs, intervals } from '../../../../src/market/interval.js'
+import { type CandleSeries, candleTypes, intervalMs, intervals } from '../../../../src/market/candle.js'
 import { plainQuirks, type Quirks } from '../../../../src/simulator/world/quirks.js'
 import type { CandleRow } from '../../../../src/simulator/world/candles.js'
 import type { FillRow } from '../../../../src/simulator/world/fillRows.js'

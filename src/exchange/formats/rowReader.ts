@@ -1,4 +1,4 @@
-import type { Extra } from '../market/values.js'
+import type { Extra } from '../../market/values.js'
 import { type Field, refusalText, refused } from './fields.js'
 
 /** The `extra` of a row that has no field which the specification does not name: most have none. */

@@ -1,6 +1,6 @@
-import type { Decimal, TimeMs } from '../market/values.js'
-import { oneLine } from '../market/oneLine.js'
-import { losslessText, textOf } from './lossless.js'
+import type { Decimal, TimeMs } from '../../market/values.js'
+import { oneLine } from '../../market/oneLine.js'
+import { losslessText, textOf } from '../response/lossless.js'
 
 /**
  * The kinds of value that rows are made of, from the wire's spellings to the market's. "Not set" is an absent field,

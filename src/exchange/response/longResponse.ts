@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type AnswerBounds, maxEnvelopeBytes, maxRowBytes } from './bounds.js'
+import { type ResponseBounds, maxEnvelopeBytes, maxRowBytes } from './bounds.js'
 import { inspect, type JsonList, type JsonShape, maxDepth, parseLossless, parseText } from './lossless.js'
 
-/** Up to this size an answer is parsed in one go: within two or three milliseconds. */
+/** Up to this size a response is parsed in one go: within two or three milliseconds. */
 const shortBytes = 32_768
 /** Rows that are parsed in one go. */
 const chunkBytes = 32_768
@@ -17,7 +17,7 @@ export class UnparsedRow {
   }
 }
 
-export interface ParsedAnswer {
+export interface ParsedResponse {
   /** The parsed JSON. Instead of a row that is too long, its array holds an `UnparsedRow`. */
   readonly value: unknown
   /** How many elements of the array of rows are beyond the bound and were not looked at. */
@@ -25,11 +25,11 @@ export interface ParsedAnswer {
 }
 
 /**
- * Parses an answer. A long one is taken apart at the commas between its rows and parsed a few rows at a time, so that
+ * Parses a response. A long one is taken apart at the commas between its rows and parsed a few rows at a time, so that
  * everything else gets its turn in between. The result is the same: each piece has to be valid JSON, and so has what is left
  * without them. Throws a `SyntaxError` that says what is wrong with the text.
  */
-export async function parseAnswer(body: Buffer, bounds: AnswerBounds): Promise<ParsedAnswer> {
+export async function parseResponse(body: Buffer, bounds: ResponseBounds): Promise<ParsedResponse> {
   // Not even looked at: nothing of the market is as long, and the parser's turns are bounded by it.
   if (body.length > bounds.bytes) throw new SyntaxError(`it has more than ${bounds.bytes} bytes`)
   if (body.length <= shortBytes) return { value: await parseLossless(body), surplusRows: 0 }
@@ -51,16 +51,16 @@ export async function parseAnswer(body: Buffer, bounds: AnswerBounds): Promise<P
   return { value: { ...envelope, [name]: rows }, surplusRows: surplus }
 }
 
-async function parseWhole(body: Buffer, shape: JsonShape, bounds: AnswerBounds): Promise<unknown> {
+async function parseWhole(body: Buffer, shape: JsonShape, bounds: ResponseBounds): Promise<unknown> {
   if (bounds.rows > 1 && body.length > maxRowBytes)
     throw new SyntaxError(`it has ${body.length} bytes and is no list of rows`)
   await nextTurn()
   return parseText(body.toString('utf8'), shape.holdsNumbers)
 }
 
-async function parseRows(body: Buffer, { start, end, commas, elements }: JsonList, mostRows: number) {
+async function parseRows(body: Buffer, { start, end, commas, elements }: JsonList, maxRows: number) {
   const rows: unknown[] = []
-  const read = Math.min(elements, mostRows)
+  const read = Math.min(elements, maxRows)
   // Where row i begins; the end of the last one is the next comma or the end of the array.
   const begins = (i: number) => (i === 0 ? start : (commas[i - 1] as number) + 1)
   const ends = (i: number) => (i < commas.length ? (commas[i] as number) : end)

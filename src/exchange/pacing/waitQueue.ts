@@ -72,12 +72,12 @@ export class WaitQueue<Entry extends Waiting> {
   #sink(): void {
     const heap = this.#heap
     for (let index = 0; ;) {
-      let least = index
+      let first = index
       for (const child of [2 * index + 1, 2 * index + 2])
-        if (child < heap.length && isBefore(heap[child] as Entry, heap[least] as Entry)) least = child
-      if (least === index) return
-      swap(heap, index, least)
-      index = least
+        if (child < heap.length && isBefore(heap[child] as Entry, heap[first] as Entry)) first = child
+      if (first === index) return
+      swap(heap, index, first)
+      index = first
     }
   }
 }

@@ -1,38 +1,29 @@
 import http from 'node:http'
 import https from 'node:https'
 import axios, { type AxiosInstance, isAxiosError } from 'axios'
-import type { Operation } from '../market/operation.js'
-import { oneLine } from '../market/oneLine.js'
-import { onAbort } from './abort.js'
-import { answerBounds } from './bounds.js'
-import { ExchangeError, type ExchangeErrorKind } from './errors.js'
-import { acceptEncoding, type RawResponse, type RequestMoments, sendOverNode, TooLargeError } from './httpAdapter.js'
+import type { Operation } from '../../market/stream.js'
+import { oneLine } from '../../market/oneLine.js'
+import { onAbort } from '../abort.js'
+import { responseBounds } from '../response/bounds.js'
+import type { RawResponse } from '../response/response.js'
+import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
+import { acceptEncoding, type HttpResponse, type RequestMoments, sendOverNode, TooLargeError } from './adapter.js'
 
 export interface TransportOptions {
   /** Where the service is, for example https://api.example.com; a path is kept as a prefix. */
   readonly baseUrl: string
-  /** From the start of a request to the last byte of its answer, in milliseconds. */
+  /** From the start of a request to the last byte of its response, in milliseconds. */
   readonly timeoutMs: number
-  /** Of an answer's body after decompression. */
+  /** Of a response's body after decompression. */
   readonly maxResponseBytes: number
   readonly maxConnections: number
   /** The source address, on hosts that have several. */
   readonly localAddress?: string
 }
 
-export interface RawAnswer {
-  readonly status: number
-  readonly body: Buffer
-  /** What is left of the operation's budget in this second, where the service says so. */
-  readonly remaining: number | undefined
-  readonly retryAfterMs: number | undefined
-  /** Where a redirect points to. */
-  readonly location: string | undefined
-}
-
 export interface Transport {
   /**
-   * Any HTTP status is an answer; throws an `ExchangeError` when there is none, or not a whole one. The moments of
+   * Any HTTP status is a response; throws an `ExchangeError` when there is none, or not a whole one. The moments of
    * the request are told as they pass: on a new connection it is sent after the handshakes.
    */
   get(
@@ -40,7 +31,7 @@ export interface Transport {
     parameters: Readonly<Record<string, string>>,
     signal: AbortSignal,
     moments: RequestMoments,
-  ): Promise<RawAnswer>
+  ): Promise<RawResponse>
   close(): void
 }
 
@@ -98,9 +89,9 @@ async function get(
   prefix: string,
   options: Connections,
   { operation, parameters, signal, moments }: TransportRequest,
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   const query = new URLSearchParams(parameters).toString()
-  const maxResponseBytes = Math.min(options.maxResponseBytes, answerBounds[operation].bytes)
+  const maxResponseBytes = Math.min(options.maxResponseBytes, responseBounds[operation].bytes)
   let cut: (reason: Error) => void = () => undefined
   let cause: 'timeout' | 'aborted' | undefined
   const end = (why: 'timeout' | 'aborted') => {
@@ -112,7 +103,7 @@ async function get(
   const forgetSignal = onAbort(signal, () => end('aborted'))
   try {
     if (signal.aborted) throw signal.reason
-    const { data } = await instance.get<RawResponse>(`${prefix}${operation}${query === '' ? '' : `?${query}`}`, {
+    const { data } = await instance.get<HttpResponse>(`${prefix}${operation}${query === '' ? '' : `?${query}`}`, {
       adapter: (config) =>
         sendOverNode(config, {
           ...options,
@@ -142,7 +133,7 @@ async function get(
 
 const networkCodes: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
-  ECONNRESET: 'connection reset before the end of the answer',
+  ECONNRESET: 'connection reset before the end of the response',
   EPIPE: 'connection closed while sending',
   ENOTFOUND: 'host name not found',
   EAI_AGAIN: 'host name could not be looked up',
@@ -157,10 +148,10 @@ function explainFailure(
   cause: 'timeout' | 'aborted' | undefined,
   options: TransportOptions,
 ): readonly [ExchangeErrorKind, string] {
-  if (cause === 'timeout') return ['timeout', `no whole answer within ${options.timeoutMs} ms`]
+  if (cause === 'timeout') return ['timeout', `no whole response within ${options.timeoutMs} ms`]
   if (cause === 'aborted') return ['aborted', 'the request was given up']
   if (error instanceof TooLargeError)
-    return ['too-large', `the answer is larger than ${options.maxResponseBytes} bytes`]
+    return ['too-large', `the response is larger than ${options.maxResponseBytes} bytes`]
   if (!isAxiosError(error)) return ['network', describe(error)]
   const code = error.code ?? ''
   const known = networkCodes[code]

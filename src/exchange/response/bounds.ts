@@ -1,7 +1,7 @@
-import type { Operation } from '../market/operation.js'
+import type { Operation } from '../../market/stream.js'
 
-/** The most that an answer of an operation may hold. Far above anything honest: what is beyond it is not read. */
-export interface AnswerBounds {
+/** The maximum that a response of an operation may hold. Far above anything honest: what is beyond it is not read. */
+export interface ResponseBounds {
   /** Of the body, after decompression. */
   readonly bytes: number
   /** Rows that are read; those after them are counted. */
@@ -11,7 +11,7 @@ export interface AnswerBounds {
 const mebibyte = 1_048_576
 
 /** The longest lists of the service have some 3,400 rows in 1.7 MB, books 1,000 levels, fills 100 rows, candles 1,000. */
-export const answerBounds: Readonly<Record<Operation, AnswerBounds>> = {
+export const responseBounds: Readonly<Record<Operation, ResponseBounds>> = {
   instruments: { bytes: 16 * mebibyte, rows: 20_000 },
   tickers: { bytes: 16 * mebibyte, rows: 20_000 },
   'rpi-symbols': { bytes: 2 * mebibyte, rows: 20_000 },
@@ -26,12 +26,12 @@ export const answerBounds: Readonly<Record<Operation, AnswerBounds>> = {
 export const maxLevels = 10_000
 /** Of one row of a list, as JSON. A longer one is not parsed: a few of them would hold everything else up. */
 export const maxRowBytes = 262_144
-/** Of everything in a long answer that is not a row. */
+/** Of everything in a long response that is not a row. */
 export const maxEnvelopeBytes = 65_536
 /** Fields of a row that the specification does not name, and their bytes as JSON, names included. */
 export const maxUnknownFields = 64
 export const maxUnknownBytes = 16_384
-/** Rows of one answer that could not be understood and are kept as text; the others are counted. */
+/** Rows of one response that could not be understood and are kept as text; the others are counted. */
 export const maxRejectedRows = 100
-/** Names of unknown fields that one answer tells. */
+/** Names of unknown fields that one response tells. */
 export const maxUnknownNames = 100

@@ -1,11 +1,11 @@
-import { categories, tradedCategories } from '../market/category.js'
+import { categories, tradedCategories } from '../../market/category.js'
 import {
   type Instrument,
   type InstrumentField,
   type InstrumentFieldKind,
   instrumentFields,
-} from '../market/instrument.js'
-import { type Ticker, type TickerField, tickerFields } from '../market/ticker.js'
+} from '../../market/instrument.js'
+import { type Ticker, type TickerField, tickerFields } from '../../market/ticker.js'
 import {
   countDecimal,
   type Field,
@@ -24,7 +24,7 @@ import {
   requiredTime,
   requiredWord,
 } from './fields.js'
-import type { CandlePayload, FillPayload, InstrumentPayload, RpiSymbolPayload, TickerPayload } from './payloads.js'
+import type { CandlePayload, FillPayload, InstrumentPayload, RpiSymbolPayload, TickerPayload } from '../payloads.js'
 import { noExtra, objectReader, reasonsOf, Refusal, type RowReader } from './rowReader.js'
 import type { RowSchema } from './rows.js'
 

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { answerBounds, maxRowBytes } from '../../../src/exchange/bounds.js'
-import { parseAnswer, UnparsedRow } from '../../../src/exchange/longAnswer.js'
-import { losslessText, parseLossless } from '../../../src/exchange/lossless.js'
+import { responseBounds, maxRowBytes } from '../../../src/exchange/response/bounds.js'
+import { parseResponse, UnparsedRow } from '../../../src/exchange/response/longResponse.js'
+import { losslessText, parseLossless } from '../../../src/exchange/response/lossless.js'
 
-const bounds = answerBounds.instruments
+const bounds = responseBounds.instruments
 const padding = ' '.repeat(40_000)
 
 /** Rows with numbers, strings that look like syntax, and nesting. */
@@ -13,24 +13,24 @@ const row = fc.oneof(
   fc.constantFrom('1.50', '[1.10,"]"]', '{"a":"},{","b":0.10}', '"\\\"[,"', '{"__proto__":{"x":"1"}}', ' [ ] '),
 )
 
-describe('a long answer, taken apart at its rows', () => {
+describe('a long response, taken apart at its rows', () => {
   it('is what it is when parsed in one go', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(row, { maxLength: 30 }), fc.boolean(), async (rows, isPadded) => {
         const data = `[${rows.join(isPadded ? `${padding},` : ' ,\n')}]`
         const text = `{"code":"00000","requestTime":1760000000000,"data":${data}${padding},"msg":"a,[b"}`
-        const { value, surplusRows } = await parseAnswer(Buffer.from(text), bounds)
+        const { value, surplusRows } = await parseResponse(Buffer.from(text), bounds)
         expect(losslessText(value)).toBe(losslessText(await parseLossless(Buffer.from(text))))
         expect(surplusRows).toBe(0)
       }),
     )
   })
 
-  it('is refused unread when it is longer than any answer of its operation', async () => {
+  it('is refused unread when it is longer than any response of its operation', async () => {
     const book = (length: number) => Buffer.from(`{"data":{"a":[${'1,'.repeat(length)}1]}}`)
-    const { bytes } = answerBounds.orderbook
-    await expect(parseAnswer(book(bytes / 2), answerBounds.orderbook)).rejects.toThrow(`more than ${bytes} bytes`)
-    await expect(parseAnswer(book(bytes / 4), answerBounds.orderbook)).resolves.toMatchObject({ surplusRows: 0 })
+    const { bytes } = responseBounds.orderbook
+    await expect(parseResponse(book(bytes / 2), responseBounds.orderbook)).rejects.toThrow(`more than ${bytes} bytes`)
+    await expect(parseResponse(book(bytes / 4), responseBounds.orderbook)).resolves.toMatchObject({ surplusRows: 0 })
   })
 
   it('is refused for what JSON refuses', async () => {
@@ -55,14 +55,14 @@ describe('a long answer, taken apart at its rows', () => {
     ]
     for (const text of data) {
       const body = Buffer.from(`{"code":"00000","data":${text}${padding}}`)
-      await expect(parseAnswer(body, bounds), text).rejects.toThrow(SyntaxError)
+      await expect(parseResponse(body, bounds), text).rejects.toThrow(SyntaxError)
     }
   })
 
   it('is read up to its bound, and what is beyond it is counted', async () => {
     const rows = Array.from({ length: 30_000 }, (_, i) => `{"n":${i}}`)
     const body = Buffer.from(`{"code":"00000","data":[${rows.join(',')}]}`)
-    const { value, surplusRows } = await parseAnswer(body, bounds)
+    const { value, surplusRows } = await parseResponse(body, bounds)
     const { data } = value as { data: unknown[] }
     expect(data).toHaveLength(bounds.rows)
     expect(losslessText(data.at(-1))).toBe(rows[bounds.rows - 1])
@@ -71,7 +71,7 @@ describe('a long answer, taken apart at its rows', () => {
 
   it('holds no row that is too long to be parsed, and the others all the same', async () => {
     const long = `{"x":"${'y'.repeat(maxRowBytes)}"}`
-    const { value } = await parseAnswer(Buffer.from(`{"data":["a",${long},"b"]}`), bounds)
+    const { value } = await parseResponse(Buffer.from(`{"data":["a",${long},"b"]}`), bounds)
     const { data } = value as { data: unknown[] }
     expect(data).toEqual(['a', expect.any(UnparsedRow), 'b'])
     expect((data[1] as UnparsedRow).bytes.toString()).toBe(long)
@@ -80,7 +80,7 @@ describe('a long answer, taken apart at its rows', () => {
   it('is refused when most of it is something else than rows', async () => {
     const stuff = JSON.stringify(Array.from({ length: 100_000 }, () => ({})))
     for (const text of [`{"data":{"x":${stuff}}}`, `{"data":[],"x":{"y":${stuff}}}`, stuff, `{"data":${stuff},"y":[]}`])
-      await expect(parseAnswer(Buffer.from(text), { bytes: 1, rows: 2 }).then(({ value }) => value)).rejects.toThrow(
+      await expect(parseResponse(Buffer.from(text), { bytes: 1, rows: 2 }).then(({ value }) => value)).rejects.toThrow(
         SyntaxError,
       )
   })

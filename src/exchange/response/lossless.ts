@@ -34,7 +34,7 @@ export async function parseLossless(body: Buffer): Promise<unknown> {
 
 /** Parses text whose depth is known to be bounded. `holdsNumbers` is found out where it is not given. */
 export function parseText(text: string, holdsNumbers = anyNumber.test(text)): unknown {
-  // Most answers hold all numbers as strings, and the built-in parser is ten times as fast.
+  // Most responses hold all numbers as strings, and the built-in parser is ten times as fast.
   if (!holdsNumbers) return JSON.parse(text) as unknown
   // The last of several equal keys wins, as in JSON.parse.
   return parse(text, null, { onDuplicateKey: ({ newValue }) => newValue })
@@ -68,7 +68,7 @@ export interface JsonShape {
   readonly depth: number
   /** Whether numbers stand below depth 1. */
   readonly holdsNumbers: boolean
-  /** The array at depth 1, if there is exactly one: the rows of an answer. */
+  /** The array at depth 1, if there is exactly one: the rows of a response. */
   readonly list: JsonList | null
 }
 
@@ -82,8 +82,8 @@ export interface JsonList {
   readonly elements: number
 }
 
-/** One pass over the bytes, of which `mostRows` elements of the list are to be read; without judging their syntax, with a turn for others now and then. */
-export async function inspect(body: Buffer, mostRows: number): Promise<JsonShape> {
+/** One pass over the bytes, of which `maxRows` elements of the list are to be read; without judging their syntax, with a turn for others now and then. */
+export async function inspect(body: Buffer, maxRows: number): Promise<JsonShape> {
   let depth = 0
   let deepest = 0
   let holdsNumbers = false
@@ -116,7 +116,7 @@ export async function inspect(body: Buffer, mostRows: number): Promise<JsonShape
       if (depth === 2 && start >= 0 && end < 0) end = i
       depth--
     } else if (byte === comma) {
-      if (depth === 2 && start >= 0 && end < 0 && separators++ < mostRows) commas.push(i)
+      if (depth === 2 && start >= 0 && end < 0 && separators++ < maxRows) commas.push(i)
     } else if (depth > 1 && (byte === minus || (byte >= zero && byte <= nine))) {
       holdsNumbers = true
     }

@@ -1,6 +1,6 @@
-import type { Operation } from '../market/operation.js'
+import type { Operation } from '../../market/stream.js'
 
-/** A reserved place: the request is to be sent now, and settled when its answer is known. */
+/** A reserved place: the request is to be sent now, and settled when its response is known. */
 export interface Departure {
   readonly operation: Operation
   readonly atMs: number
@@ -9,7 +9,7 @@ export interface Departure {
 }
 
 export type Settlement =
-  | { readonly outcome: 'answered'; readonly remaining?: number | undefined }
+  | { readonly outcome: 'response'; readonly remaining?: number | undefined }
   | { readonly outcome: 'rate-limited'; readonly retryAfterMs?: number | undefined }
-  /** No answer: it tells nothing about the limits. */
+  /** No response: it tells nothing about the limits. */
   | { readonly outcome: 'failed' }

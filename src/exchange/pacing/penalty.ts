@@ -1,4 +1,4 @@
-import type { Logger } from '../runtime/logger.js'
+import type { Logger } from '../../runtime/logger.js'
 import type { Departure, Settlement } from './departure.js'
 
 /** Going over a second's limit costs no more than this; only if it happens again at once is it taken for a block. */
@@ -56,7 +56,7 @@ export class Penalty {
       // What departed before the pause belongs to the trouble that caused it.
       if (departure.atMs < this.#pausedAtMs) return
       this.#punish(nowMs, settlement.retryAfterMs ?? 0)
-    } else if (isProbe && settlement.outcome === 'answered') {
+    } else if (isProbe && settlement.outcome === 'response') {
       this.#mustProbe = false
       this.#resumedAtMs = nowMs
       this.#logger?.info('the service answers again: requests resume at half rate')

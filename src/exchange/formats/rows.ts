@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { RejectedRow } from '../market/rejectedRow.js'
-import type { Extra, TimeMs } from '../market/values.js'
-import { maxRejectedRows, maxRowBytes, maxUnknownBytes, maxUnknownFields, maxUnknownNames } from './bounds.js'
+import type { RejectedRow } from '../../market/rejectedRow.js'
+import type { Extra, TimeMs } from '../../market/values.js'
+import { maxRejectedRows, maxRowBytes, maxUnknownBytes, maxUnknownFields, maxUnknownNames } from '../response/bounds.js'
 import { isStorable } from './fields.js'
-import { UnparsedRow } from './longAnswer.js'
-import { losslessText, numbersAsText } from './lossless.js'
-import { rejectedRow } from '../market/rejectedRow.js'
+import { UnparsedRow } from '../response/longResponse.js'
+import { losslessText, numbersAsText } from '../response/lossless.js'
+import { rejectedRow } from '../../market/rejectedRow.js'
 import { noExtra, Refusal, type RowReader } from './rowReader.js'
 
-/** How one row of an operation's answer is read. */
+/** How one row of an operation's response is read. */
 export interface RowSchema<Row> {
   readonly read: RowReader<Row>
   /** The wire's names of every field that the schema reads; the others go to `extra`. Null for rows that are arrays. */

@@ -13,7 +13,7 @@ afterEach(async () => {
   await service.close()
 })
 
-/** A client of a service that gives this answer to everything. */
+/** A client of a service that gives this response to everything. */
 export async function answering(
   body: string,
   status = 200,

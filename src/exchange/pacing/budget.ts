@@ -1,4 +1,4 @@
-/** Covers what corrections of departures cannot see, such as the pace of clocks and the rounding of the fastest answer. */
+/** Covers what corrections of departures cannot see, such as the pace of clocks and the rounding of the fastest response. */
 const logGuardMs = 6
 
 export interface BudgetOptions {
@@ -32,7 +32,7 @@ export class Budget {
   readonly #log: Float64Array
   /** The same as first noted, so in order: where to stop counting. */
   readonly #noted: Float64Array
-  #mostPostponedMs = 0
+  #maxPostponedMs = 0
   #next = 0
   #dueMs: number
 
@@ -68,7 +68,7 @@ export class Budget {
   postpone(place: number, departedMs: number): void {
     if (departedMs <= this.departedAtMs(place)) return
     this.#log[place] = departedMs
-    this.#mostPostponedMs = Math.max(this.#mostPostponedMs, departedMs - (this.#noted[place] as number))
+    this.#maxPostponedMs = Math.max(this.#maxPostponedMs, departedMs - (this.#noted[place] as number))
   }
 
   departedAtMs(place: number): number {
@@ -80,12 +80,12 @@ export class Budget {
     for (let i = 0; i < Math.min(count, this.limit); i++) this.#record(nowMs)
   }
 
-  /** How many departures were later than `sinceMs`, up to `most` and to twice the limit. */
-  countSince(sinceMs: number, most = Number.POSITIVE_INFINITY): number {
+  /** How many departures were later than `sinceMs`, up to `max` and to twice the limit. */
+  countSince(sinceMs: number, max = Number.POSITIVE_INFINITY): number {
     const size = this.#log.length
-    const stopMs = sinceMs - this.#mostPostponedMs
+    const stopMs = sinceMs - this.#maxPostponedMs
     let count = 0
-    for (let back = 1; back <= size && count < most; back++) {
+    for (let back = 1; back <= size && count < max; back++) {
       const place = (this.#next - back + size) % size
       if ((this.#noted[place] as number) <= stopMs) break
       if ((this.#log[place] as number) > sinceMs) count++

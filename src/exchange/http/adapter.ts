@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import { AxiosError, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios'
 
-export interface RawResponse {
+export interface HttpResponse {
   readonly status: number
   /** After decompression. */
   readonly body: Buffer
@@ -15,7 +15,7 @@ export interface RequestMoments {
   /** The last byte of the request has left. */
   onSent(): void
   /** The head of the response is here. */
-  onAnswered(): void
+  onResponse(): void
 }
 
 export interface AdapterOptions {
@@ -51,12 +51,12 @@ export const acceptEncoding = 'gzip, deflate, br'
 export async function sendOverNode(
   config: InternalAxiosRequestConfig,
   options: AdapterOptions,
-): Promise<AxiosResponse<RawResponse>> {
+): Promise<AxiosResponse<HttpResponse>> {
   const data = await exchange(config, options)
   return { data, status: data.status, statusText: '', headers: noHeaders, config, request: undefined }
 }
 
-function exchange(config: InternalAxiosRequestConfig, options: AdapterOptions): Promise<RawResponse> {
+function exchange(config: InternalAxiosRequestConfig, options: AdapterOptions): Promise<HttpResponse> {
   const { maxResponseBytes, moments } = options
   return new Promise((resolve, reject) => {
     const url = new URL(config.url ?? '')
@@ -76,7 +76,7 @@ function exchange(config: InternalAxiosRequestConfig, options: AdapterOptions): 
     request.once('finish', () => moments.onSent())
     request.on('error', (error) => reject(asAxiosError(error, config)))
     request.once('response', (response) => {
-      moments.onAnswered()
+      moments.onResponse()
       const chunks: Buffer[] = []
       let bytes = 0
       const tooLarge = () => {

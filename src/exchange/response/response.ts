@@ -1,18 +1,28 @@
-import type { Operation } from '../market/operation.js'
-import type { TimeMs } from '../market/values.js'
-import { oneLine } from '../market/oneLine.js'
-import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from './errors.js'
-import type { RawAnswer } from './http.js'
-import { answerBounds } from './bounds.js'
-import { parseAnswer } from './longAnswer.js'
+import type { Operation } from '../../market/stream.js'
+import type { TimeMs } from '../../market/values.js'
+import { oneLine } from '../../market/oneLine.js'
+import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from '../errors.js'
+import { responseBounds } from './bounds.js'
+import { parseResponse } from './longResponse.js'
 import { textOf } from './lossless.js'
 
-export interface Answer {
-  /** The service's clock; null for the one answer that has no envelope: no candles yet. */
+/** A response as HTTP brought it. */
+export interface RawResponse {
+  readonly status: number
+  readonly body: Buffer
+  /** What is left of the operation's budget in this second, where the service says so. */
+  readonly remaining: number | undefined
+  readonly retryAfterMs: number | undefined
+  /** Where a redirect points to. */
+  readonly location: string | undefined
+}
+
+export interface ServiceResponse {
+  /** The service's clock; null for the one response that has no envelope: no candles yet. */
   readonly requestTime: TimeMs | null
   /** The rows; an operation that gives one object has one. */
   readonly rows: readonly unknown[]
-  /** How many more rows it holds than an answer of the operation may have. */
+  /** How many more rows it holds than a response of the operation may have. */
   readonly surplusRows: number
 }
 
@@ -28,7 +38,7 @@ const singleObjectOperations: ReadonlySet<Operation> = new Set<Operation>(['orde
  * Reads the envelope. Success and failure are told by its `code`, at any HTTP status, because the service sends
  * failures with HTTP 200 as well as 400. Throws an `ExchangeError` for everything that is not rows.
  */
-export async function readAnswer(request: Request, raw: RawAnswer): Promise<Answer> {
+export async function readResponse(request: Request, raw: RawResponse): Promise<ServiceResponse> {
   const fail = (
     kind: ExchangeErrorKind,
     what: string,
@@ -44,17 +54,17 @@ export async function readAnswer(request: Request, raw: RawAnswer): Promise<Answ
 
   if (raw.status === 429) throw fail('rate-limited', 'HTTP 429, too many requests', { code: '429' })
   if (raw.body.length === 0) {
-    // Seen right after a listing. Elsewhere it comes from a proxy, and is no answer.
+    // Seen right after a listing. Elsewhere it comes from a proxy, and is no response.
     if (raw.status === 200 && candleOperations.has(request.operation))
       return { requestTime: null, rows: [], surplusRows: 0 }
     throw fail(...kindOfStatus(raw, 'an empty body'))
   }
 
-  const bounds = answerBounds[request.operation]
+  const bounds = responseBounds[request.operation]
   let envelope: unknown
   let surplusRows: number
   try {
-    ;({ value: envelope, surplusRows } = await parseAnswer(raw.body, bounds))
+    ;({ value: envelope, surplusRows } = await parseResponse(raw.body, bounds))
   } catch (error) {
     const [kind, what, more] = kindOfStatus(raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
@@ -87,8 +97,8 @@ export async function readAnswer(request: Request, raw: RawAnswer): Promise<Answ
   return { requestTime, rows, surplusRows: surplusRows + data.length - rows.length }
 }
 
-/** What an answer without the service's envelope means is left to the HTTP status. */
-function kindOfStatus(raw: RawAnswer, what: string): [ExchangeErrorKind, string, { retryable?: boolean }?] {
+/** What a response without the service's envelope means is left to the HTTP status. */
+function kindOfStatus(raw: RawResponse, what: string): [ExchangeErrorKind, string, { retryable?: boolean }?] {
   const described = `HTTP ${raw.status} with ${what}`
   if (raw.status >= 500) return ['unavailable', described]
   if (raw.status === 403 && isPage(raw.body)) return ['proxy-page', described]

@@ -1,7 +1,7 @@
-import { type Operation, operations } from '../market/operation.js'
-import { type Clock, systemClock } from '../runtime/clock.js'
-import type { Logger } from '../runtime/logger.js'
-import { onAbort } from './abort.js'
+import { type Operation, operations } from '../../market/stream.js'
+import { type Clock, systemClock } from '../../runtime/clock.js'
+import type { Logger } from '../../runtime/logger.js'
+import { onAbort } from '../abort.js'
 import { Budget } from './budget.js'
 import type { Departure, Settlement } from './departure.js'
 import { Penalty } from './penalty.js'
@@ -157,11 +157,11 @@ export class Pacer {
   }
 
   /**
-   * The answer to a request begins. An answer later than the fastest time plus the jitter means that the request may
+   * The response to a request begins. A response later than the fastest time plus the jitter means that the request may
    * have been held up for longer than the jitter allows for, on the network or by a busy machine: it is then counted
    * as if it had departed as late as that. Otherwise the next ones would arrive too soon behind it.
    */
-  answered(departure: Departure): void {
+  responded(departure: Departure): void {
     const nowMs = this.#clock.monotonicMs()
     // Later than that, the request that it could be too close to has departed already.
     if (nowMs - departure.atMs > secondMs) return
@@ -171,11 +171,11 @@ export class Pacer {
     budget.postpone(departure.place, nowMs - roundTrip.fastestMs - this.#jitterMs)
   }
 
-  /** Ends a departure with what its answer told about the limits. */
+  /** Ends a departure with what its response told about the limits. */
   settle(departure: Departure, settlement: Settlement): void {
     this.#inFlight--
     const nowMs = this.#clock.monotonicMs()
-    if (settlement.outcome === 'answered' && settlement.remaining !== undefined)
+    if (settlement.outcome === 'response' && settlement.remaining !== undefined)
       this.#observeRemaining(departure, settlement.remaining, nowMs)
     this.#penalty.settle(departure, settlement, nowMs)
     this.#dispatchSoon()

@@ -1,7 +1,7 @@
-import type { Decimal } from '../market/values.js'
-import { maxLevels } from './bounds.js'
+import type { Decimal } from '../../market/values.js'
+import { maxLevels } from '../response/bounds.js'
 import { readDecimal, refusalText, refused, requiredTime } from './fields.js'
-import type { BookSide, OrderBookPayload, RpiBookSide, RpiOrderBookPayload } from './payloads.js'
+import type { BookSide, OrderBookPayload, RpiBookSide, RpiOrderBookPayload } from '../payloads.js'
 import { noExtra, Refusal, type RowReader } from './rowReader.js'
 import type { RowSchema } from './rows.js'
 
