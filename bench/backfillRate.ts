@@ -100,7 +100,7 @@ export async function benchBeside({ seconds }: BackfillBenchOptions): Promise<Ch
         Math.abs(beside.live / alone.live - 1) < 0.05,
       ],
       [
-        'live wait + answer, ms, alone and beside',
+        'live wait + response, ms, alone and beside',
         `${latency(alone).toFixed(1)}, ${latency(beside).toFixed(1)} (${ratio.toFixed(2)})`,
         'ratio < 1.15',
         ratio < 1.15,
@@ -120,7 +120,7 @@ export async function benchBeside({ seconds }: BackfillBenchOptions): Promise<Ch
   }
 }
 
-/** Sums over the live class and its answers, from what the daemon says of itself. */
+/** Sums over the live class and its responses, from what the daemon says of itself. */
 async function liveMetrics(port: number): Promise<LiveMetrics> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
   const sum = (pattern: RegExp) => [...text.matchAll(pattern)].reduce((total, match) => total + Number(match[1]), 0)

@@ -6,7 +6,7 @@ import {
   type Check,
   compare,
   configOf,
-  leastRequests,
+  minRequests,
   rangeOf,
 } from './backfillWork.js'
 
@@ -32,7 +32,7 @@ export async function benchTwo({ days }: BackfillBenchOptions): Promise<Check[]>
       await startProgram(backfillArgs(configs[0], from, to), alone.url).ended
     })
     const { requests } = candleRequests(await bench.report())
-    const least = leastRequests(from, to, benchSymbols.length)
+    const least = minRequests(from, to, benchSymbols.length)
     const pair = await bench.createDatabase('two_workers')
     const two = await timed(async () => {
       const programs = configs.map((config) => startProgram(backfillArgs(config, from, to), pair.url))

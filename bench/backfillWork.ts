@@ -42,7 +42,7 @@ export function rangeOf(days: number): { from: number; to: number } {
   return { from: to - days * dayMs, to }
 }
 
-export function leastRequests(from: number, to: number, series: number): number {
+export function minRequests(from: number, to: number, series: number): number {
   const edge = Math.max(from, Date.now() - reachDays * dayMs)
   const recent = Math.ceil((to - edge) / minuteMs / 1000)
   const old = Math.ceil(Math.max(0, edge - from) / minuteMs / 100)

@@ -7,7 +7,7 @@ import {
   type Check,
   compare,
   configOf,
-  leastRequests,
+  minRequests,
   rangeOf,
   reachDays,
 } from './backfillWork.js'
@@ -20,7 +20,7 @@ export async function benchYear({ days }: BackfillBenchOptions): Promise<Check[]
     const config = await bench.configure('year', configOf(bench, 10, 20))
     const { from, to } = rangeOf(days)
     const args = backfillArgs(config, from, to)
-    const least = leastRequests(from, to, benchSymbols.length)
+    const least = minRequests(from, to, benchSymbols.length)
     const startedMs = performance.now()
     const repeated: number[] = []
     for (let kill = 0; kill < 5; kill++) {
@@ -32,7 +32,7 @@ export async function benchYear({ days }: BackfillBenchOptions): Promise<Check[]
       const stored = await countCandles(database)
       const { requests } = candleRequests(await bench.report())
       // What was asked for and is not stored will be asked for again.
-      repeated.push(requests - leastFor(stored))
+      repeated.push(requests - minFor(stored))
     }
     const last = await startProgram(args, url).ended
     console.log(last.stderr.trim(), last.stdout)
@@ -81,7 +81,7 @@ export async function benchYear({ days }: BackfillBenchOptions): Promise<Check[]
 }
 
 /** How many requests the stored candles took at least, by the operation that has them. */
-function leastFor(stored: { recent: number; old: number }): number {
+function minFor(stored: { recent: number; old: number }): number {
   return stored.recent / 1000 + stored.old / 100
 }
 

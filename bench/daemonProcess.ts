@@ -48,7 +48,7 @@ delay.enable()
 
 const timer = setInterval(() => {
   const stats = Object.values(recorder.collector.stats)
-  const sum = (field: 'answers' | 'failures' | 'skippedPolls' | 'rowsWritten' | 'rowsUnchanged') =>
+  const sum = (field: 'responses' | 'failures' | 'skippedPolls' | 'rowsWritten' | 'rowsUnchanged') =>
     stats.reduce((total, stream) => total + stream[field], 0)
   const { user, system } = process.cpuUsage(startCpu)
   const memory = process.memoryUsage()
@@ -60,8 +60,8 @@ const timer = setInterval(() => {
     lagMeanMs: Math.max(0, delay.mean / 1e6 - tickMs),
     lagMaxMs: Math.max(0, delay.max / 1e6 - tickMs),
     cpuSeconds: (user + system) / 1e6,
-    requests: sum('answers'),
-    timedRequests: sum('answers') - recorder.collector.stats.fills.answers,
+    requests: sum('responses'),
+    timedRequests: sum('responses') - recorder.collector.stats.fills.responses,
     failures: sum('failures'),
     skippedPolls: sum('skippedPolls'),
     rowsWritten: sum('rowsWritten'),

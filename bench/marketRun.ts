@@ -18,7 +18,7 @@ export interface MarketRun {
   readonly daemonExit: number
   readonly truth: Truth
   readonly stored: Stored
-  /** Of the times that it was looked at, once everything had had its first answer: how often all streams were fresh. */
+  /** Of the times that it was looked at, once everything had had its first response: how often all streams were fresh. */
   readonly freshShare: number
   readonly stale: readonly string[]
   readonly lastStatus: Status | null
@@ -35,7 +35,7 @@ export interface Stored {
 
 const entryPoint = fileURLToPath(new URL('../src/main.js', import.meta.url))
 const lookEveryMs = 10_000
-/** Until then instruments are still waiting for their first answer. */
+/** Until then instruments are still waiting for their first response. */
 const settledAfterMs = 180_000
 
 /** Records a simulated market with the default configuration for a while, as a user would: plan, start, status, stop. */

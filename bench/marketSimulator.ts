@@ -1,6 +1,6 @@
 import type { Category } from '../src/market/category.js'
 import { startSimulator } from '../src/simulator/server.js'
-import type { ServedAnswer } from '../src/simulator/journal.js'
+import type { ServedResponse } from '../src/simulator/journal.js'
 import type { ListingRequest } from '../src/simulator/world/listing.js'
 import { createWorld } from '../src/simulator/world/world.js'
 import { quirksSchema } from '../src/simulator/world/quirks.js'
@@ -68,7 +68,7 @@ const served: Served = {
   rejected: 0,
 }
 
-function count({ operation, parameters, data, status, atMs }: ServedAnswer): void {
+function count({ operation, parameters, data, status, atMs }: ServedResponse): void {
   if (status === 429) served.rejected++
   const isOdd = parameters['symbol']?.startsWith(oddPrefix) === true
   const rows = Array.isArray(data) ? (data as readonly unknown[]) : []
@@ -102,9 +102,9 @@ function count({ operation, parameters, data, status, atMs }: ServedAnswer): voi
   }
 }
 
-// The answers of half an hour would not fit into memory.
+// The responses of half an hour would not fit into memory.
 const drain = () => {
-  for (const answer of simulator.control.journal()) count(answer)
+  for (const response of simulator.control.journal()) count(response)
   simulator.control.clearJournal()
 }
 const timer = setInterval(drain, 1000)

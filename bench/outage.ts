@@ -78,7 +78,7 @@ function report(
   const skipped = rate(during, 'skippedPolls')
   const checks = [
     [
-      'answers a second by timetable: before, away, after',
+      'responses a second by timetable: before, away, after',
       [asked, askedAway, askedAfter].map(({ timed }) => timed.toFixed(2)).join(', '),
       '>= 0.98 of before',
       askedAway.timed >= 0.98 * asked.timed,
@@ -86,7 +86,7 @@ function report(
     ['polls skipped a second while it was away', skipped.toFixed(2), '0', skipped === 0],
     [
       // As many as the market makes necessary, which differs from one stretch of time to the next.
-      'answers a second for fills: before, away, after',
+      'responses a second for fills: before, away, after',
       [asked, askedAway, askedAfter].map(({ fills }) => fills.toFixed(2)).join(', '),
       '',
       true,

@@ -44,7 +44,7 @@ export async function measureCost({ pages, phaseMs, rounds, chromium }: CostOpti
     const who = `${pages} ${opener.what}`
     return [
       // A millisecond is a tenth of what the network varies by.
-      compared('mean time from answer to commit', who, without, open, ({ storeMs }) => storeMs, 1),
+      compared('mean time from response to commit', who, without, open, ({ storeMs }) => storeMs, 1),
       compared('mean lag of the event loop', who, without, open, ({ loopMs }) => loopMs, 1),
     ]
   } finally {
@@ -93,7 +93,7 @@ async function pageUrl(demo: ChildProcess): Promise<string> {
   throw new Error('the demo ended without saying where its page is')
 }
 
-/** Mean time from the last byte of an answer to its commit over the next while, all streams, and mean lag of the event loop. */
+/** Mean time from the last byte of a response to its commit over the next while, all streams, and mean lag of the event loop. */
 async function latenessOf(url: string, ms: number): Promise<Lateness> {
   const before = await readMetrics(url)
   const lags: number[] = []

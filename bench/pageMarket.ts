@@ -62,7 +62,7 @@ async function fill({ db }: RecorderDatabase, { instruments, days }: { instrumen
       (5 + cos(i))::numeric, 500, true
     from generate_series(date_trunc('minute', now()) - make_interval(days => ${days}), now(), '1 minute')
       with ordinality as g (t, i)`.execute(db)
-  // Each instrument has some candles, tickers and books of the last hour, and a year that is covered but for a hole.
+  // Each instrument has some candles, tickers and books of the last hour, and a year that is covered but for a gap.
   await sql`
     insert into market.candles
     select i.category, i.symbol, 'market', '1m', t, 1, 2, 1, 2, 1, 1, true

@@ -1,6 +1,6 @@
 import { chromium } from 'playwright-core'
 import { intervals } from '../src/market/candle.js'
-import type { CandlesAnswer } from '../src/serve/api/contract.js'
+import type { CandlesResponse } from '../src/serve/api/contract.js'
 import { type Check, median } from './figures.js'
 import { flags } from './pageOpeners.js'
 
@@ -55,7 +55,7 @@ export async function measurePaint(url: string, executablePath: string): Promise
 
 const firstPaint = `performance.getEntriesByName('first-contentful-paint')[0].startTime`
 
-async function asking(what: string, url: string, mostMs: number): Promise<Check> {
+async function asking(what: string, url: string, maxMs: number): Promise<Check> {
   const times: number[] = []
   for (let i = 0; i < asks; i++) {
     const startedMs = performance.now()
@@ -64,43 +64,45 @@ async function asking(what: string, url: string, mostMs: number): Promise<Check>
     if (!response.ok) throw new Error(`${url} answered ${response.status}`)
     times.push(performance.now() - startedMs)
   }
-  return atMost(`${what}, median`, median(times), mostMs, 'ms')
+  return atMost(`${what}, median`, median(times), maxMs, 'ms')
 }
 
-/** The first answer of each interval that can be asked for, and all that it asks for to show 500 candles. */
+/** The first response of each interval that can be asked for, and all that it asks for to show 500 candles. */
 async function charts(url: string, key: string): Promise<Check[]> {
   const checks: Check[] = []
   for (const interval of intervals) {
     const path = `${url}/api/candles?${key}&interval=${interval}&limit=500`
     const { candles } = await candlesOf(path)
-    checks.push(await asking(`chart of ${interval}, first answer (${candles.length} candles)`, path, 50))
+    checks.push(await asking(`chart of ${interval}, first response (${candles.length} candles)`, path, 50))
     const whole: number[] = []
-    let [count, answers] = [0, 0]
+    let [count, responses] = [0, 0]
     for (let i = 0; i < visits; i++) {
       const startedMs = performance.now()
-      ;({ count, answers } = await wholeChart(path))
+      ;({ count, responses } = await wholeChart(path))
       whole.push(performance.now() - startedMs)
     }
-    if (answers > 1) {
-      checks.push(atMost(`chart of ${interval}, all ${count} candles in ${answers} answers`, median(whole), 500, 'ms'))
+    if (responses > 1) {
+      checks.push(
+        atMost(`chart of ${interval}, all ${count} candles in ${responses} responses`, median(whole), 500, 'ms'),
+      )
     }
   }
   return checks
 }
 
-async function wholeChart(path: string): Promise<{ count: number; answers: number }> {
-  let [count, answers, from] = [0, 0, '']
+async function wholeChart(path: string): Promise<{ count: number; responses: number }> {
+  let [count, responses, from] = [0, 0, '']
   for (;;) {
     const { candles, hasOlder } = await candlesOf(path + from)
     count += candles.length
-    answers++
-    if (count >= 500 || !hasOlder) return { count, answers }
+    responses++
+    if (count >= 500 || !hasOlder) return { count, responses }
     from = `&before=${candles[0]?.openTime}`
   }
 }
 
-async function candlesOf(path: string): Promise<CandlesAnswer> {
-  return (await (await fetch(path)).json()) as CandlesAnswer
+async function candlesOf(path: string): Promise<CandlesResponse> {
+  return (await (await fetch(path)).json()) as CandlesResponse
 }
 
 function atMost(what: string, value: number, most: number, unit: string): Check {

@@ -163,8 +163,8 @@ function ratioCheck(what: string, { fastMs, slowMs }: Ratio, least: number): Che
   }
 }
 
-function within(what: string, ms: number, mostMs: number): Check {
-  return { what, measured: `${ms.toFixed(1)} ms`, wanted: `≤ ${mostMs} ms`, isMet: ms <= mostMs }
+function within(what: string, ms: number, maxMs: number): Check {
+  return { what, measured: `${ms.toFixed(1)} ms`, wanted: `≤ ${maxMs} ms`, isMet: ms <= maxMs }
 }
 
 async function convertAll(pool: pg.Pool, table: string): Promise<void> {

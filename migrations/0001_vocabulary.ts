@@ -6,7 +6,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create schema if not exists market;
     create schema if not exists recorder;
     comment on schema market is 'What was recorded: market data for analysts.';
-    comment on schema recorder is 'The recorder''s own books: proven ranges, known holes, revisions, rejected rows.';
+    comment on schema recorder is 'The recorder''s own books: proven ranges, known gaps, revisions, rejected rows.';
 
     create type market.category as enum ('SPOT', 'MARGIN', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES');
     create type market.candle_type as enum ('market', 'mark', 'index', 'premium');

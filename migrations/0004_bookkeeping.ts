@@ -108,11 +108,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     },
     'recorder.gap': {
       kind: 'table',
-      comment: 'A known hole in what was recorded. As an analyst sees it: market.gaps.',
+      comment: 'A known gap in what was recorded. As an analyst sees it: market.gaps.',
       columns: {
-        id: 'Number of the hole.',
+        id: 'Number of the gap.',
         ...seriesComments,
-        range: "The hole, half-open, by the service's time.",
+        range: "The gap, half-open, by the service's time.",
         reason: 'Why it is there.',
         state: 'open (may be repaired), repaired, or lost (the service no longer has it).',
         detected_at: 'When it was found.',
@@ -136,7 +136,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     },
     'recorder.rejected_row': {
       kind: 'table',
-      comment: 'A row of an answer that could not be understood. The other rows of the answer were stored.',
+      comment: 'A row of a response that could not be understood. The other rows of the response were stored.',
       columns: {
         digest: 'SHA-256 of operation, parameters, reason and raw: the same row is kept once.',
         operation: 'Operation of the service that answered with it.',

@@ -143,7 +143,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     },
     'market.gaps': {
       kind: 'view',
-      comment: 'Known holes in what was recorded.',
+      comment: 'Known gaps in what was recorded.',
       columns: {
         ...series,
         reason: 'Why it is there.',

@@ -41,7 +41,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     },
     'recorder.candle_reach': {
       kind: 'table',
-      comment: 'How far back the operation candles was seen to answer; what is older comes from history-candles.',
+      comment: 'How far back the operation candles was seen to respond; what is older comes from history-candles.',
       columns: {
         category: keyComments.category,
         type: 'What the candles are made of: market, mark, index or premium.',

@@ -4,7 +4,7 @@ import { commentOn, keyComments } from './comments.js'
 const instrument = 'category market.category, symbol text'
 const range = 'from_time timestamptz, to_time timestamptz'
 
-/** What the silence of the service says: no trade between two candles of one answer, and elsewhere nothing. */
+/** What the silence of the service says: no trade between two candles of one response, and elsewhere nothing. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table recorder.no_trade (
@@ -49,7 +49,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       kind: 'table',
       comment:
         'The ranges of time of a series that are proven to be known in full. Candles: those that came, and the silence between ' +
-        'two of one answer, which is in recorder.no_trade as well. As rows: market.coverage.',
+        'two of one response, which is in recorder.no_trade as well. As rows: market.coverage.',
       columns: {},
     },
     'market.coverage': {
@@ -63,7 +63,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       kind: 'table',
       comment:
         'The parts of the coverage of candles in which there is none: the service left them out between two candles of one ' +
-        'answer. A ledger of years is kept in parts, so that a change rewrites one. As rows: market.no_trade.',
+        'response. A ledger of years is kept in parts, so that a change rewrites one. As rows: market.no_trade.',
       columns: {
         ...series,
         part: 'Begin of the 1,440 places of candles in which the ranges begin.',
@@ -77,7 +77,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     'recorder.unanswered': {
       kind: 'table',
       comment:
-        'Ranges of sparse candles that were asked for, and of which no answer showed a candle on both sides: nothing is claimed ' +
+        'Ranges of sparse candles that were asked for, and of which no response showed a candle on both sides: nothing is claimed ' +
         'of them, and they are asked for again after an hour, and then less and less, down to once a day.',
       columns: {
         ...series,
@@ -90,7 +90,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       kind: 'view',
       comment:
         'Ranges of time in which nothing was traded, so that there are no candles: the service left them out between two candles ' +
-        'of one answer. They are part of market.coverage.',
+        'of one response. They are part of market.coverage.',
       columns: {
         ...series,
         from_time: "Begin, by the service's time (inclusive).",

@@ -26,7 +26,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     'recorder.rejected_row': {
       kind: 'table',
       comment:
-        'A row of an answer that could not be understood, or of which a part was left out. The other rows of the answer ' +
+        'A row of a response that could not be understood, or of which a part was left out. The other rows of the response ' +
         'were stored. At most 5,000 new ones of an operation are kept in an hour.',
       columns: {
         digest: 'SHA-256 of operation, parameters, reason and raw_sha256: the same row is kept once.',

@@ -174,7 +174,7 @@ export async function startRecorder(
     parts.collecting = await startCollector({ config, client, store, logger, clock, metrics })
     const { collector } = parts.collecting
     const { db } = store.database
-    const answeredAt = (of: CandleSeries) => collector.candleAnswers.get(of)?.at
+    const answeredAt = (of: CandleSeries) => collector.candleResponses.get(of)?.at
     const series = () => collector.candleSeries
     const startRest = (isPrepared: boolean) => {
       if (!isPrepared || stopping.signal.aborted) return

@@ -21,8 +21,8 @@ export interface Finding {
 }
 
 /** Clocks further apart than this make logs and gaps hard to read; candles are judged by the service's clock alone. */
-const mostSkewMs = 2_000
-const leastFreeBytes = 5e9
+const maxSkewMs = 2_000
+const minFreeBytes = 5e9
 const listWithinMs = 30_000
 
 /** Looks at everything that recording needs. One failure does not keep the others from being looked at. */
@@ -40,13 +40,13 @@ export async function runDoctor(config: Config, logger: Logger): Promise<Finding
 function checkLimits(config: Config, universe: PlanUniverse | null): Finding {
   const plan = planConfig(config, universe ?? assumedUniverse())
   const share = `${Math.round(plan.overall.share * 100)} % of the overall limit`
-  const of =
+  const basis =
     universe === null ? 'for as many instruments as the live service has been seen to list' : 'for its instruments'
-  if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams ask for ${share} ${of}` }
+  if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams ask for ${share} ${basis}` }
   return {
     what: 'limits',
     verdict: 'failure',
-    detail: `the streams ask for more than the limits allow ${of} (${share}); run "market-recorder plan" for what to change`,
+    detail: `the streams ask for more than the limits allow ${basis} (${share}); run "market-recorder plan" for what to change`,
   }
 }
 
@@ -65,7 +65,7 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
     )
     try {
       const sentAt = Date.now()
-      // The answer of the RPI list does not depend on any category being there.
+      // The response of the RPI list does not depend on any category being there.
       const page = await client.rpiSymbols()
       const roundTripMs = page.receivedAt - sentAt
       // The service's clock is read somewhere in the middle of the round trip.
@@ -76,7 +76,7 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
           verdict: 'ok',
           detail: `${config.exchange.baseUrl} answered in ${roundTripMs} ms with ${page.rows.length} RPI symbols`,
         },
-        Math.abs(skewMs) <= mostSkewMs + roundTripMs / 2
+        Math.abs(skewMs) <= maxSkewMs + roundTripMs / 2
           ? { what: 'clock', verdict: 'ok', detail: `within ${Math.abs(skewMs)} ms of the service's` }
           : {
               what: 'clock',
@@ -165,7 +165,7 @@ async function checkDisk(config: Config): Promise<Finding> {
   const { bavail, bsize } = await statfs(folder).catch(() => statfs(dirname(folder)))
   const freeBytes = bavail * bsize
   const detail = `${(freeBytes / 1e9).toFixed(1)} GB free at ${folder}`
-  if (freeBytes >= leastFreeBytes) return { what, verdict: 'ok', detail }
+  if (freeBytes >= minFreeBytes) return { what, verdict: 'ok', detail }
   return { what, verdict: 'warning', detail: `${detail}; make room or move database.dataDir` }
 }
 

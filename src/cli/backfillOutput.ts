@@ -4,7 +4,7 @@ import type { NamedRange, Summary } from '../history/progress.js'
 import { writeOut } from './output.js'
 import { seriesText } from '../market/candle.js'
 
-const mostNamed = 20
+const maxNamed = 20
 
 /** What a request would cost. */
 export async function printEstimate(estimate: Estimate, planned: readonly PlannedSeries[]): Promise<void> {
@@ -34,7 +34,7 @@ export async function printSummary(summary: Summary): Promise<void> {
     `candles left            ${count(left)}`,
     ...named(empty).map((text) => `empty: ${text}`),
     ...named(unanswered).map(
-      (text) => `silent: ${text}: no answer shows a candle on both sides; looked at again later`,
+      (text) => `silent: ${text}: no response shows a candle on both sides; looked at again later`,
     ),
   ]
   await writeOut(`${lines.join('\n')}\n`)
@@ -42,12 +42,12 @@ export async function printSummary(summary: Summary): Promise<void> {
 
 /** What is not there and why, one line each. */
 export function missingLines({ failed }: Summary): string[] {
-  const lines = failed.slice(0, mostNamed).map((part) => `missing: ${rangeText(part)}: ${part.reason}`)
-  return failed.length > mostNamed ? [...lines, `and ${failed.length - mostNamed} more; see market.gaps`] : lines
+  const lines = failed.slice(0, maxNamed).map((part) => `missing: ${rangeText(part)}: ${part.reason}`)
+  return failed.length > maxNamed ? [...lines, `and ${failed.length - maxNamed} more; see market.gaps`] : lines
 }
 
 function named(ranges: readonly NamedRange[]): string[] {
-  return ranges.slice(0, mostNamed).map(rangeText)
+  return ranges.slice(0, maxNamed).map(rangeText)
 }
 
 function rangeText({ series, from, to }: NamedRange): string {

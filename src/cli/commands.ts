@@ -22,7 +22,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'status',
-    description: 'Show on one screen how the recorder is doing: streams, budget, backlog, holes, backfills, incidents.',
+    description: 'Show on one screen how the recorder is doing: streams, budget, backlog, gaps, backfills, incidents.',
     load: async () => (await import('./status.js')).statusCommand(),
   },
   {
@@ -32,7 +32,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'gaps',
-    description: 'Show the known holes by reason, and which of them can be repaired.',
+    description: 'Show the known gaps by reason, and which of them can be repaired.',
     load: async () => (await import('./gaps.js')).gapsCommand(),
   },
   {
@@ -44,7 +44,7 @@ export const commands: readonly CommandEntry[] = [
   {
     name: 'mend',
     description:
-      'Take out what an answer with a wrong clock has left: rows, claims, holes and versions of instruments from the future. ' +
+      'Take out what a response with a wrong clock has left: rows, claims, gaps and versions of instruments from the future. ' +
       'Shows what it would do; --apply does it.',
     load: async () => (await import('./mend.js')).mendCommand(),
   },

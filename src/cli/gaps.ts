@@ -27,12 +27,12 @@ export function gapsCommand(): Command {
   return new Command('gaps')
     .addOption(configOption())
     .addOption(dataDirOption())
-    .option('--repair', 'fetch what the service still has: holes in candles')
+    .option('--repair', 'fetch what the service still has: gaps in candles')
     .option('--all', 'show repaired ones, too')
     .option('--json', 'print one JSON array')
     .addHelpText(
       'after',
-      '\nExamples:\n  market-recorder gaps\n  market-recorder gaps --repair\n\nExit code of --repair: 0 when every repairable hole is filled, 1 when one is left.',
+      '\nExamples:\n  market-recorder gaps\n  market-recorder gaps --repair\n\nExit code of --repair: 0 when every repairable gap is filled, 1 when one is left.',
     )
     .action(runGaps)
 }
@@ -52,7 +52,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
 
   async function show(gaps: readonly Gap[]): Promise<void> {
     if (options.json === true) return writeOut(`${JSON.stringify(gaps)}\n`)
-    if (gaps.length === 0) return writeOut('no holes are known\n')
+    if (gaps.length === 0) return writeOut('no gaps are known\n')
     const byReason = new Map<string, Gap[]>()
     for (const gap of gaps) {
       const key = `${gap.stream}, ${gap.state}: ${gap.reason}`
@@ -61,8 +61,8 @@ async function runGaps(options: GapsOptions): Promise<void> {
     for (const [reason, group] of byReason) {
       const canRepair = group.filter(isRepairable).length
       await writeOut(`${reason} (${group.length}${canRepair > 0 ? `, ${canRepair} can be repaired` : ''})\n`)
-      for (const gap of group.slice(0, mostShown)) await writeOut(`  ${gapText(gap)}\n`)
-      if (group.length > mostShown) await writeOut(`  and ${group.length - mostShown} more; see market.gaps\n`)
+      for (const gap of group.slice(0, maxShown)) await writeOut(`  ${gapText(gap)}\n`)
+      if (group.length > maxShown) await writeOut(`  and ${group.length - maxShown} more; see market.gaps\n`)
     }
   }
 
@@ -94,7 +94,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
   }
 }
 
-const mostShown = 20
+const maxShown = 20
 
 function isRepairable({ stream, state, type, interval }: Gap): boolean {
   return stream === 'candles' && state === 'open' && type !== null && interval !== null

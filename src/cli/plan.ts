@@ -42,7 +42,7 @@ export async function refuseOverload(
   config: Config,
   options: { readonly allowOverload?: boolean; readonly wait?: boolean } = {},
 ): Promise<void> {
-  // Whatever the answer was, it would start.
+  // Whatever the response was, it would start.
   if (options.allowOverload === true) return
   let universe: PlanUniverse
   try {
@@ -80,7 +80,7 @@ async function universeToPlanFor(config: Config): Promise<PlanUniverse> {
 /** How long the database may take to say what it has: it only makes the plan better. */
 const ratesWithinMs = 5_000
 
-/** Rates of fills as they were recorded lately, where a database is configured and answers, in place of those from turnover. */
+/** Rates of fills as they were recorded lately, where a database is configured and responds, in place of those from turnover. */
 async function withRecordedRates(config: Config, universe: PlanUniverse): Promise<PlanUniverse> {
   const { url } = config.database
   if (url === undefined) return universe
@@ -107,7 +107,7 @@ async function withRecordedRates(config: Config, universe: PlanUniverse): Promis
 }
 
 async function askUniverse(config: Config): Promise<PlanUniverse> {
-  // A person is waiting for the answer: one more attempt is enough.
+  // A person is waiting for the response: one more attempt is enough.
   const retry = { ...config.exchange.retry, attempts: Math.min(2, config.exchange.retry.attempts) }
   const client = openExchange({ ...config, exchange: { ...config.exchange, retry } }, createLogger('silent'))
   try {

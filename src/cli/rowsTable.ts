@@ -10,7 +10,7 @@ type Row = readonly (string | null)[]
 
 const numericTypes = new Set(['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'])
 /** A text that is cut shorter than this says too little. */
-const leastTextWidth = 8
+const minTextWidth = 8
 
 /**
  * Rows as a table of at most `width` characters. Texts are cut with "…" where they must be, numbers never: what does not fit even
@@ -30,7 +30,7 @@ function fittingWidths(columns: readonly TableColumn[], rows: readonly Row[], wi
   )
   const least = columns.map(({ name, type }, i) => {
     const natural = widths[i] ?? 0
-    return numericTypes.has(type) ? natural : Math.min(natural, Math.max(leastTextWidth, name.length))
+    return numericTypes.has(type) ? natural : Math.min(natural, Math.max(minTextWidth, name.length))
   })
   // Every column has a blank on both sides and a line after it; there is a line before the first.
   const frame = columns.length * 3 + 1

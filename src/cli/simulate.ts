@@ -46,7 +46,7 @@ export function simulateCommand(): Command {
     )
     .option('--limit-factor <number>', 'multiplies all request limits', positive, 1)
     .option('--latency <min-max>', 'milliseconds a request travels before it is counted, such as 0-60', latency)
-    .option('--journal', 'keep every served answer in memory, to be read from /simulator/journal')
+    .option('--journal', 'keep every served response in memory, to be read from /simulator/journal')
     .addHelpText('after', examples)
     .action(simulate)
 }

@@ -19,7 +19,7 @@ export function startCommand(): Command {
     .addOption(dataDirOption())
     .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
     .option('--allow-overload', 'start even if the configuration asks for more than the limits allow')
-    .option('--wait', 'start without the service being there, and record as soon as it answers')
+    .option('--wait', 'start without the service being there, and record as soon as it responds')
     .addHelpText(
       'after',
       '\nExample:\n  EXCHANGE_BASE_URL=https://api.example.com market-recorder start --config recorder.yaml',

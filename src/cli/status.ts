@@ -15,12 +15,12 @@ interface StatusOptions extends CommonOptions {
   readonly json?: boolean
 }
 
-interface Answer {
-  /** null when the recorder does not answer. */
+interface Response {
+  /** null when the recorder does not respond. */
   readonly recorder: Status | null
-  /** What the database tells; only asked for when the recorder does not answer. */
+  /** What the database tells; only asked for when the recorder does not respond. */
   readonly stored: StoredState | null
-  /** Why there is no answer of the recorder. */
+  /** Why there is no response of the recorder. */
   readonly reason: string | null
 }
 
@@ -46,7 +46,7 @@ export function statusCommand(): Command {
     .addOption(new Option('--json', 'print one JSON object').conflicts('watch'))
     .addHelpText(
       'after',
-      '\nExample:\n  market-recorder status --watch\n\nWhen no recorder answers, it shows what the database tells. Exit code: 0 if it records, 1 if not.\n' +
+      '\nExample:\n  market-recorder status --watch\n\nWhen no recorder responds, it shows what the database tells. Exit code: 0 if it records, 1 if not.\n' +
         `\nWhere the page wants a name and a password, they are ${userVariable} and ${passwordVariable}\n` +
         'in the environment. A certificate of your own making is trusted by NODE_EXTRA_CA_CERTS=FILE.',
     )
@@ -56,9 +56,9 @@ export function statusCommand(): Command {
 async function runStatus(options: StatusOptions): Promise<void> {
   const config = await readConfig(options)
   if (options.watch !== undefined) return watch(config, options)
-  const answer = await ask(config, options)
-  console.log(options.json === true ? JSON.stringify(answer, null, 2) : textOf(answer))
-  if (!isRecording(answer)) throw new Failed()
+  const response = await ask(config, options)
+  console.log(options.json === true ? JSON.stringify(response, null, 2) : textOf(response))
+  if (!isRecording(response)) throw new Failed()
 }
 
 async function watch(config: Config, options: StatusOptions): Promise<void> {
@@ -76,7 +76,7 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
   }
 }
 
-async function ask(config: Config, options: StatusOptions): Promise<Answer> {
+async function ask(config: Config, options: StatusOptions): Promise<Response> {
   const address = options.url ?? (await knownAddress(config))
   if (address === null) {
     const reason = 'no recorder has left its address in the data folder; give --url or --data-dir'
@@ -86,7 +86,7 @@ async function ask(config: Config, options: StatusOptions): Promise<Answer> {
   try {
     return { recorder: await readStatus(url, authorization), stored: null, reason: null }
   } catch (error) {
-    const reason = `no recorder answers at ${url}: ${causeOf(error)}`
+    const reason = `no recorder responds at ${url}: ${causeOf(error)}`
     return { recorder: null, reason, stored: await readStored(config) }
   }
 }
@@ -135,7 +135,7 @@ async function knownAddress(config: Config): Promise<string | null> {
 }
 
 async function readStored(config: Config): Promise<StoredState> {
-  // Only loaded when no recorder answers: it takes longer than all the rest.
+  // Only loaded when no recorder responds: it takes longer than all the rest.
   const [{ openStore }, { createLogger }, { newestRows, storeOverview }] = await Promise.all([
     import('../openStore.js'),
     import('../runtime/logger.js'),
@@ -151,13 +151,13 @@ async function readStored(config: Config): Promise<StoredState> {
   }
 }
 
-function textOf({ recorder, stored, reason }: Answer): string {
+function textOf({ recorder, stored, reason }: Response): string {
   if (recorder !== null) return statusText(recorder, process.stdout.isTTY)
   const rest = stored === null ? '' : `\n${storedText(stored, Date.now())}`
   return `The recorder is not running here: ${reason ?? 'no reason'}${rest}`
 }
 
-function isRecording({ recorder }: Answer): boolean {
+function isRecording({ recorder }: Response): boolean {
   return recorder !== null && !recorder.problems.some(({ isBlocking }) => isBlocking)
 }
 

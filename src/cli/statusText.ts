@@ -43,9 +43,9 @@ export function statusText(status: Status, withColour: boolean): string {
       4,
     ),
     `Waiting    ${budget.waiting.map(({ class: name, count, oldestWaitMs }) => `${name} ${count}${count > 0 ? ` for ${inWords(oldestWaitMs)}` : ''}`).join(' · ')}`,
-    `Database   ${database.isReachable ? `answers in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${size(database.bytes)} on disk; ` +
+    `Database   ${database.isReachable ? `responds in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${size(database.bytes)} on disk; ` +
       `not yet stored: ${number(backlog.rows)} rows in memory, ${size(spool.bytes)} spooled`,
-    `Holes      ${holes(status.gaps)}`,
+    `Gaps      ${gapsText(status.gaps)}`,
     `Process    ${size(process.residentBytes)} of memory, event loop lag p99 ${process.eventLoopLagP99Ms.toFixed(1)} ms`,
     ...section('Backfills', backfills.slice(0, shownBackfills).map(backfillLine), backfills.length - shownBackfills),
     ...section(
@@ -58,7 +58,7 @@ export function statusText(status: Status, withColour: boolean): string {
   ].join('\n')
 }
 
-/** What is known when no recorder answers. */
+/** What is known when no recorder responds. */
 export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): string {
   const table = plainTable(['stream', 'newest row', 'ago'], ['left', 'left', 'right'])
   for (const name of streamNames) {
@@ -69,7 +69,7 @@ export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): s
         : [name, `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`, inWords(Math.max(0, now - at))],
     )
   }
-  return [`Database   ${size(bytes)} on disk`, `Holes      ${holes(gaps)}`, table.toString()].join('\n')
+  return [`Database   ${size(bytes)} on disk`, `Gaps      ${gapsText(gaps)}`, table.toString()].join('\n')
 }
 
 function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
@@ -84,7 +84,7 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
     'failed',
     'skipped',
     'rejected',
-    'holes',
+    'gaps',
   ]
   const table = plainTable(
     head,
@@ -165,7 +165,7 @@ function incidentLine({ what, message, count, since, until }: Status['incidents'
   return `${clock(since)} ${what} failed ${times}, ${end}: ${message}`
 }
 
-function holes(gaps: StoreOverview['gaps']): string {
+function gapsText(gaps: StoreOverview['gaps']): string {
   const inState = (state: string) => gaps.reduce((sum, gap) => sum + (gap.state === state ? gap.count : 0), 0)
   return `${number(inState('open'))} open, ${number(inState('lost'))} lost, ${number(inState('repaired'))} repaired`
 }

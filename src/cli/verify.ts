@@ -28,7 +28,7 @@ export function verifyCommand(): Command {
     .action(runVerify)
 }
 
-const mostShown = 20
+const maxShown = 20
 
 async function runVerify(options: VerifyOptions): Promise<void> {
   const config = await readConfig(options)
@@ -46,8 +46,8 @@ async function runVerify(options: VerifyOptions): Promise<void> {
       }
       const verdict = disagreements.length === 0 ? 'ok' : `${disagreements.length} disagreement(s)`
       await writeOut(`${check}: ${verdict} (${series} series)\n`)
-      for (const one of disagreements.slice(0, mostShown)) await writeOut(`  ${describe(one)}\n`)
-      if (disagreements.length > mostShown) await writeOut(`  and ${disagreements.length - mostShown} more\n`)
+      for (const one of disagreements.slice(0, maxShown)) await writeOut(`  ${describe(one)}\n`)
+      if (disagreements.length > maxShown) await writeOut(`  and ${disagreements.length - maxShown} more\n`)
     }
   } finally {
     await store.close()

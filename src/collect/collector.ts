@@ -11,7 +11,7 @@ import { describeDatabaseError } from '../store/db/databaseError.js'
 import { recentFillRates } from '../store/read/fillRates.js'
 import type { Database } from '../store/db/schema.js'
 import type { BatchSpool } from './sink/batchSpool.js'
-import { CandleAnswers } from './poll/candleAnswers.js'
+import { CandleResponses } from './poll/candleResponses.js'
 import { candlePoller } from './poll/candlePoller.js'
 import { cronPoller } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
@@ -34,7 +34,7 @@ export interface CollectorDependencies {
   readonly config: Config
   readonly client: ExchangeClient
   readonly db: Kysely<Database>
-  /** Where answers wait for the database. The collector closes it when it stops. */
+  /** Where responses wait for the database. The collector closes it when it stops. */
   readonly spool: BatchSpool
   readonly clock: Clock
   readonly logger: Logger
@@ -43,7 +43,7 @@ export interface CollectorDependencies {
 
 /** How long to wait before asking again for the lists without which nothing else can start. */
 const listRetryMs = 5_000
-/** So often all categories are asked for before those that answer go on without the others. */
+/** So often all categories are asked for before those that respond go on without the others. */
 const triesForMissing = 3
 
 /** How soon an instrument whose ticker claims too much makes room for one that trades. */
@@ -64,7 +64,7 @@ export class Collector {
   readonly incidents: Incidents
   /** Our clock against the service's. */
   readonly clockSkew: ClockSkew
-  readonly candleAnswers = new CandleAnswers()
+  readonly candleResponses = new CandleResponses()
   readonly #dependencies: CollectorDependencies
   readonly #stopping = new AbortController()
   readonly #sink: Sink
@@ -119,7 +119,7 @@ export class Collector {
 
   /**
    * Stops asking and waits until what was answered is durable: in the database, or on disk for the next start. Resolves to
-   * whether all answers came within `drainTimeoutMs`; those under way then are given up.
+   * whether all responses came within `drainTimeoutMs`; those under way then are given up.
    */
   async stop(): Promise<boolean> {
     const { config, clock } = this.#dependencies
@@ -144,13 +144,13 @@ export class Collector {
       await stopped
     }
     // Whatever time is left brings the spool's contents to the database; the rest waits for the next start.
-    const enough = new AbortController()
+    const expiry = new AbortController()
     const left = config.collector.drainTimeoutMs - (clock.monotonicMs() - startedMs)
     void clock.sleep(Math.max(0, left), deadline.signal).then(
-      () => enough.abort(),
+      () => expiry.abort(),
       () => undefined,
     )
-    await this.#sink.close(enough.signal)
+    await this.#sink.close(expiry.signal)
     deadline.abort()
     return drained
   }
@@ -165,7 +165,7 @@ export class Collector {
     // In the order of their declaration: what later streams cover is chosen from what earlier ones list.
     for (const [stream, poller] of this.#pollers) {
       this.#retarget(stream)
-      await this.#firstAnswer(stream, poller)
+      await this.#firstResponse(stream, poller)
       if (this.#stopping.signal.aborted) return
     }
     this.#isCollecting = true
@@ -173,15 +173,15 @@ export class Collector {
     logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
   }
 
-  /** What earlier runs have recorded tells how busy instruments are. A database that does not answer keeps nobody waiting. */
+  /** What earlier runs have recorded tells how busy instruments are. A database that does not respond keeps nobody waiting. */
   async #readFillRates(): Promise<void> {
     const { db, clock, logger } = this.#dependencies
-    const enough = new AbortController()
+    const done = new AbortController()
     const read = recentFillRates(db, clock.now())
       .then((rates) => this.universe.setFillRates(rates))
       .catch((error: unknown) => logger.debug(`rates of fills are not known yet: ${describeDatabaseError(error)}`))
-      .finally(() => enough.abort())
-    await Promise.race([read, clock.sleep(ratesWithinMs, enough.signal).catch(() => undefined)])
+      .finally(() => done.abort())
+    await Promise.race([read, clock.sleep(ratesWithinMs, done.signal).catch(() => undefined)])
   }
 
   #createPoller(stream: AnyStream): Poller<unknown> {
@@ -198,7 +198,7 @@ export class Collector {
       case 'overlap':
         return fillsPoller(this.#context, streams.fills, trigger)
       case 'candle-close':
-        return candlePoller(this.#context, streams.candles, trigger.settleMs, this.candleAnswers)
+        return candlePoller(this.#context, streams.candles, trigger.settleMs, this.candleResponses)
     }
   }
 
@@ -207,7 +207,7 @@ export class Collector {
    * asked for until they come; tickers and the RPI list only refine the choice. A category may be gone for good: the others
    * wait for it a little and go on, and it joins them when a later list has it.
    */
-  async #firstAnswer(stream: AnyStream, poller: Poller<unknown>): Promise<void> {
+  async #firstResponse(stream: AnyStream, poller: Poller<unknown>): Promise<void> {
     const { clock } = this.#dependencies
     for (let tries = 1; poller.pollAll !== undefined; tries++) {
       const answered = await poller.pollAll()

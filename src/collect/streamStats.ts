@@ -13,7 +13,7 @@ export interface StreamStats {
   lateTargets: number
   /** Instruments that it could cover and does not, by what leaves them out. */
   leftOut: LeftOut
-  answers: number
+  responses: number
   failures: number
   /** Polls left out because the one before was still under way. */
   skippedPolls: number
@@ -39,7 +39,7 @@ export function createStats(): CollectorStats {
         quietTargets: 0,
         lateTargets: 0,
         leftOut: { kind: 0, turnover: 0, number: 0, limits: 0 },
-        answers: 0,
+        responses: 0,
         failures: 0,
         skippedPolls: 0,
         rowsWritten: 0,

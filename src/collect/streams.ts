@@ -35,7 +35,7 @@ export type Trigger =
   | { readonly kind: 'cycle'; readonly everyMs: number }
   /** The close of each target's candle. */
   | { readonly kind: 'candle-close'; readonly settleMs: number }
-  /** The need to see a target's fills again before more have happened than one answer shows. */
+  /** The need to see a target's fills again before more have happened than one response shows. */
   | {
       readonly kind: 'overlap'
       readonly minPollMs: number
@@ -54,10 +54,10 @@ export interface StreamDefinition<Target, Payload, Row> {
   /** @param choose takes the instruments of the selection, the busiest first, and gives those to cover */
   targets(config: Config, universe: Universe, choose: Choose): Target[]
   fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Payload>>
-  normalize(payload: Payload, target: Target, answer: AnswerContext): Row
-  /** What the recorder itself learns from an answer, besides storing it. */
+  normalize(payload: Payload, target: Target, response: AnswerContext): Row
+  /** What the recorder itself learns from a response, besides storing it. */
   learn?(universe: Universe, batch: Batch<Target, Row>): void
-  /** What an answer says, so that two can be told apart; null when it says nothing. For streams that are asked in a cycle. */
+  /** What a response says, so that two can be told apart; null when it says nothing. For streams that are asked in a cycle. */
   contentOf?(rows: readonly Row[]): string | null
 }
 
@@ -87,7 +87,7 @@ const tickers: StreamDefinition<TradedCategoryTarget, TickerPayload, Ticker> = {
   trigger: (config) => ({ kind: 'cron', expression: config.streams.tickers.schedule }),
   targets: (config) => config.streams.tickers.categories.map((category) => ({ category })),
   fetch: (client, { category }, options) => client.tickers({ category }, options),
-  normalize: (payload, { category }, answer) => normalizeTicker(payload, category, answer),
+  normalize: (payload, { category }, response) => normalizeTicker(payload, category, response),
   learn: (universe, { rows }) => universe.setTickers(rows),
 }
 
@@ -99,7 +99,7 @@ const orderBooks: StreamDefinition<BookTarget, OrderBookPayload, OrderBook> = {
     traded(choose(universe.select(settings.select))).map((key) => ({ ...key, depth: settings.depth })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.orderBook({ category, symbol, limit: depth }, options),
-  normalize: (payload, target, answer) => normalizeOrderBook(payload, target, answer),
+  normalize: (payload, target, response) => normalizeOrderBook(payload, target, response),
   contentOf: (rows) => bookText(rows, ({ bidSizes, askSizes }) => [bidSizes, askSizes]),
 }
 
@@ -111,7 +111,7 @@ const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBookPayload, RpiOrderB
     traded(choose(universe.selectWithRpi(settings.select))).map((key) => ({ ...key, depth: settings.depth })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.rpiOrderBook({ category, symbol, limit: depth }, options),
-  normalize: (payload, target, answer) => normalizeRpiOrderBook(payload, target, answer),
+  normalize: (payload, target, response) => normalizeRpiOrderBook(payload, target, response),
   contentOf: (rows) =>
     bookText(rows, ({ bidSizes, askSizes, bidRpiSizes, askRpiSizes }) => [
       bidSizes,
@@ -133,7 +133,7 @@ const fills: StreamDefinition<InstrumentKey, FillPayload, Fill> = {
   targets: (config, universe, choose) =>
     choose(universe.select(config.streams.fills.select)).map(({ category, symbol }) => ({ category, symbol })),
   fetch: (client, { category, symbol }, options) => client.fills({ category, symbol }, options),
-  normalize: (payload, target, answer) => normalizeFill(payload, target, answer),
+  normalize: (payload, target, response) => normalizeFill(payload, target, response),
 }
 
 const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
@@ -148,7 +148,7 @@ const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
     ),
   fetch: (client, { category, symbol, type, interval, limit }, options) =>
     client.candles({ category, symbol, type, interval, limit }, options),
-  normalize: (payload, target, answer) => normalizeCandle(payload, target, answer, target.settleMs),
+  normalize: (payload, target, response) => normalizeCandle(payload, target, response, target.settleMs),
 }
 
 /** The levels of a book as text; null when it has none. When it was made is no news. */

@@ -174,7 +174,7 @@ const exchange = z
     maxResponseBytes: whole(65_536, 1_073_741_824)
       .default(16_777_216)
       .describe(
-        'Largest answer that is read; a larger one is an error. Most operations have a lower bound of their own.',
+        'Largest response that is read; a larger one is an error. Most operations have a lower bound of their own.',
       ),
     maxConnections: whole(1, 1000).default(64).describe('Most connections to the service.'),
     latencyJitterMs: whole(0, 10_000)

@@ -6,7 +6,7 @@ import { intervalMs, seriesText } from '../market/candle.js'
 import { intersect, normalized, subtract, type TimeRange } from '../market/timeRange.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { addEmptyRanges, missingCandles, openHoles, replaceGaps, settleGaps } from '../store/history/candleCoverage.js'
+import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../store/history/candleCoverage.js'
 import { loadReach, saveReach } from '../store/history/candleReach.js'
 import { confirmNoTrade, isSparse, putOffLook, replaceUnanswered } from '../store/history/noTrade.js'
 import { lastRevision } from '../store/history/restatements.js'
@@ -150,7 +150,7 @@ export class JobRunner {
       const [state] = await missingCandles(trx, [{ series, range }])
       const left = withCandles(gridOf(series.interval, state?.oldestKnown ?? anchor), state?.missing ?? [])
       const isSilent = !hasRejected && series.type === 'market' && left.length > 0 && (await isSparse(trx, series))
-      const known = isSilent ? await openHoles(trx, series) : []
+      const known = isSilent ? await openGaps(trx, series) : []
       const unanswered = isSilent ? subtract(left, known) : []
       const holes = isSilent ? intersect(left, known) : left
       await replaceUnanswered(trx, series, range, unanswered)

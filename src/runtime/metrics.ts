@@ -52,7 +52,7 @@ export function createMetrics({ version, byInstrument = false }: MetricsOptions)
     }),
     requestDuration: new Histogram({
       name: name('request_duration_seconds'),
-      help: 'From sending a request to the last byte of its answer, or to its failure.',
+      help: 'From sending a request to the last byte of its response, or to its failure.',
       labelNames: ['operation'],
       buckets: requestBuckets,
       registers,
@@ -66,20 +66,20 @@ export function createMetrics({ version, byInstrument = false }: MetricsOptions)
     }),
     responseBytes: new Counter({
       name: name('response_bytes_total'),
-      help: 'Bytes of answers, after decompression.',
+      help: 'Bytes of responses, after decompression.',
       labelNames: ['operation'],
       registers,
     }),
     writeDuration: new Histogram({
       name: name('write_duration_seconds'),
-      help: 'Time of one transaction that stores an answer.',
+      help: 'Time of one transaction that stores a response.',
       labelNames: ['stream'],
       buckets: writeBuckets,
       registers,
     }),
     storeLag: new Histogram({
       name: name('store_lag_seconds'),
-      help: "From the last byte of an answer to its commit, by the recorder's clock.",
+      help: "From the last byte of a response to its commit, by the recorder's clock.",
       labelNames: ['stream'],
       buckets: lagBuckets,
       registers,
@@ -87,7 +87,7 @@ export function createMetrics({ version, byInstrument = false }: MetricsOptions)
     instrumentStored: byInstrument
       ? new Gauge({
           name: name('instrument_last_stored_timestamp_seconds'),
-          help: 'When an answer for the instrument was last stored, Unix time.',
+          help: 'When a response for the instrument was last stored, Unix time.',
           labelNames: ['stream', 'category', 'symbol'],
           registers,
         })

@@ -17,7 +17,7 @@ const pingEveryMs = 1_000
 const overviewEveryMs = 15_000
 const patienceMs = 3_000
 
-/** Asks whether the database answers, at most once a second however many want to know. */
+/** Asks whether the database responds, at most once a second however many want to know. */
 export class DatabaseProbe {
   readonly #database: RecorderDatabase
   readonly #clock: Clock
@@ -69,7 +69,10 @@ export class DatabaseProbe {
 async function withPatience<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`the database did not answer within ${patienceMs / 1000} s`)), patienceMs)
+    timer = setTimeout(
+      () => reject(new Error(`the database did not respond within ${patienceMs / 1000} s`)),
+      patienceMs,
+    )
   })
   try {
     return await Promise.race([work, late])

@@ -5,7 +5,7 @@ import { intervalMs } from '../market/candle.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 
-/** An age beyond which something is wrong with a stream: two of its periods, and time for an answer to come and be stored. */
+/** An age beyond which something is wrong with a stream: two of its periods, and time for a response to come and be stored. */
 const graceMs = 30_000
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -52,7 +52,7 @@ export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: TimeMs): n
 export type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale'
 
 /** So many of the targets may be late before the whole stream counts as stale: single ones always have troubles of their own. */
-const mostLateShare = 0.1
+const maxLateShare = 0.1
 
 /** The share of targets that were not asked in due time, each by its own rhythm. */
 function lateShare({ targets, lateTargets }: Pick<StreamStats, 'targets' | 'lateTargets'>): number {
@@ -71,7 +71,7 @@ export function freshnessOf(
 ): Freshness {
   if (limitMs === null) return 'off'
   if (times.isCollecting && stats.targets === 0) return 'idle'
-  if (times.isCollecting && lateShare(stats) > mostLateShare) return 'stale'
+  if (times.isCollecting && lateShare(stats) > maxLateShare) return 'stale'
   const age = ageMs(stats, times.now)
   if (age !== null) return age > limitMs ? 'stale' : 'fresh'
   return times.now - times.startedAt > limitMs ? 'stale' : 'starting'

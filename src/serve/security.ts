@@ -31,7 +31,7 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * On loopback, and where names are configured, answers only requests that call this machine by one of its own names: a web site that points a name of its own
+ * On loopback, and where names are configured, responds only to requests that call this machine by one of its own names: a web site that points a name of its own
  * at 127.0.0.1 would otherwise read the page through the visitor's browser.
  */
 export function ownNamesOnly({

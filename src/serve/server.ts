@@ -92,7 +92,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     return context.json({ ok: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503)
   })
 
-  // Made of all schemas, which takes many times as long as an answer: once.
+  // Made of all schemas, which takes many times as long as a response: once.
   let description: string | undefined
   app.get('/api', (context) => {
     description ??= JSON.stringify(openApi(version))
@@ -109,8 +109,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   })
   for (const route of routes) {
     app.get(route.path, async (context) => {
-      const answer = await route.answerTo(api, readParameters(route.query, context.req.query()))
-      return context.json(answer as object, 200, { 'Cache-Control': 'no-store' })
+      const response = await route.respondTo(api, readParameters(route.query, context.req.query()))
+      return context.json(response as object, 200, { 'Cache-Control': 'no-store' })
     })
   }
   app.all('/api/*', (context) => context.json({ error: `${context.req.path}: there is no such thing; see /api` }, 404))

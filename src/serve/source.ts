@@ -26,7 +26,7 @@ export interface BudgetUse {
   readonly rate: number
 }
 
-/** Answers in memory that are not committed yet. */
+/** Responses in memory that are not committed yet. */
 export interface Backlog {
   readonly batches: number
   readonly rows: number
@@ -34,11 +34,11 @@ export interface Backlog {
   readonly oldestReceivedAt: TimeMs | null
 }
 
-/** Answers that wait on disk for the database. */
+/** Responses that wait on disk for the database. */
 export interface SpoolUse {
   readonly bytes: number
   readonly limitBytes: number
-  /** Since when answers have gone to the disk; null when they go straight to the database. */
+  /** Since when responses have gone to the disk; null when they go straight to the database. */
   readonly since: TimeMs | null
   readonly droppedRows: number
 }
@@ -56,6 +56,6 @@ export interface RecorderSource {
   spool(): SpoolUse
   /** Whether requests may be sent: the budget of an egress belongs to one recorder at a time. */
   maySend(): boolean
-  /** Backfills that wait, run or have failed. May ask the database, and may reject when it does not answer. */
+  /** Backfills that wait, run or have failed. May ask the database, and may reject when it does not respond. */
   backfills(): Promise<readonly BackfillStatus[]>
 }

@@ -67,7 +67,7 @@ export class StatusMetrics {
       setOrRemove(m.lastStored, labels, stream.lastStoredAt === null ? null : stream.lastStoredAt / milli)
       setOrRemove(m.age, labels, isWatched ? (stream.ageMs ?? time - startedAt) / milli : null)
       setOrRemove(m.limit, labels, isWatched ? stream.freshnessLimitMs / milli : null)
-      setCounter(m.answers, labels, stream.answers)
+      setCounter(m.responses, labels, stream.responses)
       setCounter(m.failures, labels, stream.failures)
       setCounter(m.skipped, labels, stream.skippedPolls)
       setCounter(m.written, labels, stream.rowsWritten)
@@ -104,7 +104,7 @@ function define(registry: Registry) {
     targets: gauge('stream_targets', 'Instruments, series or lists that a stream covers.', 'stream'),
     quietTargets: gauge(
       'stream_quiet_targets',
-      'Of those, asked less often because answers bring nothing new.',
+      'Of those, asked less often because responses bring nothing new.',
       'stream',
     ),
     lateTargets: gauge('stream_late_targets', 'Of those asked at their rhythm, not asked in due time.', 'stream'),
@@ -116,7 +116,7 @@ function define(registry: Registry) {
     ),
     lastStored: gauge(
       'stream_last_stored_timestamp_seconds',
-      'When an answer of a stream was last committed, Unix time; absent before the first.',
+      'When a response of a stream was last committed, Unix time; absent before the first.',
       'stream',
     ),
     age: gauge(
@@ -129,8 +129,8 @@ function define(registry: Registry) {
       'Age beyond which a stream counts as stale; absent for streams that are off or have nothing to cover.',
       'stream',
     ),
-    answers: counter('stream_answers_total', 'Usable answers of the service.', 'stream'),
-    failures: counter('stream_failures_total', 'Requests without a usable answer.', 'stream'),
+    responses: counter('stream_responses_total', 'Usable responses of the service.', 'stream'),
+    failures: counter('stream_failures_total', 'Requests without a usable response.', 'stream'),
     skipped: counter(
       'stream_skipped_polls_total',
       'Polls left out because the one before was still under way.',
@@ -139,7 +139,7 @@ function define(registry: Registry) {
     written: counter('rows_written_total', 'Rows inserted or updated.', 'stream'),
     unchanged: counter('rows_unchanged_total', 'Rows that were stored already.', 'stream'),
     rejected: counter('rows_rejected_total', 'Rows that could not be understood.', 'stream'),
-    gapsFound: counter('gaps_found_total', 'Holes found by the live streams.', 'stream'),
+    gapsFound: counter('gaps_found_total', 'Gaps found by the live streams.', 'stream'),
 
     used: gauge('budget_used_requests', 'Requests of the last second.', 'operation'),
     left: gauge('budget_left_requests', 'Requests that the last second had room for.', 'operation'),
@@ -158,18 +158,18 @@ function define(registry: Registry) {
     ),
     inFlight: gauge('in_flight_requests', 'Requests under way.'),
 
-    batches: gauge('backlog_batches', 'Answers in memory that are not committed yet.'),
-    rows: gauge('backlog_rows', 'Rows of those answers.'),
-    backlogAge: gauge('backlog_oldest_seconds', 'Age of the oldest of those answers; 0 without any.'),
+    batches: gauge('backlog_batches', 'Responses in memory that are not committed yet.'),
+    rows: gauge('backlog_rows', 'Rows of those responses.'),
+    backlogAge: gauge('backlog_oldest_seconds', 'Age of the oldest of those responses; 0 without any.'),
     spoolBytes: gauge('spool_bytes', 'Size of the spool on disk.'),
-    spoolLimit: gauge('spool_limit_bytes', 'Size at which the spool drops its oldest answers.'),
-    spoolAge: gauge('spool_age_seconds', 'How long answers have gone to the disk; 0 while the database takes them.'),
+    spoolLimit: gauge('spool_limit_bytes', 'Size at which the spool drops its oldest responses.'),
+    spoolAge: gauge('spool_age_seconds', 'How long responses have gone to the disk; 0 while the database takes them.'),
     dropped: counter('rows_dropped_total', 'Rows lost because neither database nor spool took them.', 'stream'),
 
     databaseUp: gauge('database_up', 'Whether the database answered when it was last asked.'),
-    latency: gauge('database_latency_seconds', 'How long it took to answer; absent when it did not.'),
+    latency: gauge('database_latency_seconds', 'How long it took to respond; absent when it did not.'),
     size: gauge('database_size_bytes', 'Size of the database on disk.'),
-    gaps: gauge('gaps', 'Known holes in what was recorded.', 'stream', 'state', 'reason'),
+    gaps: gauge('gaps', 'Known gaps in what was recorded.', 'stream', 'state', 'reason'),
     backfills: gauge('backfills', 'Backfills that wait, run or have failed.', 'state'),
     backfillDone: gauge('backfill_done_ratio', 'How much of the running backfills is done, their mean.'),
     backfillEta: gauge('backfill_eta_seconds', 'How long the longest running backfill will still take.'),

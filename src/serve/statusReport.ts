@@ -79,7 +79,7 @@ function streamStatus({ now, source, sampler, limits }: ReportInput, name: Strea
     rowsRejected,
     rowsDropped,
   } = stats
-  const { answers, failures, skippedPolls, gapsFound } = stats
+  const { responses, failures, skippedPolls, gapsFound } = stats
   const isCollecting = source.phase() === 'collecting'
   return {
     name,
@@ -96,7 +96,7 @@ function streamStatus({ now, source, sampler, limits }: ReportInput, name: Strea
     rowsUnchanged,
     rowsRejected,
     rowsDropped,
-    answers,
+    responses,
     failures,
     skippedPolls,
     gapsFound,
@@ -129,7 +129,7 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
   if (phase === 'stopping') add('recorder', 'recorder', 'The recorder is stopping.')
   if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads what there is to record.')
   if (!database.isReachable) {
-    const what = database.wasReachable ? 'does not answer' : 'has been away since the start'
+    const what = database.wasReachable ? 'does not respond' : 'has been away since the start'
     add('database', 'database', `The database ${what}: ${database.error ?? 'no reason'}`)
   }
   for (const { name, state, ageMs: age, freshnessLimitMs, targets, lateTargets } of streams) {
@@ -163,13 +163,13 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
     add(
       'spool',
       'spool',
-      `Answers have gone to the disk for ${wait}, to be stored when the database takes them.`,
+      `Responses have gone to the disk for ${wait}, to be stored when the database takes them.`,
       false,
     )
   }
   if (spool.bytes > spool.limitBytes * spoolAlarmShare) {
     const share = Math.round((spool.bytes / spool.limitBytes) * 100)
-    add('spool', 'spool', `The spool is ${share} % full; when it is full, the oldest answers are dropped.`, false)
+    add('spool', 'spool', `The spool is ${share} % full; when it is full, the oldest responses are dropped.`, false)
   }
   return problems
 }

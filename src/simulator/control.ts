@@ -1,7 +1,7 @@
 import type { Category } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import { type Fault, faultSchema, type FaultSet } from './faults.js'
-import type { Journal, ServedAnswer } from './journal.js'
+import type { Journal, ServedResponse } from './journal.js'
 import type { Limiter, Report } from './limits.js'
 import { type Quirks, quirksSchema } from './world/quirks.js'
 import type { Listing, ListingRequest } from './world/listing.js'
@@ -30,8 +30,8 @@ export interface Control {
    * the next boundary between runs of fills, at most 3.75 s after `atMs`, which is returned.
    */
   split(category: Category, symbol: string, factor: number, atMs: TimeMs, relists?: boolean): TimeMs
-  /** Every answer that was served, in order; empty unless the journal is switched on. */
-  journal(): readonly ServedAnswer[]
+  /** Every response that was served, in order; empty unless the journal is switched on. */
+  journal(): readonly ServedResponse[]
   clearJournal(): void
 }
 

@@ -17,7 +17,7 @@ const splitSchema = z.strictObject({
 })
 
 /** The control interface for other processes, under /simulator. It is not part of the service and never limited. */
-export async function answerControl(
+export async function respondToControl(
   control: Control,
   path: string,
   request: IncomingMessage,
@@ -44,7 +44,7 @@ export async function answerControl(
       }))
     case 'GET /simulator/journal': {
       response.writeHead(200, { 'content-type': 'application/x-ndjson' })
-      for (const answer of control.journal()) response.write(`${JSON.stringify(answer)}\n`)
+      for (const served of control.journal()) response.write(`${JSON.stringify(served)}\n`)
       response.end()
       return
     }

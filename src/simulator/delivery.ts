@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CompleteFault } from './faults.js'
 
-/** An answer that is ready to be sent. The body may come in parts, so that cached ones need no copy. */
+/** A response that is ready to be sent. The body may come in parts, so that cached ones need no copy. */
 export interface Outgoing {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -17,26 +17,26 @@ const browserCheckPage =
   '<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser before accessing the site.</body></html>'
 
 /**
- * What a fault makes of an answer, or null when it concerns the connection and not the content.
+ * What a fault makes of an outgoing, or null when it concerns the connection and not the content.
  *
  * @param errorStatus HTTP status of failures in the service's own terms
  */
 export function spoiled(
   fault: CompleteFault,
-  answer: Outgoing,
+  outgoing: Outgoing,
   requestTime: number,
   errorStatus: number,
 ): Outgoing | null {
-  const json = { ...answer.headers, 'content-type': 'application/json' }
+  const json = { ...outgoing.headers, 'content-type': 'application/json' }
   switch (fault.kind) {
     case 'http':
-      return { status: fault.status, headers: answer.headers, body: [fault.body ?? `HTTP ${fault.status}`] }
+      return { status: fault.status, headers: outgoing.headers, body: [fault.body ?? `HTTP ${fault.status}`] }
     case 'html':
-      return { status: 200, headers: { ...answer.headers, 'content-type': 'text/html' }, body: [htmlPage] }
+      return { status: 200, headers: { ...outgoing.headers, 'content-type': 'text/html' }, body: [htmlPage] }
     case 'browserCheck':
       return { status: 403, headers: { 'content-type': 'text/html; charset=UTF-8' }, body: [browserCheckPage] }
     case 'emptyBody':
-      return { ...answer, body: [] }
+      return { ...outgoing, body: [] }
     case 'oldEnvelope':
       return {
         status: 200,
@@ -54,8 +54,8 @@ export function spoiled(
     case 'hugeBody': {
       const filler = Buffer.alloc(65_536, ' ')
       return {
-        ...answer,
-        body: [...Array.from({ length: Math.ceil(fault.bytes / filler.length) }, () => filler), ...answer.body],
+        ...outgoing,
+        body: [...Array.from({ length: Math.ceil(fault.bytes / filler.length) }, () => filler), ...outgoing.body],
       }
     }
     default:
@@ -65,12 +65,12 @@ export function spoiled(
 
 export type Delivered = 'complete' | 'torn' | 'none'
 
-/** Sends an answer as it is; calls `done` once, when the body was handed to the socket or the connection was lost. */
-export function deliver(response: ServerResponse, answer: Outgoing, done: (delivered: Delivered) => void): void {
+/** Sends a response as it is; calls `done` once, when the body was handed to the socket or the connection was lost. */
+export function deliver(response: ServerResponse, outgoing: Outgoing, done: (delivered: Delivered) => void): void {
   watch(response, done)
-  writeHead(response, answer)
+  writeHead(response, outgoing)
   response.cork()
-  for (const part of answer.body) response.write(part)
+  for (const part of outgoing.body) response.write(part)
   response.end()
   response.uncork()
 }
@@ -78,13 +78,13 @@ export function deliver(response: ServerResponse, answer: Outgoing, done: (deliv
 /** Sends half of the body and cuts the connection. */
 export function deliverTorn(
   response: ServerResponse,
-  answer: Outgoing,
+  outgoing: Outgoing,
   cut: 'length' | 'chunked',
   done: (delivered: Delivered) => void,
 ): void {
-  const whole = Buffer.concat(answer.body.map((part) => Buffer.from(part)))
-  if (cut === 'length') writeHead(response, answer)
-  else response.writeHead(answer.status, { ...answer.headers })
+  const whole = Buffer.concat(outgoing.body.map((part) => Buffer.from(part)))
+  if (cut === 'length') writeHead(response, outgoing)
+  else response.writeHead(outgoing.status, { ...outgoing.headers })
   response.write(whole.subarray(0, Math.floor(whole.length / 2)), () => {
     response.socket?.destroy()
     done('torn')
@@ -94,13 +94,13 @@ export function deliverTorn(
 /** Sends the body in pieces over a time. */
 export function deliverSlowly(
   response: ServerResponse,
-  answer: Outgoing,
+  outgoing: Outgoing,
   overMs: number,
   done: (delivered: Delivered) => void,
 ): void {
   watch(response, done)
-  writeHead(response, answer)
-  const whole = Buffer.concat(answer.body.map((part) => Buffer.from(part)))
+  writeHead(response, outgoing)
+  const whole = Buffer.concat(outgoing.body.map((part) => Buffer.from(part)))
   const pieces = 10
   const size = Math.ceil(whole.length / pieces)
   let piece = 0
@@ -113,12 +113,12 @@ export function deliverSlowly(
   response.once('close', () => clearInterval(timer))
 }
 
-function writeHead(response: ServerResponse, answer: Outgoing): void {
-  const length = answer.body.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
-  response.writeHead(answer.status, { ...answer.headers, 'content-length': String(length) })
+function writeHead(response: ServerResponse, outgoing: Outgoing): void {
+  const length = outgoing.body.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
+  response.writeHead(outgoing.status, { ...outgoing.headers, 'content-length': String(length) })
 }
 
-/** By connection, the last answer that it took: the client has it for sure when it asks for the next one. */
+/** By connection, the last response that it took: the client has it for sure when it asks for the next one. */
 const unconfirmed = new WeakMap<Socket, (delivered: Delivered) => void>()
 
 function watch(response: ServerResponse, done: (delivered: Delivered) => void): void {

@@ -15,13 +15,13 @@ const common = {
 }
 const milliseconds = z.number().min(0)
 
-/** What can go wrong with an answer, on top of a service that works. */
+/** What can go wrong with a response, on top of a service that works. */
 export const faultSchema = z.discriminatedUnion('kind', [
-  /** The answer comes later, after its arrival was counted. */
+  /** The response comes later, after its arrival was counted. */
   z.strictObject({ kind: z.literal('latency'), minMs: milliseconds, maxMs: milliseconds, ...common }),
-  /** The connection is reset before any answer. */
+  /** The connection is reset before any response. */
   z.strictObject({ kind: z.literal('reset'), ...common }),
-  /** No answer until the client gives up. */
+  /** No response until the client gives up. */
   z.strictObject({ kind: z.literal('noAnswer'), ...common }),
   z.strictObject({
     kind: z.literal('http'),
@@ -51,7 +51,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
     msg: z.string().default('service unavailable'),
     ...common,
   }),
-  /** A success with far more bytes than any answer has. */
+  /** A success with far more bytes than any response has. */
   z.strictObject({
     kind: z.literal('hugeBody'),
     bytes: z

@@ -1,8 +1,8 @@
 import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 
-/** An answer as it was given to a client. */
-export interface ServedAnswer {
+/** A response as it was given to a client. */
+export interface ServedResponse {
   /** The service's clock, the same as `requestTime` in the envelope. */
   readonly atMs: TimeMs
   readonly operation: Operation
@@ -16,27 +16,29 @@ export interface ServedAnswer {
   readonly data: unknown
 }
 
-/** Keeps every served answer, when it is switched on. */
+/** Keeps every served response, when it is switched on. */
 export class Journal {
-  private answers: { -readonly [Key in keyof ServedAnswer]: ServedAnswer[Key] }[] = []
+  private responses: { -readonly [Key in keyof ServedResponse]: ServedResponse[Key] }[] = []
   constructor(private readonly isOn: boolean) {}
 
-  /** Notes an answer before it is sent; the function that is returned says what became of it. */
-  begin(answer: Omit<ServedAnswer, 'delivered' | 'deliveredAtMs'>): (delivered: ServedAnswer['delivered']) => void {
+  /** Notes a response before it is sent; the function that is returned says what became of it. */
+  begin(
+    response: Omit<ServedResponse, 'delivered' | 'deliveredAtMs'>,
+  ): (delivered: ServedResponse['delivered']) => void {
     if (!this.isOn) return () => undefined
-    const entry: (typeof this.answers)[number] = { ...answer, delivered: 'none' }
-    this.answers.push(entry)
+    const entry: (typeof this.responses)[number] = { ...response, delivered: 'none' }
+    this.responses.push(entry)
     return (delivered) => {
       entry.delivered = delivered
       entry.deliveredAtMs = Date.now()
     }
   }
 
-  list(): readonly ServedAnswer[] {
-    return this.answers
+  list(): readonly ServedResponse[] {
+    return this.responses
   }
 
   clear(): void {
-    this.answers = []
+    this.responses = []
   }
 }

@@ -44,7 +44,7 @@ export function categoryOf(operation: Operation, query: Query, quirks: Quirks): 
   if (missing) throw new ServiceFailure(missing.code, `Parameter category ${value} does not exist`)
   const category = categories.find((candidate) => candidate === value)
   if (category !== undefined) return category
-  // Tickers answer otherwise than the rest.
+  // Tickers response otherwise than the rest.
   throw operation === 'tickers'
     ? new ServiceFailure('40034', `Parameter category ${value} does not exist`)
     : new ServiceFailure('400172', 'Parameter category verification failed')

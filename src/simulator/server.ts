@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type Operation, operations } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
-import { createAnswerer } from './answers.js'
+import { createResponder } from './responses.js'
 import type { ResponseData } from './responseData.js'
 import { compressed } from './compression.js'
 import { type Control, createControl } from './control.js'
-import { answerControl } from './controlHttp.js'
+import { respondToControl } from './controlHttp.js'
 import { connectionsLookedAt, deliver, deliverSlowly, deliverTorn, type Outgoing, spoiled } from './delivery.js'
 import { envelope } from './envelope.js'
 import { type Fault, FaultSet } from './faults.js'
@@ -36,7 +36,7 @@ export interface SimulatorOptions {
   /** How long a request travels before its arrival is counted. Default [0, 0]. */
   readonly latencyMs?: readonly [min: number, max: number]
   readonly activity?: Partial<ActivityProfile>
-  /** Keep every served answer in memory. Default false. */
+  /** Keep every served response in memory. Default false. */
   readonly journal?: boolean
   /** Exactly these instruments, instead of those of the scale. */
   readonly customInstruments?: readonly ListingRequest[]
@@ -89,7 +89,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     quirks: () => quirks.current,
   })
   for (const request of options.extraInstruments ?? []) world.put(request)
-  const answerer = createAnswerer(world, () => quirks.current)
+  const responder = createResponder(world, () => quirks.current)
   const trueNow = (): TimeMs => Math.floor(clock())
   const serviceNow = (): TimeMs => trueNow() + faults.skewMs(trueNow())
 
@@ -100,9 +100,9 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   ): Promise<ResponseData & { outgoing: Outgoing }> => {
     const headers = { 'content-type': 'application/json;charset=UTF-8' }
     try {
-      const answer = await answerer(operation, query, at)
-      const body = answer.text === null ? [] : envelope(quirks.current, '00000', 'success', at, answer.text)
-      return { ...answer, outgoing: { status: 200, headers, body } }
+      const outgoing = await responder(operation, query, at)
+      const body = outgoing.text === null ? [] : envelope(quirks.current, '00000', 'success', at, outgoing.text)
+      return { ...outgoing, outgoing: { status: 200, headers, body } }
     } catch (error) {
       if (!(error instanceof ServiceFailure)) throw error
       const body = envelope(quirks.current, error.code, error.message, at, 'null')
@@ -137,23 +137,23 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       if (fault.kind === 'reset') response.socket?.resetAndDestroy()
       return
     }
-    const { data, outgoing } = await contentOf(operation, query, atMs)
-    const headers = { ...outgoing.headers, 'x-mbx-used-remain-limit': String(remaining) }
+    const { data, outgoing: whole } = await contentOf(operation, query, atMs)
+    const headers = { ...whole.headers, 'x-mbx-used-remain-limit': String(remaining) }
     const { brotli, errorHttpStatus } = quirks.current
-    const other = fault ? spoiled(fault, { ...outgoing, headers }, atMs, errorHttpStatus) : null
-    const plain = other ?? { ...outgoing, headers }
-    const answer = brotli ? await compressed(plain, request.headers['accept-encoding']) : plain
+    const other = fault ? spoiled(fault, { ...whole, headers }, atMs, errorHttpStatus) : null
+    const plain = other ?? { ...whole, headers }
+    const outgoing = brotli ? await compressed(plain, request.headers['accept-encoding']) : plain
     await connectionsLookedAt()
-    const watch = note(answer.status, other && fault?.kind !== 'hugeBody' ? null : data)
-    if (fault?.kind === 'tornBody') return deliverTorn(response, answer, fault.cut, watch)
-    if (fault?.kind === 'slowBody') return deliverSlowly(response, answer, fault.overMs, watch)
-    deliver(response, answer, watch)
+    const watch = note(outgoing.status, other && fault?.kind !== 'hugeBody' ? null : data)
+    if (fault?.kind === 'tornBody') return deliverTorn(response, outgoing, fault.cut, watch)
+    if (fault?.kind === 'slowBody') return deliverSlowly(response, outgoing, fault.overMs, watch)
+    deliver(response, outgoing, watch)
   }
 
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const target = `http://simulator${request.url ?? '/'}`
     const url = URL.canParse(target) ? new URL(target) : new URL('http://simulator/')
-    if (url.pathname.startsWith('/simulator/')) return answerControl(control, url.pathname, request, response)
+    if (url.pathname.startsWith('/simulator/')) return respondToControl(control, url.pathname, request, response)
     if (retiredPath.test(url.pathname)) return deliver(response, retired(quirks.current), () => undefined)
     const operation = operations.find((name) => url.pathname === basePath + name)
     if (!operation || request.method !== 'GET') return deliver(response, notFound, () => undefined)
@@ -167,7 +167,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
 
   const server = createServer((request, response) => {
     handle(request, response).catch((error: unknown) => {
-      // A mistake of the simulator's own: it must not look like an answer of the service.
+      // A mistake of the simulator's own: it must not look like a response of the service.
       process.stderr.write(`simulator: ${error instanceof Error ? error.stack : String(error)}\n`)
       response.socket?.destroy()
     })

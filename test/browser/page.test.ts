@@ -16,7 +16,7 @@ import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 
 const { path: chromiumPath, hint } = chromium()
 const instrument = '/?category=USDT-FUTURES&symbol=BTCUSDT'
-const mostBytes = 300_000
+const maxBytes = 300_000
 
 /** The page in a real browser, over a recorder of the simulated exchange. */
 describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
@@ -78,7 +78,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     const fresh = await openPage(browser, url(instrument))
     await fresh.page.locator('.chart canvas').first().waitFor()
     await fresh.page.locator('.calendar button.day').first().waitFor()
-    expect(fresh.transferred()).toBeLessThan(mostBytes)
+    expect(fresh.transferred()).toBeLessThan(maxBytes)
     expect(fresh.transferred()).toBeGreaterThan(50_000)
     expect(fresh.complaints).toEqual([])
     await fresh.page.context().close()
@@ -268,20 +268,20 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.goto(url(instrument))
     await page.locator('.book tbody.bids tr').first().waitFor()
     await proxy.refuse()
-    await page.getByText('The database does not answer').waitFor()
+    await page.getByText('The database does not respond').waitFor()
     expect(await page.locator('.book tbody.bids tr').count()).toBeGreaterThan(0)
     await page.locator('.health.bad').waitFor()
     await proxy.restore()
-    await page.getByText('The database does not answer').waitFor({ state: 'detached' })
+    await page.getByText('The database does not respond').waitFor({ state: 'detached' })
     await page.locator('.health.good').waitFor({ timeout: 60_000 })
   })
 
   test('says that the recorder is away, and recovers by itself after its restart', async () => {
     await recorder.stop()
-    await page.getByText('The recorder does not answer; trying again.').waitFor()
+    await page.getByText('The recorder does not respond; trying again.').waitFor()
     expect(await page.locator('.health').innerText()).toBe('No connection')
     await start()
-    await page.getByText('The recorder does not answer').waitFor({ state: 'detached', timeout: 60_000 })
+    await page.getByText('The recorder does not respond').waitFor({ state: 'detached', timeout: 60_000 })
     await page.locator('.health.good').waitFor({ timeout: 60_000 })
     await expect.poll(() => page.locator('.running').innerText(), { timeout: 10_000 }).toMatch(/^up 0 min/)
     // The browser reports the connections that failed meanwhile; nothing else has gone wrong.

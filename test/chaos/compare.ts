@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import type { Category } from '../../src/market/category.js'
-import type { ServedAnswer } from '../../src/simulator/journal.js'
+import type { ServedResponse } from '../../src/simulator/journal.js'
 import type { FillRow } from '../../src/simulator/world/fillRows.js'
 import type { World } from '../../src/simulator/world/world.js'
 import { keyColumns, type RecordedTable, servedTruth, type TruthRow } from '../support/servedTruth.js'
@@ -34,12 +34,12 @@ export interface TableReport {
 /** An answer that came so shortly before a kill may not have been durable yet. */
 const notYetDurableMs = 2_500
 /** Of so many missing rows of a table it is told what happened around them. */
-const mostExplained = 5
+const maxExplained = 5
 
 /** Compares every stored row with what was served. Rejects when a key is stored twice. */
 export async function compareTables(
   pool: pg.Pool,
-  journal: readonly ServedAnswer[],
+  journal: readonly ServedResponse[],
   deadTimes: readonly DeadTime[],
   history: readonly Happened[],
   settleMs: number,
@@ -71,7 +71,7 @@ export async function compareTables(
       if (row === undefined) {
         if (safe[table].has(key)) {
           // To look for them takes a while.
-          const why = wrong.length < mostExplained ? `; ${circumstances(table, key)}` : ''
+          const why = wrong.length < maxExplained ? `; ${circumstances(table, key)}` : ''
           wrong.push(`${table} ${key}: served, not stored${why}`)
         } else {
           died++
@@ -107,7 +107,7 @@ function ageAtKill(deliveredAtMs: number | undefined, deadTimes: readonly DeadTi
   return null
 }
 
-function ageOfKeys(journal: readonly ServedAnswer[], deadTimes: readonly DeadTime[], settleMs: number) {
+function ageOfKeys(journal: readonly ServedResponse[], deadTimes: readonly DeadTime[], settleMs: number) {
   const ages = new Map<string, number>()
   for (const answer of journal) {
     const age = ageAtKill(answer.deliveredAtMs, deadTimes)
@@ -128,8 +128,8 @@ export interface GapReport {
   readonly precision: number
   /**
    * Gaps in which nothing was lost, beside others of the same minute in which something was. Two full answers that adjoin
-   * without sharing a fill look like answers with a hole between them; a candle shows that a minute is complete, but not
-   * which of its holes are none. Nor can anything be told of a minute whose candle is not recorded, or so late that the
+   * without sharing a fill look like answers with a gap between them; a candle shows that a minute is complete, but not
+   * which of its gaps are none. Nor can anything be told of a minute whose candle is not recorded, or so late that the
    * daemon had no time to compare it.
    */
   readonly undecidable: number
@@ -138,7 +138,7 @@ export interface GapReport {
   readonly falseClaims: readonly string[]
 }
 
-/** How many of the minutes (counted from the epoch, both included) have a closed candle: only that can tell a hole from none. */
+/** How many of the minutes (counted from the epoch, both included) have a closed candle: only that can tell a gap from none. */
 async function closedMinutes(
   pool: pg.Pool,
   category: string,

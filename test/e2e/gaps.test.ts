@@ -5,12 +5,12 @@ import { startProgram } from '../support/program.js'
 
 const dayMs = 86_400_000
 const to = Math.floor((Date.now() - dayMs) / dayMs) * dayMs
-const hole = { from: to - dayMs / 2, to: to - dayMs / 2 + 3_600_000 }
+const gap = { from: to - dayMs / 2, to: to - dayMs / 2 + 3_600_000 }
 
 let simulator: Simulator
 let test: TestDatabase
 beforeAll(async () => {
-  simulator = await startSimulator({ scale: 'tiny', quirks: { hiddenCandles: [hole] } })
+  simulator = await startSimulator({ scale: 'tiny', quirks: { hiddenCandles: [gap] } })
   test = await createTestDatabase()
 })
 afterAll(async () => {
@@ -22,8 +22,8 @@ function run(...args: readonly string[]) {
   return startProgram(args, { DATABASE_URL: test.url, EXCHANGE_BASE_URL: simulator.url }).finished
 }
 
-it('a hole that the service leaves is told, listed, and repaired when the service has it', async () => {
-  expect(await run('gaps')).toMatchObject({ exitCode: 0, stdout: 'no holes are known\n' })
+it('a gap that the service leaves is told, listed, and repaired when the service has it', async () => {
+  expect(await run('gaps')).toMatchObject({ exitCode: 0, stdout: 'no gaps are known\n' })
 
   const range = ['--from', new Date(to - dayMs).toISOString(), '--to', new Date(to).toISOString()]
   // What is missing among candles of trades is silence; mark prices are never silent.
@@ -42,7 +42,7 @@ it('a hole that the service leaves is told, listed, and repaired when the servic
   const repaired = await run('gaps', '--repair', '--json')
   expect(repaired.exitCode, repaired.stderr).toBe(0)
   expect(JSON.parse(repaired.stdout)).toMatchObject({ left: 0, inserted: 60, requests: 1 })
-  expect(await run('gaps')).toMatchObject({ stdout: 'no holes are known\n' })
+  expect(await run('gaps')).toMatchObject({ stdout: 'no gaps are known\n' })
   expect(await run('gaps', '--repair')).toMatchObject({ exitCode: 0, stdout: 'nothing can be repaired\n' })
   expect((await run('verify')).exitCode).toBe(0)
 })

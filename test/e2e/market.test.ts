@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Recorder, startRecorder } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
 import { createLogger } from '../../src/runtime/logger.js'
-import type { ServedAnswer } from '../../src/simulator/journal.js'
+import type { ServedResponse } from '../../src/simulator/journal.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { runProgram } from '../support/program.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
@@ -31,7 +31,7 @@ describe('a market in which the busiest instruments are of a kind that nobody kn
   let simulator: SimulatorProcess
   let testDatabase: TestDatabase
   let recorder: Recorder
-  let journal: ServedAnswer[]
+  let journal: ServedResponse[]
   let planExit: number | null
 
   beforeAll(async () => {
@@ -57,8 +57,8 @@ describe('a market in which the busiest instruments are of a kind that nobody kn
     await testDatabase.drop()
   })
 
-  const isOdd = ({ parameters }: ServedAnswer) => parameters['symbol']?.startsWith('ODD') === true
-  const hasBook = ({ data }: ServedAnswer) => {
+  const isOdd = ({ parameters }: ServedResponse) => parameters['symbol']?.startsWith('ODD') === true
+  const hasBook = ({ data }: ServedResponse) => {
     const { a, b } = data as { readonly a: readonly unknown[]; readonly b: readonly unknown[] }
     return a.length + b.length > 0
   }

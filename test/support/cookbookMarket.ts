@@ -133,7 +133,7 @@ function candlesOf(market: Market, prices: readonly number[], index: number): Ca
   return prices.slice(0, -1).flatMap((open, minute): Candle[] => {
     const close = prices[minute + 1] ?? open
     const volume = (market.size * (20 + roll(100))) / 50
-    // A hole of four minutes, such as a halt of trading leaves.
+    // A gap of four minutes, such as a halt of trading leaves.
     if (market.symbol === 'ETHUSDT' && minute >= 722 && minute < 726) return []
     return [
       {
@@ -258,12 +258,12 @@ async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market):
   const candles = { stream: 'candles', category, symbol, type: 'market', interval: '1m' } as const
   const fills = { stream: 'fills', category, symbol, type: null, interval: null } as const
   if (symbol === 'ETHUSDT') {
-    const hole = { from: from + 722 * minuteMs, to: from + 726 * minuteMs }
+    const gap = { from: from + 722 * minuteMs, to: from + 726 * minuteMs }
     await addCoverage(db, candles, [
-      { from, to: hole.from },
-      { from: hole.to, to },
+      { from, to: gap.from },
+      { from: gap.to, to },
     ])
-    await recordGap(db, { ...candles, range: hole, reason: 'the service gave no candles', state: 'open' })
+    await recordGap(db, { ...candles, range: gap, reason: 'the service gave no candles', state: 'open' })
     const lost = { from: busyFrom + hourMs, to: busyFrom + hourMs + 90_000 }
     await addCoverage(db, fills, [
       { from: busyFrom, to: lost.from },

@@ -1,5 +1,5 @@
 import { intervalMs, type Interval } from '../../src/market/candle.js'
-import type { ServedAnswer } from '../../src/simulator/journal.js'
+import type { ServedResponse } from '../../src/simulator/journal.js'
 
 /**
  * What the database must hold, worked out from what the simulator served. Written from the specification and apart from
@@ -73,7 +73,7 @@ const tickerDecimals = `
   .trim()
   .split(/\s+/)
 
-function ticker(row: Wire, answer: ServedAnswer): TruthRow {
+function ticker(row: Wire, answer: ServedResponse): TruthRow {
   const columns: Record<string, string | null> = {
     category: answer.parameters['category'] ?? null,
     symbol: value(row, 'symbol'),
@@ -90,7 +90,7 @@ type Level = readonly unknown[]
 const array = (levels: readonly Level[], position: number) =>
   `{${levels.map((level) => trimmed(String(level[position] as string | number))).join(',')}}`
 
-function book(row: Wire, answer: ServedAnswer): TruthRow {
+function book(row: Wire, answer: ServedResponse): TruthRow {
   const bids = row['b'] as readonly Level[]
   const asks = row['a'] as readonly Level[]
   const columns: Record<string, string | null> = {
@@ -109,7 +109,7 @@ function book(row: Wire, answer: ServedAnswer): TruthRow {
   return columns
 }
 
-function fill(row: Wire, answer: ServedAnswer): TruthRow {
+function fill(row: Wire, answer: ServedResponse): TruthRow {
   return {
     category: answer.parameters['category'] ?? null,
     symbol: answer.parameters['symbol'] ?? null,
@@ -124,7 +124,7 @@ function fill(row: Wire, answer: ServedAnswer): TruthRow {
 }
 
 /** @param settleMs how long after its close a candle must be read to be final */
-function candle(row: readonly string[], answer: ServedAnswer, settleMs: number): TruthRow {
+function candle(row: readonly string[], answer: ServedResponse, settleMs: number): TruthRow {
   const { category, symbol, type = 'market', interval = '' } = answer.parameters
   const [openTime = '', open = '', high = '', low = '', close = '', baseVolume = '', quoteTurnover = ''] = row
   const closesAt = Number(openTime) + intervalMs[interval as Interval]
@@ -176,7 +176,7 @@ const tableOf: Readonly<Record<string, RecordedTable>> = {
 
 /** Everything that was served in a complete answer, by table and key. */
 export function servedTruth(
-  answers: readonly ServedAnswer[],
+  answers: readonly ServedResponse[],
   settleMs: number,
 ): Readonly<Record<RecordedTable, Truth>> {
   const truth: Record<RecordedTable, Map<string, TruthRow[]>> = {
@@ -201,7 +201,7 @@ export function servedTruth(
   return truth
 }
 
-function rowsOf(answer: ServedAnswer, settleMs: number): TruthRow[] {
+function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
   switch (answer.operation) {
     case 'instruments':
       return (answer.data as Wire[]).map(instrument)

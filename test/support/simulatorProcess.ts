@@ -1,14 +1,14 @@
 import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import type { Report } from '../../src/simulator/limits.js'
-import type { ServedAnswer } from '../../src/simulator/journal.js'
+import type { ServedResponse } from '../../src/simulator/journal.js'
 import { startProgram } from './program.js'
 
 /** The simulator in a process of its own: what keeps the recorder's event loop busy must not delay its counting. */
 export interface SimulatorProcess {
   readonly url: string
   /** Every answer since the start, oldest first; needs `--journal`. */
-  journal(): Promise<ServedAnswer[]>
+  journal(): Promise<ServedResponse[]>
   report(): Promise<Report>
   close(): Promise<void>
 }
@@ -20,10 +20,10 @@ export async function startSimulatorProcess(args: readonly string[]): Promise<Si
     url,
     async journal() {
       const { body } = await fetch(`${url}/simulator/journal`)
-      const answers: ServedAnswer[] = []
+      const answers: ServedResponse[] = []
       if (body === null) return answers
       for await (const line of createInterface({ input: Readable.fromWeb(body) })) {
-        if (line !== '') answers.push(JSON.parse(line) as ServedAnswer)
+        if (line !== '') answers.push(JSON.parse(line) as ServedResponse)
       }
       return answers
     },

@@ -19,7 +19,7 @@ export interface Allowances {
 const shareOfLimit: Partial<Record<Operation, number>> = { fills: 1, candles: 0.75 }
 const usualShare = 0.9
 /** What a stream that takes what fits can count on, as a share of the overall limit, whatever the others ask for. */
-const leastShare = 0.02
+const minShare = 0.02
 /** The rest of the overall limit is for second attempts, repair and backfill. */
 const shareOfOverall = 0.95
 
@@ -66,5 +66,5 @@ export function allowances(config: Config, universe: PlanUniverse): Allowances {
 function wanted(stream: StreamName, config: Config, universe: PlanUniverse, safe: SafeRates) {
   const { operation, requestsPerSecond } = streamDemand(stream, config, universe, Infinity)
   const most = Math.min(requestsPerSecond, safe.perSecond[operation] * (shareOfLimit[operation] ?? usualShare))
-  return { stream, most, least: Math.min(most, safe.overall * leastShare) }
+  return { stream, most, least: Math.min(most, safe.overall * minShare) }
 }

@@ -66,7 +66,7 @@ interface Candidates {
 }
 
 const longestSeconds = 86_400
-const mostInstruments = 100_000
+const maxInstruments = 100_000
 
 function options(stream: StreamName, { streams }: Config): Adjustable[] {
   const path = `streams.${streamOptions[stream]}`
@@ -132,7 +132,7 @@ function rising(from: number, to: number): Candidates {
 }
 
 function falling(from: number): Candidates {
-  const most = Math.min(from, mostInstruments)
+  const most = Math.min(from, maxInstruments)
   return { length: Math.max(0, most - 1), at: (index) => most - 1 - index }
 }
 

@@ -3,7 +3,7 @@ import { parse as parseCron } from 'node-cron'
 import type { Config } from '../../config.js'
 import { intervalMs } from '../../market/candle.js'
 import { type Operation, type StreamName, streamNames } from '../../market/stream.js'
-import { longestCandleCycleMs, mostCandleWaitMs } from '../schedule/candlePace.js'
+import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candlePace.js'
 import type { Select } from '../universe/select.js'
 import { fillsPerPage } from '../../market/fill.js'
 import { fillsDemand } from './fillsDemand.js'
@@ -101,14 +101,14 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
     const { chosen, leftOut } = cover(universe, fills.select, () => 0, allowed)
     const { neededPerSecond, fillsPerDay } = fillsDemand(chosen, fillsPolling({ fills, tickers }))
     const requestsPerSecond = fills.select.busiest === 'fit' ? Math.min(neededPerSecond, allowed) : neededPerSecond
-    // However many happen, no more are stored than answers show.
-    const mostPerDay = requestsPerSecond * fillsPerPage * secondsPerDay
+    // However many happen, no more are stored than responses show.
+    const maxPerDay = requestsPerSecond * fillsPerPage * secondsPerDay
     return {
       operation: 'fills',
       instruments: chosen.length,
       leftOut,
       requestsPerSecond,
-      ...stored(Math.min(fillsPerDay, mostPerDay), bytesPerRow.fills),
+      ...stored(Math.min(fillsPerDay, maxPerDay), bytesPerRow.fills),
     }
   },
   candles: ({ streams: { candles } }, universe, allowed) => {
@@ -143,7 +143,7 @@ function candleRequestsPerSecond(
     sum(
       intervals.map((interval) => {
         const everySeconds = Math.min(intervalMs[interval], longestCandleCycleMs) / 1000
-        const quietSeconds = Math.max(everySeconds, mostCandleWaitMs / 1000)
+        const quietSeconds = Math.max(everySeconds, maxCandleWaitMs / 1000)
         // Index, mark and premium candles move without a trade.
         const isActive = isMarket ? -Math.expm1(-fillsPerSecond * everySeconds) : 1
         return isActive / everySeconds + (1 - isActive) / quietSeconds

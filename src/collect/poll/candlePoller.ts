@@ -2,7 +2,7 @@ import { ExchangeError } from '../../exchange/errors.js'
 import { type Candle, closeTime, type Interval, intervalMs, seriesText } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
 import type { TradeSign } from '../../market/ticker.js'
-import type { CandleAnswers } from './candleAnswers.js'
+import type { CandleResponses } from './candleResponses.js'
 import { paceLimits } from '../schedule/candlePace.js'
 import { onSchedule } from './cron.js'
 import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from '../schedule/pace.js'
@@ -12,14 +12,14 @@ import type { CandleTarget } from '../../store/batch/targets.js'
 import type { StreamDefinition } from '../streams.js'
 import { sleepUntil } from '../../runtime/clock.js'
 
-/** Most candles of one answer. */
+/** Most candles of one response. */
 const candlesPerPage = 1000
 /** Without a trade for so long, an instrument ranks as one that does not trade, whatever its ticker says. */
 const silentAfterMs = 6 * 3_600_000
 const slowPace: Pace = { fruitless: 3, misled: 0 }
 /** An interval that the instrument does not have is asked for again so much later. */
 const refusedForMs = 86_400_000
-/** Time for an answer to come and be stored. */
+/** Time for a response to come and be stored. */
 const graceMs = 30_000
 
 /** What is known of a series from its responses. */
@@ -36,7 +36,7 @@ interface Known {
 /**
  * Asks for the newest candles of each series after the close of its interval and the settle delay: after every close while they
  * bring trades, and after fewer and fewer when they do not, unless a ticker that is to be believed says that there was a trade.
- * The first answer, and the one after a pause, reach back over what may have been missed.
+ * The first response, and the one after a pause, reach back over what may have been missed.
  *
  * @param schedule calls what it is given at each time of a cron expression, and returns what ends it
  */
@@ -44,7 +44,7 @@ export function candlePoller<Payload>(
   context: PollContext,
   stream: StreamDefinition<CandleTarget, Payload, Candle>,
   settleMs: number,
-  answers: CandleAnswers,
+  responses: CandleResponses,
   schedule: typeof onSchedule = onSchedule,
 ): Poller<CandleTarget> {
   const { clock, stats, signal, universe } = context
@@ -75,13 +75,13 @@ export function candlePoller<Payload>(
     if (batch === null || !targets.has(key)) return
     // After a silence a response begins with the first candle since: only one that shows the last candle before it as well
     // says that nothing was traded between them.
-    const last = answers.get(target)?.newest ?? null
+    const last = responses.get(target)?.newest ?? null
     const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
     if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
       batch = (await ask(candlesSince(last, clock.now(), target.interval))) ?? batch
     }
     const seen = Math.max(last ?? -Infinity, ...batch.rows.map(({ openTime }) => openTime))
-    answers.set(target, { at: batch.receivedAt, newest: seen > -Infinity ? seen : null })
+    responses.set(target, { at: batch.receivedAt, newest: seen > -Infinity ? seen : null })
     const { tradedAt, newest } = lastTrade(batch.rows, before)
     const brought = before === undefined ? tradedAt > -Infinity : newest !== before.newest
     // A thousand candles without a trade need not be followed by three more requests that show the same.
@@ -100,7 +100,7 @@ export function candlePoller<Payload>(
     const series = known.get(key)
     if (series === undefined) return { claimed: false }
     const limits = paceLimits(target.interval)
-    // Half an interval of room: answers come a little earlier or later after each close.
+    // Half an interval of room: responses come a little earlier or later after each close.
     const sinceMs = clock.now() - series.answeredAt + limits.everyMs / 2
     if (sinceMs >= waitMs(series.pace, limits)) return { claimed: false }
     const isClaimed = target.type === 'market' && claimsTrade(series.sign, universe.tradeSign(target))
@@ -118,7 +118,7 @@ export function candlePoller<Payload>(
   }
   const report = () => {
     const now = clock.now()
-    const of = stats[stream.name]
+    const streamStats = stats[stream.name]
     let [quiet, late] = [0, 0]
     for (const [key, { interval }] of targets) {
       const series = known.get(key)
@@ -128,8 +128,8 @@ export function candlePoller<Payload>(
       const askedAt = series?.answeredAt ?? targetedAt.get(key) ?? now
       if (now - askedAt > wait + limits.everyMs + settleMs + graceMs) late++
     }
-    of.quietTargets = quiet
-    of.lateTargets = late
+    streamStats.quietTargets = quiet
+    streamStats.lateTargets = late
   }
   const targetedAt = new Map<string, TimeMs>()
   const endings = (Object.keys(closeSchedules) as Interval[]).map((interval) =>
@@ -149,7 +149,7 @@ export function candlePoller<Payload>(
         if (targets.has(key)) continue
         known.delete(key)
         refusedAt.delete(key)
-        answers.forget(target)
+        responses.forget(target)
         targetedAt.delete(key)
       }
       report()
@@ -200,7 +200,7 @@ const closeSchedules: Readonly<Record<Interval, string>> = {
   '1Wutc': '0 0 * * * *',
 }
 
-/** How many candles to ask for so that the answer reaches back to one that was forming at `before`. */
+/** How many candles to ask for so that the response reaches back to one that was forming at `before`. */
 function candlesSince(before: TimeMs, now: TimeMs, interval: Interval): number {
   const spare = 2
   return Math.min(candlesPerPage, Math.ceil(Math.max(0, now - before) / intervalMs[interval]) + spare)

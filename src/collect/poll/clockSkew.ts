@@ -2,13 +2,13 @@ import type { TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 
-/** An answer with the three moments that it shows. */
-export interface TimedAnswer {
+/** A response with the three moments that it shows. */
+export interface TimedResponse {
   /** Our clock when the request left. */
   readonly sentAt: TimeMs
   /** The service's clock when it answered. */
   readonly requestTime: TimeMs
-  /** Our clock when the answer was there. */
+  /** Our clock when the response was there. */
   readonly receivedAt: TimeMs
 }
 
@@ -23,7 +23,7 @@ export interface Skew {
 const warnBeyondMs = 1_000
 const windowMs = 60_000
 
-/** Measures our clock against the service's: by the answer with the shortest round trip of the last minute. */
+/** Measures our clock against the service's: by the response with the shortest round trip of the last minute. */
 export class ClockSkew {
   readonly #clock: Clock
   readonly #logger: Logger
@@ -35,8 +35,8 @@ export class ClockSkew {
     this.#logger = logger
   }
 
-  observe({ sentAt, requestTime, receivedAt }: TimedAnswer): void {
-    // Our clock was set meanwhile: the answer says nothing.
+  observe({ sentAt, requestTime, receivedAt }: TimedResponse): void {
+    // Our clock was set meanwhile: the response says nothing.
     if (receivedAt < sentAt) return
     const atMs = this.#clock.monotonicMs()
     const uncertaintyMs = (receivedAt - sentAt) / 2
@@ -47,7 +47,7 @@ export class ClockSkew {
     }
   }
 
-  /** null before the first answer. */
+  /** null before the first response. */
   get skew(): Skew | null {
     return this.#best ?? null
   }

@@ -14,7 +14,7 @@ const shortestWaitMs = 5
  * Asks for each target once a cycle, at the instrument's own place in it; less often for those whose responses bring nothing.
  * The first response does not wait for the cycle: a new recorder has something to show at once.
  *
- * @param contentOf what an answer says, so that two can be told apart; null when it says nothing
+ * @param contentOf what a response says, so that two can be told apart; null when it says nothing
  */
 export function cyclePoller<Target extends InstrumentKey, Payload, Row>(
   context: PollContext,
@@ -54,13 +54,17 @@ export function cyclePoller<Target extends InstrumentKey, Payload, Row>(
   }
   const report = () => {
     const { covered, quiet, leftOut, late } = schedule.counts(clock.monotonicMs())
-    const of = stats[stream.name]
-    of.targets = covered
-    of.quietTargets = quiet
-    of.lateTargets = late
-    const { number, limits } = of.leftOut
-    // The rest is for want of places, whichever of the two says how many there are.
-    of.leftOut = { ...of.leftOut, number: limits > 0 ? 0 : Math.min(number, leftOut), limits: limits > 0 ? leftOut : 0 }
+    const streamStats = stats[stream.name]
+    streamStats.targets = covered
+    streamStats.quietTargets = quiet
+    streamStats.lateTargets = late
+    const { number, limits } = streamStats.leftOut
+    // The rest is for want streamStats places, whichever streamStats the two says how many there are.
+    streamStats.leftOut = {
+      ...streamStats.leftOut,
+      number: limits > 0 ? 0 : Math.min(number, leftOut),
+      limits: limits > 0 ? leftOut : 0,
+    }
   }
 
   const run = async () => {

@@ -9,7 +9,7 @@ const everyMs = 20_000
 /** Older ones have been looked at often enough. */
 const lookBackMs = 24 * 3_600_000
 
-/** Goes through the holes in fills from time to time and takes back those in which nothing was lost, until `signal` aborts. */
+/** Goes through the gaps in fills from time to time and takes back those in which nothing was lost, until `signal` aborts. */
 export async function keepDismissingGaps(
   db: Kysely<Database>,
   { clock, logger, signal }: Pick<PollContext, 'clock' | 'logger' | 'signal'>,
@@ -25,7 +25,7 @@ export async function keepDismissingGaps(
   }
 }
 
-/** Returns how many holes were none. Their stretches are proven by that. */
+/** Returns how many gaps were none. Their stretches are proven by that. */
 async function dismissEmptyGaps(db: Kysely<Database>, clock: Clock): Promise<number> {
   const gaps = await emptyFillGaps(db, clock.now() - lookBackMs)
   for (const { id, category, symbol, range } of gaps) {

@@ -9,9 +9,9 @@ import type { StreamDefinition } from '../streams.js'
 const sliceMs = 3
 
 /**
- * Asks for a target once and turns the answer into what the database shall hold. Errors are the client's.
+ * Asks for a target once and turns the response into what the database shall hold. Errors are the client's.
  *
- * @param observe is told of every answer
+ * @param observe is told of every response
  */
 export async function poll<Target, Payload, Row>(
   client: ExchangeClient,

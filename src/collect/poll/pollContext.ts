@@ -28,7 +28,7 @@ export interface PollContext {
 }
 
 /**
- * Asks for a target once, stores the answer and lets the recorder learn from it.
+ * Asks for a target once, stores the response and lets the recorder learn from it.
  * Resolves to the stored batch, or to null after a failure, which is counted and logged: the next target goes on.
  *
  * @param judge adds to the batch what its rows prove, before it is stored
@@ -46,7 +46,7 @@ export async function pollAndStore<Target, Payload, Row>(
     const polled = await poll(client, stream, target, options, (page) => clockSkew.observe(page))
     tellOfUnkept(incidents, polled)
     const batch = judge(rejectionCap.apply(polled, polled.receivedAt))
-    stats[stream.name].answers += 1
+    stats[stream.name].responses += 1
     incidents.succeeded(stream.name, part)
     stream.learn?.(universe, batch)
     await sink.write(batch)
@@ -61,11 +61,11 @@ export async function pollAndStore<Target, Payload, Row>(
   }
 }
 
-/** An answer that is larger than anything honest, or broken throughout, is told: its rows are nowhere else. */
+/** A response that is larger than anything honest, or broken throughout, is told: its rows are nowhere else. */
 function tellOfUnkept(incidents: Incidents, { stream, unkept = 0 }: Batch): void {
   const what = `${stream} rows`
   if (unkept === 0) return incidents.succeeded(what)
-  incidents.failed(what, `${unkept} rows of an answer were left out: too many, or too many that cannot be understood`)
+  incidents.failed(what, `${unkept} rows of a response were left out: too many, or too many that cannot be understood`)
 }
 
 /** The category of a target that is a whole one: when it fails, that others are answered is no comfort. */

@@ -44,11 +44,11 @@ interface Entry<Target> {
 /** What has brought nothing for so many responses gives its place to others and is looked at beside them. */
 const quietAfter = 5
 /** Longest time between two looks at something that brings nothing. */
-const mostCycleWaitMs = 3_600_000
+const maxCycleWaitMs = 3_600_000
 /** Looks at what brings nothing come on top of the places, and are so many of their number at most. */
 const lookShare = 0.05
 const graceMs = 30_000
-const mostFailureWaits = 6
+const maxFailureWaits = 6
 
 /**
  * Decides when each of a ranked list of targets is asked for, with a place for some of them in a cycle of fixed length.
@@ -145,7 +145,7 @@ export class CycleSchedule<Target> {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return
     entry.isAsked = false
-    entry.failures = Math.min(entry.failures + 1, mostFailureWaits)
+    entry.failures = Math.min(entry.failures + 1, maxFailureWaits)
     entry.dueMs = this.#nextPlaceMs(entry, this.#options.everyMs * 2 ** (entry.failures - 1), now)
   }
 
@@ -188,7 +188,7 @@ export class CycleSchedule<Target> {
   }
 
   get #limits() {
-    return { everyMs: this.#options.everyMs, maxMs: mostCycleWaitMs }
+    return { everyMs: this.#options.everyMs, maxMs: maxCycleWaitMs }
   }
 
   /** Gives the places to the first of the ranking; those that bring less take a part of one. */

@@ -17,7 +17,7 @@ const slack = 0.1
 
 /**
  * Gives places to the first of a ranking, and leaves those that have one alone while they are near the end of the places:
- * ranks change all the time, and whoever comes and goes leaves holes in what is recorded.
+ * ranks change all the time, and whoever comes and goes leaves gaps in what is recorded.
  *
  * @param costOf what part of a place one takes
  */

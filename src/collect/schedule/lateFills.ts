@@ -1,16 +1,16 @@
 /** When an instrument's fills were last seen, and how fast they came. */
 export interface FillsSeen {
-  /** When it was answered; before the first answer, since when it is covered. */
+  /** When it was answered; before the first response, since when it is covered. */
   readonly atMs: number
-  /** Fills a millisecond in the last answer; null before the first. */
+  /** Fills a millisecond in the last response; null before the first. */
   readonly perMs: number | null
 }
 
-/** Time for an answer to come and be stored, whatever an instrument's rate is. */
+/** Time for a response to come and be stored, whatever an instrument's rate is. */
 const graceMs = 30_000
 
 /**
- * How many of the instruments that trade were not asked in due time: before more fills were to be expected than one answer
+ * How many of the instruments that trade were not asked in due time: before more fills were to be expected than one response
  * shows, and in any case within the longest time between two requests. One without fills is late for nothing.
  */
 export function lateFills(

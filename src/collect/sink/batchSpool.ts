@@ -30,7 +30,7 @@ export interface SpooledSegment {
 
 const refetchable: ReadonlySet<StreamName> = new Set<StreamName>(['candles', 'instruments', 'rpi_symbols'])
 const segmentBytesByDefault = 4 * 1024 * 1024
-/** A batch is made of one answer, which is bounded; a record that unpacks to more is damaged. */
+/** A batch is made of one response, which is bounded; a record that unpacks to more is damaged. */
 const maxBatchBytes = 128 * 1024 * 1024
 const deflate = promisify(deflateRaw)
 const inflate = promisify(inflateRaw)
@@ -86,7 +86,7 @@ export class BatchSpool {
     }
   }
 
-  /** Gives up the oldest segment that can be given up and keeps a note of the holes. False when there is none. */
+  /** Gives up the oldest segment that can be given up and keeps a note of the gaps. False when there is none. */
   async dropOldest(): Promise<boolean> {
     for (const lane of [...lanes].reverse()) {
       const busy = this.#busy[lane]
@@ -144,6 +144,6 @@ export class BatchSpool {
 }
 
 function laneOf({ stream, rows }: Batch): Lane {
-  // A batch without rows is a note of holes, which nothing else remembers.
+  // A batch without rows is a note of gaps, which nothing else remembers.
   return refetchable.has(stream) && rows.length > 0 ? 'refetchable' : 'unrepeatable'
 }

@@ -7,16 +7,16 @@ const reason = 'dropped because the spool was full'
 
 /**
  * What is missing when these batches are given up, as batches without rows, one for each stream. Fills are left out: the
- * next answer tells whether it follows on from the last one that was stored.
+ * next response tells whether it follows on from the last one that was stored.
  */
 export function gapsOfDropped(batches: readonly Batch[]): Batch[] {
   const byStream = new Map<StreamName, { readonly last: Batch; readonly gaps: Map<string, FoundGap> }>()
   for (const batch of batches) {
     const found = byStream.get(batch.stream) ?? { last: batch, gaps: new Map<string, FoundGap>() }
     byStream.set(batch.stream, { last: batch, gaps: found.gaps })
-    // Holes that were noted before are given on.
+    // Gaps that were noted before are given on.
     for (const gap of batch.gaps) found.gaps.set(JSON.stringify(gap), gap)
-    if (batch.rows.length > 0) for (const gap of holesOf(batch)) widen(found.gaps, gap)
+    if (batch.rows.length > 0) for (const gap of gapsOf(batch)) widen(found.gaps, gap)
   }
   return [...byStream.values()].flatMap(({ last, gaps }) =>
     gaps.size === 0 ? [] : [{ ...last, rows: [], rejected: [], proven: [], gaps: [...gaps.values()], isPart: true }],
@@ -30,7 +30,7 @@ function widen(gaps: Map<string, FoundGap>, gap: FoundGap): void {
   gaps.set(key, { ...gap, range: { from: Math.min(from, gap.range.from), to: Math.max(to, gap.range.to) } })
 }
 
-function holesOf(batch: Batch): FoundGap[] {
+function gapsOf(batch: Batch): FoundGap[] {
   const range = { from: batch.requestTime, to: batch.requestTime + 1 }
   switch (batch.stream) {
     case 'fills':

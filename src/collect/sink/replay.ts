@@ -11,7 +11,7 @@ export interface ReplayOptions {
   readonly parallel: number
   /** Stores a batch, all of it or nothing. Rejects when the database is away. */
   readonly store: (batch: JoinedBatch) => Promise<void>
-  /** Rejects while the database does not answer. */
+  /** Rejects while the database does not respond. */
   readonly probe: () => Promise<void>
   readonly onFailure: (error: unknown) => void
   /** The spool is empty, and nothing will be appended before the next `start`. */
@@ -21,7 +21,7 @@ export interface ReplayOptions {
 const firstRetryMs = 250
 const lastRetryMs = 2_000
 const closeMs = 2_000
-/** With so few batches left in a round, the answers that come wait for the end instead of joining the queue. */
+/** With so few batches left in a round, the responses that come wait for the end instead of joining the queue. */
 const lastRound = 64
 
 /** Brings what is in the spool to the database, in order for each instrument, until nothing is left. */

@@ -24,7 +24,7 @@ export interface SinkOptions {
   readonly metrics?: RecorderMetrics | undefined
 }
 
-/** Answers that are not committed yet. */
+/** Responses that are not committed yet. */
 export interface Backlog {
   /** In memory, on their way to the database or the disk. */
   readonly batches: number
@@ -36,17 +36,17 @@ export interface Backlog {
   readonly isSpooling: boolean
 }
 
-/** A database that takes longer than this for an answer does not hold up the next one: the answer goes to the disk. */
+/** A database that takes longer than this for a response does not hold up the next one: the response goes to the disk. */
 const patienceMs = 2_000
 const handoverMs = 250
 const attemptsAfterConflict = 4
 
 /**
- * Where answers become durable: in the database, or in the spool while the database does not take them.
+ * Where responses become durable: in the database, or in the spool while the database does not take them.
  *
  * direct ──a write fails or takes too long──▶ spooling ──everything replayed──▶ direct
  *
- * While spooling, all answers go to the spool, so that they reach the database in their order; asking goes on at its own
+ * While spooling, all responses go to the spool, so that they reach the database in their order; asking goes on at its own
  * speed. What an earlier process left in the spool makes a recorder start as spooling.
  */
 export class Sink {
@@ -57,7 +57,7 @@ export class Sink {
   /** In the order of arrival, so the first is the oldest. */
   readonly #waiting = new Set<Batch>()
   #isSpooling = false
-  /** Holes that could not be noted anywhere yet. */
+  /** Gaps that could not be noted anywhere yet. */
   #notes: Batch[] = []
 
   constructor(db: Kysely<Database>, options: SinkOptions) {
@@ -78,7 +78,7 @@ export class Sink {
     })
     options.spool.onDropped = (batches) => {
       for (const batch of batches) options.stats[batch.stream].rowsDropped += batch.rows.length
-      options.incidents.failed('spool', 'it is full: the oldest answers are dropped; raise collector.spoolMaxBytes')
+      options.incidents.failed('spool', 'it is full: the oldest responses are dropped; raise collector.spoolMaxBytes')
     }
     if (!options.spool.isEmpty) {
       this.#isSpooling = true
@@ -141,7 +141,7 @@ export class Sink {
     const writing = this.#limit(async () => {
       // Its turn came too late: it is on the disk, or about to be.
       if (!isWanted || this.#isSpooling) return false
-      await this.#store(alone(batch))
+      await this.#store(single(batch))
       return true
     })
     const timer = new AbortController()
@@ -155,14 +155,14 @@ export class Sink {
         isWanted = false
         // It may still succeed, which does no harm: storing twice is storing once.
         writing.catch(() => undefined)
-        incidents.failed('database', `a write has taken longer than ${patienceMs / 1000} s; answers go to the spool`)
+        incidents.failed('database', `a write has taken longer than ${patienceMs / 1000} s; responses go to the spool`)
         this.#isSpooling = true
         return false
       }
       if (outcome) incidents.succeeded('database')
       return outcome
     } catch (error) {
-      incidents.failed('database', `${describeDatabaseError(error)}; answers go to the spool`)
+      incidents.failed('database', `${describeDatabaseError(error)}; responses go to the spool`)
       this.#isSpooling = true
       return false
     } finally {
@@ -188,7 +188,7 @@ export class Sink {
         incidents.failed('spool', `${message}; free space on the disk that holds database.dataDir`)
         // A full disk: what is oldest makes room.
         if (attempt < 3 && (await spool.dropOldest().catch(() => false))) continue
-        // If nothing is left to replay, the next answer goes to the database again; perhaps this one can, too.
+        // If nothing is left to replay, the next response goes to the database again; perhaps this one can, too.
         this.#replay.start()
         if (await this.#storeInTime(batch)) return
         this.#options.stats[batch.stream].rowsDropped += batch.rows.length
@@ -204,7 +204,7 @@ export class Sink {
       () => false,
       () => false,
     )
-    const stored = this.#store(alone(batch)).then(
+    const stored = this.#store(single(batch)).then(
       () => true,
       () => false,
     )
@@ -259,14 +259,14 @@ export class Sink {
         if (isUnavailable(error)) throw error
         if (isAlone) return [await rejectBatch(this.#db, whole, error)]
         const results: StoredBatch[] = []
-        for (const part of parts) results.push(...(await this.#storeOrReject(alone(part))))
+        for (const part of parts) results.push(...(await this.#storeOrReject(single(part))))
         return results
       }
     }
   }
 }
 
-function alone(batch: Batch): JoinedBatch {
+function single(batch: Batch): JoinedBatch {
   return { whole: batch, parts: [batch] }
 }
 

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { instrumentKinds } from '../../market/instrument.js'
 import { candleType, category, count, decimal, interval, orNull, stream, symbol, time } from './fields.js'
 
-// The whole contract of the JSON API. Answers are checked against it in tests, and the reference is generated from it.
+// The whole contract of the JSON API. Responses are checked against it in tests, and the reference is generated from it.
 
 const range = z.strictObject({ from: time('Begin, inclusive.'), to: time('End, exclusive.') })
 
@@ -33,7 +33,7 @@ const streamStatus = z.strictObject({
       'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs, or many of its targets are late.',
     ),
   targets: count('Instruments, series or lists covered now.'),
-  quietTargets: count('Of those, asked less often because their answers bring nothing new.'),
+  quietTargets: count('Of those, asked less often because their responses bring nothing new.'),
   lateTargets: count('Of those that are asked at their rhythm, not asked in due time; over a tenth of all is stale.'),
   leftOut: z
     .strictObject({
@@ -43,7 +43,7 @@ const streamStatus = z.strictObject({
       limits: count('For which the limits leave no room.'),
     })
     .describe('Instruments that could be covered and are not, by what leaves them out.'),
-  lastStoredAt: orNull(time('When an answer was last committed; null before the first.')),
+  lastStoredAt: orNull(time('When a response was last committed; null before the first.')),
   ageMs: orNull(
     z.number().nonnegative().describe('Time since then, or since it was known that there was nothing to ask for, ms.'),
   ),
@@ -53,10 +53,10 @@ const streamStatus = z.strictObject({
   rowsUnchanged: count('Rows that were stored already, since the start.'),
   rowsRejected: count('Rows that could not be understood, since the start.'),
   rowsDropped: count('Rows lost because neither database nor spool took them, since the start.'),
-  answers: count('Answers of the service, since the start.'),
-  failures: count('Requests without a usable answer, since the start.'),
+  responses: count('Responses of the service, since the start.'),
+  failures: count('Requests without a usable response, since the start.'),
   skippedPolls: count('Polls left out because the one before was still under way, since the start.'),
-  gapsFound: count('Holes found, since the start.'),
+  gapsFound: count('Gaps found, since the start.'),
   history: z.array(z.number().nonnegative()).max(60).describe('Rows written per second, means of 5 s, oldest first.'),
 })
 
@@ -113,7 +113,7 @@ export const status = z.strictObject({
     rate: z.number().min(0).max(1).describe('1 at full speed; less for a while after a rejection.'),
   }),
   backlog: z.strictObject({
-    batches: count('Answers in memory that are not committed yet.'),
+    batches: count('Responses in memory that are not committed yet.'),
     rows: count('Their rows.'),
     oldestReceivedAt: orNull(time('When the oldest of them arrived.')),
   }),
@@ -121,14 +121,14 @@ export const status = z.strictObject({
     .strictObject({
       bytes: count('Size on disk.'),
       limitBytes: count('Size at which the oldest are dropped.'),
-      since: orNull(time('Since when answers have gone to the disk; null while the database takes them.')),
+      since: orNull(time('Since when responses have gone to the disk; null while the database takes them.')),
       droppedRows: count('Rows dropped since the start.'),
     })
-    .describe('Answers that wait on disk for the database.'),
+    .describe('Responses that wait on disk for the database.'),
   database: z.strictObject({
     isReachable: z.boolean().describe('Whether it answered the last time it was asked.'),
-    latencyMs: orNull(z.number().nonnegative().describe('How long it took to answer, milliseconds.')),
-    error: orNull(z.string().describe('Why it did not answer, and what to do.')),
+    latencyMs: orNull(z.number().nonnegative().describe('How long it took to respond, milliseconds.')),
+    error: orNull(z.string().describe('Why it did not respond, and what to do.')),
     bytes: orNull(z.int().describe('Size on disk.')),
   }),
   gaps: z.array(
@@ -139,7 +139,7 @@ export const status = z.strictObject({
         reason: z.string().describe('Why they are there.'),
         count: count('How many.'),
       })
-      .describe('Known holes of a kind.'),
+      .describe('Known gaps of a kind.'),
   ),
   backfills: z.array(backfill).describe('Those that run come first; at most 30.'),
   incidents: z.array(
@@ -204,7 +204,7 @@ export const candles = z.strictObject({
         detectedAt: time('When it was found.'),
       }),
     )
-    .describe('Known holes within the span of the candles.'),
+    .describe('Known gaps within the span of the candles.'),
 })
 
 const bookSide = z.strictObject({
@@ -266,7 +266,7 @@ export const calendar = z.strictObject({
       days: z
         .array(z.enum(['none', 'complete', 'partial', 'lost', 'empty']))
         .describe(
-          'One for each day. none: nothing proven. partial: some of it. lost: with a hole that cannot be filled. empty: proven, and nothing happened.',
+          'One for each day. none: nothing proven. partial: some of it. lost: with a gap that cannot be filled. empty: proven, and nothing happened.',
         ),
     }),
   ),
@@ -291,10 +291,10 @@ export type Status = z.infer<typeof status>
 export type StreamStatus = z.infer<typeof streamStatus>
 export type Problem = z.infer<typeof problem>
 export type BackfillStatus = z.infer<typeof backfill>
-export type CandlesAnswer = z.infer<typeof candles>
-export type BookAnswer = z.infer<typeof book>
-export type InstrumentAnswer = z.infer<typeof instrument>
-export type HistoryAnswer = z.infer<typeof history>
-export type CalendarAnswer = z.infer<typeof calendar>
-export type CoverageAnswer = z.infer<typeof coverage>
+export type CandlesResponse = z.infer<typeof candles>
+export type BookResponse = z.infer<typeof book>
+export type InstrumentResponse = z.infer<typeof instrument>
+export type HistoryResponse = z.infer<typeof history>
+export type CalendarResponse = z.infer<typeof calendar>
+export type CoverageResponse = z.infer<typeof coverage>
 export type InstrumentEvent = z.infer<typeof instrumentEvent>

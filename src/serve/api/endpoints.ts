@@ -7,18 +7,18 @@ import { queries } from './queries.js'
  * written from it, and the page's types come from it.
  */
 export const endpoints = {
-  '/api/status': { query: queries.nothing, answer: contract.status },
-  '/api/instruments': { query: queries.instruments, answer: contract.instruments },
-  '/api/instruments/busiest': { query: queries.nothing, answer: contract.instruments },
-  '/api/instrument': { query: queries.instrument, answer: contract.instrument },
-  '/api/candles': { query: queries.candles, answer: contract.candles },
-  '/api/history': { query: queries.history, answer: contract.history },
-  '/api/calendar': { query: queries.calendar, answer: contract.calendar },
-  '/api/coverage': { query: queries.coverage, answer: contract.coverage },
-} as const satisfies Readonly<Record<string, { readonly query: z.ZodType; readonly answer: z.ZodType }>>
+  '/api/status': { query: queries.nothing, response: contract.status },
+  '/api/instruments': { query: queries.instruments, response: contract.instruments },
+  '/api/instruments/busiest': { query: queries.nothing, response: contract.instruments },
+  '/api/instrument': { query: queries.instrument, response: contract.instrument },
+  '/api/candles': { query: queries.candles, response: contract.candles },
+  '/api/history': { query: queries.history, response: contract.history },
+  '/api/calendar': { query: queries.calendar, response: contract.calendar },
+  '/api/coverage': { query: queries.coverage, response: contract.coverage },
+} as const satisfies Readonly<Record<string, { readonly query: z.ZodType; readonly response: z.ZodType }>>
 
 export type ApiPath = keyof typeof endpoints
-export type Answer<Path extends ApiPath> = z.output<(typeof endpoints)[Path]['answer']>
+export type ResponseOf<Path extends ApiPath> = z.output<(typeof endpoints)[Path]['response']>
 /** What may be asked at a path, as the client says it. */
 export type Question<Path extends ApiPath> = z.input<(typeof endpoints)[Path]['query']>
 export type EventsQuestion = z.input<typeof queries.events>

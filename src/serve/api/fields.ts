@@ -3,7 +3,7 @@ import { candleTypes, intervals } from '../../market/candle.js'
 import { categories } from '../../market/category.js'
 import { streamNames } from '../../market/stream.js'
 
-// What answers and parameters are made of.
+// What responses and parameters are made of.
 
 export const time = (what: string) => z.int().describe(`${what} Unix time, milliseconds.`)
 export const decimal = (what: string) => z.string().describe(`${what} Decimal text, exact.`)

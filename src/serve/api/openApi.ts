@@ -7,7 +7,7 @@ interface Endpoint {
   readonly path: string
   readonly summary: string
   readonly query: z.ZodType
-  readonly answer: z.ZodType
+  readonly response: z.ZodType
   readonly type: string
 }
 
@@ -18,14 +18,14 @@ const others: readonly Endpoint[] = [
     summary:
       'Server-sent events. `status` each second: as /api/status. With a symbol `instrument` each two seconds: its newest ticker, book and candles.',
     query: queries.events,
-    answer: z.union([contract.status, contract.instrumentEvent]),
+    response: z.union([contract.status, contract.instrumentEvent]),
     type: 'text/event-stream',
   },
   {
     path: '/healthz',
     summary: 'Whether the process lives.',
     query: queries.nothing,
-    answer: contract.health,
+    response: contract.health,
     type: 'application/json',
   },
   {
@@ -33,7 +33,7 @@ const others: readonly Endpoint[] = [
     summary:
       'Whether it records: owns its budget, reaches its database, every stream fresh. 503 with the reasons if not.',
     query: queries.nothing,
-    answer: contract.health,
+    response: contract.health,
     type: 'application/json',
   },
 ]
@@ -56,15 +56,15 @@ export function openApi(version: string): Record<string, unknown> {
   }
 }
 
-function operation({ summary, query, answer, type }: Endpoint): Record<string, unknown> {
+function operation({ summary, query, response, type }: Endpoint): Record<string, unknown> {
   const failure = { 'application/json': { schema: jsonSchema(contract.failure, 'output') } }
   return {
     summary,
     parameters: parameters(query),
     responses: {
-      200: { description: 'The answer.', content: { [type]: { schema: jsonSchema(answer, 'output') } } },
+      200: { description: 'The response.', content: { [type]: { schema: jsonSchema(response, 'output') } } },
       400: { description: 'A parameter is wrong.', content: failure },
-      503: { description: 'The database does not answer, or the recorder is not ready.', content: failure },
+      503: { description: 'The database does not respond, or the recorder is not ready.', content: failure },
     },
   }
 }

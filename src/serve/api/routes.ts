@@ -13,7 +13,7 @@ import { type ApiPath, endpoints } from './endpoints.js'
 import { BadRequest } from './badRequest.js'
 import { dayStatus } from './dayStatus.js'
 
-/** What the routes answer from. */
+/** What the routes respond from. */
 export interface ApiContext {
   /** Read-only connections of its own, so that a busy page never takes one from the recording. */
   readonly database: RecorderDatabase
@@ -21,12 +21,12 @@ export interface ApiContext {
   status(): Promise<contract.Status>
 }
 
-export interface ApiRoute<Query extends z.ZodType = z.ZodType, Answer extends z.ZodType = z.ZodType> {
+export interface ApiRoute<Query extends z.ZodType = z.ZodType, Response extends z.ZodType = z.ZodType> {
   readonly path: string
   readonly summary: string
   readonly query: Query
-  readonly answer: Answer
-  answerTo(context: ApiContext, query: z.output<Query>): Promise<z.output<Answer>>
+  readonly response: Response
+  respondTo(context: ApiContext, query: z.output<Query>): Promise<z.output<Response>>
 }
 
 const dayMs = 86_400_000
@@ -38,7 +38,7 @@ type Endpoint<Path extends ApiPath> = (typeof endpoints)[Path]
 
 function route<Path extends ApiPath>(
   path: Path,
-  rest: Pick<ApiRoute<Endpoint<Path>['query'], Endpoint<Path>['answer']>, 'summary' | 'answerTo'>,
+  rest: Pick<ApiRoute<Endpoint<Path>['query'], Endpoint<Path>['response']>, 'summary' | 'respondTo'>,
 ): ApiRoute {
   return { path, ...endpoints[path], ...rest }
 }
@@ -47,17 +47,17 @@ function route<Path extends ApiPath>(
 export const routes: readonly ApiRoute[] = [
   route('/api/status', {
     summary: 'How the recorder is doing.',
-    answerTo: (context) => context.status(),
+    respondTo: (context) => context.status(),
   }),
   route('/api/instruments', {
     summary: 'Search for instruments.',
-    async answerTo({ database }, { search, category, limit }) {
+    async respondTo({ database }, { search, category, limit }) {
       return { instruments: await searchInstruments(database.db, { text: search, category, limit }) }
     },
   }),
   route('/api/instruments/busiest', {
     summary: 'The instrument with the highest turnover of those with candles.',
-    async answerTo({ database }) {
+    async respondTo({ database }) {
       const key = await busiestInstrument(database.db)
       const found = key === null ? null : await findInstrument(database.db, key)
       return { instruments: found === null ? [] : [found] }
@@ -65,7 +65,7 @@ export const routes: readonly ApiRoute[] = [
   }),
   route('/api/instrument', {
     summary: 'An instrument with its newest ticker and order book.',
-    async answerTo({ database: { db } }, { category, symbol, depth }) {
+    async respondTo({ database: { db } }, { category, symbol, depth }) {
       const key = { category, symbol }
       const [instrument, ticker, book] = await Promise.all([
         findInstrument(db, key),
@@ -77,13 +77,13 @@ export const routes: readonly ApiRoute[] = [
   }),
   route('/api/candles', {
     summary: 'Candles of a series, the newest before a moment, with what is proven and what is missing among them.',
-    async answerTo({ database, clock }, { before, limit, ...series }) {
-      return candlesAnswer(database, series, before ?? clock.now() + dayMs, limit)
+    async respondTo({ database, clock }, { before, limit, ...series }) {
+      return candlesResponse(database, series, before ?? clock.now() + dayMs, limit)
     },
   }),
   route('/api/history', {
     summary: 'Funding rate and spread of an instrument over the last hours.',
-    async answerTo({ database, clock }, { category, symbol, hours }) {
+    async respondTo({ database, clock }, { category, symbol, hours }) {
       const now = clock.now()
       const stepMs = Math.max(5_000, (hours * 3_600_000) / historyPoints)
       const range = { from: now - hours * 3_600_000, to: now + 60_000 }
@@ -91,8 +91,8 @@ export const routes: readonly ApiRoute[] = [
     },
   }),
   route('/api/calendar', {
-    summary: 'How complete each series is, day by day (UTC); those with holes first.',
-    async answerTo({ database, clock }, { search, days, to, ...filter }) {
+    summary: 'How complete each series is, day by day (UTC); those with gaps first.',
+    async respondTo({ database, clock }, { search, days, to, ...filter }) {
       const now = clock.now()
       const end = (Math.floor((to ?? now) / dayMs) + 1) * dayMs
       const range = { from: end - days * dayMs, to: end }
@@ -108,8 +108,8 @@ export const routes: readonly ApiRoute[] = [
     },
   }),
   route('/api/coverage', {
-    summary: 'The exact ranges of a series: proven, without a trade, and holes.',
-    async answerTo({ database: { db } }, { from, to, type = null, interval = null, ...key }) {
+    summary: 'The exact ranges of a series: proven, without a trade, and gaps.',
+    async respondTo({ database: { db } }, { from, to, type = null, interval = null, ...key }) {
       if (from >= to) throw new BadRequest('to: must be later than from')
       if (to - from > longestDetailMs) throw new BadRequest('to: must be at most 31 days after from')
       if ((key.stream === 'candles') !== (type !== null && interval !== null)) {
@@ -125,12 +125,12 @@ export const routes: readonly ApiRoute[] = [
   }),
 ]
 
-async function candlesAnswer(
+async function candlesResponse(
   database: RecorderDatabase,
   series: CandleSeries,
   before: TimeMs,
   limit: number,
-): Promise<contract.CandlesAnswer> {
+): Promise<contract.CandlesResponse> {
   const { candles, source, hasOlder } = await readCandles(database.db, series, { before, limit })
   const first = candles[0]
   const last = candles.at(-1)

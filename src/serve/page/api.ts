@@ -1,13 +1,13 @@
-import type { Answer, ApiPath, Question } from '../api/endpoints.js'
+import type { ApiPath, ResponseOf, Question } from '../api/endpoints.js'
 
 /** Asks the API. Rejects with the server's own words. */
 export async function ask<Path extends ApiPath>(
   path: Path,
   question: Question<Path>,
   signal?: AbortSignal,
-): Promise<Answer<Path>> {
+): Promise<ResponseOf<Path>> {
   const response = await fetch(urlOf(path, question), signal === undefined ? {} : { signal })
-  const body = (await response.json()) as Answer<Path> & { error?: string }
+  const body = (await response.json()) as ResponseOf<Path> & { error?: string }
   if (!response.ok) throw new Error(body.error ?? `the recorder answered ${response.status}`)
   return body
 }

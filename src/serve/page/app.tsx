@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { useAnswer } from './answers.js'
+import { useResponse } from './loaded.js'
 import { Backfills } from './backfills.js'
 import { Budget } from './budget.js'
 import { Calendar } from './calendar.js'
@@ -19,11 +19,11 @@ export function App() {
   const now = useNow()
 
   // A visitor who asks for no instrument sees the busiest; it comes a moment after a recorder's very first start.
-  const busiest = useAnswer('/api/instruments/busiest', view.symbol === null ? {} : null, { everyMs: 3000 })
+  const busiest = useResponse('/api/instruments/busiest', view.symbol === null ? {} : null, { everyMs: 3000 })
   useEffect(() => {
-    const first = busiest.answer?.instruments[0]
+    const first = busiest.response?.instruments[0]
     if (view.symbol === null && first) change({ category: first.category, symbol: first.symbol }, 'replace')
-  }, [busiest.answer, view.symbol])
+  }, [busiest.response, view.symbol])
   useEffect(() => {
     document.title = view.symbol === null ? 'market-recorder' : `${view.symbol} · market-recorder`
   }, [view.symbol])

@@ -1,13 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { CalendarAnswer } from '../api/contract.js'
-import { useAnswer } from './answers.js'
+import type { CalendarResponse } from '../api/contract.js'
+import { useResponse } from './loaded.js'
 import { CoverageDetail } from './coverageDetail.js'
 import { day as dayText, exactCount } from './format.js'
 import { Panel } from './panel.js'
 import type { ChangeView } from './urlState.js'
 import type { View } from './view.js'
 
-type Series = CalendarAnswer['series'][number]
+type Series = CalendarResponse['series'][number]
 
 const dayMs = 86_400_000
 const pageSize = 12
@@ -15,7 +15,7 @@ const pageSize = 12
 const meanings = {
   complete: 'complete',
   partial: 'partly recorded',
-  lost: 'with a hole that cannot be filled',
+  lost: 'with a gap that cannot be filled',
   empty: 'no trade',
   none: 'nothing recorded',
 } as const
@@ -25,9 +25,9 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
   const [page, setPage] = useState(0)
   const days = useDays()
   const question = { search: view.coverage, days, limit: pageSize, offset: page * pageSize }
-  const { answer, error } = useAnswer('/api/calendar', question, { everyMs: 30_000, keepsPrevious: true })
+  const { response, error } = useResponse('/api/calendar', question, { everyMs: 30_000, keepsPrevious: true })
   useEffect(() => setPage(0), [view.coverage])
-  const total = answer?.total ?? 0
+  const total = response?.total ?? 0
   const pages = Math.max(1, Math.ceil(total / pageSize))
 
   return (
@@ -52,10 +52,10 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
         </div>
       }
     >
-      {answer === null || answer.series.length === 0 ? (
-        <p class="nothing">{error ?? (answer === null ? 'Loading…' : 'Nothing is proven yet of any such series.')}</p>
+      {response === null || response.series.length === 0 ? (
+        <p class="nothing">{error ?? (response === null ? 'Loading…' : 'Nothing is proven yet of any such series.')}</p>
       ) : (
-        <Grid answer={answer} view={view} change={change} />
+        <Grid response={response} view={view} change={change} />
       )}
       <div class="chart-foot">
         <p class="legend">
@@ -91,18 +91,21 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
   )
 }
 
-function Grid({ answer, view, change }: { answer: CalendarAnswer; view: View; change: ChangeView }) {
-  const dates = Array.from({ length: (answer.to - answer.from) / dayMs }, (_, index) => answer.from + index * dayMs)
+function Grid({ response, view, change }: { response: CalendarResponse; view: View; change: ChangeView }) {
+  const dates = Array.from(
+    { length: (response.to - response.from) / dayMs },
+    (_, index) => response.from + index * dayMs,
+  )
   const table = useRef<HTMLTableElement>(null)
   // One day can be reached with the tab key; from there the arrow keys lead on.
   const [cursor, setCursor] = useState<readonly [row: number, column: number]>([0, dates.length - 1])
-  const row = Math.min(cursor[0], answer.series.length - 1)
+  const row = Math.min(cursor[0], response.series.length - 1)
   const column = Math.min(cursor[1], dates.length - 1)
   const move = (event: KeyboardEvent) => {
     const step = steps[event.key]
     if (step === undefined) return
     event.preventDefault()
-    const next = [clamp(row + step[0], answer.series.length), clamp(column + step[1], dates.length)] as const
+    const next = [clamp(row + step[0], response.series.length), clamp(column + step[1], dates.length)] as const
     setCursor(next)
     table.current?.querySelector<HTMLElement>(`[data-cell="${next[0]}-${next[1]}"]`)?.focus()
   }
@@ -110,7 +113,7 @@ function Grid({ answer, view, change }: { answer: CalendarAnswer; view: View; ch
     <div class="scroll">
       <table class="calendar" ref={table} onKeyDown={move}>
         <caption class="hidden">
-          Series by day, {dates[0] === undefined ? '' : dayText(dates[0])} to {dayText(answer.to - dayMs)}. Arrow keys
+          Series by day, {dates[0] === undefined ? '' : dayText(dates[0])} to {dayText(response.to - dayMs)}. Arrow keys
           move, Enter opens a day.
         </caption>
         <thead>
@@ -125,7 +128,7 @@ function Grid({ answer, view, change }: { answer: CalendarAnswer; view: View; ch
           </tr>
         </thead>
         <tbody>
-          {answer.series.map((series, seriesIndex) => {
+          {response.series.map((series, seriesIndex) => {
             const id = seriesId(series)
             return (
               <tr key={id}>

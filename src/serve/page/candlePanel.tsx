@@ -1,11 +1,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { CandlesAnswer, InstrumentEvent } from '../api/contract.js'
+import type { CandlesResponse, InstrumentEvent } from '../api/contract.js'
 import { isTradedCategory } from '../../market/category.js'
 import { candleTypes, type Interval, intervalMs } from '../../market/candle.js'
-import { useAnswer } from './answers.js'
+import { useResponse } from './loaded.js'
 import { ask } from './api.js'
 import type { CandleChart } from './chart/candleChart.js'
-import { type Candle, type Hole, holesOf, mergeCandles, slotsOf } from './chart/model.js'
+import { type Candle, type ChartGap, chartGapsOf, mergeCandles, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
 import { Panel } from './panel.js'
 import { onThemeChange } from './theme.js'
@@ -14,7 +14,7 @@ import type { View } from './view.js'
 
 const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D']
 const pageSize = 500
-const mostCandles = 5000
+const maxCandles = 5000
 
 interface Props {
   readonly view: View
@@ -26,8 +26,8 @@ interface Props {
 interface Loaded {
   readonly key: string
   readonly candles: readonly Candle[]
-  readonly covered: CandlesAnswer['covered']
-  readonly gaps: CandlesAnswer['gaps']
+  readonly covered: CandlesResponse['covered']
+  readonly gaps: CandlesResponse['gaps']
   readonly source: Interval
   readonly hasMore: boolean
 }
@@ -38,15 +38,15 @@ export function CandlePanel({ view, change, live, precision }: Props) {
   const isTraded = category !== null && symbol !== null && isTradedCategory(category)
   const question = isTraded ? { category, symbol, type, interval, limit: pageSize } : null
   const key = JSON.stringify(question)
-  const { answer, error } = useAnswer('/api/candles', question, { everyMs: 60_000 })
+  const { response, error } = useResponse('/api/candles', question, { everyMs: 60_000 })
   const [loaded, setLoaded] = useState<Loaded | null>(null)
   const [pointed, setPointed] = useState<number | null>(null)
   const isCurrent = loaded?.key === key
 
   useEffect(() => {
-    if (answer === null) return
-    setLoaded((before) => ({ key, ...joined(before?.key === key ? before : null, answer) }))
-  }, [key, answer])
+    if (response === null) return
+    setLoaded((before) => ({ key, ...joined(before?.key === key ? before : null, response) }))
+  }, [key, response])
   useEffect(() => {
     if (live === null || live.candles.length === 0) return
     setLoaded((before) =>
@@ -58,7 +58,7 @@ export function CandlePanel({ view, change, live, precision }: Props) {
   const loadOlder = async () => {
     const oldest = loaded?.candles[0]
     if (question === null || !isCurrent || oldest === undefined || !loaded?.hasMore || isLoading.current) return
-    if (loaded.candles.length >= mostCandles) return
+    if (loaded.candles.length >= maxCandles) return
     isLoading.current = true
     try {
       const older = await ask('/api/candles', { ...question, before: oldest.openTime })
@@ -71,14 +71,14 @@ export function CandlePanel({ view, change, live, precision }: Props) {
   }
 
   useEffect(() => {
-    // The server rolls up only so much at a time: what a first answer left out follows at once.
+    // The server rolls up only so much at a time: what a first response left out follows at once.
     if (isCurrent && loaded !== null && loaded.candles.length < pageSize) void loadOlder()
   }, [loaded])
 
   const lengthMs = intervalMs[interval]
   const candles = isCurrent ? loaded.candles : []
-  const holes = isCurrent ? holesOf(candles, lengthMs, loaded, Date.now()) : []
-  const { container, chart } = useChart(candles, holes, lengthMs, precision, setPointed, () => void loadOlder())
+  const chartGaps = isCurrent ? chartGapsOf(candles, lengthMs, loaded, Date.now()) : []
+  const { container, chart } = useChart(candles, chartGaps, lengthMs, precision, setPointed, () => void loadOlder())
   const shown = candles.find(({ openTime }) => openTime === pointed) ?? candles.at(-1) ?? null
 
   return (
@@ -90,7 +90,7 @@ export function CandlePanel({ view, change, live, precision }: Props) {
           <CandleLine candle={shown} />
         )}
       </p>
-      <div class="chart" ref={container} role="img" aria-label={describe(symbol, interval, candles, holes)} />
+      <div class="chart" ref={container} role="img" aria-label={describe(symbol, interval, candles, chartGaps)} />
       <div class="chart-foot">
         <p class="legend">
           <span class="key forming" aria-hidden="true" /> forming <span class="key empty" aria-hidden="true" /> no trade{' '}
@@ -115,7 +115,7 @@ export function CandlePanel({ view, change, live, precision }: Props) {
           </button>
         </div>
       </div>
-      <AsTable candles={candles} holes={holes} />
+      <AsTable candles={candles} chartGaps={chartGaps} />
     </Panel>
   )
 }
@@ -123,7 +123,7 @@ export function CandlePanel({ view, change, live, precision }: Props) {
 /** The drawing, kept over renders; its code is loaded after the rest of the page has been painted. */
 function useChart(
   candles: readonly Candle[],
-  holes: readonly Hole[],
+  chartGaps: readonly ChartGap[],
   lengthMs: number,
   precision: number | null,
   onPoint: (time: number | null) => void,
@@ -155,7 +155,7 @@ function useChart(
     if (isReady && precision !== null) chart.current?.setPrecision(precision)
   }, [isReady, precision])
   useEffect(() => {
-    if (isReady) chart.current?.show(slotsOf(candles, holes, lengthMs), holes, lengthMs)
+    if (isReady) chart.current?.show(slotsOf(candles, chartGaps, lengthMs), chartGaps, lengthMs)
   }, [isReady, candles, lengthMs])
   return { container, chart }
 }
@@ -205,10 +205,10 @@ function CandleLine({ candle }: { candle: Candle }) {
   )
 }
 
-function AsTable({ candles, holes }: { candles: readonly Candle[]; holes: readonly Hole[] }) {
+function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps: readonly ChartGap[] }) {
   return (
     <details class="as-table">
-      <summary>The last 20 candles and all holes as tables</summary>
+      <summary>The last 20 candles and all gaps as tables</summary>
       <div class="scroll" tabIndex={0} role="region" aria-label="Candles, table">
         <table>
           <thead>
@@ -237,8 +237,8 @@ function AsTable({ candles, holes }: { candles: readonly Candle[]; holes: readon
               ))}
           </tbody>
         </table>
-        <ul class="holes">
-          {holes.map(({ from, to, kind }) => (
+        <ul class="gaps">
+          {chartGaps.map(({ from, to, kind }) => (
             <li key={`${from} ${kind}`}>
               {kind}: {moment(from)} to {moment(to)}
             </li>
@@ -249,21 +249,21 @@ function AsTable({ candles, holes }: { candles: readonly Candle[]; holes: readon
   )
 }
 
-function joined(before: Loaded | null, answer: CandlesAnswer): Omit<Loaded, 'key'> {
-  const { covered, gaps, source } = answer
-  const oldest = answer.candles[0]?.openTime ?? Number.POSITIVE_INFINITY
-  // What was loaded from further back stays; its holes were found then.
+function joined(before: Loaded | null, response: CandlesResponse): Omit<Loaded, 'key'> {
+  const { covered, gaps, source } = response
+  const oldest = response.candles[0]?.openTime ?? Number.POSITIVE_INFINITY
+  // What was loaded from further back stays; its gaps were found then.
   const older = before?.candles.filter(({ openTime }) => openTime < oldest) ?? []
   return {
-    candles: [...older, ...answer.candles],
+    candles: [...older, ...response.candles],
     covered: [...(before?.covered.filter(({ from }) => from < oldest) ?? []), ...covered],
     gaps: [...(before?.gaps.filter(({ from }) => from < oldest) ?? []), ...gaps],
     source: before?.source === '1m' ? '1m' : source,
-    hasMore: before?.hasMore ?? answer.hasOlder,
+    hasMore: before?.hasMore ?? response.hasOlder,
   }
 }
 
-function withOlder(before: Loaded, older: CandlesAnswer): Omit<Loaded, 'key'> {
+function withOlder(before: Loaded, older: CandlesResponse): Omit<Loaded, 'key'> {
   return {
     candles: mergeCandles(older.candles, before.candles),
     covered: [...older.covered, ...before.covered],
@@ -278,10 +278,10 @@ function describe(
   symbol: string | null,
   interval: Interval,
   candles: readonly Candle[],
-  holes: readonly Hole[],
+  chartGaps: readonly ChartGap[],
 ): string {
   const last = candles.at(-1)
   if (last === undefined) return `Chart of ${symbol ?? 'nothing'}: no candles`
   const state = last.isClosed ? 'closed' : 'forming'
-  return `Chart of ${candles.length} ${interval} candles of ${symbol ?? ''}; the newest opened ${moment(last.openTime)}, ${state}, at ${last.close}; ${holes.length} holes.`
+  return `Chart of ${candles.length} ${interval} candles of ${symbol ?? ''}; the newest opened ${moment(last.openTime)}, ${state}, at ${last.close}; ${chartGaps.length} gaps.`
 }

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
-import type { CoverageAnswer } from '../api/contract.js'
+import type { CoverageResponse } from '../api/contract.js'
 import type { Question } from '../api/endpoints.js'
-import { useAnswer } from './answers.js'
+import { useResponse } from './loaded.js'
 import { duration, moment } from './format.js'
 import type { ChangeView } from './urlState.js'
 
@@ -23,7 +23,7 @@ export function CoverageDetail({ series, day, change }: Props) {
   const from = Date.parse(`${day}T00:00:00Z`)
   // As the address has it; the server says what is wrong with it.
   const question = { stream, category, symbol, type, interval, from, to: from + dayMs } as Question<'/api/coverage'>
-  const { answer, error } = useAnswer('/api/coverage', question, { everyMs: 30_000 })
+  const { response, error } = useResponse('/api/coverage', question, { everyMs: 30_000 })
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => place.current?.scrollIntoView({ block: 'nearest' }), [series, day])
   return (
@@ -40,14 +40,14 @@ export function CoverageDetail({ series, day, change }: Props) {
           Close
         </button>
       </div>
-      {answer === null ? <p class="nothing">{error ?? 'Loading…'}</p> : <Ranges answer={answer} from={from} />}
+      {response === null ? <p class="nothing">{error ?? 'Loading…'}</p> : <Ranges response={response} from={from} />}
     </div>
   )
 }
 
-function Ranges({ answer, from }: { answer: CoverageAnswer; from: number }) {
-  const { covered, empty, gaps } = answer
-  const holes = gaps.filter(({ state }) => state !== 'repaired')
+function Ranges({ response, from }: { response: CoverageResponse; from: number }) {
+  const { covered, empty, gaps } = response
+  const chartGaps = gaps.filter(({ state }) => state !== 'repaired')
   return (
     <>
       <svg class="day-line" viewBox="0 0 1000 14" preserveAspectRatio="none" aria-hidden="true">
@@ -57,7 +57,7 @@ function Ranges({ answer, from }: { answer: CoverageAnswer; from: number }) {
         {empty.map((range) => (
           <Piece key={range.from} range={range} from={from} kind="empty" />
         ))}
-        {holes.map((gap) => (
+        {chartGaps.map((gap) => (
           <Piece key={gap.from} range={gap} from={from} kind={gap.state === 'lost' ? 'lost' : 'partial'} />
         ))}
       </svg>
@@ -65,7 +65,7 @@ function Ranges({ answer, from }: { answer: CoverageAnswer; from: number }) {
         <List title="Proven complete" ranges={covered} />
         <List title="Of that, without a trade" ranges={empty} />
         <div>
-          <h4>Holes</h4>
+          <h4>Gaps</h4>
           {gaps.length === 0 ? (
             <p class="nothing">none known</p>
           ) : (

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Category } from '../../market/category.js'
-import { useAnswer } from './answers.js'
+import { useResponse } from './loaded.js'
 import type { HistoryChart } from './chart/historyChart.js'
 import { Panel } from './panel.js'
 import { onThemeChange } from './theme.js'
@@ -10,7 +10,7 @@ const spans = [1, 6, 24, 168]
 /** Spread and funding rate of the last hours. */
 export function HistoryPanel({ category, symbol }: { category: Category; symbol: string }) {
   const [hours, setHours] = useState(6)
-  const { answer, error } = useAnswer('/api/history', { category, symbol, hours }, { everyMs: 15_000 })
+  const { response, error } = useResponse('/api/history', { category, symbol, hours }, { everyMs: 15_000 })
   const container = useRef<HTMLDivElement>(null)
   const chart = useRef<HistoryChart | null>(null)
   const [isReady, setReady] = useState(false)
@@ -32,11 +32,11 @@ export function HistoryPanel({ category, symbol }: { category: Category; symbol:
     }
   }, [])
   useEffect(() => {
-    // Nothing until this instrument's answer is there, rather than the curves of the one before.
-    if (isReady) chart.current?.show(answer?.points ?? [], answer?.stepMs ?? 1000)
-  }, [isReady, answer])
+    // Nothing until this instrument's response is there, rather than the curves of the one before.
+    if (isReady) chart.current?.show(response?.points ?? [], response?.stepMs ?? 1000)
+  }, [isReady, response])
 
-  const last = answer?.points.at(-1)
+  const last = response?.points.at(-1)
   const label =
     last === undefined
       ? 'No tickers in this time'
@@ -58,7 +58,7 @@ export function HistoryPanel({ category, symbol }: { category: Category; symbol:
       }
     >
       <div class="chart small" ref={container} role="img" aria-label={label} />
-      {error !== null && answer === null && <p class="nothing">{error}</p>}
+      {error !== null && response === null && <p class="nothing">{error}</p>}
     </Panel>
   )
 }

@@ -1,5 +1,5 @@
-import type { InstrumentAnswer } from '../api/contract.js'
-import { useAnswer, useEvent } from './answers.js'
+import type { InstrumentResponse } from '../api/contract.js'
+import { useResponse, useEvent } from './loaded.js'
 import { CandlePanel } from './candlePanel.js'
 import { approximate, clockTime, compactDecimal, decimal, percent } from './format.js'
 import { HistoryPanel } from './historyPanel.js'
@@ -17,14 +17,14 @@ export interface InstrumentProps {
 export function Instrument({ view, change }: InstrumentProps) {
   const { category, symbol } = view
   const isChosen = category !== null && symbol !== null
-  const { answer, error } = useAnswer('/api/instrument', isChosen ? { category, symbol, depth: 15 } : null)
+  const { response, error } = useResponse('/api/instrument', isChosen ? { category, symbol, depth: 15 } : null)
   const live = useEvent(eventsUrl(view))
 
   if (!isChosen) return <p class="panel nothing">No instrument is recorded yet; the first appear within seconds.</p>
-  const ticker = live?.ticker ?? answer?.ticker ?? null
-  const book = live?.book ?? answer?.book ?? null
-  const kind = answer?.instrument?.kind ?? 'crypto'
-  const precision = answer?.instrument?.pricePrecision ?? null
+  const ticker = live?.ticker ?? response?.ticker ?? null
+  const book = live?.book ?? response?.book ?? null
+  const kind = response?.instrument?.kind ?? 'crypto'
+  const precision = response?.instrument?.pricePrecision ?? null
   return (
     <section class="instrument" aria-labelledby="instrument-title">
       <div class="instrument-head">
@@ -32,10 +32,10 @@ export function Instrument({ view, change }: InstrumentProps) {
           {symbol} <span>{category}</span> {kind !== 'crypto' && <span>{kind.replaceAll('_', ' ')}</span>}
         </h2>
         {ticker !== null && <TickerLine ticker={ticker} />}
-        {answer !== null && answer.instrument === null && (
+        {response !== null && response.instrument === null && (
           <p class="warn">The recorder does not know this instrument.</p>
         )}
-        {error !== null && answer === null && <p class="bad">{error}</p>}
+        {error !== null && response === null && <p class="bad">{error}</p>}
       </div>
       <div class="columns">
         <div class="stack">
@@ -48,7 +48,7 @@ export function Instrument({ view, change }: InstrumentProps) {
   )
 }
 
-function TickerLine({ ticker }: { ticker: NonNullable<InstrumentAnswer['ticker']> }) {
+function TickerLine({ ticker }: { ticker: NonNullable<InstrumentResponse['ticker']> }) {
   const { lastPrice, price24hPcnt, turnover24h, markPrice, indexPrice, fundingRate, openInterest, ts } = ticker
   const { platformTurnover24h } = ticker
   const change = price24hPcnt === null ? 0 : approximate(price24hPcnt)

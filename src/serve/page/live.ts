@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { isTradedCategory } from '../../market/category.js'
 import type { InstrumentEvent, Status } from '../api/contract.js'
 import type { EventsQuestion } from '../api/endpoints.js'
-import { askAgain, keepEvent } from './answers.js'
+import { askAgain, keepEvent } from './loaded.js'
 import { urlOf } from './api.js'
 import type { View } from './view.js'
 

@@ -12,7 +12,7 @@ export function Notices({ live, now }: { live: Live; now: number }) {
   if (!isConnected || isSilent) {
     const since = lastEventAt === null ? '' : ` What you see is from ${clockTime(lastEventAt)} UTC`
     const ago = lastEventAt === null ? '' : `, ${duration(Math.max(1000, now - lastEventAt))} ago.`
-    lines.push({ level: 'bad', text: `The recorder does not answer; trying again.${since}${ago}` })
+    lines.push({ level: 'bad', text: `The recorder does not respond; trying again.${since}${ago}` })
   } else {
     for (const { message, isBlocking } of status?.problems ?? []) {
       lines.push({ level: isBlocking ? 'bad' : 'warn', text: message })

@@ -1,14 +1,14 @@
-import type { BookAnswer } from '../api/contract.js'
+import type { BookResponse } from '../api/contract.js'
 import { approximate, clockTime, decimal } from './format.js'
 import { Panel } from './panel.js'
 
-type Book = NonNullable<BookAnswer>
+type Book = NonNullable<BookResponse>
 type Side = Book['bids']
 
 const levels = 12
 
 /** The newest snapshot: asks above, bids below, the RPI part of each level told apart from what everybody can take. */
-export function OrderBook({ book }: { book: BookAnswer }) {
+export function OrderBook({ book }: { book: BookResponse }) {
   return (
     <Panel
       id="book"

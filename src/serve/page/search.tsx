@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { useAnswer } from './answers.js'
+import { useResponse } from './loaded.js'
 import type { ChangeView } from './urlState.js'
 
 const pauseMs = 120
@@ -12,17 +12,17 @@ export function Search({ change }: { change: ChangeView }) {
   const [isOpen, setOpen] = useState(false)
   const [active, setActive] = useState(0)
   const question = { search: asked, limit: 12 }
-  const { answer, isPrevious } = useAnswer('/api/instruments', isOpen ? question : null, { keepsPrevious: true })
-  // While the answer to what was typed last is under way, the list is still that of what was typed before.
-  const isCurrent = asked === text.trim() && answer !== null && !isPrevious
+  const { response, isPrevious } = useResponse('/api/instruments', isOpen ? question : null, { keepsPrevious: true })
+  // While the response to what was typed last is under way, the list is still that of what was typed before.
+  const isCurrent = asked === text.trim() && response !== null && !isPrevious
   const [isEntered, setEntered] = useState(false)
-  const found = isOpen ? (answer?.instruments ?? []) : []
+  const found = isOpen ? (response?.instruments ?? []) : []
 
   useEffect(() => {
     const timer = setTimeout(() => setAsked(text.trim()), pauseMs)
     return () => clearTimeout(timer)
   }, [text])
-  useEffect(() => setActive(0), [answer])
+  useEffect(() => setActive(0), [response])
   useEffect(() => {
     if (!isEntered || !isCurrent) return
     setEntered(false)

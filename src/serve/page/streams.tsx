@@ -46,7 +46,7 @@ export function Streams({ status }: { status: Status | null }) {
                 Rejected
               </th>
               <th scope="col" class="number">
-                Holes
+                Gaps
               </th>
             </tr>
           </thead>
@@ -89,7 +89,7 @@ function Row({ stream }: { stream: StreamStatus }) {
       <Trouble value={stream.failures} of="requests failed" />
       <Trouble value={stream.skippedPolls} of="polls were left out" />
       <Trouble value={stream.rowsRejected + stream.rowsDropped} of="rows were not understood, or dropped" />
-      <Trouble value={stream.gapsFound} of="holes were found" />
+      <Trouble value={stream.gapsFound} of="gaps were found" />
     </tr>
   )
 }

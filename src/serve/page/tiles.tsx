@@ -31,7 +31,7 @@ export function Tiles({ status }: { status: Status | null }) {
         <small> /min</small>
       </Tile>
       <Tile
-        name="Holes"
+        name="Gaps"
         level={inState('open') + inState('lost') > 0 ? 'warn' : 'good'}
         note={`${count(inState('lost'))} lost, ${count(inState('repaired'))} repaired`}
       >

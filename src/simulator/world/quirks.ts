@@ -4,7 +4,7 @@ import { categories, tradedCategories } from '../../market/category.js'
 import { operations } from '../../market/stream.js'
 import { servedIntervals } from './intervals.js'
 
-/** Candles that the service leaves out of its answers, or answers differently later on. */
+/** Candles that the service leaves out of its responses, or gives differently later on. */
 const candleRange = z.strictObject({
   category: z.enum(tradedCategories).optional(),
   symbol: z.string().optional(),
@@ -16,7 +16,7 @@ const candleRange = z.strictObject({
 })
 export type CandleRange = z.infer<typeof candleRange>
 
-/** Fills that the service leaves out of its answers. */
+/** Fills that the service leaves out of its responses. */
 const fillRange = z.strictObject({
   category: z.enum(categories).optional(),
   symbol: z.string().optional(),
@@ -32,9 +32,9 @@ const share = z.number().min(0).max(1)
  * observed; `plainQuirks` is the specification to the letter.
  */
 export const quirksSchema = z.strictObject({
-  /** HTTP status of answers with an error code. */
+  /** HTTP status of responses with an error code. */
   errorHttpStatus: z.union([z.literal(200), z.literal(400)]).default(400),
-  /** The order of the keys of the envelope changes from answer to answer. */
+  /** The order of the keys of the envelope changes from response to respond. */
   envelopeOrderVaries: z.boolean().default(true),
   /** RPI books carry strings where they otherwise carry numbers. */
   rpiBookAsStrings: z.boolean().default(false),
@@ -69,7 +69,7 @@ export const quirksSchema = z.strictObject({
   candlesEndExclusive: z.boolean().default(false),
   /** How far back `candles` reaches, in days by interval. */
   candleDepthDays: z.record(z.string(), z.number().positive()).default({}),
-  /** For this long after a launch the candle operations answer with a body of zero bytes. */
+  /** For this long after a launch the candle operations response with a body of zero bytes. */
   zeroByteCandlesAfterListingMs: z.number().min(0).default(30_000),
   /** `candles` and `history-candles` know more intervals than the specification lists. */
   furtherIntervals: z.boolean().default(true),
@@ -78,7 +78,7 @@ export const quirksSchema = z.strictObject({
   /** Candles have an eighth value, as in an older edition. */
   eighthCandleValue: z.boolean().default(false),
   /**
-   * Candles left out of answers without a word; `operation` limits it to one of the two operations. Once the service's
+   * Candles left out of responses without a word; `operation` limits it to one of the two operations. Once the service's
    * clock has reached `until` they are there.
    */
   hiddenCandles: z
@@ -89,16 +89,16 @@ export const quirksSchema = z.strictObject({
       }),
     )
     .default([]),
-  /** Fills left out of answers, the same way. */
+  /** Fills left out of responses, the same way. */
   hiddenFills: z.array(fillRange.extend({ until: z.number().optional() })).default([]),
   /** A share of the candles, drawn one by one, is left out until so long after their opening. */
   lateCandles: z
     .strictObject({ share, forMs: z.number().min(0) })
     .nullable()
     .default(null),
-  /** Closed candles that answer other values once the service's clock has reached `after`. */
+  /** Closed candles that response other values once the service's clock has reached `after`. */
   revisedCandles: z.array(candleRange.extend({ after: z.number() })).default([]),
-  /** The first `answers` answers to the same parameters hold no rows. */
+  /** The first `answers` responses to the same parameters hold no rows. */
   emptyAtFirst: z
     .strictObject({ operations: z.array(z.enum(operations)), answers: z.number().int().min(1) })
     .nullable()

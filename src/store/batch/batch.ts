@@ -5,7 +5,7 @@ import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 
-/** A hole in what was recorded. */
+/** A gap in what was recorded. */
 export interface FoundGap extends InstrumentKey, CandleKind {
   /** `*` stands for all instruments of the category. */
   readonly symbol: string
@@ -15,7 +15,7 @@ export interface FoundGap extends InstrumentKey, CandleKind {
   readonly state?: 'open' | 'lost'
 }
 
-/** A range of which this answer proves that everything in it is stored, once the answer is. */
+/** A range of which this response proves that everything in it is stored, once the response is. */
 export interface ProvenRange extends InstrumentKey, CandleKind {
   readonly range: TimeRange
 }
@@ -26,7 +26,7 @@ interface CandleKind {
   readonly interval?: Interval | null
 }
 
-/** Everything that one answer of the service brings to the database. Plain data: it can wait on disk. */
+/** Everything that one response of the service brings to the database. Plain data: it can wait on disk. */
 export interface Batch<Target = unknown, Row = unknown> {
   readonly stream: StreamName
   readonly target: Target
@@ -34,17 +34,17 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly receivedAt: TimeMs
   readonly rows: readonly Row[]
   readonly rejected: readonly RejectedRow[]
-  /** Rows of the answer that are neither stored nor kept as rejected: beyond a bound, they are only counted. */
+  /** Rows of the response that are neither stored nor kept as rejected: beyond a bound, they are only counted. */
   readonly unkept?: number
   readonly proven: readonly ProvenRange[]
-  /** Candles: what the answers left out between two that they gave. What an answer of its own left out is told by its rows. */
+  /** Candles: what the responses left out between two that they gave. What a response of its own left out is told by its rows. */
   readonly silence?: readonly TimeRange[]
   readonly gaps: readonly FoundGap[]
-  /** The rows are only some of the answer's: what is not among them has not disappeared. */
+  /** The rows are only some of the response's: what is not among them has not disappeared. */
   readonly isPart: boolean
 }
 
-/** How many rows of the answer are not among those to be stored. */
+/** How many rows of the response are not among those to be stored. */
 export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | 'unkept'>): number {
   return unkept + rejected.filter(({ isRowStored }) => isRowStored !== true).length
 }

@@ -1,7 +1,7 @@
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 
-/** What one answer of the fills operation holds, as far as continuity goes. */
+/** What one response of the fills operation holds, as far as continuity goes. */
 export interface FillPage {
   /** Times of its oldest and newest fill; null when it holds none. */
   readonly times: { readonly oldest: TimeMs; readonly newest: TimeMs } | null
@@ -12,7 +12,7 @@ export interface FillPage {
   readonly requestTime: TimeMs
 }
 
-/** What is known of an instrument before an answer is judged. */
+/** What is known of an instrument before a response is judged. */
 export interface KnownFills {
   /** Its proven stretches, ascending. */
   readonly covered: readonly TimeRange[]
@@ -30,15 +30,15 @@ export interface FillJudgement {
 }
 
 /**
- * Judges whether an answer follows on from what is stored.
+ * Judges whether a response follows on from what is stored.
  *
- * Answers are unbroken runs of fills, so two of them join when they share a fill, or when the later one is not full and
- * therefore shows all there is. Several fills may share a millisecond and the newest millisecond of an answer may still
+ * Responses are unbroken runs of fills, so two of them join when they share a fill, or when the later one is not full and
+ * therefore shows all there is. Several fills may share a millisecond and the newest millisecond of a response may still
  * grow; so a proven stretch ends before it, and one that begins in the middle of a run begins after its oldest. Judged by
  * what is stored and not by what was asked, the verdict is the same after a restart, a replay or a change of recorders, and
- * answers may even be judged in another order than they were given in.
+ * responses may even be judged in another order than they were given in.
  *
- * A full answer may lie in one millisecond, or two. It has no whole millisecond then, proves nothing, and leaves no stretch
+ * A full response may lie in one millisecond, or two. It has no whole millisecond then, proves nothing, and leaves no stretch
  * that later ones could join: what it leaves are its fills, and the gap before it, which ends where its stretch would begin.
  */
 export function judgeFills({ covered, gapEnds, storedUntil }: KnownFills, page: FillPage): FillJudgement {
@@ -63,7 +63,7 @@ function stretchBefore(
   { sharedFrom, isFull }: FillPage,
 ): TimeRange | undefined {
   if (sharedFrom === null) {
-    // Only the mark of an empty answer: nothing is stored, and this page shows all there is.
+    // Only the mark of an empty response: nothing is stored, and this page shows all there is.
     const last = covered.at(-1)
     return !isFull && covered.length === 1 && last !== undefined && last.to - last.from <= 1 ? last : undefined
   }
@@ -71,7 +71,7 @@ function stretchBefore(
   const holds = ({ from, to }: TimeRange): boolean => from - 1 <= sharedFrom && sharedFrom <= to
   const stretch = covered.findLast(holds)
   if (stretch !== undefined && sharedFrom < stretch.to) return stretch
-  // At the very end of a stretch, the shared fill may be of an answer behind it that left an empty one.
+  // At the very end of a stretch, the shared fill may be of a response behind it that left an empty one.
   const empty = gapEnds.map((end) => ({ from: end, to: end })).findLast(holds)
   return empty ?? stretch
 }

@@ -7,8 +7,8 @@ export interface JoinedBatch {
   readonly parts: readonly Batch[]
 }
 
-const mostParts = 64
-const mostRows = 400
+const maxParts = 64
+const maxRows = 400
 
 /** Batches with the same key may be joined, and depend on each other's order; null for those that are stored alone. */
 export function joinKey({ stream, target }: Batch): string | null {
@@ -20,11 +20,11 @@ export function joinKey({ stream, target }: Batch): string | null {
 
 /**
  * Adds a batch to others with the same key, so that one transaction stores what would have taken many. Order books have one
- * row each, which stands for itself. Full answers with fills are unbroken runs: two that share a fill are one longer run,
+ * row each, which stands for itself. Full responses with fills are unbroken runs: two that share a fill are one longer run,
  * which proves what both did. Null when it cannot be added.
  */
 export function join({ whole, parts }: JoinedBatch, next: Batch): JoinedBatch | null {
-  if (parts.length >= mostParts || whole.rows.length >= mostRows || !isPlain(whole) || !isPlain(next)) return null
+  if (parts.length >= maxParts || whole.rows.length >= maxRows || !isPlain(whole) || !isPlain(next)) return null
   if (whole.stream !== 'fills')
     return { whole: { ...whole, rows: [...whole.rows, ...next.rows] }, parts: [...parts, next] }
   if (whole.rows.length < fillsPerPage || next.rows.length < fillsPerPage) return null

@@ -63,9 +63,9 @@ export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<S
   return db.transaction().execute(async (trx) => {
     const written = isWorthWriting(batch) ? await writerOf(stream)(trx, batch) : nothingWritten
     if (rejected.length > 0) await insertRejectedRows(trx, rejected, receivedAt)
-    for (const { range, ...of } of proven) await addCoverage(trx, seriesOf(stream, of), [range])
-    for (const { range, reason, state = 'lost', ...of } of gaps) {
-      await recordGap(trx, { ...seriesOf(stream, of), range, reason, state, detectedAt: receivedAt })
+    for (const { range, ...key } of proven) await addCoverage(trx, seriesOf(stream, key), [range])
+    for (const { range, reason, state = 'lost', ...key } of gaps) {
+      await recordGap(trx, { ...seriesOf(stream, key), range, reason, state, detectedAt: receivedAt })
     }
     const found = 'gapsFound' in written ? (written as StoredFills).gapsFound : 0
     const turnedUp = 'turnedUp' in written ? (written as StoredCandles).turnedUp : 0
@@ -76,14 +76,14 @@ export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<S
   })
 }
 
-/** An empty answer for fills says something, too: that nothing was traded yet. */
+/** An empty response for fills says something, too: that nothing was traded yet. */
 function isWorthWriting(batch: Batch): boolean {
   const { stream, rows, isPart } = batch
   return rows.length > 0 || (stream === 'fills' && missingRows(batch) === 0 && !isPart)
 }
 
-function seriesOf(stream: StreamName, of: Omit<ProvenRange, 'range'>): Series {
-  return { stream, category: of.category, symbol: of.symbol, type: of.type ?? null, interval: of.interval ?? null }
+function seriesOf(stream: StreamName, key: Omit<ProvenRange, 'range'>): Series {
+  return { stream, category: key.category, symbol: key.symbol, type: key.type ?? null, interval: key.interval ?? null }
 }
 
 const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }

@@ -15,7 +15,7 @@ export interface StoredFills extends WriteResult {
 }
 
 /**
- * Stores an answer's fills with what they prove and what they show to be lost. Call it in a transaction: a fill that is
+ * Stores a response's fills with what they prove and what they show to be lost. Call it in a transaction: a fill that is
  * stored without the judgement of its page would make the next page look as if it followed on.
  */
 export async function storeFills(db: Kysely<Database>, batch: Batch<InstrumentKey, Fill>): Promise<StoredFills> {
@@ -29,11 +29,11 @@ export async function storeFills(db: Kysely<Database>, batch: Batch<InstrumentKe
   const { proven, gap } = judgeFills(await knownFills(db, series, covered, batch, page), page)
   if (proven !== null) {
     await addCoverage(db, series, [proven])
-    // An answer that comes late, out of a spool, may lie in what was taken for a hole.
+    // A response that comes late, out of a spool, may lie in what was taken for a gap.
     if (covered.some(({ from }) => from > proven.from)) await fillGaps(db, series, proven, batch.receivedAt)
   }
   if (gap !== null) {
-    const reason = 'more fills happened between two answers than one answer shows'
+    const reason = 'more fills happened between two responses than one response shows'
     await recordGap(db, { ...series, range: gap, reason, state: 'lost' })
   }
   return { ...result, gapsFound: gap === null ? 0 : 1 }

@@ -48,7 +48,7 @@ export function writerOf(stream: StreamName): Writer<unknown, unknown> {
   return writers[stream] as Writer<unknown, unknown>
 }
 
-/** What an answer left out between two of its candles. An answer that is not whole says nothing by what it lacks. */
+/** What a response left out between two of its candles. A response that is not whole says nothing by what it lacks. */
 function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
   const { target, rows, requestTime, isPart, silence } = batch
   // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.

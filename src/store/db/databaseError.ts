@@ -13,7 +13,7 @@ const advice: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there; is the server running, and are host and port right?',
   ENOTFOUND: 'that host name does not exist; check the host in DATABASE_URL',
   EAI_AGAIN: 'the host name could not be looked up; check the network and the host in DATABASE_URL',
-  ETIMEDOUT: 'the server did not answer; check host, port and firewall',
+  ETIMEDOUT: 'the server did not respond; check host, port and firewall',
   EHOSTUNREACH: 'the host cannot be reached; check the network',
   ENETUNREACH: 'the network cannot be reached; check the network',
   ECONNRESET: 'the server closed the connection; it may be restarting, see its log',

@@ -143,7 +143,7 @@ class SessionLock implements EgressLock {
       .catch(() => undefined)
       .finally(() => isEnded.abort())
     await Promise.race([ended, this.#clock.sleep(answerWithinMs, isEnded.signal).catch(() => undefined)])
-    // A server that does not answer does not say good-bye either.
+    // A server that does not respond does not say good-bye either.
     ;(client as unknown as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy()
   }
 
@@ -304,7 +304,7 @@ class SessionLock implements EgressLock {
   }
 }
 
-/** An answer of the server that leaves the session as it was. */
+/** A response of the server that leaves the session as it was. */
 function isReply(error: unknown): boolean {
   return error instanceof pg.DatabaseError && !/^(08|57P|28|3D)/.test(error.code ?? '') && error.severity !== 'FATAL'
 }

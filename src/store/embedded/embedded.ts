@@ -110,7 +110,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
       }
       const elapsedMs = performance.now() - startedAt
       if (elapsedMs > (state === undefined ? startDeadlineMs : recoveryDeadlineMs)) {
-        throw startError(failure ?? `no answer after ${Math.round(elapsedMs / 1000)} s`)
+        throw startError(failure ?? `no response after ${Math.round(elapsedMs / 1000)} s`)
       }
       await sleep(50, undefined, options.signal && { signal: options.signal })
     }

@@ -19,7 +19,7 @@ export interface Passwords {
 }
 
 /** People who ask at once; more would take connections from the recording. */
-const mostReaders = 12
+const maxReaders = 12
 
 /** Also for databases that are created later. Large objects and messages in the log are nothing that a reader has a use for. */
 const closeToPublic = `
@@ -52,7 +52,7 @@ function roleStatements(owner: string, passwords: Passwords): string[] {
     end
     $$`,
     `alter role ${owner} login createdb createrole password '${passwords.owner}'`,
-    `alter role ${logins.reader} login connection limit ${mostReaders} password '${passwords.reader}'`,
+    `alter role ${logins.reader} login connection limit ${maxReaders} password '${passwords.reader}'`,
     // So that it can grant them, and end the session of somebody whose query is in the way.
     `grant market_reader, recorder_writer, ${logins.reader} to ${owner} with admin option`,
     'revoke connect on database postgres, template1 from public',

@@ -4,7 +4,7 @@ import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
 /** What fits all prices and sizes that were ever seen, with room: 20 digits before the point and 18 after it. */
 const precision = 38
 const scale = 18
-const mostUnits = 10n ** BigInt(precision)
+const maxUnits = 10n ** BigInt(precision)
 
 /** A value that DECIMAL(38, 18) cannot hold exactly. Its column has to be text. */
 export class UnfitDecimal extends Error {
@@ -97,7 +97,7 @@ function units(column: string, text: string): bigint {
   const fraction = match?.[2] ?? ''
   if (match === null || fraction.length > scale) throw new UnfitDecimal(column, text)
   const value = BigInt(`${match[1] ?? ''}${fraction.padEnd(scale, '0')}`)
-  if (value >= mostUnits || value <= -mostUnits) throw new UnfitDecimal(column, text)
+  if (value >= maxUnits || value <= -maxUnits) throw new UnfitDecimal(column, text)
   return value
 }
 

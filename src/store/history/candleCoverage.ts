@@ -97,7 +97,7 @@ export async function addEmptyRanges(
       set ranges = e.ranges + excluded.ranges, updated_at = now()`.execute(db)
 }
 
-/** Open holes of a series that are known in full by now are repaired; those in which there is nothing have been none. */
+/** Open gaps of a series that are known in full by now are repaired; those in which there is nothing have been none. */
 export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
   const isOpen = sql`g.stream = ${stream} and g.category = ${category} and g.symbol = ${symbol} and g.type = ${type}
@@ -113,29 +113,29 @@ export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Pr
 }
 
 /**
- * Books the holes left in a range that was just tried to be filled. Open holes inside the range that it replaces are closed:
+ * Books the gaps left in a range that was just tried to be filled. Open gaps inside the range that it replaces are closed:
  * what of them is still missing is among the new ones.
  */
 export async function replaceGaps(
   db: Kysely<Database>,
   series: CandleSeries,
   range: TimeRange,
-  holes: readonly TimeRange[],
+  gaps: readonly TimeRange[],
   reason: string,
 ): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
-  const kept = holes.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
+  const kept = gaps.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
   await sql`
     update recorder.gap set state = 'repaired', repaired_at = now()
     where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
       and interval = ${interval} and state = 'open'
       and range <@ tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz)
       and not range <@ ${`{${kept.join(',')}}`}::tstzmultirange`.execute(db)
-  for (const hole of holes) await recordGap(db, { ...candleStream(series), range: hole, reason })
+  for (const gap of gaps) await recordGap(db, { ...candleStream(series), range: gap, reason })
 }
 
-/** The open holes of a series, ascending. */
-export async function openHoles(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
+/** The open gaps of a series, ascending. */
+export async function openGaps(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
   const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
   const { rows } = await sql<TimeRange>`
     select lower(r) as "from", upper(r) as "to"

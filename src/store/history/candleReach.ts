@@ -4,7 +4,7 @@ import type { Database } from '../db/schema.js'
 
 export type ReachKey = Pick<CandleSeries, 'category' | 'type' | 'interval'>
 
-/** How far back `candles` answers, as ages in milliseconds. */
+/** How far back `candles` reaches, as ages in milliseconds. */
 export interface StoredReach {
   readonly reachedMs: number
   readonly beyondMs: number | null

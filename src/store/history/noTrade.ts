@@ -11,7 +11,7 @@ const placesPerPart = 1_440
 
 /**
  * Claims that nothing was traded in these ranges, as far as no candle of them is known. Call it in the transaction that stores
- * the answer, after the coverage of its candles was added: that makes other writers of the series wait.
+ * the response, after the coverage of its candles was added: that makes other writers of the series wait.
  */
 export async function addNoTrade(
   db: Kysely<Database>,
@@ -35,7 +35,7 @@ export async function addNoTrade(
 }
 
 /**
- * Takes back that nothing was traded where candles have come after all, and notes these as holes that are repaired: nobody knew
+ * Takes back that nothing was traded where candles have come after all, and notes these as gaps that are repaired: nobody knew
  * of them before. Resolves to how many candles those are.
  */
 export async function takeBackNoTrade(
@@ -100,7 +100,7 @@ export async function isSparse(db: Kysely<Database>, series: CandleSeries): Prom
   return rows[0]?.isSparse ?? true
 }
 
-/** Remembers what of a range was asked for without an answer that says anything, instead of what was remembered of it. */
+/** Remembers what of a range was asked for without a response that says anything, instead of what was remembered of it. */
 export async function replaceUnanswered(
   db: Kysely<Database>,
   series: CandleSeries,

@@ -39,7 +39,7 @@ export interface FillPageResult extends WriteResult {
   readonly sharedFrom: TimeMs | null
 }
 
-/** Stores the fills of one answer, in one statement, and says how far back they overlap with what was stored. */
+/** Stores the fills of one response, in one statement, and says how far back they overlap with what was stored. */
 export async function insertFillPage(db: Kysely<Database>, fills: readonly Fill[]): Promise<FillPageResult> {
   if (fills.length === 0) return { inserted: 0, updated: 0, unchanged: 0, sharedFrom: null }
   const source = rowsFrom(fills, columns, (fill, column) => fill[fields[column] as keyof Fill])

@@ -16,7 +16,7 @@ export interface InstrumentsResult extends WriteResult {
   /** Instruments whose specification changed; the same as `updated`. */
   readonly changed: number
   readonly unchanged: number
-  /** Instruments that a complete answer no longer held. */
+  /** Instruments that a complete response no longer held. */
   readonly disappeared: number
 }
 
@@ -36,7 +36,7 @@ const fields: readonly (keyof Instrument | 'kind')[] = [
 /**
  * Stores instruments of one category as the service described them at `seenAt`, and keeps their history: a change closes the
  * open version and opens a new one. With `complete`, an instrument that is not among them is gone and its version closes.
- * An answer older than what is known of an instrument does not touch it. One transaction.
+ * A response older than what is known of an instrument does not touch it. One transaction.
  */
 export async function recordInstruments(
   db: Kysely<Database>,
@@ -47,7 +47,7 @@ export async function recordInstruments(
 ): Promise<InstrumentsResult> {
   const stray = instruments.find((instrument) => instrument.category !== category)
   if (stray) throw new RangeError(`${stray.symbol} is of ${stray.category}, not of ${category}`)
-  // Of an instrument that stands twice in an answer the later one counts.
+  // Of an instrument that stands twice in a response the later one counts.
   const bySymbol = new Map(instruments.map((instrument) => [instrument.symbol, instrument]))
   return inTransaction(db, async (trx) => {
     // Two recorders would otherwise both open a version.
@@ -108,7 +108,7 @@ async function openVersions(
       where e.category = ${category} and e.symbol = incoming.symbol and known.category = e.category
         and known.symbol = e.symbol and known.launch_time is distinct from incoming.launch_time`.execute(db)
   }
-  // A second answer of the same moment replaces the version that the first one opened.
+  // A second response of the same moment replaces the version that the first one opened.
   await sql`
     insert into market.instrument_history (category, ${columnNames(columns)}, valid_from)
     select ${category}, ${columnNames(columns)}, ${at} from ${source(instruments)} as incoming

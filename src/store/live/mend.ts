@@ -33,7 +33,7 @@ const timedTables: readonly TimedTable[] = [
 ]
 
 /**
- * Takes out of the database what an answer with a wrong clock has left there: rows from a time that cannot be go to
+ * Takes out of the database what a response with a wrong clock has left there: rows from a time that cannot be go to
  * `recorder.rejected_row`, and what was concluded from them is taken back. All of it or nothing; without `apply` everything
  * is done and undone again, so that what is told is what would happen. Returns what was found, empty when nothing was.
  */
@@ -66,8 +66,8 @@ async function affected(trx: Transaction<Database>, statement: RawBuilder<unknow
 }
 
 /**
- * An answer with a fill from the future claims everything up to it, so that no later hole was seen. What is proven ends with
- * the newest fill that had been received until then; the next answer finds that it does not follow on, and notes a gap.
+ * A response with a fill from the future claims everything up to it, so that no later gap was seen. What is proven ends with
+ * the newest fill that had been received until then; the next response finds that it does not follow on, and notes a gap.
  */
 const mendFillCoverage: Step = async (trx, possible) => {
   const rows = await affected(
@@ -116,7 +116,7 @@ const mendRows: Step = async (trx, possible) => {
     )
     found.push({ table: `market.${name}`, rows, what: 'moved to recorder.rejected_row' })
   }
-  // Closed by an answer whose clock was ahead: it goes on forming.
+  // Closed by a response whose clock was ahead: it goes on forming.
   const opened = await affected(
     trx,
     sql`
@@ -132,7 +132,7 @@ const mendRows: Step = async (trx, possible) => {
 
 const reason = 'its time cannot be: taken out by mend'
 
-/** Claims and holes that reach into the future, or begin before there was a market. */
+/** Claims and gaps that reach into the future, or begin before there was a market. */
 const mendRanges: Step = async (trx, { earliest, latest }) => {
   const possible = sql`tstzrange(${toDate(earliest)}::timestamptz, ${toDate(latest)}::timestamptz)`
   const found: Mended[] = []
@@ -154,7 +154,7 @@ const mendRanges: Step = async (trx, { earliest, latest }) => {
   )
   await sql`delete from recorder.no_trade where isempty(ranges)`.execute(trx)
   found.push({ table: 'recorder.no_trade', rows: silent, what: 'cut to what is possible' })
-  // A hole that was found by an answer from the future is known to have begun, and to have lasted until it was found.
+  // A gap that was found by a response from the future is known to have begun, and to have lasted until it was found.
   const kept = sql`g.range * tstzrange(${toDate(earliest)}::timestamptz, least(g.detected_at, ${toDate(latest)}::timestamptz))`
   const removed = await affected(
     trx,
@@ -199,8 +199,8 @@ const mendInstruments: Step = async (trx, possible) => {
   )
   return [
     { table: 'market.instrument_history', rows: removed, what: 'removed: versions of a time that cannot be' },
-    { table: 'market.instrument_history', rows: reopened, what: 'hold again: ended by an answer with a wrong time' },
-    { table: 'market.instruments', rows: gone, what: 'removed: known only from answers with a wrong time' },
+    { table: 'market.instrument_history', rows: reopened, what: 'hold again: ended by a response with a wrong time' },
+    { table: 'market.instruments', rows: gone, what: 'removed: known only from responses with a wrong time' },
     { table: 'market.instruments', rows: restored, what: 'as they were before' },
   ]
 }
@@ -214,6 +214,6 @@ const mendRpiSymbols: Step = async (trx, possible) => {
   )
   return [
     { table: 'market.rpi_symbols', rows: removed, what: 'removed: memberships of a time that cannot be' },
-    { table: 'market.rpi_symbols', rows: reopened, what: 'hold again: ended by an answer with a wrong time' },
+    { table: 'market.rpi_symbols', rows: reopened, what: 'hold again: ended by a response with a wrong time' },
   ]
 }

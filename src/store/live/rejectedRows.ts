@@ -20,11 +20,11 @@ const columns: readonly ColumnSpec[] = [
 ]
 
 /** New rows of one operation that are kept in an hour, whoever asked for them. */
-const mostPerHour = 5_000
+const maxPerHour = 5_000
 const hourMs = 3_600_000
 
 /**
- * Keeps rows that could not be understood, received at `at`. One that comes with every answer is kept once and counted;
+ * Keeps rows that could not be understood, received at `at`. One that comes with every response is kept once and counted;
  * what is beyond the bound for an hour is left out.
  */
 export async function insertRejectedRows(
@@ -47,7 +47,7 @@ export async function insertRejectedRows(
       ), written as (
         insert into recorder.rejected_row as kept (${columnNames(columns)})
         select ${columnNames(columns)} from ${source} as incoming left join recent using (operation)
-        where incoming.ordinality <= ${sql.lit(mostPerHour)} - coalesce(recent.kept, 0)
+        where incoming.ordinality <= ${sql.lit(maxPerHour)} - coalesce(recent.kept, 0)
           or exists (select from recorder.rejected_row same where same.digest = incoming.digest)
         order by digest
         on conflict (digest) do update

@@ -4,7 +4,7 @@ import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../db/schema.js'
 
-/** A hole in fills that turned out to be none. */
+/** A gap in fills that turned out to be none. */
 export interface EmptyGap {
   readonly id: number
   readonly category: Category
@@ -13,15 +13,15 @@ export interface EmptyGap {
 }
 
 /**
- * The holes in fills, found since `since`, in which nothing was lost: every minute that they touch has a closed candle whose
- * volume is exactly that of the stored fills. Two answers may adjoin without sharing a fill, which looks like a hole.
+ * The gaps in fills, found since `since`, in which nothing was lost: every minute that they touch has a closed candle whose
+ * volume is exactly that of the stored fills. Two responses may adjoin without sharing a fill, which looks like a gap.
  */
 export async function emptyFillGaps(db: Kysely<Database>, since: TimeMs): Promise<EmptyGap[]> {
   const { rows } = await sql<{ id: number; category: Category; symbol: string; from: TimeMs; to: TimeMs }>`
     select g.id, g.category, g.symbol, lower(g.range) as "from", upper(g.range) as "to"
     from recorder.gap g
     where g.stream = 'fills' and g.state = 'lost' and g.detected_at >= ${new Date(since)}::timestamptz
-      -- Longer ones are not two answers that adjoin.
+      -- Longer ones are not two responses that adjoin.
       and upper(g.range) - lower(g.range) < interval '1 hour'
       and not exists (
         select from generate_series(
@@ -41,7 +41,7 @@ export async function emptyFillGaps(db: Kysely<Database>, since: TimeMs): Promis
   return rows.map(({ id, category, symbol, from, to }) => ({ id, category, symbol, range: { from, to } }))
 }
 
-/** Takes a hole back. */
+/** Takes a gap back. */
 export async function removeGap(db: Kysely<Database>, id: number): Promise<void> {
   await db.deleteFrom('recorder.gap').where('id', '=', id).execute()
 }

@@ -5,7 +5,7 @@ import { toDate } from '../db/columns.js'
 import { type Series, seriesColumns } from './coverage.js'
 import type { Database, GapState } from '../db/schema.js'
 
-/** A hole that has just been found. */
+/** A gap that has just been found. */
 export interface NewGap extends Series {
   readonly range: TimeRange
   readonly reason: string
@@ -25,7 +25,7 @@ export interface Gap extends Series {
   readonly lostAt: TimeMs | null
 }
 
-/** Records a hole. The same hole found again changes nothing. Throws when the range is empty. */
+/** Records a gap. The same gap found again changes nothing. Throws when the range is empty. */
 export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(gap)
   const { from, to } = gap.range
@@ -40,11 +40,11 @@ export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void
     on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
 }
 
-/** Takes a range out of the holes of a series, because its rows came after all: a hole that is filled wholly is repaired. */
+/** Takes a range out of the gaps of a series, because its rows came after all: a gap that is filled wholly is repaired. */
 export async function fillGaps(db: Kysely<Database>, series: Series, filled: TimeRange, at: TimeMs): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(series)
   const range = sql`tstzrange(${toDate(filled.from)}::timestamptz, ${toDate(filled.to)}::timestamptz)`
-  // What is left of a hole may be two holes; each keeps what is known of the one it was.
+  // What is left of a gap may be two gaps; each keeps what is known of the one it was.
   await sql`
     with touched as (
       select * from recorder.gap
@@ -63,7 +63,7 @@ export async function fillGaps(db: Kysely<Database>, series: Series, filled: Tim
     on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
 }
 
-/** Where known holes of a series end, ascending: those ends that lie in the range, both of its limits included. */
+/** Where known gaps of a series end, ascending: those ends that lie in the range, both of its limits included. */
 export async function gapEndsWithin(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeMs[]> {
   const { stream, category, symbol, type, interval } = seriesColumns(series)
   const { rows } = await sql<{ end: TimeMs }>`
@@ -75,7 +75,7 @@ export async function gapEndsWithin(db: Kysely<Database>, series: Series, range:
   return rows.map(({ end }) => end)
 }
 
-/** Says what became of an open hole, at `at`. One that is not open stays as it is. */
+/** Says what became of an open gap, at `at`. One that is not open stays as it is. */
 export async function resolveGap(
   db: Kysely<Database>,
   id: number,
@@ -91,7 +91,7 @@ export async function resolveGap(
   return resolved.numUpdatedRows > 0n
 }
 
-/** Known holes, oldest first; all of them, or those in one state. */
+/** Known gaps, oldest first; all of them, or those in one state. */
 export async function listGaps(db: Kysely<Database>, filter: { readonly state?: GapState } = {}): Promise<Gap[]> {
   const query = db
     .selectFrom('recorder.gap')

@@ -20,10 +20,10 @@ interface PageOptions {
 }
 
 /** Most minutes that one page rolls up, so that whoever asks sees something soon: twice as many as 500 candles of 1H. */
-const mostMinutes = 60_000
+const maxMinutes = 60_000
 
 /**
- * Candles of a series that open before `before`, ascending and without a hole that could be filled: the newest `limit`, or
+ * Candles of a series that open before `before`, ascending and without a gap that could be filled: the newest `limit`, or
  * fewer where another source takes over or they hold very many minutes. Stored candles of the interval are read as far as
  * they go; where there are only minutes, these are rolled up, aligned to 00:00 UTC.
  */
@@ -41,7 +41,7 @@ export async function readCandles(
   if (minute !== undefined && isBehind(newest, minute, series.interval)) {
     return rollUp(db, series, { before, limit }, minute, newest)
   }
-  const begin = await endOfLastHole(db, series, page)
+  const begin = await endOfLastGap(db, series, page)
   const candles = page.filter(({ openTime }) => openTime >= begin)
   const first = candles[0]?.openTime
   const isCut = stored.length > candles.length
@@ -65,7 +65,7 @@ async function rollUp(
   newestStored: TimeMs | undefined,
 ): Promise<CandlePage> {
   const lengthMs = intervalMs[series.interval]
-  const count = Math.max(1, Math.min(limit, Math.floor((mostMinutes * intervalMs['1m']) / lengthMs)))
+  const count = Math.max(1, Math.min(limit, Math.floor((maxMinutes * intervalMs['1m']) / lengthMs)))
   const end = (Math.floor(minute / lengthMs) + 1) * lengthMs
   const ofCount = end - count * lengthMs
   const ofStored = newestStored === undefined ? ofCount : Math.ceil((newestStored + lengthMs) / lengthMs) * lengthMs
@@ -82,24 +82,24 @@ async function newestMinute(db: Kysely<Database>, series: CandleSeries, before: 
   return candle?.openTime
 }
 
-/** The end of the last hole of a candle or more among the stored ones for which there are minutes; -Infinity without one. */
-async function endOfLastHole(
+/** The end of the last gap of a candle or more among the stored ones for which there are minutes; -Infinity without one. */
+async function endOfLastGap(
   db: Kysely<Database>,
   series: CandleSeries,
   candles: readonly CandleRow[],
 ): Promise<TimeMs> {
   const lengthMs = intervalMs[series.interval]
-  const holes = candles.flatMap<TimeRange>(({ openTime }, index) => {
+  const gaps = candles.flatMap<TimeRange>(({ openTime }, index) => {
     const next = candles[index + 1]?.openTime ?? openTime
     return next - openTime >= 2 * lengthMs ? [{ from: openTime + lengthMs, to: next }] : []
   })
-  if (holes.length === 0) return Number.NEGATIVE_INFINITY
+  if (gaps.length === 0) return Number.NEGATIVE_INFINITY
   const { rows } = await sql<{ end: TimeMs | null }>`
-    select max(hole.to_time) as "end"
-    from unnest(${holes.map(({ from }) => new Date(from))}::timestamptz[], ${holes.map(({ to }) => new Date(to))}::timestamptz[])
-      as hole (from_time, to_time)
+    select max(gap.to_time) as "end"
+    from unnest(${gaps.map(({ from }) => new Date(from))}::timestamptz[], ${gaps.map(({ to }) => new Date(to))}::timestamptz[])
+      as gap (from_time, to_time)
     where exists (
       select from market.candles
-      where ${ofSeries(series, '1m')} and open_time >= hole.from_time and open_time < hole.to_time)`.execute(db)
+      where ${ofSeries(series, '1m')} and open_time >= gap.from_time and open_time < gap.to_time)`.execute(db)
   return rows[0]?.end ?? Number.NEGATIVE_INFINITY
 }

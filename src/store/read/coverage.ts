@@ -44,7 +44,7 @@ interface SeriesKeyRow {
 }
 
 /**
- * The series of which something is proven or known to be missing, day by day (UTC) over the range. Those with holes in the
+ * The series of which something is proven or known to be missing, day by day (UTC) over the range. Those with gaps in the
  * range come first. `total` counts all that match.
  */
 export async function coverageCalendar(
@@ -102,7 +102,7 @@ export interface SeriesRanges {
   readonly gaps: readonly KnownGap[]
 }
 
-/** Most ranges and gaps of one answer. */
+/** Most ranges and gaps of one response. */
 const maxRanges = 1000
 
 /** What is proven and what is known to be missing of one series within a range; the newest thousand of each. */
@@ -163,7 +163,7 @@ async function findSeries(
     with gaps as (
       select stream, category, symbol, type, interval,
         count(*) filter (where state <> 'repaired' and range && tstzrange(${toDate(range.from)}::timestamptz,
-          ${toDate(range.to)}::timestamptz)) as holes
+          ${toDate(range.to)}::timestamptz)) as gaps
       from recorder_page.gap where ${where}
       group by stream, category, symbol, type, interval
     ),
@@ -174,7 +174,7 @@ async function findSeries(
     )
     select k.*, count(*) over () as total
     from known k left join gaps using (stream, category, symbol, type, interval)
-    order by coalesce(holes, 0) desc, symbol, category, stream, type, interval
+    order by coalesce(gaps, 0) desc, symbol, category, stream, type, interval
     limit ${limit} offset ${offset}`.execute(db)
   return { rows, total: rows[0]?.total ?? 0 }
 }

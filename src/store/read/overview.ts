@@ -13,7 +13,7 @@ export interface GapCount {
 export interface StoreOverview {
   /** Size of the database on disk. */
   readonly bytes: number
-  /** Number of known holes, the most frequent first; at most a hundred kinds. */
+  /** Number of known gaps, the most frequent first; at most a hundred kinds. */
   readonly gaps: readonly GapCount[]
 }
 
@@ -60,7 +60,7 @@ export async function newestRows(db: Kysely<Database>): Promise<Record<StreamNam
   return { ...empty, ...rows[0] }
 }
 
-/** Answers when the database does. Rejects with the driver's error. */
+/** Responses when the database does. Rejects with the driver's error. */
 export async function ping(db: Kysely<Database>): Promise<void> {
   await sql`select 1`.execute(db)
 }

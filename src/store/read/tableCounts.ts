@@ -21,6 +21,6 @@ export async function countRows(db: Kysely<Database>): Promise<Record<MarketTabl
   )
   const { rows } = await sql<Record<MarketTable, number>>`select ${sql.join(counts)}`.execute(db)
   const [row] = rows
-  if (row === undefined) throw new Error('counting rows gave no answer')
+  if (row === undefined) throw new Error('counting rows gave no response')
   return row
 }

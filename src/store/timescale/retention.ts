@@ -96,7 +96,7 @@ async function deleteRows(
 ): Promise<string | undefined> {
   const table = sql.table(`market.${name}`)
   const columns = sql.join(seriesColumns.map((column) => sql.ref(column)))
-  const of = (alias: string) => sql.join(seriesColumns.map((column) => sql.ref(`${alias}.${column}`)))
+  const columnsOf = (alias: string) => sql.join(seriesColumns.map((column) => sql.ref(`${alias}.${column}`)))
   const time = sql.ref(`t.${timeColumn}`)
   let total = 0
   for (;;) {
@@ -104,14 +104,14 @@ async function deleteRows(
       with recursive series as (
         (select ${columns} from ${table} order by ${columns} limit 1)
         union all
-        select ${of('next')} from series s cross join lateral (
-          select ${of('t')} from ${table} t where (${of('t')}) > (${of('s')}) order by ${of('t')} limit 1
+        select ${columnsOf('next')} from series s cross join lateral (
+          select ${columnsOf('t')} from ${table} t where (${columnsOf('t')}) > (${columnsOf('s')}) order by ${columnsOf('t')} limit 1
         ) next
       )
       delete from ${table} where ctid = any(array(
         select old.ctid from series s cross join lateral (
           select t.ctid from ${table} t
-          where (${of('t')}) = (${of('s')}) and ${time} < ${before}::timestamptz
+          where (${columnsOf('t')}) = (${columnsOf('s')}) and ${time} < ${before}::timestamptz
           order by ${time} limit ${sql.lit(rowsPerDelete)}
         ) old
         limit ${sql.lit(rowsPerDelete)}

@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Incidents } from '../../../src/runtime/incidents.js'
-import { CandleAnswers } from '../../../src/collect/poll/candleAnswers.js'
+import { CandleResponses } from '../../../src/collect/poll/candleResponses.js'
 import { candlePoller } from '../../../src/collect/poll/candlePoller.js'
 import { ClockSkew } from '../../../src/collect/poll/clockSkew.js'
 import type { Poller } from '../../../src/collect/poll/poller.js'
@@ -33,7 +33,7 @@ let asked: { readonly symbol: string; readonly limit: number; readonly at: numbe
 let service: FakeService
 let client: ExchangeClient
 let incidents: Incidents
-let answers: CandleAnswers
+let answers: CandleResponses
 let stopping: AbortController
 let poller: Poller<CandleTarget>
 const closings = new Map<string, () => void>()
@@ -61,7 +61,7 @@ beforeEach(async () => {
   client = clientOf(service.url, { clock })
   const logger = pino({ level: 'silent' })
   incidents = new Incidents(logger, clock)
-  answers = new CandleAnswers()
+  answers = new CandleResponses()
   stopping = new AbortController()
   const context = {
     client,

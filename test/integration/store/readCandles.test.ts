@@ -152,7 +152,7 @@ describe('stored candles of an interval', () => {
     ])
   })
 
-  it('are not cut where there are no minutes to fill a hole with', async () => {
+  it('are not cut where there are no minutes to fill a gap with', async () => {
     await store([...run(midnight, 2, day, { interval: '1D' }), ...run(midnight + 5 * day, 2, day, { interval: '1D' })])
     const page = await read('1D')
     expect(page.candles).toHaveLength(4)

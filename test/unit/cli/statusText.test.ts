@@ -41,7 +41,7 @@ describe('the status on a terminal', () => {
   test('says first what is wrong', () => {
     const lines = text(({ state }) => void (state.stats.fills.lastStoredAt = now - 7_200_000), false).split('\n')
     expect(lines[0]).toContain('2 problems')
-    expect(lines[1]).toBe('  ! The database does not answer: refused')
+    expect(lines[1]).toBe('  ! The database does not respond: refused')
     expect(lines[2]).toContain('fills: nothing stored for 2 h')
   })
 

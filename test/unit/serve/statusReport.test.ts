@@ -62,7 +62,7 @@ describe('what is wrong is said in words', () => {
 
   test('a database that is away', () => {
     const [problem] = messages(undefined, { ...reachable, isReachable: false, latencyMs: null, error: 'refused' })
-    expect(problem).toMatchObject({ about: 'database', message: 'The database does not answer: refused' })
+    expect(problem).toMatchObject({ about: 'database', message: 'The database does not respond: refused' })
     const never = { ...reachable, isReachable: false, wasReachable: false, latencyMs: null, error: 'refused' }
     expect(messages(undefined, never)[0]?.message).toBe('The database has been away since the start: refused')
     const [waiting] = messages(({ state }) => (state.phase = 'waiting'), never)
@@ -103,8 +103,8 @@ describe('what is wrong is said in words', () => {
       state.spool.bytes = 600_000
     })
     expect(problems.map(({ message }) => message)).toEqual([
-      'Answers have gone to the disk for 60 s, to be stored when the database takes them.',
-      'The spool is 60 % full; when it is full, the oldest answers are dropped.',
+      'Responses have gone to the disk for 60 s, to be stored when the database takes them.',
+      'The spool is 60 % full; when it is full, the oldest responses are dropped.',
     ])
   })
 })

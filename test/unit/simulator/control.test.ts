@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ServedAnswer } from '../../../src/simulator/journal.js'
+import type { ServedResponse } from '../../../src/simulator/journal.js'
 import { startSimulator } from '../../../src/simulator/server.js'
 import { ask, noon, start, stopAfterEach } from './requests.js'
 
@@ -11,7 +11,7 @@ describe('journal', () => {
     const { data } = await ask(simulator, 'tickers?category=USDC-FUTURES')
     await ask(simulator, 'orderbook?category=SPOT&symbol=WEIUSDT&limit=2')
     await ask(simulator, 'tickers?category=MOON')
-    expect(simulator.control.journal()).toEqual<ServedAnswer[]>([
+    expect(simulator.control.journal()).toEqual<ServedResponse[]>([
       {
         atMs: noon,
         operation: 'tickers',

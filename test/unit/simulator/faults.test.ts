@@ -52,7 +52,7 @@ describe('connection', () => {
 
   test('noAnswer: the client has to give up', async () => {
     const simulator = await start({ faults: [{ kind: 'noAnswer' }] })
-    await expect(ask(simulator, page, AbortSignal.timeout(50))).rejects.toThrow(/timeout/)
+    await expect(ask(simulator, page, AbortSignal.timeout(1000))).rejects.toThrow(/timeout/)
     expect(simulator.control.journal()).toMatchObject([{ delivered: 'none', data: null }])
   })
 

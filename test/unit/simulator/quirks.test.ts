@@ -256,11 +256,11 @@ describe('quirks of the market as it is', () => {
     simulator.control.list({ category: 'SPOT', symbol: 'QUIETUSDT', launchTime: 0, fillsPerHour: 10 })
     const times = async (symbol: string) =>
       openTimes(await ask(simulator, `candles?category=SPOT&symbol=${symbol}&interval=1m&limit=60`))
-    const holes = (list: number[]) => list.slice(1).filter((time, i) => time - (list[i] ?? 0) > minuteMs).length
-    expect(holes(await times('QUIETUSDT'))).toBeGreaterThan(10)
-    expect(holes(await times('BTCUSDT'))).toBe(0)
+    const gaps = (list: number[]) => list.slice(1).filter((time, i) => time - (list[i] ?? 0) > minuteMs).length
+    expect(gaps(await times('QUIETUSDT'))).toBeGreaterThan(10)
+    expect(gaps(await times('BTCUSDT'))).toBe(0)
     simulator.control.setQuirks({ silentInstruments: 0 })
-    expect(holes(await times('QUIETUSDT'))).toBe(0)
+    expect(gaps(await times('QUIETUSDT'))).toBe(0)
   })
 
   test('hiddenCandles and hiddenFills with until, lateCandles: rows are hidden for a while and there later', async () => {

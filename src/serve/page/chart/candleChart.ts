@@ -9,7 +9,7 @@ import {
 import { approximate } from '../format.js'
 import { colour } from '../theme.js'
 import { Bands } from './bands.js'
-import { type Hole, placesOf, type Slot } from './model.js'
+import { type ChartGap, placesOf, type Slot } from './model.js'
 import { chartOptions } from './style.js'
 
 export interface ChartEvents {
@@ -29,7 +29,7 @@ export class CandleChart {
   readonly #volume: ISeriesApi<'Histogram'>
   readonly #bands = new Bands()
   #slots: readonly Slot[] = []
-  #holes: readonly Hole[] = []
+  #gaps: readonly ChartGap[] = []
   #lengthMs = 60_000
 
   constructor(container: HTMLElement, events: ChartEvents) {
@@ -50,16 +50,16 @@ export class CandleChart {
     })
   }
 
-  show(slots: readonly Slot[], holes: readonly Hole[], lengthMs: number): void {
+  show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number): void {
     const isFirst = this.#slots.length === 0
     this.#slots = slots
-    this.#holes = holes
+    this.#gaps = chartGaps
     this.#lengthMs = lengthMs
     const colours = palette()
     this.#candles.setData(slots.map((slot) => barOf(slot, colours)))
     this.#volume.setData(slots.map((slot) => volumeOf(slot, colours)))
     this.#bands.set(
-      holes.flatMap(({ kind, ...range }) => {
+      chartGaps.flatMap(({ kind, ...range }) => {
         const places = placesOf(range, lengthMs)
         const [first, last] = [places[0], places.at(-1)]
         return first === undefined || last === undefined
@@ -77,7 +77,7 @@ export class CandleChart {
   /** Takes the page's colours again after they have changed. */
   restyle(): void {
     this.#chart.applyOptions(chartOptions())
-    this.show(this.#slots, this.#holes, this.#lengthMs)
+    this.show(this.#slots, this.#gaps, this.#lengthMs)
   }
 
   toNewest(): void {

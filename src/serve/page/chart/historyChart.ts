@@ -8,12 +8,12 @@ import {
   type UTCTimestamp,
   type WhitespaceData,
 } from 'lightweight-charts'
-import type { HistoryAnswer } from '../../api/contract.js'
+import type { HistoryResponse } from '../../api/contract.js'
 import { approximate } from '../format.js'
 import { colour } from '../theme.js'
 import { chartOptions } from './style.js'
 
-type Point = HistoryAnswer['points'][number]
+type Point = HistoryResponse['points'][number]
 
 /** Spread above, funding below, on one time axis. */
 export class HistoryChart {
@@ -64,7 +64,7 @@ export class HistoryChart {
   }
 }
 
-/** A place on the axis for each step, with or without a value: a hole in time is as wide as it was long. */
+/** A place on the axis for each step, with or without a value: a gap in time is as wide as it was long. */
 function line(points: readonly Point[], stepMs: number, valueOf: (point: Point) => string | null, factor: number) {
   const byTime = new Map(points.map((point) => [point.time, valueOf(point)]))
   const first = points[0]?.time ?? 0
@@ -73,10 +73,10 @@ function line(points: readonly Point[], stepMs: number, valueOf: (point: Point) 
   for (let at = first; at <= last; at += stepMs) {
     const time = (at / 1000) as UTCTimestamp
     const value = byTime.get(at) ?? null
-    const isBeforeHole = at < last && (byTime.get(at + stepMs) ?? null) === null
+    const isBeforeGap = at < last && (byTime.get(at + stepMs) ?? null) === null
     if (value === null) drawn.push({ time })
-    // The line would lead across the hole: nobody knows what was in it.
-    else drawn.push({ time, value: approximate(value) * factor, ...(isBeforeHole && { color: 'transparent' }) })
+    // The line would lead across the gap: nobody knows what was in it.
+    else drawn.push({ time, value: approximate(value) * factor, ...(isBeforeGap && { color: 'transparent' }) })
   }
   return drawn
 }

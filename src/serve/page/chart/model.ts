@@ -1,14 +1,14 @@
-import type { CandlesAnswer } from '../../api/contract.js'
+import type { CandlesResponse } from '../../api/contract.js'
 
-export type Candle = CandlesAnswer['candles'][number]
-export type Gap = CandlesAnswer['gaps'][number]
+export type Candle = CandlesResponse['candles'][number]
+export type Gap = CandlesResponse['gaps'][number]
 export interface Range {
   readonly from: number
   readonly to: number
 }
 
-/** A stretch of the chart without candles, or with a known hole; it begins where a candle would open. */
-export interface Hole extends Range {
+/** A stretch of the chart without candles, or with a known gap; it begins where a candle would open. */
+export interface ChartGap extends Range {
   /** empty: proven that nothing is missing. missing: not recorded, or not yet. lost: gone for good. */
   readonly kind: 'empty' | 'missing' | 'lost'
 }
@@ -20,7 +20,7 @@ export interface Slot {
 }
 
 /** Longer stretches without candles are drawn shorter: the candles around them are what the chart is for. */
-const slotsPerHole = 40
+const slotsPerGap = 40
 
 /** Candles by opening time; of two with the same the later one counts. */
 export function mergeCandles(before: readonly Candle[], more: readonly Candle[]): Candle[] {
@@ -30,56 +30,56 @@ export function mergeCandles(before: readonly Candle[], more: readonly Candle[])
 }
 
 /**
- * Where candles are missing between the first and `until`, and the known holes.
+ * Where candles are missing between the first and `until`, and the known gaps.
  *
  * @param until up to when candles are expected; the recorder's clock
  */
-export function holesOf(
+export function chartGapsOf(
   candles: readonly Candle[],
   lengthMs: number,
   known: { readonly covered: readonly Range[]; readonly gaps: readonly Gap[] },
   until: number,
-): Hole[] {
-  const holes: Hole[] = []
+): ChartGap[] {
+  const chartGaps: ChartGap[] = []
   const ends = candles.slice(1).map(({ openTime }) => openTime)
   for (const [index, { openTime }] of candles.entries()) {
     const from = openTime + lengthMs
     // The next candle may not have been asked for yet: it is late after two more of its lengths.
     const to =
       ends[index] ?? (until - from > 2 * lengthMs ? from + Math.floor((until - from) / lengthMs) * lengthMs : from)
-    if (to > from) holes.push({ from, to, kind: kindOf({ from, to }, known) })
+    if (to > from) chartGaps.push({ from, to, kind: kindOf({ from, to }, known) })
   }
   const first = candles[0]?.openTime ?? Number.POSITIVE_INFINITY
   for (const gap of known.gaps) {
     if (gap.state === 'repaired' || gap.to <= first) continue
-    if (holes.some((hole) => hole.from <= gap.from && gap.to <= hole.to)) continue
+    if (chartGaps.some(({ from, to }) => from <= gap.from && gap.to <= to)) continue
     const before = Math.floor((Math.max(gap.from, first) - first) / lengthMs)
     // Candles need not open at a multiple of their length: the first one tells where the others do.
-    holes.push({ from: first + before * lengthMs, to: gap.to, kind: gap.state === 'lost' ? 'lost' : 'missing' })
+    chartGaps.push({ from: first + before * lengthMs, to: gap.to, kind: gap.state === 'lost' ? 'lost' : 'missing' })
   }
-  return holes.toSorted((a, b) => a.from - b.from)
+  return chartGaps.toSorted((a, b) => a.from - b.from)
 }
 
 function kindOf(
   range: Range,
   { covered, gaps }: { readonly covered: readonly Range[]; readonly gaps: readonly Gap[] },
-): Hole['kind'] {
+): ChartGap['kind'] {
   if (gaps.some((gap) => gap.state === 'lost' && gap.from < range.to && range.from < gap.to)) return 'lost'
   return covered.some(({ from, to }) => from <= range.from && range.to <= to) ? 'empty' : 'missing'
 }
 
 /** The places on the time axis, ascending: candles, and room for what is missing. */
-export function slotsOf(candles: readonly Candle[], holes: readonly Hole[], lengthMs: number): Slot[] {
+export function slotsOf(candles: readonly Candle[], chartGaps: readonly ChartGap[], lengthMs: number): Slot[] {
   const times = new Map<number, Candle | null>(candles.map((candle) => [candle.openTime, candle]))
-  for (const { from, to } of holes) {
+  for (const { from, to } of chartGaps) {
     for (const time of placesOf({ from, to }, lengthMs)) if (!times.has(time)) times.set(time, null)
   }
   return [...times].map(([time, candle]) => ({ time, candle })).toSorted((a, b) => a.time - b.time)
 }
 
-/** The opening times that a hole takes up on the axis; it begins at one. */
+/** The opening times that a gap takes up on the axis; it begins at one. */
 export function placesOf({ from, to }: Range, lengthMs: number): number[] {
   const places: number[] = []
-  for (let time = from; time < to && places.length < slotsPerHole; time += lengthMs) places.push(time)
+  for (let time = from; time < to && places.length < slotsPerGap; time += lengthMs) places.push(time)
   return places
 }

@@ -105,7 +105,7 @@ const market = fc
     const pollAfter = polls.map((more) => (happened = Math.min(times.length, happened + more)))
     return { times, pollAfter }
   })
-  // Answers that adjoin without sharing a fill cannot be told from answers with a hole between them.
+  // Answers that adjoin without sharing a fill cannot be told from answers with a gap between them.
   .filter(({ pollAfter }) =>
     pollAfter.every((happened, poll) => happened - (pollAfter[poll - 1] ?? 0) !== fillsPerPage),
   )
@@ -177,7 +177,7 @@ describe('judging fills', () => {
     expect(joinedOnce).toBeGreaterThan(10)
   })
 
-  test('what another recorder had spooled fills the hole that its successor found', () => {
+  test('what another recorder had spooled fills the gap that its successor found', () => {
     const times = Array.from({ length: 400 }, (_, index) => 1_000 + index * 10)
     const inOrder = watch(times, [100, 190, 280, 370])
     // The second and third answer come last.

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Candle, holesOf, mergeCandles, placesOf, slotsOf } from '../../../../src/serve/page/chart/model.js'
+import { type Candle, chartGapsOf, mergeCandles, placesOf, slotsOf } from '../../../../src/serve/page/chart/model.js'
 
 const minute = 60_000
 const nothing = { covered: [], gaps: [] }
@@ -14,42 +14,42 @@ function gap(from: number, to: number, state: 'open' | 'lost' | 'repaired') {
   return { from: from * minute, to: to * minute, state, reason: 'x', detectedAt: 0 }
 }
 
-describe('holes in a chart', () => {
+describe('gaps in a chart', () => {
   const candles = [0, 1, 5, 6].map((index) => candle(index))
-  const hole = { from: 2 * minute, to: 5 * minute }
+  const missing = { from: 2 * minute, to: 5 * minute }
 
   test('candles that are not there', () => {
-    expect(holesOf(candles, minute, nothing, 7 * minute)).toEqual([{ ...hole, kind: 'missing' }])
+    expect(chartGapsOf(candles, minute, nothing, 7 * minute)).toEqual([{ ...missing, kind: 'missing' }])
   })
 
   test('proven to be empty', () => {
     const covered = [{ from: 0, to: 7 * minute }]
-    expect(holesOf(candles, minute, { covered, gaps: [] }, 7 * minute)).toEqual([{ ...hole, kind: 'empty' }])
+    expect(chartGapsOf(candles, minute, { covered, gaps: [] }, 7 * minute)).toEqual([{ ...missing, kind: 'empty' }])
   })
 
   test('lost for good', () => {
-    const holes = holesOf(candles, minute, { covered: [], gaps: [gap(2, 5, 'lost')] }, 7 * minute)
-    expect(holes).toEqual([{ ...hole, kind: 'lost' }])
+    const chartGaps = chartGapsOf(candles, minute, { covered: [], gaps: [gap(2, 5, 'lost')] }, 7 * minute)
+    expect(chartGaps).toEqual([{ ...missing, kind: 'lost' }])
   })
 
-  test('a known hole among candles that are there', () => {
-    const holes = holesOf(
+  test('a known gap among candles that are there', () => {
+    const chartGaps = chartGapsOf(
       [0, 1, 2].map((index) => candle(index)),
       minute,
       { covered: [], gaps: [gap(1, 2, 'open')] },
       0,
     )
-    expect(holes).toEqual([{ from: minute, to: 2 * minute, kind: 'missing' }])
+    expect(chartGaps).toEqual([{ from: minute, to: 2 * minute, kind: 'missing' }])
   })
 
   test('one that was repaired is none', () => {
     const all = [0, 1, 2].map((index) => candle(index))
-    expect(holesOf(all, minute, { covered: [], gaps: [gap(1, 2, 'repaired')] }, 0)).toEqual([])
+    expect(chartGapsOf(all, minute, { covered: [], gaps: [gap(1, 2, 'repaired')] }, 0)).toEqual([])
   })
 
   test('the time since the newest candle, once it is late', () => {
-    expect(holesOf([candle(0)], minute, nothing, 2.5 * minute)).toEqual([])
-    expect(holesOf([candle(0)], minute, nothing, 9.5 * minute)).toEqual([
+    expect(chartGapsOf([candle(0)], minute, nothing, 2.5 * minute)).toEqual([])
+    expect(chartGapsOf([candle(0)], minute, nothing, 9.5 * minute)).toEqual([
       { from: minute, to: 9 * minute, kind: 'missing' },
     ])
   })
@@ -58,7 +58,7 @@ describe('holes in a chart', () => {
     const day = 86_400_000
     const daily = [0, 1, 2].map((index) => candle(0, { openTime: index * day + 16 * 3_600_000 }))
     const known = { covered: [], gaps: [{ ...gap(0, 1, 'open'), from: 1.9 * day, to: 2 * day }] }
-    expect(holesOf(daily, day, known, 0)[0]?.from).toBe(day + 16 * 3_600_000)
+    expect(chartGapsOf(daily, day, known, 0)[0]?.from).toBe(day + 16 * 3_600_000)
   })
 })
 
@@ -71,7 +71,7 @@ test('of two candles with the same time the newer reading counts', () => {
   ])
 })
 
-test('a long hole takes no more room than forty candles', () => {
+test('a long gap takes no more room than forty candles', () => {
   expect(placesOf({ from: 0, to: 1e9 }, minute)).toHaveLength(40)
 })
 
@@ -80,7 +80,7 @@ test('places on the axis ascend, none is taken twice, and no candle is left out'
   fc.assert(
     fc.property(indexes, fc.integer({ min: 0, max: 300 }), (given, until) => {
       const candles = given.toSorted((a, b) => a - b).map((index) => candle(index))
-      const slots = slotsOf(candles, holesOf(candles, minute, nothing, until * minute), minute)
+      const slots = slotsOf(candles, chartGapsOf(candles, minute, nothing, until * minute), minute)
       const times = slots.map(({ time }) => time)
       expect(times).toEqual([...new Set(times)].toSorted((a, b) => a - b))
       expect(slots.flatMap((slot) => (slot.candle === null ? [] : [slot.candle]))).toEqual(candles)

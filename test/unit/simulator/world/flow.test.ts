@@ -51,7 +51,7 @@ function correlation(a: readonly number[], b: readonly number[]): number {
   return covariance / (spread(a, meanA) * spread(b, meanB))
 }
 
-function mostWithin(times: readonly number[], ms: number): number {
+function maxWithin(times: readonly number[], ms: number): number {
   let most = 0
   for (let from = 0, to = 0; to < times.length; to++) {
     while ((times[to] ?? 0) - (times[from] ?? 0) >= ms) from++
@@ -92,7 +92,7 @@ describe('flow of fills', () => {
   test('within an hour, hundreds of fills come within 55 ms', () => {
     const most = [1, 2, 3].map((seed) => {
       const [fills] = market(seed)
-      return fills === undefined ? 0 : mostWithin(timesOf(fills, afternoon, afternoon + 60 * minuteMs), 55)
+      return fills === undefined ? 0 : maxWithin(timesOf(fills, afternoon, afternoon + 60 * minuteMs), 55)
     })
     expect(Math.max(...most)).toBeGreaterThan(600)
     expect(Math.min(...most)).toBeGreaterThan(200)

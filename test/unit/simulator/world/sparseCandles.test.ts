@@ -57,7 +57,7 @@ describe('candles that leave out silence', () => {
 })
 
 describe('intervals', () => {
-  test('every moment lies in one candle, and the candles follow each other without a hole', () => {
+  test('every moment lies in one candle, and the candles follow each other without a gap', () => {
     const midnights = fc.constantFrom(0, -28_800_000)
     fc.assert(
       fc.property(moments, fc.constantFrom(...servedIntervals), midnights, (at, interval, midnightMs) => {

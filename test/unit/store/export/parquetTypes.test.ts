@@ -51,7 +51,7 @@ describe('decimals in Parquet', () => {
     expect(() => price.convert(text)).toThrow(UnfitDecimal)
   })
 
-  test('stand in lists, with holes', () => {
+  test('stand in lists, with gaps', () => {
     expect(prices.convert('{1.5,NULL,2}')).toEqual([1_500_000_000_000_000_000n, null, 2_000_000_000_000_000_000n])
     expect(prices.convert('{}')).toEqual([])
   })

@@ -28,17 +28,17 @@ interface CachedPage {
   readonly until: TimeMs
 }
 
-export type Answerer = (operation: Operation, query: Query, at: TimeMs) => Promise<ResponseData>
+export type Responder = (operation: Operation, query: Query, at: TimeMs) => Promise<ResponseData>
 
 /**
- * Answers the eight operations from the world. A failure in the service's terms is thrown as a ServiceFailure.
- * Long answers are computed in slices, so that other requests are not held up.
+ * Responds to the eight operations from the world. A failure in the service's terms is thrown as a ServiceFailure.
+ * Long responses are computed in slices, so that other requests are not held up.
  */
-export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
+export function createResponder(world: World, quirks: () => Quirks): Responder {
   const instrumentPages = new Map<Category, CachedPage>()
   const tickerPages = new Map<TradedCategory, { readonly page: Promise<ResponseData>; readonly stamp: string }>()
   let lastTickerPage: Promise<unknown> = Promise.resolve()
-  const emptyAnswers = new Map<string, number>()
+  const emptyResponses = new Map<string, number>()
   let quirkStamp = { quirks: quirks(), number: 0 }
 
   const stampOf = (): string => {
@@ -112,7 +112,7 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     return plain(await candlePage(world, quirks(), operation, request, at, listing))
   }
 
-  const answer = (operation: Operation, query: Query, at: TimeMs): ResponseData | Promise<ResponseData> => {
+  const response = (operation: Operation, query: Query, at: TimeMs): ResponseData | Promise<ResponseData> => {
     switch (operation) {
       case 'instruments':
         return instruments(query, at)
@@ -136,14 +136,14 @@ export function createAnswerer(world: World, quirks: () => Quirks): Answerer {
     const { emptyAtFirst } = quirks()
     if (!emptyAtFirst?.operations.includes(operation)) return false
     const key = `${operation} ${JSON.stringify(Object.entries(query).toSorted(([a], [b]) => (a < b ? -1 : 1)))}`
-    const answered = emptyAnswers.get(key) ?? 0
+    const answered = emptyResponses.get(key) ?? 0
     if (answered >= emptyAtFirst.answers) return false
-    emptyAnswers.set(key, answered + 1)
+    emptyResponses.set(key, answered + 1)
     return true
   }
 
   return async (operation, query, at) => {
-    const full = await answer(operation, query, at)
+    const full = await response(operation, query, at)
     if (full.text !== null && isEmptyAtFirst(operation, query)) {
       return operation.endsWith('orderbook') ? emptyBook(full.data as BookRow) : plain([])
     }

@@ -7,11 +7,11 @@ import {
 } from '@tanstack/query-core'
 import { useEffect, useReducer, useState } from 'preact/hooks'
 import type { InstrumentEvent } from '../api/contract.js'
-import type { Answer, ApiPath, Question } from '../api/endpoints.js'
+import type { ApiPath, ResponseOf, Question } from '../api/endpoints.js'
 import { ask, urlOf } from './api.js'
 
 /**
- * All that the page has loaded, each answer kept under the question that it answers: what was asked of one instrument is
+ * All that the page has loaded, each response kept under the question that it answers: what was asked of one instrument is
  * never taken for another's.
  */
 const client = new QueryClient({
@@ -29,28 +29,28 @@ const client = new QueryClient({
 })
 
 export interface Asked<Data> {
-  /** The last answer to this very question, also while the next one is awaited and when that fails; null before the first. */
-  readonly answer: Data | null
+  /** The last response to this very question, also while the next one is awaited and when that fails; null before the first. */
+  readonly response: Data | null
   readonly error: string | null
-  /** The answer is still that to the question before; only where `keepsPrevious` allows it. */
+  /** The response is still that to the question before; only where `keepsPrevious` allows it. */
   readonly isPrevious: boolean
 }
 
 export interface AskOptions {
   /** Asks again at this pace; a page in the background does not. */
   readonly everyMs?: number | undefined
-  /** Shows the answer to the question before until the first one to this question comes. */
+  /** Shows the response to the question before until the first one to this question comes. */
   readonly keepsPrevious?: boolean
 }
 
 /** What the API says to a question. A null question is not asked. */
-export function useAnswer<Path extends ApiPath>(
+export function useResponse<Path extends ApiPath>(
   path: Path,
   question: Question<Path> | null,
   { everyMs, keepsPrevious = false }: AskOptions = {},
-): Asked<Answer<Path>> {
+): Asked<ResponseOf<Path>> {
   const asked = question !== null
-  return useStored<Answer<Path>>({
+  return useStored<ResponseOf<Path>>({
     queryKey: [asked ? urlOf(path, question) : `${path} not asked`],
     queryFn: asked ? ({ signal }) => ask(path, question, signal) : skipToken,
     refetchInterval: everyMs ?? false,
@@ -70,7 +70,7 @@ export function keepEvent(url: string, event: InstrumentEvent): void {
 
 /** The newest event from an address of /api/events. */
 export function useEvent(url: string): InstrumentEvent | null {
-  return useStored<InstrumentEvent>({ queryKey: [url], queryFn: skipToken }).answer
+  return useStored<InstrumentEvent>({ queryKey: [url], queryFn: skipToken }).response
 }
 
 type StoredOptions<Data> = QueryObserverOptions<Data, Error, Data, Data>
@@ -83,5 +83,5 @@ function useStored<Data>(given: StoredOptions<Data>): Asked<Data> {
   useEffect(() => observer.setOptions(options))
   // Of the options and not of the observer, which learns of a new question only after this has been drawn.
   const { data, error, isPlaceholderData } = observer.getOptimisticResult(options)
-  return { answer: data ?? null, error: error?.message ?? null, isPrevious: isPlaceholderData }
+  return { response: data ?? null, error: error?.message ?? null, isPrevious: isPlaceholderData }
 }
