@@ -3,6 +3,7 @@ import type { TimeMs } from '../market/values.js'
 import { type Fault, faultSchema, type FaultSet } from './faults.js'
 import type { Journal, ServedResponse } from './journal.js'
 import type { Limiter, Report } from './limits.js'
+import type { Stall, StallWatch } from './stalls.js'
 import { type Quirks, quirksSchema } from './world/quirks.js'
 import type { Listing, ListingRequest } from './world/listing.js'
 import { splitAt } from './world/splits.js'
@@ -33,6 +34,8 @@ export interface Control {
   /** Every response that was served, in order; empty unless the journal is switched on. */
   journal(): readonly ServedResponse[]
   clearJournal(): void
+  /** When this process did not look at what arrived, and so counted it late; empty unless the journal is switched on. */
+  stalls(): readonly Stall[]
 }
 
 export interface ControlParts {
@@ -40,13 +43,15 @@ export interface ControlParts {
   readonly limiter: Limiter
   readonly faults: FaultSet
   readonly journal: Journal
+  /** Null: not watched. */
+  readonly stalls: StallWatch | null
   readonly quirks: { current: Quirks }
   /** Called after the faults have changed. */
   readonly onFaults: () => void
 }
 
 export function createControl(parts: ControlParts): Control {
-  const { world, limiter, faults, journal, quirks, onFaults } = parts
+  const { world, limiter, faults, journal, stalls, quirks, onFaults } = parts
   const setFaults = (list: readonly Fault[]): void => {
     // All are checked before the first is set: a wrong list changes nothing.
     for (const fault of list) faultSchema.parse(fault)
@@ -78,5 +83,6 @@ export function createControl(parts: ControlParts): Control {
     },
     journal: () => journal.list(),
     clearJournal: () => journal.clear(),
+    stalls: () => stalls?.list() ?? [],
   }
 }

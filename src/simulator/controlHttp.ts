@@ -48,6 +48,8 @@ export async function respondToControl(
       response.end()
       return
     }
+    case 'GET /simulator/stalls':
+      return json(response, 200, control.stalls())
     case 'POST /simulator/journal/clear':
       control.clearJournal()
       return json(response, 200, {})

@@ -64,9 +64,11 @@ export function spoiled(
 }
 
 export type Delivered = 'complete' | 'torn' | 'none'
+/** Told after `complete`, when the client then closed the connection without asking for anything else on it. */
+export type Outcome = Delivered | 'closed after'
 
-/** Sends a response as it is; calls `done` once, when the body was handed to the socket or the connection was lost. */
-export function deliver(response: ServerResponse, outgoing: Outgoing, done: (delivered: Delivered) => void): void {
+/** Sends a response as it is; calls `done` when the body was handed to the socket or the connection was lost. */
+export function deliver(response: ServerResponse, outgoing: Outgoing, done: (outcome: Outcome) => void): void {
   watch(response, done)
   writeHead(response, outgoing)
   response.cork()
@@ -80,7 +82,7 @@ export function deliverTorn(
   response: ServerResponse,
   outgoing: Outgoing,
   cut: 'length' | 'chunked',
-  done: (delivered: Delivered) => void,
+  done: (outcome: Outcome) => void,
 ): void {
   const whole = Buffer.concat(outgoing.body.map((part) => Buffer.from(part)))
   if (cut === 'length') writeHead(response, outgoing)
@@ -96,7 +98,7 @@ export function deliverSlowly(
   response: ServerResponse,
   outgoing: Outgoing,
   overMs: number,
-  done: (delivered: Delivered) => void,
+  done: (outcome: Outcome) => void,
 ): void {
   watch(response, done)
   writeHead(response, outgoing)
@@ -119,15 +121,15 @@ function writeHead(response: ServerResponse, outgoing: Outgoing): void {
 }
 
 /** By connection, the last response that it took: the client has it for sure when it asks for the next one. */
-const unconfirmed = new WeakMap<Socket, (delivered: Delivered) => void>()
+const unconfirmed = new WeakMap<Socket, (outcome: Outcome) => void>()
 
-function watch(response: ServerResponse, done: (delivered: Delivered) => void): void {
+function watch(response: ServerResponse, done: (outcome: Outcome) => void): void {
   const { socket } = response
   if (socket !== null) {
     if (!unconfirmed.has(socket)) {
       // A client that closes a connection before it has read what came on it resets it, which is seen only afterwards.
       socket.once('close', (hadError) => {
-        if (hadError) unconfirmed.get(socket)?.('torn')
+        unconfirmed.get(socket)?.(hadError ? 'torn' : 'closed after')
       })
     }
     unconfirmed.set(socket, () => undefined)

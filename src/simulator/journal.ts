@@ -1,5 +1,6 @@
 import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
+import type { Delivered, Outcome } from './delivery.js'
 
 /** A response as it was given to a client. */
 export interface ServedResponse {
@@ -9,7 +10,12 @@ export interface ServedResponse {
   readonly parameters: Readonly<Record<string, string>>
   readonly status: number
   /** `complete` only when the whole body was handed to the socket. */
-  readonly delivered: 'complete' | 'torn' | 'none'
+  readonly delivered: Delivered
+  /**
+   * The client closed the connection after it, without asking for anything else on it. Mostly because it was done; but one that
+   * gave up when it had read everything and understood nothing yet does the same.
+   */
+  readonly isLastOfConnection?: true
   /** When that was known, by the wall clock of this machine; absent while it is under way. */
   readonly deliveredAtMs?: TimeMs
   /** The envelope's `data` as it was sent; the numbers of order books as their exact text. Null for failures. */
@@ -23,13 +29,17 @@ export class Journal {
 
   /** Notes a response before it is sent; the function that is returned says what became of it. */
   begin(
-    response: Omit<ServedResponse, 'delivered' | 'deliveredAtMs'>,
-  ): (delivered: ServedResponse['delivered']) => void {
+    response: Omit<ServedResponse, 'delivered' | 'deliveredAtMs' | 'isLastOfConnection'>,
+  ): (outcome: Outcome) => void {
     if (!this.isOn) return () => undefined
     const entry: (typeof this.responses)[number] = { ...response, delivered: 'none' }
     this.responses.push(entry)
-    return (delivered) => {
-      entry.delivered = delivered
+    return (outcome) => {
+      if (outcome === 'closed after') {
+        entry.isLastOfConnection = true
+        return
+      }
+      entry.delivered = outcome
       entry.deliveredAtMs = Date.now()
     }
   }

@@ -13,6 +13,7 @@ import { Journal } from './journal.js'
 import { Limiter, type LimitOptions, specifiedPerSecond } from './limits.js'
 import { openListener } from './listener.js'
 import { type Query, queryOf, ServiceFailure } from './parameters.js'
+import { StallWatch } from './stalls.js'
 import { type Quirks, quirksSchema } from './world/quirks.js'
 import type { ListingRequest } from './world/listing.js'
 import type { ActivityProfile, Scale } from './world/catalogue.js'
@@ -80,6 +81,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   faults.set(options.faults ?? [])
   const limiter = new Limiter(completeLimits(options.limits ?? {}))
   const journal = new Journal(options.journal ?? false)
+  const stalls = options.journal === true ? new StallWatch() : null
   const random = createRandom(seed + 1)
   const world = createWorld({
     seed,
@@ -187,7 +189,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     // The service's clock may run at any speed, so the beginning and end of an outage are looked for, not timed.
     watch = faults.mayGoDown() ? setInterval(followDown, 10) : undefined
   }
-  const control = createControl({ world, limiter, faults, journal, quirks, onFaults })
+  const control = createControl({ world, limiter, faults, journal, stalls, quirks, onFaults })
   onFaults()
 
   return {
@@ -197,6 +199,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     control,
     async close() {
       clearInterval(watch)
+      stalls?.stop()
       await listener.setOpen(false)
     },
   }

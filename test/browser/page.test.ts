@@ -11,6 +11,7 @@ import { createLogger } from '../../src/runtime/logger.js'
 import { launchBrowser, openPage, type WatchedPage } from '../support/browser.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { chromium } from '../support/installed.js'
+import { lastingPort } from '../support/lastingPort.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 
@@ -25,7 +26,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
   let proxy: TcpProxy
   let dataDir: string
   let recorder: Recorder
-  let port = 0
+  let port: number
   let browser: Browser
   let watched: WatchedPage
   let page: Page
@@ -41,7 +42,6 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     config.streams.rpiOrderBooks.everySeconds = 5
     config.streams.candles.settleMs = 1000
     recorder = await startRecorder(config, createLogger('silent'))
-    port = Number(new URL(recorder.pageUrl ?? '').port)
   }
   const url = (path: string) => `http://127.0.0.1:${port}${path}`
   async function sql<Row>(text: string, values: unknown[] = []): Promise<Row[]> {
@@ -54,6 +54,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     simulator = await startSimulatorProcess(['--scale', 'small'])
     testDatabase = await createTestDatabase()
     proxy = await startTcpProxy(testDatabase.url)
+    port = await lastingPort()
     await start()
     // The calendar is read only now and then: opened before anything is proven, it would stay empty for a while.
     await vi.waitUntil(async () => (await sql('select from market.coverage limit 1')).length > 0, { timeout: 60_000 })
@@ -273,7 +274,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.locator('.health.bad').waitFor()
     await proxy.restore()
     await page.getByText('The database does not respond').waitFor({ state: 'detached' })
-    await page.locator('.health.good').waitFor({ timeout: 60_000 })
+    await page.locator('.health.good').waitFor({ timeout: 200_000 })
   })
 
   test('says that the recorder is away, and recovers by itself after its restart', async () => {
@@ -282,7 +283,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     expect(await page.locator('.health').innerText()).toBe('No connection')
     await start()
     await page.getByText('The recorder does not respond').waitFor({ state: 'detached', timeout: 60_000 })
-    await page.locator('.health.good').waitFor({ timeout: 60_000 })
+    await page.locator('.health.good').waitFor({ timeout: 200_000 })
     await expect.poll(() => page.locator('.running').innerText(), { timeout: 10_000 }).toMatch(/^up 0 min/)
     // The browser reports the connections that failed meanwhile; nothing else has gone wrong.
     const others = watched.complaints.filter((text) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|503|ERR_/.test(text))

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/store/embedded/embedded.js'
+import { lastingPort } from '../support/lastingPort.js'
 
 /** A server that can be made to fail in the ways of real ones, and comes back at the same address. */
 export interface ChaosDatabase {
@@ -19,9 +20,9 @@ export interface ChaosDatabase {
 }
 
 export async function startChaosDatabase(dataDir: string): Promise<ChaosDatabase> {
-  let server: EmbeddedPostgres | undefined = await startEmbeddedPostgres({ dataDir })
+  const port = await lastingPort()
+  let server: EmbeddedPostgres | undefined = await startEmbeddedPostgres({ dataDir, port })
   const { url } = server
-  const port = Number(new URL(url).port)
   const start = async () => {
     for (let attempt = 1; server === undefined; attempt++) {
       try {

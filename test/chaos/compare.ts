@@ -23,7 +23,10 @@ export interface TableReport {
   readonly table: RecordedTable
   readonly served: number
   readonly stored: number
-  /** Rows that only answers held which came in the last moment before a kill, or while the daemon was dead. */
+  /**
+   * Rows that only answers held which came in the last moment before a kill, while the daemon was dead, or so late that it may
+   * have given up waiting.
+   */
   readonly diedWithTheProcess: number
   /** How long before the kill the oldest of them had been served, in milliseconds. */
   readonly oldestDiedMs: number
@@ -46,7 +49,10 @@ export async function compareTables(
 ): Promise<TableReport[]> {
   const truth = servedTruth(journal, settleMs)
   const safe = servedTruth(
-    journal.filter(({ deliveredAtMs }) => ageAtKill(deliveredAtMs, deadTimes) === null),
+    journal.filter(
+      ({ deliveredAtMs, isLastOfConnection }) =>
+        isLastOfConnection === undefined && ageAtKill(deliveredAtMs, deadTimes) === null,
+    ),
     settleMs,
   )
   const ages = ageOfKeys(journal, deadTimes, settleMs)

@@ -14,6 +14,7 @@ import {
   type Happened,
   type TableReport,
 } from './compare.js'
+import { lastingPort } from '../support/lastingPort.js'
 import { type ChaosEvent, eventText, planChaos } from './events.js'
 import { untilSpooling } from './spooling.js'
 
@@ -46,6 +47,7 @@ const settleMs = 2_000
 export async function runChaos({ seed, durationMs, awayAtStartMs = 0, print }: ChaosOptions): Promise<ChaosReport> {
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-chaos-'))
   const simulator = await startSimulator({
+    port: await lastingPort(),
     seed,
     scale: 'small',
     journal: true,

@@ -1,25 +1,41 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Recorder, startRecorder } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
 import { categories } from '../../src/market/category.js'
 import { createLogger } from '../../src/runtime/logger.js'
+import type { ServedResponse } from '../../src/simulator/journal.js'
 import { quirksSchema } from '../../src/simulator/world/quirks.js'
+import { StallWatch } from '../../src/simulator/stalls.js'
 import { createWorld } from '../../src/simulator/world/world.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
+import { brokenPromises } from '../support/rejections.js'
 import { keyColumns, type RecordedTable, servedTruth, type Truth } from '../support/servedTruth.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
 import { differences, storedRows } from '../support/storedRows.js'
 
-const recordedMs = 120_000
 const settleMs = 2_000
+const minuteMs = 60_000
+/** A busy machine holds up either process for longer than a network would: the simulator counts what it sees late. */
+const latencyJitterMs = 500
 
-/** Two minutes of a market with instruments in all categories, every stream switched on, and then every row compared. */
-describe('recording two minutes of everything', () => {
+/** Long enough for three rounds of every schedule, and for a minute to end and its candles to be fetched. */
+function recordedMs(now: number): number {
+  const minuteEnds = Math.ceil((now + 15_000) / minuteMs) * minuteMs
+  return Math.max(45_000, minuteEnds + 15_000 - now)
+}
+
+/** A market with instruments in all categories, every stream switched on, and then every row compared. */
+describe('recording everything beyond the end of a minute', () => {
   let simulator: SimulatorProcess
   let testDatabase: TestDatabase
   let recorder: Recorder
   let truth: Readonly<Record<RecordedTable, Truth>>
+  /** Without answers that a busy machine may have given up waiting for. */
+  let taken: typeof truth
   let drained: boolean
+  let journal: ServedResponse[]
+  const ownStalls = new StallWatch()
 
   beforeAll(async () => {
     simulator = await startSimulatorProcess(['--scale', 'small', '--journal', '--latency', '0-20'])
@@ -28,24 +44,29 @@ describe('recording two minutes of everything', () => {
       env: { DATABASE_URL: testDatabase.url, EXCHANGE_BASE_URL: simulator.url },
     })
     config.serve.enabled = false
-    // A busy machine holds up either process for longer than a network would: the simulator counts what it sees late.
-    config.exchange.latencyJitterMs = 500
-    config.streams.instruments.schedule = '*/20 * * * * *'
-    config.streams.rpiSymbols.schedule = '5,25,45 * * * * *'
+    config.exchange.latencyJitterMs = latencyJitterMs
+    config.streams.instruments.schedule = '*/15 * * * * *'
+    config.streams.rpiSymbols.schedule = '5,20,35,50 * * * * *'
     config.streams.orderBooks.everySeconds = 5
     config.streams.rpiOrderBooks.everySeconds = 10
     config.streams.fills.select.categories = [...categories]
-    config.streams.fills.maxPollSeconds = 30
+    config.streams.fills.maxPollSeconds = 15
     config.streams.candles.intervals = ['1m', '5m']
     config.streams.candles.types = ['market', 'mark']
     config.streams.candles.settleMs = settleMs
     recorder = await startRecorder(config, createLogger('warn'))
-    await new Promise((resolve) => setTimeout(resolve, recordedMs))
+    await sleep(recordedMs(Date.now()))
     drained = await recorder.stop()
-    truth = servedTruth(await simulator.journal(), settleMs)
-  }, recordedMs + 60_000)
+    journal = await simulator.journal()
+    truth = servedTruth(journal, settleMs)
+    taken = servedTruth(
+      journal.filter(({ isLastOfConnection }) => isLastOfConnection === undefined),
+      settleMs,
+    )
+  })
 
   afterAll(async () => {
+    ownStalls.stop()
     await simulator.close()
     await testDatabase.drop()
   })
@@ -63,16 +84,15 @@ describe('recording two minutes of everything', () => {
   test.for(Object.keys(keyColumns) as RecordedTable[])('market.%s holds exactly what was served', async (table) => {
     const stored = await storedRows(testDatabase.database.pool, table)
     const accepts = table === 'instruments' || table === 'candles' ? 'last served' : 'any served'
-    expect(differences(table, stored, truth[table], accepts)).toEqual([])
-    expect(stored.size).toBe(truth[table].size)
+    const mayMiss = new Set([...truth[table].keys()].filter((key) => !taken[table].has(key)))
+    expect(differences(table, stored, truth[table], accepts, { mayMiss })).toEqual([])
+    expect(mayMiss.size).toBeLessThan(truth[table].size / 4)
     expect(stored.size).toBeGreaterThan(0)
   })
 
   test('no limit was exceeded', async () => {
-    for (const { overall, operations } of Object.values(await simulator.report())) {
-      expect(Object.entries(operations).filter(([, { rejected }]) => rejected > 0)).toEqual([])
-      expect(overall.rejected).toBe(0)
-    }
+    const stalls = [...ownStalls.list(), ...(await simulator.stalls())]
+    expect(brokenPromises(journal, stalls, latencyJitterMs)).toEqual([])
   })
 
   test('no row was rejected', async () => {

@@ -1,6 +1,7 @@
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from '../../src/exchange/client.js'
+import { type Clock, systemClock } from '../../src/runtime/clock.js'
 import { type Operation, operations } from '../../src/market/stream.js'
 
 export type Handler = (request: http.IncomingMessage, response: http.ServerResponse, url: URL) => void | Promise<void>
@@ -44,9 +45,15 @@ export const limitsOf = (perSecond: number, overallPerMinute = 60_000): Exchange
   perSecond: Object.fromEntries(operations.map((operation) => [operation, perSecond])) as Record<Operation, number>,
 })
 
-/** A client whose limits and delays are out of a test's way. */
+/** Longer than a new client keeps still for what a predecessor may have sent from the same address a moment ago. */
+const pastTheStartMs = 1_000
+
+/** A client whose limits and delays are out of a test's way, as is its wait at the start. */
 export function clientOf(baseUrl: string, more: Partial<ExchangeOptions> = {}): ExchangeClient {
-  return createExchangeClient({
+  let aheadMs = 0
+  const clock: Clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + aheadMs }
+  const client = createExchangeClient({
+    clock,
     baseUrl,
     timeoutMs: 5_000,
     maxResponseBytes: 1_000_000,
@@ -56,4 +63,6 @@ export function clientOf(baseUrl: string, more: Partial<ExchangeOptions> = {}): 
     retry: { attempts: 1, minDelayMs: 1, maxDelayMs: 5, totalMs: 10_000 },
     ...more,
   })
+  aheadMs = pastTheStartMs
+  return client
 }

@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import type { Report } from '../../src/simulator/limits.js'
 import type { ServedResponse } from '../../src/simulator/journal.js'
+import type { Stall } from '../../src/simulator/stalls.js'
 import { startProgram } from './program.js'
 
 /** The simulator in a process of its own: what keeps the recorder's event loop busy must not delay its counting. */
@@ -10,6 +11,8 @@ export interface SimulatorProcess {
   /** Every answer since the start, oldest first; needs `--journal`. */
   journal(): Promise<ServedResponse[]>
   report(): Promise<Report>
+  /** When it did not look at what arrived; needs `--journal`. */
+  stalls(): Promise<Stall[]>
   close(): Promise<void>
 }
 
@@ -28,6 +31,7 @@ export async function startSimulatorProcess(args: readonly string[]): Promise<Si
       return answers
     },
     report: async () => (await fetch(`${url}/simulator/report`)).json() as Promise<Report>,
+    stalls: async () => (await fetch(`${url}/simulator/stalls`)).json() as Promise<Stall[]>,
     async close() {
       program.process.kill('SIGTERM')
       await program.finished

@@ -1,4 +1,5 @@
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
+import { lastingPort } from './lastingPort.js'
 
 /** A way to a server that a test can break in the ways that networks break. */
 export interface TcpProxy {
@@ -53,12 +54,13 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
     pairs.clear()
   }
   let proxy = create()
-  const listen = (at: number) =>
-    new Promise<void>((resolve) => {
-      proxy.listen(at, '127.0.0.1', resolve)
+  const port = await lastingPort()
+  const listen = () =>
+    new Promise<void>((resolve, reject) => {
+      proxy.once('error', reject)
+      proxy.listen(port, '127.0.0.1', resolve)
     })
-  await listen(0)
-  const { port } = proxy.address() as AddressInfo
+  await listen()
   const stopListening = () =>
     new Promise<void>((resolve) => {
       proxy.close(() => resolve())
@@ -92,7 +94,7 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
       }
       if (!proxy.listening) {
         proxy = create()
-        await listen(port)
+        await listen()
       }
     },
     cut: destroyAll,

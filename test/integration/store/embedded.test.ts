@@ -10,6 +10,7 @@ import pg from 'pg'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startEmbeddedPostgres } from '../../../src/store/embedded/embedded.js'
 import { readServerState } from '../../../src/store/embedded/embeddedProcess.js'
+import { lastingPort } from '../../support/lastingPort.js'
 
 const isRoot = process.getuid?.() === 0
 const program = fileURLToPath(new URL('../../support/embeddedOwner.mjs', import.meta.url))
@@ -101,7 +102,7 @@ function canRead(user: { uid: number; gid: number }): boolean {
 describe('the embedded PostgreSQL', () => {
   it('keeps its data, password and port over a restart', async () => {
     const dataDir = await dataDirectory()
-    const first = await startEmbeddedPostgres({ dataDir })
+    const first = await startEmbeddedPostgres({ dataDir, port: await lastingPort() })
     await query(first.url, 'create table kept as select 42 as answer')
     await first.stop()
     await first.stop()

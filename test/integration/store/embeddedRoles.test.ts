@@ -156,10 +156,13 @@ describe('an embedded server whose owner was its superuser', () => {
       await Promise.all(servers.map((server) => server.stop()))
     }
     const again = await startEmbeddedPostgres({ dataDir, settings })
-    expect(again.url).toBe(url)
+    // The port may have been taken by another program meanwhile.
+    expect(withoutPort(again.url)).toBe(withoutPort(url))
     await again.stop()
   })
 })
+
+const withoutPort = (url: string) => Object.assign(new URL(url), { port: '' }).href
 
 /** As it was made once: `recorder` is the superuser that the cluster was created with. */
 async function clusterOfEarlierVersion(dataDir: string): Promise<void> {

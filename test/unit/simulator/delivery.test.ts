@@ -1,19 +1,21 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { Agent, createServer, get } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { expect, test, vi } from 'vitest'
-import { connectionsLookedAt, deliver, type Delivered } from '../../../src/simulator/delivery.js'
+import { connectionsLookedAt, deliver, type Outcome } from '../../../src/simulator/delivery.js'
 
 const answer = { status: 200, headers: {}, body: ['[1,', '2]'] }
 
 /** What is said of an answer to one request. */
-async function deliverOne(cut: boolean): Promise<{ said: Delivered | undefined; received: string | undefined }> {
-  let said: Delivered | undefined
+async function deliverOne(cut: boolean): Promise<{ said: Outcome | undefined; received: string | undefined }> {
+  let said: Outcome | undefined
   const server = createServer((request, response) => {
     if (cut) request.socket.destroy()
-    deliver(response, answer, (delivered) => {
-      said = delivered
+    deliver(response, answer, (outcome) => {
+      said ??= outcome
     })
   })
   await new Promise<void>((resolve) => {
@@ -39,6 +41,27 @@ test('an answer on a connection that has just been cut is not, although the resp
   expect(await deliverOne(true)).toEqual({ said: 'torn', received: undefined })
 })
 
+test('it is told when the client closes the connection after an answer, without asking for anything else on it', async () => {
+  const said: Outcome[][] = []
+  const server = createServer((_request, response) => {
+    const outcomes: Outcome[] = []
+    said.push(outcomes)
+    deliver(response, answer, (outcome) => outcomes.push(outcome))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  for (let i = 0; i < 2; i++) {
+    const [response] = (await once(get({ port: (server.address() as AddressInfo).port, agent }), 'response')) as [
+      Readable,
+    ]
+    expect(await text(response)).toBe('[1,2]')
+  }
+  agent.destroy()
+  await vi.waitFor(() => expect(said).toEqual([['complete'], ['complete', 'closed after']]))
+  server.close()
+})
+
 /** A client that goes away: without looking for the answer, or with the answer unread before it. */
 const impatient = (port: number, when: 'before the answer' | 'with the answer unread') => `
   const socket = require('node:net').connect(${port}, '127.0.0.1')
@@ -50,13 +73,13 @@ const impatient = (port: number, when: 'before the answer' | 'with the answer un
 test.for(['before the answer', 'with the answer unread'] as const)(
   'an answer to a client that gave up %s is not complete, although this process was too busy to see it',
   async (when) => {
-    let said: Delivered | undefined
+    let said: Outcome | undefined
     const server = createServer((_request, response) => {
       const until = performance.now() + 200
       while (performance.now() < until) continue
       void connectionsLookedAt().then(() =>
-        deliver(response, answer, (delivered) => {
-          said = delivered
+        deliver(response, answer, (outcome) => {
+          said = outcome
         }),
       )
     })

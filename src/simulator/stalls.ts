@@ -1,0 +1,43 @@
+import { performance } from 'node:perf_hooks'
+
+/** A time in which a process looked at nothing, because it or the machine was busy: milliseconds of the wall clock. */
+export interface Stall {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+const lookEveryMs = 10
+/** Shorter ones are the grain of timers. */
+const shortestMs = 40
+
+/**
+ * Notes when the event loop stood still. Requests that came meanwhile are counted at its end, as if they had been sent at once, and
+ * those that were to depart leave late: who judges the pace of requests needs to know.
+ */
+export class StallWatch {
+  readonly #stalls: Stall[] = []
+  readonly #timer: NodeJS.Timeout
+
+  constructor() {
+    let lookedAtMs = performance.now()
+    this.#timer = setInterval(() => {
+      const nowMs = performance.now()
+      const lateMs = nowMs - lookedAtMs - lookEveryMs
+      if (lateMs >= shortestMs) {
+        const toMs = performance.timeOrigin + nowMs
+        this.#stalls.push({ fromMs: toMs - lateMs, toMs })
+      }
+      lookedAtMs = nowMs
+    }, lookEveryMs)
+    this.#timer.unref()
+  }
+
+  /** All so far, oldest first. */
+  list(): readonly Stall[] {
+    return this.#stalls
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+}
