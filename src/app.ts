@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { BatchSpool } from './collect/sink/batchSpool.js'
-import { type Backfilling, startBackfilling } from './history/daemon.js'
+import { type History, startHistory } from './history/daemon.js'
 import { Collector, type CollectorDependencies } from './collect/collector.js'
 import { type Retention, startRetention } from './collect/retention.js'
 import { routeCronLog } from './collect/poll/cron.js'
@@ -130,7 +130,7 @@ export async function startRecorder(
   const stopping = new AbortController()
   const stop = async (lastLook?: () => Promise<void>) => {
     stopping.abort()
-    await parts.backfilling?.stop()
+    await parts.history?.stop()
     const drained = (await parts.collecting?.collector.stop()) ?? true
     await parts.collecting?.close()
     await parts.retention?.stop()
@@ -158,7 +158,7 @@ export async function startRecorder(
         collector: () => parts.collecting?.collector,
         budget: () => client.stats(),
         maySend: () => parts.lock?.maySend === true,
-        backfills: async () => (await parts.backfilling?.reports()) ?? [],
+        backfills: async () => (await parts.history?.reports()) ?? [],
       })
       parts.server = await serve(config, source, metrics, store, logger, clock)
     }
@@ -178,7 +178,7 @@ export async function startRecorder(
     const series = () => collector.candleSeries
     const startRest = (isPrepared: boolean) => {
       if (!isPrepared || stopping.signal.aborted) return
-      parts.backfilling = startBackfilling({ config, db, url: store.url, client, series, answeredAt, clock, logger })
+      parts.history = startHistory({ config, db, url: store.url, client, series, answeredAt, clock, logger })
       parts.retention = startRetention(config, db, { clock, logger })
     }
     parts.preparing = prepared.then(startRest)
@@ -196,7 +196,7 @@ interface RunningParts {
   server?: RunningServer
   lock?: EgressLock
   collecting?: RunningCollector
-  backfilling?: Backfilling
+  history?: History
   retention?: Retention
 }
 

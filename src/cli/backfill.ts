@@ -15,7 +15,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { loadReach } from '../store/history/candleReach.js'
 import { missingLines, printEstimate, printSummary } from './backfillOutput.js'
-import { workOff } from './backfillWork.js'
+import { fetchMissing } from './backfillWork.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
@@ -106,16 +106,15 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
       await planSeries(store.database.db, series, { again: true }),
       serviceNow,
     )
-    const open = planned.filter(({ missing }) => missing.length > 0)
     const summary = {
-      ...(await workOff(session, store.database.db, open, { kind: 'backfill', again }, stop.signal)),
+      ...(await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)),
       // What is missing in many places can take more pages than the whole would.
       pagesSaved: Math.max(0, pagesOf(whole) - pagesOf(forecast)),
     }
     await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
     if (stop.signal.aborted) {
       process.stderr.write(
-        `stopped; go on with: ${commandLine()}\nWhat is queued is also done by market-recorder start.\n`,
+        `stopped; go on with: ${commandLine()}\nWhat is still wanted is also fetched by market-recorder start.\n`,
       )
     } else for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
     if (summary.left > 0 || summary.failed.length > 0) throw new Failed()

@@ -47,7 +47,7 @@ export function openProgress({ total, clock, isHandedOver }: ProgressOptions): P
 
 function createDescriber(total: number, clock: Clock): (progress: Progress) => string {
   const samples: { readonly atMs: number; readonly left: number }[] = []
-  return ({ left, reachedAt, jobs, jobsDone }) => {
+  return ({ left, reachedAt, wants, wantsEnded }) => {
     const nowMs = clock.monotonicMs()
     samples.push({ atMs: nowMs, left })
     while (samples.length > 2 && nowMs - (samples[0]?.atMs ?? nowMs) > rateOverMs) samples.shift()
@@ -59,7 +59,7 @@ function createDescriber(total: number, clock: Clock): (progress: Progress) => s
       rate > 0 ? `${count(rate)}/s` : 'waiting',
       ...(rate > 0 && left > 0 ? [`${duration(left / rate)} to go`] : []),
       ...(reachedAt === null ? [] : [`back to ${new Date(reachedAt).toISOString().slice(0, 16)}`]),
-      `job ${Math.min(jobs, jobsDone + 1)} of ${jobs}`,
+      `series ${Math.min(wants, wantsEnded + 1)} of ${wants}`,
     ].join(' · ')
   }
 }

@@ -5,7 +5,7 @@ import { createLogger } from '../runtime/logger.js'
 import { packageFile } from '../runtime/packageFile.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { countRows } from '../store/read/tableCounts.js'
-import { queueDemoHistory } from './demoHistory.js'
+import { wantDemoHistory } from './demoHistory.js'
 import { Failed } from './failed.js'
 import { positiveSeconds } from './options.js'
 import { sleepUnlessStopped } from './wait.js'
@@ -37,7 +37,7 @@ async function runDemo(options: DemoOptions): Promise<void> {
     printWelcome(recorder, simulator.url)
     const { settleMs } = config.streams.candles
     const ending = new AbortController()
-    const history = queueDemoHistory(recorder, { settleMs, logger, signal: ending.signal })
+    const history = wantDemoHistory(recorder, { settleMs, logger, signal: ending.signal })
     await sleepUnlessStopped(options.for, stop.signal)
     ending.abort()
     await history

@@ -1,9 +1,9 @@
 import type { Recorder } from '../app.js'
-import { openBackfillQueue } from '../history/job.js'
-import { enqueue, planSeries } from '../history/plan.js'
+import { planSeries, wantsOf } from '../history/plan.js'
 import { resolveRequest } from '../history/request.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import { insertWants } from '../store/history/candleWants.js'
 import { listInstruments } from '../store/live/instruments.js'
 
 const historyMs = 3 * 86_400_000
@@ -16,10 +16,10 @@ const request = {
 const pollMs = 250
 
 /**
- * Queues some days of candles of a few instruments as soon as the instruments are known, so that a page that has just been opened
+ * Wants some days of candles of a few instruments as soon as the instruments are known, so that a page that has just been opened
  * has something to show; the recorder fetches them. Never rejects: without them it is only less to see.
  */
-export async function queueDemoHistory(
+export async function wantDemoHistory(
   { store }: Recorder,
   settings: { readonly settleMs: number; readonly logger: Logger; readonly signal: AbortSignal },
 ): Promise<void> {
@@ -34,14 +34,7 @@ export async function queueDemoHistory(
     const now = systemClock.now()
     const { series } = resolveRequest({ ...request, from: now - historyMs, to: now }, instruments, now, settleMs)
     const planned = await planSeries(db, series, { again: false })
-    const missing = planned.filter((one) => one.missing.length > 0)
-    if (missing.length === 0) return
-    const queue = await openBackfillQueue(db, { url: store.url, logger })
-    try {
-      await enqueue(queue, missing, { kind: 'backfill', again: false })
-    } finally {
-      await queue.close()
-    }
+    await insertWants(db, wantsOf(planned, { kind: 'backfill', again: false }))
   } catch (error) {
     if (signal.aborted) return
     logger.warn(`no history is fetched: ${error instanceof Error ? error.message : String(error)}`)

@@ -12,7 +12,7 @@ import { printable } from '../runtime/printable.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { type Gap, listGaps } from '../store/proof/gaps.js'
 import { missingLines, printSummary } from './backfillOutput.js'
-import { workOff } from './backfillWork.js'
+import { fetchMissing } from './backfillWork.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
@@ -82,8 +82,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
     })
     try {
       const planned = await planSeries(db, gaps.flatMap(plannedOf), { again: false })
-      const open = planned.filter(({ missing }) => missing.length > 0)
-      const summary = await workOff(session, db, open, { kind: 'repair', again: false }, stop.signal)
+      const summary = await fetchMissing(session, db, planned, { kind: 'repair', again: false }, stop.signal)
       await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
       for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
       if (summary.left > 0 || summary.failed.length > 0) throw new Failed()

@@ -1,3 +1,4 @@
+import { backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import { onAbort } from './abort.js'
 import { ExchangeError } from './errors.js'
@@ -49,8 +50,8 @@ export async function withRetries<T>(
       deadline?.stop()
     }
     const leftMs = policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
-    const backoffMs = random() * Math.min(policy.maxDelayMs, policy.minDelayMs * 2 ** (number - 1))
-    const delayMs = Math.max(backoffMs, lastError.retryAfterMs ?? 0)
+    const { minDelayMs: minMs, maxDelayMs: maxMs } = policy
+    const delayMs = Math.max(random() * backoffMs(number, { minMs, maxMs }), lastError.retryAfterMs ?? 0)
     if (delayMs >= leftMs) throw lastError
     try {
       await clock.sleep(delayMs, signal)

@@ -4,6 +4,7 @@ import type { Candle, CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { TimeMs } from '../market/values.js'
+import { type Backoff, backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError, isConnectionError, isDataError } from '../store/db/databaseError.js'
@@ -29,9 +30,8 @@ export interface CandleWriterOptions {
 }
 
 /** Pages that wait while an earlier transaction is under way are stored together, so the disk sets the pace of commits. */
-const mostRowsPerCommit = 5_000
-const firstRetryMs = 250
-const lastRetryMs = 5_000
+const maxRowsPerCommit = 5_000
+const retry: Backoff = { minMs: 250, maxMs: 5_000 }
 
 interface Waiting {
   readonly page: CandlePage
@@ -82,7 +82,7 @@ export class CandleWriter {
     let rows = 0
     let count = 0
     for (const { page } of this.#waiting) {
-      if (count > 0 && rows + page.candles.length > mostRowsPerCommit) break
+      if (count > 0 && rows + page.candles.length > maxRowsPerCommit) break
       rows += page.candles.length
       count++
     }
@@ -100,7 +100,7 @@ export class CandleWriter {
       requestTime: first.requestTime,
       receivedAt: first.receivedAt,
     }
-    for (let delayMs = firstRetryMs; ; delayMs = Math.min(lastRetryMs, delayMs * 2)) {
+    for (let failures = 1; ; failures++) {
       try {
         const { inserted, updated, rejected, turnedUp } = await storePage(this.#db, series, batch)
         this.counts.inserted += inserted
@@ -111,7 +111,7 @@ export class CandleWriter {
       } catch (error) {
         if (!isConnectionError(error)) throw error
         logger.warn(`backfill: ${describeDatabaseError(error)}`)
-        await clock.sleep(delayMs, signal)
+        await clock.sleep(backoffMs(failures, retry), signal)
       }
     }
   }

@@ -5,12 +5,13 @@ import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { normalizeCandle } from '../normalize/candles.js'
+import { type Backoff, backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import type { CandlePage } from './candleWriter.js'
 import type { Conventions, PageAnswer, PageRequest } from './pageRequest.js'
 import { silenceBetween } from '../market/candleGrid.js'
 
-/** The service has been away for so long that the job is better put back. */
+/** The service has been away for so long that the slice is better let go of. */
 class Postponed extends Error {
   override readonly name = 'Postponed'
 }
@@ -27,9 +28,8 @@ export interface PageSourceOptions {
   readonly store: (page: CandlePage) => Promise<void>
 }
 
-const firstDelayMs = 500
-const lastDelayMs = 15_000
-/** Without an answer for so long, the job makes room for others. */
+const retry: Backoff = { minMs: 500, maxMs: 15_000 }
+/** Without a response for so long, the slice makes room for others. */
 const patienceMs = 180_000
 
 /** Asks for pages of one series and hands their closed candles on to be stored. */
@@ -38,12 +38,12 @@ export class PageSource {
   /** What the answers have left out between two of their candles. */
   readonly silence: TimeRange[] = []
   readonly #options: PageSourceOptions
-  #answeredMs: number
+  #respondedMs: number
   #skewMs = 0
 
   constructor(options: PageSourceOptions) {
     this.#options = options
-    this.#answeredMs = options.clock.monotonicMs()
+    this.#respondedMs = options.clock.monotonicMs()
   }
 
   /** The service's clock, as far as its answers told it. */
@@ -100,19 +100,19 @@ export class PageSource {
     const { category, symbol, type, interval } = series
     const query = { category, symbol, type, interval, ...parameters }
     const options: RequestOptions = { priority, signal }
-    for (let delayMs = firstDelayMs; ; delayMs = Math.min(lastDelayMs, delayMs * 2)) {
+    for (let failures = 1; ; failures++) {
       try {
         this.counts.requests += 1
         const page = await (operation === 'candles'
           ? client.candles(query, options)
           : client.historyCandles(query, options))
-        this.#answeredMs = clock.monotonicMs()
+        this.#respondedMs = clock.monotonicMs()
         return page
       } catch (error) {
         if (!(error instanceof ExchangeError) || !error.retryable) throw error
-        if (clock.monotonicMs() - this.#answeredMs > patienceMs) throw new Postponed(error.message, { cause: error })
+        if (clock.monotonicMs() - this.#respondedMs > patienceMs) throw new Postponed(error.message, { cause: error })
       }
-      await clock.sleep(delayMs, signal)
+      await clock.sleep(backoffMs(failures, retry), signal)
     }
   }
 }

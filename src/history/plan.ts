@@ -1,33 +1,16 @@
 import type { Kysely } from 'kysely'
-import { intervalMs, seriesText } from '../market/candle.js'
-import { normalized, type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
-import { missingCandles } from '../store/history/candleCoverage.js'
-import type { NewJob } from '../store/queue.js'
-import type { Database } from '../store/db/schema.js'
 import { candlesIn, gridOf, withCandles } from '../market/candleGrid.js'
-import { type BackfillJob, type BackfillQueue } from './job.js'
+import { intervalMs } from '../market/candle.js'
+import { type TimeRange, normalized } from '../market/timeRange.js'
+import { missingCandles } from '../store/history/candleCoverage.js'
+import type { OpenWant } from '../store/history/candleSlices.js'
+import type { NewWant, WantKind } from '../store/history/candleWants.js'
+import type { Database } from '../store/db/schema.js'
 import type { RequestedSeries } from './request.js'
 
 /** A requested series and what of it has to be got. */
 export interface PlannedSeries extends RequestedSeries {
   readonly missing: readonly TimeRange[]
-  /** Review: the end of the stretch that is next. */
-  readonly nextTo?: TimeMs
-}
-
-/** 200 pages of `history-candles`: some ten seconds of a whole budget, minutes of a shared one. */
-const mostCandlesPerJob = 20_000
-const leastCandlesPerJob = 2_000
-/** So many jobs at least where there is work for them, so that several workers end at about the same time. */
-const jobsPerRequest = 128
-/** While nobody knows where a series begins, cutting it in jobs makes each of them find out. */
-const openJobFactor = 20
-
-/** Whole pages of both operations. */
-function jobSize(candles: number): number {
-  const share = Math.ceil(candles / jobsPerRequest / 1000) * 1000
-  return Math.min(mostCandlesPerJob, Math.max(leastCandlesPerJob, share))
 }
 
 export async function planSeries(
@@ -43,88 +26,40 @@ export async function planSeries(
   })
 }
 
-/**
- * Puts what is missing on the queue, as far as it is not there yet. Resolves to the ids of all jobs that the request waits
- * for: those added now and those that others have added before.
- */
-export async function enqueue(
-  queue: BackfillQueue,
+export function wantsOf(
   planned: readonly PlannedSeries[],
-  options: { readonly kind: BackfillJob['kind']; readonly again: boolean },
-): Promise<string[]> {
-  return queue.alone(async () => {
-    const pending = await queue.pending()
-    const queued = new Map<string, { readonly id: string; readonly range: TimeRange }[]>()
-    for (const { id, data } of pending) {
-      if (data.again !== options.again) continue
-      const key = seriesText(data.series)
-      queued.set(key, [...(queued.get(key) ?? []), { id, range: data.range }])
-    }
-    const waitFor: string[] = []
-    const jobs: NewJob<BackfillJob>[] = []
-    const size = jobSize(candlesMissing(planned))
-    for (const plan of planned) {
-      const others = (queued.get(seriesText(plan.series)) ?? []).filter(({ range }) => overlaps(plan.missing, range))
-      waitFor.push(...others.map(({ id }) => id))
-      const rest = subtract(plan.missing, normalized(others.map(({ range }) => range)))
-      jobs.push(...cutIntoJobs(plan, rest, { ...options, size }))
-    }
-    return [...waitFor, ...(await queue.add(jobs))]
-  })
+  options: { readonly kind: WantKind; readonly again: boolean },
+): NewWant[] {
+  return planned
+    .filter(({ missing }) => missing.length > 0)
+    .map(({ series, range, missing, isUrgent, hasOpenBeginning }) => {
+      return { ...options, series, ranges: missing, floor: range.from, isUrgent, hasOpenBeginning }
+    })
 }
-
-function overlaps(ranges: Ranges, { from, to }: TimeRange): boolean {
-  return ranges.some((range) => range.from < to && from < range.to)
-}
-
-/** Jobs of at most `size` candles, the newest first. */
-export function cutIntoJobs(
-  { series, range, isUrgent, hasOpenBeginning, nextTo }: PlannedSeries,
-  missing: Ranges,
-  { kind, again, size }: { readonly kind: BackfillJob['kind']; readonly again: boolean; readonly size: number },
-): NewJob<BackfillJob>[] {
-  const lengthMs = intervalMs[series.interval]
-  const sizeMs = (hasOpenBeginning ? size * openJobFactor : size) * lengthMs
-  const jobs: NewJob<BackfillJob>[] = []
-  const add = (from: TimeMs, to: TimeMs) => {
-    const data: BackfillJob = {
-      kind,
-      series,
-      range: { from, to },
-      floor: range.from,
-      again,
-      ...(nextTo !== undefined && { nextTo }),
-    }
-    const key = [kind, seriesText(series), from, to, ...(again ? ['again'] : [])].join(' ')
-    jobs.push({ data, priority: priorityOf(kind, isUrgent, to), key })
-  }
-  let to: TimeMs | null = null
-  let from = 0
-  let room = sizeMs
-  for (const piece of missing.toReversed()) {
-    for (let end = piece.to; end > piece.from;) {
-      to ??= end
-      from = Math.max(piece.from, end - room)
-      room -= end - from
-      end = from
-      if (room > 0) continue
-      add(from, to)
-      to = null
-      room = sizeMs
-    }
-  }
-  if (to !== null) add(from, to)
-  return jobs
-}
-
-/** Repairs go before backfills and these before reviews, instruments about to be delisted before others, and what is newer before what is older. */
-function priorityOf(kind: BackfillJob['kind'], isUrgent: boolean, to: TimeMs): number {
-  const minutes = Math.min(Math.floor(to / 60_000), 400_000_000)
-  return priorities[kind] + (isUrgent ? 500_000_000 : 0) + minutes
-}
-
-const priorities = { repair: 1_000_000_000, backfill: 0, review: -1_000_000_000 } as const
 
 export function candlesMissing(planned: readonly PlannedSeries[]): number {
   return planned.reduce((sum, { series, missing }) => sum + candlesIn(gridOf(series.interval, null), missing), 0)
+}
+
+/** 200 pages of `history-candles`: some ten seconds of a whole budget, minutes of a shared one. */
+const maxCandles = 20_000
+const minCandles = 2_000
+/** So many slices at least of what is left, so that several workers end at about the same time. */
+const slicesPerWant = 16
+/** While nobody knows where a series begins, each of its slices would have to find out. */
+const openBeginningFactor = 20
+
+/** The newest part of what is missing of a want: whole pages of both operations, some minutes' work. */
+export function cutSlice({ series, ranges, hasOpenBeginning }: OpenWant): TimeRange[] {
+  const lengthMs = intervalMs[series.interval]
+  const share = Math.ceil(candlesIn({ lengthMs }, ranges) / slicesPerWant / 1000) * 1000
+  const size = Math.min(maxCandles, Math.max(minCandles, share))
+  let roomMs = (hasOpenBeginning ? size * openBeginningFactor : size) * lengthMs
+  const slice: TimeRange[] = []
+  for (const { from, to } of ranges.toReversed()) {
+    if (roomMs <= 0) break
+    slice.unshift({ from: Math.max(from, to - roomMs), to })
+    roomMs -= to - from
+  }
+  return slice
 }

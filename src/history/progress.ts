@@ -1,10 +1,9 @@
 import type { Kysely } from 'kysely'
-import { intervalMs } from '../market/candle.js'
-import type { TimeRange } from '../market/timeRange.js'
+import { type CandleSeries, seriesText } from '../market/candle.js'
+import { type TimeRange, normalized, subtract } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
+import { rangeOutcomes, type WantCounts, wantStates } from '../store/history/candleWants.js'
 import type { Database } from '../store/db/schema.js'
-import { candlesIn } from '../market/candleGrid.js'
-import type { BackfillJob, BackfillQueue, JobOutcome } from './job.js'
 import { candlesMissing, type PlannedSeries, planSeries } from './plan.js'
 
 export interface Progress {
@@ -12,40 +11,20 @@ export interface Progress {
   readonly left: number
   /** Everything newer is done. Null when nothing is left. */
   readonly reachedAt: TimeMs | null
-  readonly jobs: number
-  readonly jobsDone: number
-  /** Nobody will do more about it by himself. */
-  readonly isOver: boolean
+  readonly wants: number
+  readonly wantsEnded: number
 }
 
-/** How far a request has come, whoever works on it: the coverage tells. */
-export async function readProgress(
-  db: Kysely<Database>,
-  queue: BackfillQueue,
-  planned: readonly PlannedSeries[],
-  jobIds: readonly string[],
-  options: { readonly again: boolean },
-): Promise<Progress> {
-  const statuses = await queue.statuses(jobIds)
-  const waiting = statuses.filter(({ state }) => state === 'created' || state === 'retry' || state === 'active')
-  const open = options.again
-    ? waiting.map(({ data }) => ({ range: data.range, left: candlesOfJob(data) }))
-    : (await planSeries(db, planned, options)).map((series) => ({
-        range: series.missing.at(-1),
-        left: candlesMissing([series]),
-      }))
-  const tops = open.flatMap(({ range }) => (range === undefined ? [] : [range.to]))
+/** How far wants have come, whoever works on them: the coverage tells. They are done when all have ended. */
+export async function readProgress(db: Kysely<Database>, ids: readonly number[]): Promise<Progress> {
+  const states = await wantStates(db, { ids })
+  const reached = states.flatMap(({ reachedAt }) => (reachedAt === null ? [] : [reachedAt]))
   return {
-    left: open.reduce((sum, { left }) => sum + left, 0),
-    reachedAt: tops.length === 0 ? null : Math.max(...tops),
-    jobs: statuses.length,
-    jobsDone: statuses.length - waiting.length,
-    isOver: waiting.length === 0,
+    left: states.reduce((sum, { left }) => sum + left, 0),
+    reachedAt: reached.length === 0 ? null : Math.max(...reached),
+    wants: states.length,
+    wantsEnded: states.filter(({ isEnded }) => isEnded).length,
   }
-}
-
-function candlesOfJob({ series, range }: BackfillJob): number {
-  return candlesIn({ lengthMs: intervalMs[series.interval] }, [range])
 }
 
 export interface Summary {
@@ -56,7 +35,7 @@ export interface Summary {
   /** Pages that did not have to be asked for, because what they hold was there; whoever planned the request counts them. */
   readonly pagesSaved: number
   readonly empty: readonly NamedRange[]
-  /** Sparse candles: no answer shows one on both sides, so that nothing is claimed of these. */
+  /** Sparse candles: no response shows one on both sides, so that nothing is claimed of these. */
   readonly unanswered: readonly NamedRange[]
   readonly failed: readonly (NamedRange & { readonly reason: string })[]
   /** Candles that were asked for and are not there. */
@@ -64,42 +43,38 @@ export interface Summary {
 }
 
 export interface NamedRange extends TimeRange {
-  readonly series: PlannedSeries['series']
+  readonly series: CandleSeries
 }
 
-/** What became of a request, from what its jobs left behind and from the coverage. */
+/** What became of what was planned, from its wants, the coverage and the gaps. */
 export async function summarize(
   db: Kysely<Database>,
-  queue: BackfillQueue,
   planned: readonly PlannedSeries[],
-  jobIds: readonly string[],
+  ids: readonly number[],
 ): Promise<Summary> {
-  const statuses = await queue.statuses(jobIds)
-  const totals = { rows: 0, inserted: 0, updated: 0, requests: 0 }
+  const states = await wantStates(db, { ids })
+  const sum = (count: keyof WantCounts) => states.reduce((total, state) => total + state[count], 0)
+  const reasons = new Map(states.map(({ series, failure, problem }) => [seriesText(series), failure ?? problem]))
+  const outcomes = await rangeOutcomes(db, planned)
+  const after = await planSeries(db, planned, { again: false })
   const empty: NamedRange[] = []
   const unanswered: NamedRange[] = []
   const failed: (NamedRange & { reason: string })[] = []
-  for (const { state, data, output } of statuses) {
-    const { series, range } = data
-    if (state !== 'completed' || output === null) {
-      failed.push({ series, ...range, reason: reasonOf(output) })
-      continue
+  for (const [index, { series, missing }] of planned.entries()) {
+    const known = outcomes[index] ?? []
+    for (const { what, reason, from, to } of known) {
+      if (what === 'empty') empty.push({ series, from, to })
+      else if (what === 'unanswered') unanswered.push({ series, from, to })
+      else failed.push({ series, from, to, reason: reason ?? '' })
     }
-    totals.rows += output.rows
-    totals.inserted += output.inserted
-    totals.updated += output.updated
-    totals.requests += output.requests
-    empty.push(...output.empty.map((part) => ({ series, ...part })))
-    unanswered.push(...output.unanswered.map((part) => ({ series, ...part })))
-    failed.push(...output.unresolved.map((part) => ({ series, ...part })))
-    if (output.status === 'failed') failed.push({ series, ...range, reason: output.failure ?? 'unknown' })
+    // What is missing and was not even asked for: the service refused it, or the work was stopped.
+    const rest = subtract(after[index]?.missing ?? [], normalized(known))
+    const reason = reasons.get(seriesText(series)) ?? 'not done'
+    failed.push(
+      ...rest.filter((range) => subtract([range], missing).length === 0).map((range) => ({ series, ...range, reason })),
+    )
   }
-  const left = candlesMissing(await planSeries(db, planned, { again: false }))
-  return { ...totals, pagesSaved: 0, empty, unanswered, failed, left }
-}
-
-/** What a job that was given back says is not an outcome, but why. */
-function reasonOf(output: JobOutcome | null): string {
-  const given = (output as { readonly reason?: unknown } | null)?.reason
-  return typeof given === 'string' ? given : 'not done'
+  const [requests, rows] = [sum('requests'), sum('candles')]
+  const [inserted, updated] = [sum('inserted'), sum('updated')]
+  return { rows, inserted, updated, requests, pagesSaved: 0, empty, unanswered, failed, left: candlesMissing(after) }
 }

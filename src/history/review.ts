@@ -4,17 +4,16 @@ import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, sleepUntil } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import { countOpenWants, insertWants, type NewWant } from '../store/history/candleWants.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
 import { unconfirmedParts } from '../store/history/noTrade.js'
 import { seriesToReadAgain } from '../store/history/restatements.js'
 import { type DueReview, dueReviews } from '../store/history/reviews.js'
 import type { Database } from '../store/db/schema.js'
-import type { BackfillQueue, JobOutcome } from './job.js'
-import { enqueue, type PlannedSeries } from './plan.js'
+import type { Fraction } from './factor.js'
 
 export interface ReviewOptions {
   readonly db: Kysely<Database>
-  readonly queue: BackfillQueue
   readonly clock: Clock
   readonly logger: Logger
   /** How often it looks for what is due. Default: every ten minutes. */
@@ -32,8 +31,8 @@ export interface Review {
 const dayMs = 86_400_000
 /** A page of `candles`: all of the daily candles of years, some hours of minutes. */
 const stretchCandles = 1_000
-/** What is found due is put on the queue in such portions: the rest waits until these are done. */
-const mostAtOnce = 200
+/** What is found due is wanted in such portions: the rest waits until these are done. */
+const maxAtOnce = 200
 /** Silences that are nearer to each other are looked at in one go. */
 const nearCandles = 100
 
@@ -62,36 +61,30 @@ export function startReview(options: ReviewOptions): Review {
   }
 }
 
-/** Puts what is due on the queue; resolves to the ids of the jobs. */
-export async function reviewOnce(options: ReviewOptions): Promise<string[]> {
-  const { db, queue, clock, silenceAfterMs = dayMs, seriesEveryMs = 7 * dayMs } = options
-  const waiting = (await queue.pending()).filter(({ data }) => data.kind === 'review').length
-  if (waiting >= mostAtOnce) return []
+/** Wants what is due; resolves to the ids of the wants. */
+export async function reviewOnce(options: ReviewOptions): Promise<number[]> {
+  const { db, clock, silenceAfterMs = dayMs, seriesEveryMs = 7 * dayMs } = options
+  if ((await countOpenWants(db, 'review')) >= maxAtOnce) return []
   const now = clock.now()
-  const silent = await unconfirmedParts(db, { before: now - silenceAfterMs, limit: mostAtOnce })
-  const due = await dueReviews(db, { before: now - seriesEveryMs, limit: mostAtOnce })
-  const planned = [
-    ...silent.flatMap(({ series, silent: ranges }) => lookAtSilence(series, ranges)),
-    ...due.map((review) => nextStretch(review)),
-  ]
-  return planned.length === 0 ? [] : enqueue(queue, planned, { kind: 'review', again: true })
+  const silent = await unconfirmedParts(db, { before: now - silenceAfterMs, limit: maxAtOnce })
+  const due = await dueReviews(db, { before: now - seriesEveryMs, limit: maxAtOnce })
+  const looks = silent.flatMap(({ series, silent: ranges }) => {
+    return stretchesOf(series, ranges).map((range) => readAgain(series, range))
+  })
+  return insertWants(db, [...looks, ...due.map((review) => nextStretch(review))])
 }
 
 /** Has the whole past of an instrument read again, because the service has rewritten that of one of its series. */
-export async function readAllAgain(
-  db: Kysely<Database>,
-  queue: BackfillQueue,
-  series: CandleSeries,
-  restatedBy: NonNullable<JobOutcome['restatedBy']>,
-): Promise<void> {
-  const factor = { numerator: BigInt(restatedBy.numerator), denominator: BigInt(restatedBy.denominator) }
-  const found = await seriesToReadAgain(db, series, factor)
-  const planned = found.map(({ series: of, range }) => again(of, range))
-  await enqueue(queue, planned, { kind: 'review', again: true })
+export async function readAllAgain(db: Kysely<Database>, series: CandleSeries, restatedBy: Fraction): Promise<void> {
+  const found = await seriesToReadAgain(db, series, restatedBy)
+  await insertWants(
+    db,
+    found.map((again) => readAgain(again.series, again.range)),
+  )
 }
 
 /** Stretches that hold the silent ranges, each with the candles at its ends. */
-function lookAtSilence(series: CandleSeries, silent: readonly TimeRange[]): PlannedSeries[] {
+function stretchesOf(series: CandleSeries, silent: readonly TimeRange[]): TimeRange[] {
   const lengthMs = intervalMs[series.interval]
   const stretches: { from: TimeMs; to: TimeMs }[] = []
   for (const { from, to } of silent) {
@@ -99,18 +92,19 @@ function lookAtSilence(series: CandleSeries, silent: readonly TimeRange[]): Plan
     if (last !== undefined && from - last.to <= nearCandles * lengthMs) last.to = to + lengthMs
     else stretches.push({ from: from - lengthMs, to: to + lengthMs })
   }
-  return stretches.map((range) => again(series, range))
+  return stretches
 }
 
-function nextStretch({ series, range, nextTo, relistedAt }: DueReview): PlannedSeries {
+function nextStretch({ series, range, nextTo, relistedAt }: DueReview): NewWant {
   const stretchMs = stretchCandles * intervalMs[series.interval]
   // What was before a new listing is what may have been adjusted to it.
   const wanted = relistedAt ?? nextTo ?? range.to
   const to = wanted > range.from && wanted <= range.to ? wanted : range.to
   const from = Math.max(range.from, to - stretchMs)
-  return { ...again(series, { from, to }), nextTo: from > range.from ? from : range.to }
+  return { ...readAgain(series, { from, to }), nextTo: from > range.from ? from : range.to }
 }
 
-function again(series: CandleSeries, range: TimeRange): PlannedSeries {
-  return { series, range, missing: [range], isUrgent: false, hasOpenBeginning: false }
+function readAgain(series: CandleSeries, range: TimeRange): NewWant {
+  const what = { kind: 'review', again: true, isUrgent: false, hasOpenBeginning: false } as const
+  return { ...what, series, ranges: [range], floor: range.from }
 }

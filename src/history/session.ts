@@ -8,8 +8,7 @@ import type { Logger } from '../runtime/logger.js'
 import { acquireEgressLock, type EgressLock, isEgressOwned } from '../store/egress/egressLock.js'
 import { type InstrumentSummary, listInstruments, recordInstruments } from '../store/live/instruments.js'
 import type { Database } from '../store/db/schema.js'
-import { type BackfillQueue, openBackfillQueue } from './job.js'
-import { type BackfillWorker, startBackfillWorker } from './worker.js'
+import { type HistoryWorker, startHistoryWorker } from './worker.js'
 
 export interface SessionOptions {
   readonly db: Kysely<Database>
@@ -30,10 +29,9 @@ export interface BackfillSession {
   isOwner(): boolean
   /** The instruments as the service lists them now, or as its owner has recorded them; and the service's clock. */
   instruments(categories: readonly TradedCategory[]): Promise<{ instruments: InstrumentSummary[]; serviceNow: TimeMs }>
-  queue(): Promise<BackfillQueue>
-  /** Sees to it that somebody works on the queue. */
-  work(): Promise<void>
-  /** Stops working; what is in hand is stored, and jobs are put back. */
+  /** Sees to it that somebody fetches what is wanted. */
+  work(): void
+  /** Stops working; what is in hand is stored. */
   rest(): Promise<void>
   close(): Promise<void>
 }
@@ -50,17 +48,12 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
     })
   let lock: EgressLock | undefined
-  let worker: BackfillWorker | undefined
-  let queue: BackfillQueue | undefined
+  let worker: HistoryWorker | undefined
   let takingOver: Promise<void> = Promise.resolve()
   if (!(await isEgressOwned(db, egress))) lock = await acquire()
 
-  const openQueue = async () => {
-    queue ??= await openBackfillQueue(db, { url, logger })
-    return queue
-  }
-  const startWorker = async () => {
-    worker ??= startBackfillWorker({ ...options, queue: await openQueue() })
+  const startWorker = () => {
+    worker ??= startHistoryWorker(options)
   }
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))
@@ -90,13 +83,12 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
         serviceNow,
       }
     },
-    queue: openQueue,
-    async work() {
+    work() {
       if (lock !== undefined) return startWorker()
       takingOver = acquire().then(
-        async (acquired) => {
+        (acquired) => {
           lock = acquired
-          await startWorker()
+          startWorker()
         },
         (error: unknown) => {
           if (!signal.aborted) logger.warn(`backfill: ${error instanceof Error ? error.message : String(error)}`)
@@ -106,7 +98,6 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     rest,
     async close() {
       await rest()
-      await queue?.close()
       client.close()
       await lock?.release()
     },

@@ -5,7 +5,7 @@ import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError, isLockedError } from '../store/db/databaseError.js'
 import type { Database } from '../store/db/schema.js'
 import { refreshRollups } from '../store/timescale/rollups.js'
-import type { BackfillJob, JobOutcome } from './job.js'
+import type { CandleSlice, SliceResult } from '../store/history/candleSlices.js'
 
 /** Ten seconds, together: who waits for the program to end does not wait much longer. */
 const lastTries = 20
@@ -13,13 +13,16 @@ const betweenTriesMs = 500
 
 /**
  * Remembers where candles were written that are rolled up. A refresh rolls up all instruments of a range at once, so it waits
- * until no job is left instead of following each.
+ * until no slice is left instead of following each.
  */
 export class TouchedRollups {
   #ranges: TimeRange[] = []
 
-  add({ series, range }: BackfillJob, { inserted, updated }: Pick<JobOutcome, 'inserted' | 'updated'>): void {
-    if (series.type === 'market' && series.interval === '1m' && inserted + updated > 0) this.#ranges.push(range)
+  add(
+    { series, ranges }: Pick<CandleSlice, 'series' | 'ranges'>,
+    { inserted, updated }: Pick<SliceResult, 'inserted' | 'updated'>,
+  ): void {
+    if (series.type === 'market' && series.interval === '1m' && inserted + updated > 0) this.#ranges.push(...ranges)
   }
 
   /**

@@ -1,9 +1,9 @@
 import { filledBy } from '../../src/market/candleGrid.js'
-import { type JobOutcome, openBackfillQueue } from '../../src/history/job.js'
-import { type TimeRange, union } from '../../src/market/timeRange.js'
-import { enqueue, planSeries } from '../../src/history/plan.js'
+import { union, type TimeRange } from '../../src/market/timeRange.js'
+import { planSeries, wantsOf } from '../../src/history/plan.js'
+import { readProgress, summarize, type Summary } from '../../src/history/progress.js'
 import { type BackfillRequest, resolveRequest } from '../../src/history/request.js'
-import { startBackfillWorker } from '../../src/history/worker.js'
+import { startHistoryWorker } from '../../src/history/worker.js'
 import { createExchangeClient, type ExchangeOptions } from '../../src/exchange/client.js'
 import { type CandleSeries, intervalMs } from '../../src/market/candle.js'
 import { operations } from '../../src/market/stream.js'
@@ -11,6 +11,7 @@ import { systemClock } from '../../src/runtime/clock.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import type { Simulator } from '../../src/simulator/server.js'
 import { candleStream } from '../../src/store/history/candleCoverage.js'
+import { insertWants } from '../../src/store/history/candleWants.js'
 import { coveredRanges } from '../../src/store/proof/coverage.js'
 import { noTradeRanges } from '../../src/store/history/noTrade.js'
 import type { InstrumentSummary } from '../../src/store/live/instruments.js'
@@ -50,12 +51,12 @@ function instrumentsOf(simulator: Simulator): InstrumentSummary[] {
 }
 
 export interface Backfilled {
-  readonly outcomes: readonly JobOutcome[]
+  readonly summary: Summary
   /** Candle requests that the simulator counted. */
   readonly requests: number
 }
 
-/** Plans a request, queues it and works on it until it is done. */
+/** Plans a request, wants what is missing and works on it until it is done. */
 export async function runBackfill(
   test: TestDatabase,
   simulator: Simulator,
@@ -63,34 +64,31 @@ export async function runBackfill(
   options: { readonly serviceNow: number; readonly again?: boolean; readonly factor?: number },
 ): Promise<Backfilled> {
   const { again = false, factor = 100, serviceNow } = options
+  const { db } = test.database
   const client = clientOf(simulator.url, factor)
   const before = candleRequests(simulator)
-  const logger = createLogger('silent')
-  const queue = await openBackfillQueue(test.database.db, { url: test.url, logger })
-  const worker = startBackfillWorker({
-    db: test.database.db,
-    queue,
+  const worker = startHistoryWorker({
+    db,
+    url: test.url,
     client,
     settleMs,
     clock: systemClock,
-    logger,
+    logger: createLogger('silent'),
   })
   try {
     const { series } = resolveRequest(request, instrumentsOf(simulator), serviceNow, settleMs)
-    const planned = await planSeries(test.database.db, series, { again })
-    const ids = await enqueue(queue, planned, { kind: 'backfill', again })
+    const planned = await planSeries(db, series, { again })
+    const ids = await insertWants(db, wantsOf(planned, { kind: 'backfill', again }))
     for (;;) {
-      const statuses = await queue.statuses(ids)
-      const isOver = statuses.every(({ state }) => state === 'completed' || state === 'failed')
-      if (isOver) {
-        const outcomes = statuses.flatMap(({ output }) => (output === null ? [] : [output]))
-        return { outcomes, requests: candleRequests(simulator) - before }
+      const { wants, wantsEnded } = await readProgress(db, ids)
+      if (wants === wantsEnded) {
+        const open = planned.filter(({ missing }) => missing.length > 0)
+        return { summary: await summarize(db, open, ids), requests: candleRequests(simulator) - before }
       }
       await systemClock.sleep(50)
     }
   } finally {
     await worker.stop()
-    await queue.close()
     client.close()
   }
 }

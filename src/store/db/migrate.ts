@@ -15,6 +15,7 @@ import * as furtherIntervals from '../../../migrations/0052_further_intervals.js
 import * as locks from '../../../migrations/0060_locks.js'
 import * as readers from '../../../migrations/0061_readers.js'
 import * as rejectedRows from '../../../migrations/0070_rejected_rows.js'
+import * as candleWants from '../../../migrations/0080_candle_wants.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -36,6 +37,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0060_locks': locks,
   '0061_readers': readers,
   '0070_rejected_rows': rejectedRows,
+  '0080_candle_wants': candleWants,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

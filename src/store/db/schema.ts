@@ -32,6 +32,8 @@ export interface Database {
   'recorder.candle_reach': CandleReachTable
   'recorder.no_trade': NoTradeTable
   'recorder.unanswered': UnansweredTable
+  'recorder.candle_want': CandleWantTable
+  'recorder.candle_slice': CandleSliceTable
   'recorder.gap': GapTable
   'recorder.candle_revision': CandleRevisionTable
   'recorder.rejected_row': RejectedRowTable
@@ -171,6 +173,40 @@ interface UnansweredTable extends CandleSeriesColumns {
   range: string
   asked_at: Instant
   times: number
+}
+
+/** Multiranges as text. */
+interface CandleWantTable extends CandleSeriesColumns {
+  id: GeneratedAlways<number>
+  kind: 'repair' | 'backfill' | 'review'
+  ranges: string
+  done: Generated<string>
+  floor: Instant
+  again: Generated<boolean>
+  is_urgent: Generated<boolean>
+  has_open_beginning: Generated<boolean>
+  next_to: NullableInstant
+  requested_at: Generated<TimeMs>
+  retry_at: Generated<TimeMs>
+  ended_at: NullableInstant
+  problem: string | null
+  failure: string | null
+  requests: Generated<number>
+  candles: Generated<number>
+  inserted: Generated<number>
+  updated: Generated<number>
+}
+
+/** Names the session that holds it, as a row of recorder.lock does. */
+interface CandleSliceTable {
+  id: GeneratedAlways<number>
+  want_id: number
+  ranges: string
+  pid: number
+  login: number
+  session: string
+  holder: string
+  taken_at: Generated<TimeMs>
 }
 
 export interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Values<'new'> {

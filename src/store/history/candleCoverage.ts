@@ -2,8 +2,8 @@ import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import { type ColumnSpec, rowsFrom, toDate } from '../db/columns.js'
-import { type Series, seriesColumns } from '../proof/coverage.js'
+import { type ColumnSpec, rowsFrom } from '../db/columns.js'
+import { multirange, type Series, seriesColumns } from '../proof/coverage.js'
 import { recordGap } from '../proof/gaps.js'
 import { isAskedLately } from './noTrade.js'
 import type { Database } from '../db/schema.js'
@@ -89,10 +89,9 @@ export async function addEmptyRanges(
 ): Promise<void> {
   if (ranges.length === 0) return
   const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
-  const text = ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
   await sql`
     insert into recorder.empty_range as e (stream, category, symbol, type, interval, ranges)
-    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${`{${text.join(',')}}`}::tstzmultirange)
+    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${multirange(ranges)})
     on conflict (stream, category, symbol, type, interval) do update
       set ranges = e.ranges + excluded.ranges, updated_at = now()`.execute(db)
 }
@@ -113,25 +112,28 @@ export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Pr
 }
 
 /**
- * Books the gaps left in a range that was just tried to be filled. Open gaps inside the range that it replaces are closed:
- * what of them is still missing is among the new ones.
+ * Books what is missing after ranges were asked for. Open gaps that these ranges touch are replaced: one of which something is
+ * still missing by what that is, among `left`; the others are repaired.
+ *
+ * @param left what is missing of the ranges and of the open gaps that they touch
  */
 export async function replaceGaps(
   db: Kysely<Database>,
   series: CandleSeries,
-  range: TimeRange,
-  gaps: readonly TimeRange[],
+  asked: readonly TimeRange[],
+  left: readonly TimeRange[],
   reason: string,
 ): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
-  const kept = gaps.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
+  const isTouched = sql`stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
+    and interval = ${interval} and state = 'open' and range && ${multirange(asked)}`
   await sql`
     update recorder.gap set state = 'repaired', repaired_at = now()
-    where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
-      and interval = ${interval} and state = 'open'
-      and range <@ tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz)
-      and not range <@ ${`{${kept.join(',')}}`}::tstzmultirange`.execute(db)
-  for (const gap of gaps) await recordGap(db, { ...candleStream(series), range: gap, reason })
+    where ${isTouched} and not range <@ ${multirange(left)}`.execute(db)
+  await sql`
+    delete from recorder.gap
+    where ${isTouched} and not exists (select from unnest(${multirange(left)}) as r where r = range)`.execute(db)
+  for (const range of left) await recordGap(db, { ...candleStream(series), range, reason })
 }
 
 /** The open gaps of a series, ascending. */

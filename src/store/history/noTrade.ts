@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import { addCoverage, multirange, seriesColumns } from '../proof/coverage.js'
+import { addCoverage, multirange, rangesAsJson, seriesColumns, toRanges } from '../proof/coverage.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 
@@ -100,15 +100,14 @@ export async function isSparse(db: Kysely<Database>, series: CandleSeries): Prom
   return rows[0]?.isSparse ?? true
 }
 
-/** Remembers what of a range was asked for without a response that says anything, instead of what was remembered of it. */
+/** Remembers what of these ranges was asked for without a response that says anything, instead of what was remembered of it. */
 export async function replaceUnanswered(
   db: Kysely<Database>,
   series: CandleSeries,
-  range: TimeRange,
+  asked: readonly TimeRange[],
   unanswered: readonly TimeRange[],
 ): Promise<void> {
   const { category, symbol, type, interval } = series
-  const within = sql`tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz)`
   const ranges = multirange(unanswered)
   await sql`
     insert into recorder.unanswered (category, symbol, type, interval, range, asked_at, times)
@@ -119,7 +118,7 @@ export async function replaceUnanswered(
       set asked_at = excluded.asked_at, times = excluded.times`.execute(db)
   await sql`
     delete from recorder.unanswered
-    where ${isSeries(series)} and range && ${within}
+    where ${isSeries(series)} and range && ${multirange(asked)}
       and not exists (select from unnest(${ranges}) as r where r = range)`.execute(db)
 }
 
@@ -132,13 +131,11 @@ export async function unconfirmedParts(
   { before, limit }: { readonly before: TimeMs; readonly limit: number },
 ): Promise<{ readonly series: CandleSeries; readonly silent: readonly TimeRange[] }[]> {
   const { rows } = await sql<CandleSeries & { ranges: [TimeMs, TimeMs][] }>`
-    select category, symbol, type, interval, (
-      select json_agg(json_build_array((extract(epoch from lower(r)) * 1000)::bigint, (extract(epoch from upper(r)) * 1000)::bigint) order by r)
-      from unnest(ranges - confirmed) as r) as ranges
+    select category, symbol, type, interval, ${rangesAsJson(sql`ranges - confirmed`)} as ranges
     from recorder.no_trade
     where ranges <> confirmed and noted_at < ${toDate(before)}::timestamptz
     order by noted_at limit ${limit}`.execute(db)
-  return rows.map(({ ranges, ...series }) => ({ series, silent: ranges.map(([from, to]) => ({ from, to })) }))
+  return rows.map(({ ranges, ...series }) => ({ series, silent: toRanges(ranges) }))
 }
 
 /** Notes that these ranges were looked at once more: what of them still has no trade is confirmed. */
@@ -153,12 +150,15 @@ export async function confirmNoTrade(
     where ${isSeries(series)} and ranges && ${seen} and not confirmed @> (ranges * ${seen})`.execute(db)
 }
 
-/** Puts off the next look at the silence in a range that was just looked at, whatever came of it. */
-export async function putOffLook(db: Kysely<Database>, series: CandleSeries, range: TimeRange): Promise<void> {
+/** Puts off the next look at the silence in ranges that were just looked at, whatever came of it. */
+export async function putOffLook(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  asked: readonly TimeRange[],
+): Promise<void> {
   await sql`
     update recorder.no_trade set noted_at = now()
-    where ${isSeries(series)} and part < ${toDate(range.to)}::timestamptz and until > ${toDate(range.from)}::timestamptz
-      and ranges <> confirmed`.execute(db)
+    where ${isSeries(series)} and ranges && ${multirange(asked)} and ranges <> confirmed`.execute(db)
 }
 
 function isSeries({ category, symbol, type, interval }: CandleSeries, alias?: string) {

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { CandleType, Interval } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
@@ -82,6 +82,22 @@ export async function coveredRanges(db: Kysely<Database>, series: Series, since?
 }
 
 export function multirange(ranges: readonly TimeRange[]) {
+  return sql`${multirangeText(ranges)}::tstzmultirange`
+}
+
+/** A multirange as the server reads it. */
+export function multirangeText(ranges: readonly TimeRange[]): string {
   const text = ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
-  return sql`${`{${text.join(',')}}`}::tstzmultirange`
+  return `{${text.join(',')}}`
+}
+
+/** The ranges of a multirange, ascending, as `toRanges` takes them. */
+export function rangesAsJson(ranges: RawBuilder<unknown>): RawBuilder<unknown> {
+  const ms = (bound: RawBuilder<unknown>) => sql`(extract(epoch from ${bound}) * 1000)::bigint`
+  return sql`(select coalesce(json_agg(json_build_array(${ms(sql`lower(r)`)}, ${ms(sql`upper(r)`)}) order by r), '[]')
+    from unnest(${ranges}) as r)`
+}
+
+export function toRanges(pairs: readonly (readonly [TimeMs, TimeMs])[]): TimeRange[] {
+  return pairs.map(([from, to]) => ({ from, to }))
 }

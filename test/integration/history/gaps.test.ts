@@ -67,7 +67,7 @@ describe('a backfill from a service that', () => {
     const least = Math.ceil((2 * 1440) / 1000) + Math.ceil(1440 / 100)
     expect(first.requests).toBeLessThanOrEqual(least + 4)
     const second = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    expect(second).toEqual({ outcomes: [], requests: 0 })
+    expect(second).toMatchObject({ summary: { requests: 0, left: 0 }, requests: 0 })
   })
 
   const boundaries: Partial<Quirks>[] = [
@@ -94,18 +94,18 @@ describe('a backfill from a service that', () => {
     const service = await startService({
       emptyAtFirst: { operations: ['candles', 'history-candles'], answers: 2 },
     })
-    const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['done']))
+    const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    expect(summary).toMatchObject({ failed: [], left: 0 })
     await expectTruth(service, threeDaysAgo)
   })
 
-  it('hides rows: they are not claimed, named as a hole, and asked for again by the next run', async () => {
+  it('hides rows: they are not claimed, named as a gap, and asked for again by the next run', async () => {
     const hidden = { from: now - 2.5 * dayMs, to: now - 2.5 * dayMs + 3 * hourMs }
     const from = Math.floor(hidden.from / minuteMs) * minuteMs + minuteMs
     const to = Math.floor(hidden.to / minuteMs) * minuteMs + minuteMs
     const service = await startService({ hiddenCandles: [hidden] })
-    const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    expect(outcomes.flatMap(({ unresolved }) => unresolved)).toMatchObject([{ from, to }])
+    const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    expect(summary.failed).toMatchObject([{ from, to, reason: 'the service does not give these candles' }])
     expect(await listGaps(test.database.db, { state: 'open' })).toMatchObject([
       { stream: 'candles', range: { from, to } },
     ])
@@ -142,8 +142,8 @@ describe('a backfill from a service that', () => {
     clock.now = now + 5
     await new Promise((resolve) => setTimeout(resolve, 1_500))
     clock.now = now + 20
-    const { outcomes } = await running
-    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['done']))
+    const { summary } = await running
+    expect(summary).toMatchObject({ failed: [], left: 0 })
     await expectTruth(service, now - 10 * dayMs)
   })
 
@@ -157,8 +157,8 @@ describe('a backfill from a service that', () => {
       { kind: 'errorCode', code: '45001', probability: 0.05 },
       { kind: 'reset', probability: 0.05 },
     ])
-    const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['done']))
+    const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    expect(summary).toMatchObject({ failed: [], left: 0 })
     await expectTruth(service, threeDaysAgo)
   })
 
@@ -168,9 +168,8 @@ describe('a backfill from a service that', () => {
     const service = await startService({ revisedCandles: [revised] }, clock)
     await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
     clock.now = now + 10
-    const { outcomes } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now, again: true })
-    expect(outcomes.reduce((sum, { updated }) => sum + updated, 0)).toBe(60)
-    expect(outcomes.reduce((sum, { inserted }) => sum + inserted, 0)).toBe(0)
+    const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now, again: true })
+    expect(summary).toMatchObject({ updated: 60, inserted: 0 })
     const { rows } = await test.database.pool.query<{ count: number; grown: number }>(
       'select count(*), count(*) filter (where new_high > old_high) as grown from recorder.candle_revision',
     )
@@ -179,12 +178,11 @@ describe('a backfill from a service that', () => {
 
   it('has rows that cannot be understood: the others are stored, and they are named', async () => {
     const service = await startService({ brokenRows: { operations: ['candles'], kind: 'nonsense' } })
-    const { outcomes } = await runBackfill(test, service, request(now - dayMs), { serviceNow: now })
-    const broken = outcomes.flatMap(({ unresolved }) => unresolved).length
+    const { summary } = await runBackfill(test, service, request(now - dayMs), { serviceNow: now })
     const truth = trueCandles(service, series(), { from: now - dayMs, to: now }, now)
     const stored = await storedCandles(test, series())
     // What candles breaks, history-candles gives.
-    expect(broken).toBe(0)
+    expect(summary.failed).toEqual([])
     expect(stored).toEqual(truth)
   })
 
@@ -198,8 +196,8 @@ describe('a backfill from a service that', () => {
       ...service,
       world: { ...service.world, listings: () => service.world.listings().map((l) => ({ ...l, launchTime: launch })) },
     }
-    const { outcomes } = await runBackfill(test, launchedEarlier, listed, { serviceNow: now })
-    expect(outcomes.flatMap(({ empty }) => empty)).toContainEqual({ from: expect.any(Number) as number, to: first })
+    const { summary } = await runBackfill(test, launchedEarlier, listed, { serviceNow: now })
+    expect(summary.empty).toContainEqual(expect.objectContaining({ to: first }))
     await expectTruth(service, first)
     expect((await runBackfill(test, launchedEarlier, listed, { serviceNow: now })).requests).toBe(0)
   })

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openBackfillQueue } from '../../../src/history/job.js'
-import { startBackfillWorker } from '../../../src/history/worker.js'
+import { startHistoryWorker } from '../../../src/history/worker.js'
 import { startRepair } from '../../../src/history/repair.js'
 import { storeCandles } from '../../../src/store/batch/storeCandles.js'
 import type { CandleSeries } from '../../../src/market/candle.js'
@@ -56,9 +55,8 @@ describe('the daemon', () => {
     const priorities = new Set<string>()
     const client = clientOf(simulator.url, 10, { onRequest: ({ priority }) => void priorities.add(priority) })
     const logger = createLogger('silent')
-    const queue = await openBackfillQueue(db, { url: test.url, logger })
-    const options = { db, queue, settleMs, clock: systemClock, logger }
-    const worker = startBackfillWorker({ ...options, client })
+    const options = { db, settleMs, clock: systemClock, logger }
+    const worker = startHistoryWorker({ ...options, url: test.url, client })
     const repair = startRepair({ ...options, series: () => [series], everyMs: 100 })
     try {
       await expect
@@ -67,7 +65,6 @@ describe('the daemon', () => {
     } finally {
       await repair.stop()
       await worker.stop()
-      await queue.close()
       client.close()
     }
     expect([...priorities]).toEqual(['repair'])

@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { openBackfillQueue } from '../../../src/history/job.js'
 import type { BackfillRequest } from '../../../src/history/request.js'
 import { reviewOnce } from '../../../src/history/review.js'
-import { startBackfillWorker } from '../../../src/history/worker.js'
+import { startHistoryWorker } from '../../../src/history/worker.js'
 import { verify } from '../../../src/collect/verify/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import { normalizeInstrument } from '../../../src/normalize/instruments.js'
@@ -11,6 +10,7 @@ import { createLogger } from '../../../src/runtime/logger.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { addEmptyRanges } from '../../../src/store/history/candleCoverage.js'
+import { countOpenWants } from '../../../src/store/history/candleWants.js'
 import { listGaps } from '../../../src/store/proof/gaps.js'
 import { listInstruments, recordInstruments } from '../../../src/store/live/instruments.js'
 import { clientOf, runBackfill, settleMs, storedCandles, trueCandles } from '../../support/backfill.js'
@@ -66,21 +66,19 @@ async function storeInstruments(service: Simulator, at: number): Promise<void> {
   await recordInstruments(test.database.db, 'SPOT', page.rows.map(normalizeInstrument), at, { complete: true })
 }
 
-/** Looks for what is due, and works until nothing is left on the queue. */
+/** Looks for what is due, and works until nothing is wanted any more. */
 async function review(service: Simulator, options: { readonly at: number; readonly afterMs?: number }): Promise<void> {
   const { at, afterMs = 0 } = options
   const { db } = test.database
   const logger = createLogger('silent')
-  const queue = await openBackfillQueue(db, { url: test.url, logger })
   const client = clientOf(service.url, 100)
   const clock = { ...systemClock, now: () => Math.max(at, Date.now() + dayMs) }
-  const worker = startBackfillWorker({ db, queue, client, settleMs, clock: systemClock, logger })
+  const worker = startHistoryWorker({ db, url: test.url, client, settleMs, clock: systemClock, logger })
   try {
-    await reviewOnce({ db, queue, clock, logger, silenceAfterMs: afterMs, seriesEveryMs: 7 * dayMs })
-    await expect.poll(async () => (await queue.pending()).length, { timeout: 60_000 }).toBe(0)
+    await reviewOnce({ db, clock, logger, silenceAfterMs: afterMs, seriesEveryMs: 7 * dayMs })
+    await expect.poll(() => countOpenWants(db, 'review'), { timeout: 60_000 }).toBe(0)
   } finally {
     await worker.stop()
-    await queue.close()
     client.close()
   }
 }

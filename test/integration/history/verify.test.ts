@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findHoles } from '../../../src/history/repair.js'
+import { findGaps } from '../../../src/history/repair.js'
 import { storeCandles } from '../../../src/store/batch/storeCandles.js'
 import { verify } from '../../../src/collect/verify/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
@@ -132,7 +132,7 @@ describe('verify', () => {
   })
 })
 
-describe('looking for holes', () => {
+describe('looking for gaps', () => {
   const series = (interval: Interval): CandleSeries => ({ category: 'SPOT', symbol: 'HOLES', type: 'market', interval })
   const candle = (openTime: number) => ({
     ...series('1m'),
@@ -152,8 +152,8 @@ describe('looking for holes', () => {
       test.database.db,
       [-40, -39, -38, -20, -19].map((back) => candle(minute + back * 60_000)),
     )
-    const holes = await findHoles(test.database.db, [series('1m'), series('1H')], now, { settleMs: 5_000 })
-    expect(holes.map(({ missing }) => missing)).toEqual([
+    const gaps = await findGaps(test.database.db, [series('1m'), series('1H')], now, { settleMs: 5_000 })
+    expect(gaps.map(({ missing }) => missing)).toEqual([
       [
         { from: minute - 37 * 60_000, to: minute - 20 * 60_000 },
         // Overdue by more than the live streams take to catch up.

@@ -3,12 +3,12 @@ import pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, afterEach, describe, expect, it } from 'vitest'
 import { storeFills } from '../../../src/store/batch/storeFills.js'
-import { createLogger } from '../../../src/runtime/logger.js'
 import { acquireEgressLock, type EgressLock } from '../../../src/store/egress/egressLock.js'
 import { recordInstruments } from '../../../src/store/live/instruments.js'
 import { lockSessionName, tryLock } from '../../../src/store/db/locks/sessionLock.js'
 import { migrateToLatest } from '../../../src/store/db/migrate.js'
-import { openQueue } from '../../../src/store/queue.js'
+import { type CandleSlice, settleSlice, SliceSession } from '../../../src/store/history/candleSlices.js'
+import { insertWants } from '../../../src/store/history/candleWants.js'
 import { rightsBeyondReading } from '../../../src/store/db/rights.js'
 import { recordRpiSymbols } from '../../../src/store/live/rpiSymbols.js'
 import { reconcile } from '../../../src/store/timescale/reconcile.js'
@@ -96,14 +96,19 @@ async function record(round: number): Promise<void> {
   )
   expect(stored.inserted).toBe(1)
   expect(await reconcile(db, { settings: testStorage })).toEqual([])
-  const queue = await openQueue<object, object>(db, 'a test', { url: created.url, logger: createLogger('silent') })
+  const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
+  const flags = { again: false, isUrgent: false, hasOpenBeginning: false }
+  const range = { from: seenAt, to: seenAt + 60_000 }
+  await insertWants(db, [{ kind: 'repair', series, ranges: [range], floor: range.from, ...flags }])
+  const session = new SliceSession(created.url)
   try {
-    await queue.alone(() => queue.add([{ data: {}, priority: 1, key: 'a job' }]))
-    const job = await queue.take()
-    await queue.complete(job?.id ?? '', {})
-    expect(await queue.rescue()).toBe(0)
+    const slice = (await session.take(({ ranges }) => ranges)) as CandleSlice
+    await session.hold([slice])
+    const nothing = { requests: 0, candles: 0, inserted: 0, updated: 0 }
+    await db.transaction().execute((trx) => settleSlice(trx, slice, { done: 'slice', ...nothing }))
+    expect(await session.releaseLost()).toBe(0)
   } finally {
-    await queue.close()
+    await session.close()
   }
 }
 
@@ -151,14 +156,10 @@ describe('a login in market_reader', () => {
         await attacker.query('select pg_advisory_lock($1, hashtext($2))', [space, text])
       }
     }
-    // Of the migrator's and of the queue's libraries, and of earlier versions.
+    // Of the migrator's library, and of earlier versions.
     for (const key of ['3853314791062309107', '5627110482', '5627110483']) {
       await attacker.query('select pg_advisory_lock($1::bigint)', [key])
     }
-    await attacker.query(
-      `select pg_advisory_lock(
-        ('x' || encode(sha224((current_database() || '.pgboss.recorder_queue')::bytea), 'hex'))::bit(64)::bigint)`,
-    )
     await record(3)
     await lock.release()
     lock = await acquireEgressLock(created.url, egress, { logger: pino({ level: 'silent' }) })

@@ -27,7 +27,7 @@ async function shown(): Promise<number[]> {
   return rows.map((row) => row.open_time)
 }
 
-const jobOf = (range: TimeRange) => ({ series, range }) as Parameters<TouchedRollups['add']>[0]
+const sliceOf = (range: TimeRange) => ({ series, ranges: [range] })
 
 it('rollups show what a backfill wrote into the past once it has nothing left to do', async () => {
   const { db } = created.database
@@ -38,9 +38,9 @@ it('rollups show what a backfill wrote into the past once it has nothing left to
   await upsertCandles(db, [aCandle({ openTime: range.from })])
 
   const touched = new TouchedRollups()
-  const job = jobOf(range)
-  touched.add({ ...job, series: { ...series, interval: '1H' } }, { inserted: 1, updated: 0 })
-  touched.add(job, { inserted: 1, updated: 0 })
+  const slice = sliceOf(range)
+  touched.add({ ...slice, series: { ...series, interval: '1H' } }, { inserted: 1, updated: 0 })
+  touched.add(slice, { inserted: 1, updated: 0 })
   await touched.refresh(db, createLogger('silent'))
   expect(await shown()).toEqual([range.from, someTime])
 })
@@ -57,7 +57,7 @@ it('rollups that the server is refreshing itself follow when it is done', async 
   const warnings: string[] = []
   const logger = { warn: (line: string) => warnings.push(line) } as unknown as Logger
   const touched = new TouchedRollups()
-  touched.add(jobOf(range), { inserted: 1, updated: 0 })
+  touched.add(sliceOf(range), { inserted: 1, updated: 0 })
 
   // Its refresh stays half-way: it may read, but not write.
   const inItsWay = await pool.connect()

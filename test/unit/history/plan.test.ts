@@ -1,58 +1,64 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { estimate } from '../../../src/history/estimate.js'
-import { cutIntoJobs, type PlannedSeries } from '../../../src/history/plan.js'
+import { cutSlice, type PlannedSeries } from '../../../src/history/plan.js'
 import { candlesIn } from '../../../src/market/candleGrid.js'
-import { normalized, subtract, type TimeRange } from '../../../src/market/timeRange.js'
+import { type TimeRange, normalized, subtract } from '../../../src/market/timeRange.js'
 
 const minuteMs = 60_000
 const dayMs = 86_400_000
 const base = Date.UTC(2026, 0, 1)
+const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
 
-function planned(missing: readonly TimeRange[], more: Partial<PlannedSeries> = {}): PlannedSeries {
-  return {
-    series: { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' },
-    range: { from: base, to: base + 100 * dayMs },
-    missing,
-    isUrgent: false,
-    hasOpenBeginning: false,
-    ...more,
-  }
+function planned(missing: readonly TimeRange[]): PlannedSeries {
+  return { series, range: { from: base, to: base + 100 * dayMs }, missing, isUrgent: false, hasOpenBeginning: false }
 }
 
-const backfill = { kind: 'backfill', again: false, size: 1000 } as const
+function slice(ranges: readonly TimeRange[], hasOpenBeginning = false): TimeRange[] {
+  return cutSlice({ kind: 'backfill', series, ranges, hasOpenBeginning })
+}
 
-describe('the jobs of a request', () => {
-  it('cover what is missing and nothing twice, each of at most the size', () => {
-    const pieces = fc.array(fc.tuple(fc.integer({ min: 0, max: 20_000 }), fc.integer({ min: 1, max: 4000 })), {
+describe('a slice', () => {
+  const pieces = fc
+    .array(fc.tuple(fc.integer({ min: 0, max: 900_000 }), fc.integer({ min: 1, max: 300_000 })), {
+      minLength: 1,
       maxLength: 6,
     })
+    .map((pairs) =>
+      normalized(
+        pairs.map(([start, size]) => ({ from: base + start * minuteMs, to: base + (start + size) * minuteMs })),
+      ),
+    )
+
+  it('is the newest part of what is missing, of a bounded size, so that slices together are all of it', () => {
     fc.assert(
-      fc.property(pieces, (pairs) => {
-        const missing = normalized(
-          pairs.map(([start, size]) => ({ from: base + start * minuteMs, to: base + (start + size) * minuteMs })),
-        )
-        const jobs = cutIntoJobs(planned(missing), missing, backfill).map(({ data }) => data.range)
-        expect(subtract(missing, normalized(jobs))).toEqual([])
-        const oldestFirst = jobs.toReversed()
-        for (const [i, job] of oldestFirst.entries()) {
-          const wanted = subtract(missing, subtract([{ from: base, to: base + 1e12 }], [job]))
-          expect(candlesIn({ lengthMs: minuteMs }, wanted)).toBeLessThanOrEqual(1000)
-          expect(job.from).toBeGreaterThanOrEqual(oldestFirst[i - 1]?.to ?? 0)
+      fc.property(pieces, (missing) => {
+        let left = missing
+        for (let slices = 0; left.length > 0; slices++) {
+          expect(slices).toBeLessThan(300)
+          const part = slice(left)
+          const candles = candlesIn({ lengthMs: minuteMs }, part)
+          expect(candles).toBeLessThanOrEqual(20_000)
+          expect(candles).toBeGreaterThanOrEqual(Math.min(2_000, candlesIn({ lengthMs: minuteMs }, left)))
+          expect(subtract(part, left)).toEqual([])
+          const rest = subtract(left, part)
+          expect(rest.at(-1)?.to ?? -Infinity).toBeLessThanOrEqual(part[0]?.from ?? 0)
+          left = rest
         }
       }),
     )
   })
 
-  it('go in order: repairs, then instruments about to be delisted, then newer candles before older ones', () => {
-    const missing = [{ from: base, to: base + 2000 * minuteMs }]
-    const [newer, older] = cutIntoJobs(planned(missing), missing, backfill)
-    const [urgent] = cutIntoJobs(planned(missing, { isUrgent: true }), missing, backfill)
-    const [repair] = cutIntoJobs(planned(missing), missing, { ...backfill, kind: 'repair' })
-    const priorities = [repair, urgent, newer, older].map((job) => job?.priority ?? 0)
-    expect(priorities).toEqual(priorities.toSorted((a, b) => b - a))
-    expect(new Set(priorities).size).toBe(4)
-    expect(Math.max(...priorities)).toBeLessThan(2 ** 31)
+  it('gets smaller towards the end, so that several workers end together', () => {
+    const size = (candles: number) =>
+      candlesIn({ lengthMs: minuteMs }, slice([{ from: base, to: base + candles * minuteMs }]))
+    expect([500_000, 160_000, 50_000, 20_000, 1_500].map(size)).toEqual([20_000, 10_000, 4_000, 2_000, 1_500])
+  })
+
+  it('is much longer where nobody knows where the series begins', () => {
+    expect(slice([{ from: base, to: base + 2000 * dayMs }], true)).toEqual([
+      { from: base + 2000 * dayMs - 400_000 * minuteMs, to: base + 2000 * dayMs },
+    ])
   })
 })
 

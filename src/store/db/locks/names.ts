@@ -7,22 +7,19 @@
  * | -------------------------- | ----------------------------------------- | ------------------ | ----------------------- |
  * | egress NAME                | the daemon that sends from an address     | a session          | as long as it records   |
  * | egress standby NAME        | daemons that wait for it, each for itself | a session          | as long as they wait    |
- * | job ID                     | the worker that fetches a stretch         | a session          | minutes                 |
- * | plan                       | who looks at the queue to add to it       | a session          | seconds                 |
+ * | a row of candle_slice      | the worker that fetches a slice           | a session          | minutes                 |
  * | reconcile                  | start and migrate, changing features      | a session          | seconds to hours        |
  * | instruments CATEGORY       | the writer of a list of instruments       | a transaction      | milliseconds            |
  * | rpi-symbols                | the writer of the RPI list                | a transaction      | milliseconds            |
- * | queue                      | the queue, looking after its own tables   | a transaction      | milliseconds            |
+ * | candle wants               | who adds a want or takes a slice          | a transaction      | milliseconds            |
  * | a row of recorder.coverage | the writer of fills of an instrument      | a transaction      | milliseconds            |
  * | recorder.migration_lock    | start and migrate, changing the schema    | a transaction      | seconds                 |
  */
 export const lockNames = {
   egress: (egress: string) => `egress ${egress}`,
   egressStandby: (egress: string) => `egress standby ${egress}`,
-  job: (id: string) => `job ${id}`,
-  plan: 'plan',
   reconcile: 'reconcile',
   instruments: (category: string) => `instruments ${category}`,
   rpiSymbols: 'rpi-symbols',
-  queue: 'queue',
+  candleWants: 'candle wants',
 } as const

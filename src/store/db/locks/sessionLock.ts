@@ -68,7 +68,7 @@ export async function countHolders(query: RunQuery, name: string): Promise<numbe
 const askEveryMs = 200
 
 /** Waits until the lock is this session's. */
-export async function waitForLock(query: RunQuery, name: string): Promise<void> {
+async function waitForLock(query: RunQuery, name: string): Promise<void> {
   while (!(await tryLock(query, name))) await sleep(askEveryMs)
 }
 

@@ -1,0 +1,98 @@
+import { type Kysely, sql } from 'kysely'
+import { commentOn, keyComments } from './comments.js'
+
+/** Which candles of the past are wanted, and which of them are being fetched. What is missing follows from the coverage. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    drop schema if exists recorder_queue cascade;
+    delete from recorder.lock where name = 'queue' or name = 'plan' or name like 'job %';
+    insert into recorder.lock (name) values ('candle wants');
+
+    create table recorder.candle_want (
+      id bigint generated always as identity primary key,
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      type market.candle_type not null,
+      interval market.candle_interval not null,
+      kind text not null check (kind in ('repair', 'backfill', 'review')),
+      ranges tstzmultirange not null check (not isempty(ranges)),
+      done tstzmultirange not null default '{}',
+      floor timestamptz not null,
+      again boolean not null default false,
+      is_urgent boolean not null default false,
+      has_open_beginning boolean not null default false,
+      next_to timestamptz,
+      requested_at timestamptz not null default now(),
+      retry_at timestamptz not null default '-infinity',
+      ended_at timestamptz,
+      problem text,
+      failure text,
+      requests bigint not null default 0,
+      candles bigint not null default 0,
+      inserted bigint not null default 0,
+      updated bigint not null default 0
+    );
+    create index candle_want_open on recorder.candle_want (category, symbol, type, interval) where ended_at is null;
+    create index candle_want_ended on recorder.candle_want (ended_at);
+
+    create table recorder.candle_slice (
+      id bigint generated always as identity primary key,
+      want_id bigint not null references recorder.candle_want on delete cascade,
+      ranges tstzmultirange not null check (not isempty(ranges)),
+      pid integer not null,
+      login oid not null,
+      session text not null,
+      holder text not null,
+      taken_at timestamptz not null default now()
+    );
+    create index candle_slice_want on recorder.candle_slice (want_id)`.execute(db)
+
+  await commentOn(db, {
+    'recorder.candle_want': {
+      kind: 'table',
+      comment:
+        'Candles of the past that somebody asked for. Missing of them is: ranges - done - coverage - empty ranges; with again, ' +
+        'ranges - done. Kept for a week after they end.',
+      columns: {
+        id: 'Number of the want.',
+        ...keyComments,
+        type: 'What the candles are made of: market, mark, index or premium.',
+        interval: 'Length of the candles, as the service names it.',
+        kind: 'repair: a gap of the recording. backfill: history that was asked for. review: a second look at what is known.',
+        ranges: 'Opening times that are wanted, half-open.',
+        done: 'Of these, what has been asked for since, whatever came of it.',
+        floor: 'Begin of everything that was asked for: older candles are of no interest.',
+        again: 'Whether what is covered is read once more.',
+        is_urgent: 'Whether the instrument is about to be delisted.',
+        has_open_beginning: 'Whether floor is where we stop looking and not where the instrument was launched.',
+        next_to: 'Review: end of the stretch that comes next; NULL for one out of turn.',
+        requested_at: 'When it was asked for.',
+        retry_at: 'Not worked on before this time.',
+        ended_at:
+          'When nothing was missing any more, or everything missing had been asked for; NULL while there is work.',
+        problem: 'Why the last attempt was broken off, to be repeated; NULL after one that was not.',
+        failure: 'Why the service refuses some of it for good; NULL when it does not.',
+        requests: 'Requests made for it.',
+        candles: 'Closed candles received.',
+        inserted: 'Of these, new ones.',
+        updated: 'Of these, ones that were stored with other values before.',
+      },
+    },
+    'recorder.candle_slice': {
+      kind: 'table',
+      comment:
+        'What workers fetch at this moment. A slice counts for as long as the session that it names is there; when its worker ' +
+        'dies, the slice is missing again.',
+      columns: {
+        id: 'Number of the slice.',
+        want_id: 'The want that it is a part of.',
+        ranges: 'Opening times that are being fetched, half-open.',
+        pid: 'Server process of the session that fetches it, as in pg_stat_activity.',
+        login: 'Login of that session, as pg_stat_activity.usesysid.',
+        session: 'Name of that session, as pg_stat_activity.application_name.',
+        holder: 'Host and process that the session belongs to.',
+        taken_at: 'When it was taken.',
+      },
+    },
+  })
+}

@@ -1,0 +1,221 @@
+import type { Kysely } from 'kysely'
+import pLimit from 'p-limit'
+import type { ExchangeClient } from '../exchange/client.js'
+import { ExchangeError, type ExchangeErrorKind } from '../exchange/errors.js'
+import { gridOf, withCandles } from '../market/candleGrid.js'
+import { type CandleSeries, seriesText, intervalMs } from '../market/candle.js'
+import { type TimeRange, intersect, normalized, subtract, union } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+import type { Clock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../store/history/candleCoverage.js'
+import { loadReach, saveReach } from '../store/history/candleReach.js'
+import { type CandleSlice, settleSlice, type SliceResult } from '../store/history/candleSlices.js'
+import { confirmNoTrade, isSparse, putOffLook, replaceUnanswered } from '../store/history/noTrade.js'
+import { lastRevision } from '../store/history/restatements.js'
+import { noteReview } from '../store/history/reviews.js'
+import type { Database } from '../store/db/schema.js'
+import { CandleWriter } from './candleWriter.js'
+import { fillRange } from './fillRange.js'
+import { Conventions, type PageAnswer, type PageRequest } from './pageRequest.js'
+import { PageSource } from './pageSource.js'
+import { ReachBook } from './reach.js'
+import { foldRestatement } from './restatement.js'
+import { readAllAgain } from './review.js'
+
+/** What all slices of a process share. */
+export interface SliceContext {
+  readonly db: Kysely<Database>
+  readonly client: ExchangeClient
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly settleMs: number
+  /** Told when a page begins and ends to be wanted, until it is stored. */
+  readonly onOutstanding: (change: 1 | -1) => void
+}
+
+/** Enough that a slice alone keeps the limit busy when responses take their time. */
+export const maxPagesOfSlice = 16
+/** Of all slices, from the request until the rows are committed: what a crash costs at most. */
+const maxPages = 32
+
+/** Refusals that the service would repeat for every page of the series. */
+const refusalsOfSeries: ReadonlySet<ExchangeErrorKind> = new Set([
+  'unknown-symbol',
+  'removed-symbol',
+  'unknown-category',
+  'unsupported-interval',
+  'retired-version',
+])
+
+/** Fetches slices; what one learns about the service's ways is known to the next. */
+export class SliceRunner {
+  readonly #context: SliceContext
+  readonly #conventions = new Conventions()
+  readonly #reach = new Map<string, ReachBook>()
+  readonly #pages = pLimit(maxPages)
+
+  constructor(context: SliceContext) {
+    this.#context = context
+  }
+
+  /**
+   * Gets what is missing of a slice, books what came of it and lets go of it. Everything received is committed when this
+   * resolves. Rejects only when the database does not take that.
+   */
+  async run(slice: CandleSlice, signal: AbortSignal): Promise<SliceResult> {
+    const { db, client, clock, logger, settleMs } = this.#context
+    const { series } = slice
+    const [state] = await missingCandles(db, [{ series, range: hullOf(slice.ranges) }])
+    const oldestKnown = state?.oldestKnown ?? null
+    const missing = slice.again ? slice.ranges : intersect(slice.ranges, state?.missing ?? [])
+    const wanted = withCandles(gridOf(series.interval, oldestKnown), missing)
+
+    const before = slice.again ? await lastRevision(db) : 0
+    const writer = new CandleWriter(db, { series, clock, logger, signal })
+    const source = new PageSource({
+      client,
+      series,
+      settleMs,
+      conventions: this.#conventions,
+      priority: slice.kind === 'repair' ? 'repair' : 'backfill',
+      clock,
+      signal,
+      store: (page) => writer.store(page),
+    })
+    const counts = () => {
+      const { inserted, updated } = writer.counts
+      return { requests: source.counts.requests, candles: source.counts.rows, inserted, updated }
+    }
+    try {
+      const { empty, anchor } = await fillRange(
+        {
+          lengthMs: intervalMs[series.interval],
+          wanted,
+          floor: slice.floor,
+          anchor: oldestKnown,
+          oldestKnown,
+          isSparse: oldestKnown !== null && (await isSparse(db, series)),
+          maxInFlight: maxPagesOfSlice,
+        },
+        {
+          ask: (request) => this.#ask(source, request),
+          now: () => source.now(),
+          sleep: (ms) => clock.sleep(ms, signal),
+          reach: this.#reachOf(series),
+        },
+      )
+      await writer.idle()
+      const { updated, turnedUp, rejected } = writer.counts
+      if (turnedUp > 0) {
+        logger.warn(
+          `${seriesText(series)}: ${turnedUp} candle(s) came that the service had left out before; they are stored`,
+        )
+      }
+      const result: SliceResult = { ...counts(), done: 'slice' }
+      return await db.transaction().execute(async (trx) => {
+        await concludeMissing(trx, slice, { empty, anchor, hasRejected: rejected > 0 })
+        if (slice.kind === 'review') await concludeReview(trx, slice, source.silence, clock.now())
+        const restatedBy = slice.again && updated > 0 ? await foldRestatement(trx, series, before, logger) : null
+        if (restatedBy !== null) await readAllAgain(trx, series, restatedBy)
+        await settleSlice(trx, slice, result)
+        return result
+      })
+    } catch (error) {
+      // What was received counts, whatever came after it.
+      await writer.idle()
+      const result: SliceResult = { ...counts(), ...breakingOff(error, signal) }
+      await db.transaction().execute((trx) => settleSlice(trx, slice, result))
+      return result
+    }
+  }
+
+  async #ask(source: PageSource, request: PageRequest): Promise<PageAnswer> {
+    const { onOutstanding } = this.#context
+    onOutstanding(1)
+    try {
+      return await this.#pages(() => source.ask(request))
+    } finally {
+      onOutstanding(-1)
+    }
+  }
+
+  #reachOf({ category, type, interval }: CandleSeries) {
+    const { db } = this.#context
+    const key = `${category} ${type} ${interval}`
+    let book = this.#reach.get(key)
+    if (book === undefined) {
+      const kind = { category, type, interval }
+      book = new ReachBook({ load: () => loadReach(db, kind), save: (_key, reach) => saveReach(db, kind, reach) })
+      this.#reach.set(key, book)
+    }
+    const known = book
+    return {
+      get: () => known.get(key),
+      observe: known.observe.bind(known, key),
+      learn: known.learn.bind(known, key),
+    }
+  }
+}
+
+function hullOf(ranges: readonly TimeRange[]): TimeRange {
+  return { from: ranges[0]?.from ?? 0, to: ranges.at(-1)?.to ?? 0 }
+}
+
+/** What a failure means for the slice: repeated later, or refused for good. */
+function breakingOff(error: unknown, signal: AbortSignal): Pick<SliceResult, 'done' | 'problem' | 'failure'> {
+  if (signal.aborted) return { done: 'nothing' }
+  const message = error instanceof Error ? error.message : String(error)
+  if (!(error instanceof ExchangeError) || error.retryable || error.kind === 'aborted') {
+    return { done: 'nothing', problem: message }
+  }
+  return { done: refusalsOfSeries.has(error.kind) ? 'series' : 'slice', failure: message }
+}
+
+/**
+ * Books what is proven to be empty and what is still missing; the database says what that is. Of a series that is dense, it is a
+ * gap. Where a series is silent for long, no response may be long enough to show a candle on both sides: nothing is claimed of
+ * that, and it is asked for again later.
+ */
+async function concludeMissing(
+  trx: Kysely<Database>,
+  { series, ranges }: CandleSlice,
+  shown: { readonly empty: readonly TimeRange[]; readonly anchor: TimeMs | null; readonly hasRejected: boolean },
+): Promise<void> {
+  await addEmptyRanges(trx, series, shown.empty)
+  const known = await openGaps(trx, series)
+  const touched = known.filter((gap) => intersect([gap], ranges).length > 0)
+  const asked = union(ranges, touched)
+  const states = await missingCandles(
+    trx,
+    asked.map((range) => ({ series, range })),
+  )
+  const grid = gridOf(series.interval, states[0]?.oldestKnown ?? shown.anchor)
+  const left = withCandles(
+    grid,
+    states.flatMap(({ missing }) => missing),
+  )
+  const isSilent = !shown.hasRejected && series.type === 'market' && left.length > 0 && (await isSparse(trx, series))
+  await replaceUnanswered(trx, series, ranges, isSilent ? subtract(left, known) : [])
+  const reason = shown.hasRejected ? reasons.rejected : reasons.silent
+  await replaceGaps(trx, series, ranges, isSilent ? intersect(left, known) : left, reason)
+  await settleGaps(trx, series)
+}
+
+const reasons = {
+  silent: 'the service does not give these candles',
+  rejected:
+    'the service does not give these candles, or not so that they can be understood (see recorder.rejected_row)',
+} as const
+
+/** What a second look has shown: the silence that is still there. */
+async function concludeReview(
+  trx: Kysely<Database>,
+  { series, ranges, nextTo }: CandleSlice,
+  silence: readonly TimeRange[],
+  now: TimeMs,
+): Promise<void> {
+  await confirmNoTrade(trx, series, normalized(silence))
+  await putOffLook(trx, series, ranges)
+  await noteReview(trx, series, now, nextTo)
+}

@@ -1,0 +1,160 @@
+import { hostname } from 'node:os'
+import { type Kysely, sql } from 'kysely'
+import type { CandleSeries } from '../../market/candle.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+import { byUrgency, endWants, missingOfWant, provenOfWant, type WantCounts, type WantKind } from './candleWants.js'
+import { toDate } from '../db/columns.js'
+import { multirange, rangesAsJson, toRanges } from '../proof/coverage.js'
+import { openDatabase, type RecorderDatabase } from '../db/database.js'
+import { lockNames } from '../db/locks/names.js'
+import { lockInTransaction } from '../db/locks/rowLock.js'
+import { holds, lockSessionName } from '../db/locks/sessionLock.js'
+import type { Database } from '../db/schema.js'
+
+/** A want, and what of it is missing and not being fetched by anybody. */
+export interface OpenWant {
+  readonly kind: WantKind
+  readonly series: CandleSeries
+  readonly ranges: readonly TimeRange[]
+  readonly hasOpenBeginning: boolean
+}
+
+/** Some minutes' work: a part of a want that one worker fetches, and nobody else. */
+export interface CandleSlice extends OpenWant {
+  readonly id: number
+  readonly wantId: number
+  readonly floor: TimeMs
+  readonly again: boolean
+  readonly nextTo: TimeMs | null
+}
+
+export interface SliceResult extends WantCounts {
+  /**
+   * What is not asked for again in its wants, whatever came of it: the slice, all of them for a series that the service does not
+   * have, or nothing when it was broken off.
+   */
+  readonly done: 'slice' | 'series' | 'nothing'
+  /** Why it was broken off; then it is tried again after some seconds. */
+  readonly problem?: string
+  /** Why the service refuses it for good. */
+  readonly failure?: string
+}
+
+const retryAfterSeconds = 5
+
+/** Lets a worker take slices. They are its own for as long as its session with the database lasts, and the server ends it with the process. */
+export class SliceSession {
+  /** One connection: what it takes, it holds. */
+  readonly #session: RecorderDatabase
+  /** Slices that had no session at the last look. */
+  #lost: ReadonlySet<number> = new Set()
+
+  constructor(url: string) {
+    this.#session = openDatabase({ url, poolSize: 1, applicationName: lockSessionName('candle slices') })
+  }
+
+  /**
+   * Takes the most urgent part of what is missing; null when nothing is to be done.
+   *
+   * @param cut the part of a want's missing ranges that makes a slice
+   */
+  async take(cut: (want: OpenWant) => readonly TimeRange[]): Promise<CandleSlice | null> {
+    return this.#session.db.transaction().execute(async (trx) => {
+      await lockInTransaction(trx, lockNames.candleWants)
+      await endWants(trx)
+      const { rows } = await sql<
+        CandleSeries & Omit<CandleSlice, 'id' | 'series' | 'ranges'> & { ranges: [TimeMs, TimeMs][] }
+      >`
+        with taken as (
+          select w.category, w.symbol, w.type, w.interval, range_agg(r) as ranges
+          from recorder.candle_slice s join recorder.candle_want w on w.id = s.want_id cross join lateral unnest(s.ranges) as r
+          group by 1, 2, 3, 4
+        ), free as (
+          select w.*, ${missingOfWant} - coalesce(t.ranges, '{}') as missing
+          from recorder.candle_want w ${provenOfWant}
+          left join taken t on t.category = w.category and t.symbol = w.symbol and t.type = w.type and t.interval = w.interval
+          where w.ended_at is null and w.retry_at <= now()
+        )
+        select id as "wantId", kind, category, symbol, type, interval, floor, again, has_open_beginning as "hasOpenBeginning",
+          next_to as "nextTo", ${rangesAsJson(sql`missing`)} as ranges
+        from free w where not isempty(missing)
+        order by ${byUrgency(sql`missing`)} limit 1`.execute(trx)
+      const [row] = rows
+      if (row === undefined) return null
+      const { category, symbol, type, interval, ...want } = row
+      const open = { ...want, series: { category, symbol, type, interval }, ranges: toRanges(row.ranges) }
+      const ranges = cut(open)
+      const inserted = await sql<{ id: number }>`
+        insert into recorder.candle_slice (want_id, ranges, pid, login, session, holder)
+        select ${row.wantId}, ${multirange(ranges)}, pid, usesysid, application_name, ${`${hostname()} ${process.pid}`}
+        from pg_stat_activity where pid = pg_backend_pid()
+        returning id`.execute(trx)
+      return { ...open, id: inserted.rows[0]?.id ?? 0, ranges }
+    })
+  }
+
+  /**
+   * To be called every second: slices stay this worker's when its connection broke and was made anew. Those that it does not work
+   * on any more, but could not settle, are let go of.
+   */
+  async hold(working: readonly CandleSlice[]): Promise<void> {
+    const { db } = this.#session
+    // So that the server notices within seconds that this host cannot be reached any more, and ends the session.
+    await sql`select set_config('tcp_keepalives_idle', '3', false), set_config('tcp_keepalives_interval', '3', false),
+      set_config('tcp_keepalives_count', '3', false)`.execute(db)
+    await sql`
+      update recorder.candle_slice set pid = pg_backend_pid()
+      where session = current_setting('application_name') and pid <> pg_backend_pid()`.execute(db)
+    await sql`
+      delete from recorder.candle_slice
+      where session = current_setting('application_name') and id <> all (${working.map(({ id }) => id)}::bigint[])`.execute(
+      db,
+    )
+  }
+
+  /**
+   * Lets go of slices whose worker has died, seen at two calls so that one whose connection breaks can make it anew. Resolves to
+   * how many.
+   */
+  async releaseLost(): Promise<number> {
+    const { db } = this.#session
+    const { rows } = await sql<{ id: number }>`
+      select id from recorder.candle_slice slice where not ${sql.raw(holds('slice'))}`.execute(db)
+    const twice = rows.map(({ id }) => id).filter((id) => this.#lost.has(id))
+    this.#lost = new Set(rows.map(({ id }) => id))
+    const { numAffectedRows = 0n } = await sql`
+      delete from recorder.candle_slice slice where id = any (${twice}::bigint[]) and not ${sql.raw(holds('slice'))}`.execute(
+      db,
+    )
+    return Number(numAffectedRows)
+  }
+
+  close(): Promise<void> {
+    return this.#session.close()
+  }
+}
+
+/** Lets go of a slice and says what came of it, to all wants that it was a part of. Call it in the transaction that stores its outcome. */
+export async function settleSlice(trx: Kysely<Database>, slice: CandleSlice, result: SliceResult): Promise<void> {
+  const { done, requests, candles, inserted, updated, problem = null, failure = null } = result
+  const { category, symbol, type, interval } = slice.series
+  const ranges = done === 'series' ? sql`'{(,)}'::tstzmultirange` : multirange(done === 'slice' ? slice.ranges : [])
+  await lockInTransaction(trx, lockNames.candleWants)
+  const released = await trx
+    .deleteFrom('recorder.candle_slice')
+    .where('id', '=', slice.id)
+    .returning('taken_at')
+    .executeTakeFirst()
+  // Somebody else has it by now, because the database took this worker for dead.
+  if (released === undefined) return
+  await sql`
+    update recorder.candle_want set done = done + ranges * ${ranges}, requests = requests + ${requests},
+      candles = candles + ${candles}, inserted = inserted + ${inserted}, updated = updated + ${updated},
+      problem = ${problem}, failure = coalesce(${failure}, failure),
+      retry_at = case when ${problem}::text is null then retry_at else now() + make_interval(secs => ${retryAfterSeconds}) end
+    where category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval} and ended_at is null
+      and (id = ${slice.wantId} or ranges && ${ranges}
+        and (not again or ${slice.again} and requested_at <= ${toDate(released.taken_at)}::timestamptz))`.execute(trx)
+  await endWants(trx)
+}
