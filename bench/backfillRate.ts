@@ -46,7 +46,7 @@ export async function benchLimits({ seconds }: BackfillBenchOptions): Promise<Ch
 interface LiveMetrics {
   readonly requests: number
   readonly waitSeconds: number
-  readonly answerSeconds: number
+  readonly responseSeconds: number
   readonly history: number
 }
 
@@ -79,7 +79,7 @@ export async function benchBeside({ seconds }: BackfillBenchOptions): Promise<Ch
       const requests = after.requests - before.requests
       return {
         waitMs: ((after.waitSeconds - before.waitSeconds) / requests) * 1000,
-        answerMs: ((after.answerSeconds - before.answerSeconds) / requests) * 1000,
+        responseMs: ((after.responseSeconds - before.responseSeconds) / requests) * 1000,
         live: requests / (phaseMs / 1000),
         history: (after.history - before.history) / (phaseMs / 1000),
       }
@@ -90,7 +90,7 @@ export async function benchBeside({ seconds }: BackfillBenchOptions): Promise<Ch
     await sleep(10_000)
     const beside = await phase()
     const { rejected } = candleRequests(await bench.report())
-    const latency = (of: typeof alone) => of.waitMs + of.answerMs
+    const latency = (of: typeof alone) => of.waitMs + of.responseMs
     const ratio = latency(beside) / latency(alone)
     return [
       [
@@ -127,7 +127,7 @@ async function liveMetrics(port: number): Promise<LiveMetrics> {
   return {
     requests: sum(/request_wait_seconds_count\{[^}]*class="live"[^}]*\} (\S+)/g),
     waitSeconds: sum(/request_wait_seconds_sum\{[^}]*class="live"[^}]*\} (\S+)/g),
-    answerSeconds: sum(/request_duration_seconds_sum\{[^}]*operation="(?!history)[^}]*\} (\S+)/g),
+    responseSeconds: sum(/request_duration_seconds_sum\{[^}]*operation="(?!history)[^}]*\} (\S+)/g),
     history: sum(/request_duration_seconds_count\{[^}]*operation="history-candles"[^}]*\} (\S+)/g),
   }
 }

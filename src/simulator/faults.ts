@@ -22,7 +22,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
   /** The connection is reset before any response. */
   z.strictObject({ kind: z.literal('reset'), ...common }),
   /** No response until the client gives up. */
-  z.strictObject({ kind: z.literal('noAnswer'), ...common }),
+  z.strictObject({ kind: z.literal('noResponse'), ...common }),
   z.strictObject({
     kind: z.literal('http'),
     status: z.number().int().min(400).max(599),

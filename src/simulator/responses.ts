@@ -137,7 +137,7 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
     if (!emptyAtFirst?.operations.includes(operation)) return false
     const key = `${operation} ${JSON.stringify(Object.entries(query).toSorted(([a], [b]) => (a < b ? -1 : 1)))}`
     const answered = emptyResponses.get(key) ?? 0
-    if (answered >= emptyAtFirst.answers) return false
+    if (answered >= emptyAtFirst.responses) return false
     emptyResponses.set(key, answered + 1)
     return true
   }

@@ -134,7 +134,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       limiter.block(address, arrivedMs)
       return refuse()
     }
-    if (fault?.kind === 'reset' || fault?.kind === 'noAnswer') {
+    if (fault?.kind === 'reset' || fault?.kind === 'noResponse') {
       note(0, null)
       if (fault.kind === 'reset') response.socket?.resetAndDestroy()
       return

@@ -47,7 +47,7 @@ export function planChaos(seed: number, durationMs: number): PlannedEvent[] {
     () => service([{ kind: 'latency', minMs: 1_000, maxMs: 4_000, probability: probability() }], 5_000, 20_000),
     () => service([{ kind: 'html', probability: probability() }], 5_000, 10_000),
     () => service([{ kind: 'reset', probability: probability() }], 5_000, 15_000),
-    () => service([{ kind: 'noAnswer', probability: 0.1 }], 5_000, 10_000),
+    () => service([{ kind: 'noResponse', probability: 0.1 }], 5_000, 10_000),
     () => service([{ kind: 'slowBody', overMs: 3_000, probability: 0.5 }], 5_000, 10_000),
     () => service([{ kind: 'errorCode', code: pick(['45001', '40725', '40808', '40015']) }], 5_000, 15_000),
     () => service([{ kind: 'oldEnvelope', probability: probability() }], 5_000, 10_000),

@@ -7,7 +7,7 @@ import type { PollContext } from './pollContext.js'
 
 const everyMs = 20_000
 /** Older ones have been looked at often enough. */
-const lookBackMs = 24 * 3_600_000
+const lookbackMs = 24 * 3_600_000
 
 /** Goes through the gaps in fills from time to time and takes back those in which nothing was lost, until `signal` aborts. */
 export async function keepDismissingGaps(
@@ -27,7 +27,7 @@ export async function keepDismissingGaps(
 
 /** Returns how many gaps were none. Their stretches are proven by that. */
 async function dismissEmptyGaps(db: Kysely<Database>, clock: Clock): Promise<number> {
-  const gaps = await emptyFillGaps(db, clock.now() - lookBackMs)
+  const gaps = await emptyFillGaps(db, clock.now() - lookbackMs)
   for (const { id, category, symbol, range } of gaps) {
     await db.transaction().execute(async (trx) => {
       await removeGap(trx, id)

@@ -11,7 +11,7 @@ import type { ApiPath, ResponseOf, Question } from '../api/endpoints.js'
 import { ask, urlOf } from './api.js'
 
 /**
- * All that the page has loaded, each response kept under the question that it answers: what was asked of one instrument is
+ * All that the page has loaded, each response kept under the question that it belongs to: what was asked of one instrument is
  * never taken for another's.
  */
 const client = new QueryClient({

@@ -98,9 +98,9 @@ export const quirksSchema = z.strictObject({
     .default(null),
   /** Closed candles that response other values once the service's clock has reached `after`. */
   revisedCandles: z.array(candleRange.extend({ after: z.number() })).default([]),
-  /** The first `answers` responses to the same parameters hold no rows. */
+  /** The first `responses` responses to the same parameters hold no rows. */
   emptyAtFirst: z
-    .strictObject({ operations: z.array(z.enum(operations)), answers: z.number().int().min(1) })
+    .strictObject({ operations: z.array(z.enum(operations)), responses: z.number().int().min(1) })
     .nullable()
     .default(null),
   /** Categories that the operations (all, when absent) do not know any more. */

@@ -40,7 +40,7 @@ export interface EgressLock {
 }
 
 const checkEveryMs = 500
-const answerWithinMs = 1_500
+const responseWithinMs = 1_500
 const lookEveryMs = 100
 /** How long a successor keeps still when its predecessor has not said good-bye: longer than that one's right lasts. */
 const quietMs = rightMs + 500
@@ -119,8 +119,8 @@ class SessionLock implements EgressLock {
     const client = new pg.Client({
       connectionString: connectionString(this.#url),
       application_name: lockSessionName('egress lock'),
-      connectionTimeoutMillis: answerWithinMs,
-      query_timeout: answerWithinMs,
+      connectionTimeoutMillis: responseWithinMs,
+      query_timeout: responseWithinMs,
       keepAlive: true,
     })
     client.on('error', () => undefined)
@@ -142,7 +142,7 @@ class SessionLock implements EgressLock {
       .end()
       .catch(() => undefined)
       .finally(() => isEnded.abort())
-    await Promise.race([ended, this.#clock.sleep(answerWithinMs, isEnded.signal).catch(() => undefined)])
+    await Promise.race([ended, this.#clock.sleep(responseWithinMs, isEnded.signal).catch(() => undefined)])
     // A server that does not respond does not say good-bye either.
     ;(client as unknown as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy()
   }

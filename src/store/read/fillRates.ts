@@ -11,14 +11,14 @@ export interface FillRate extends InstrumentKey {
 
 /** So many of the newest fills of an instrument are looked at: enough for a rate, and few enough for thousands of instruments. */
 const sampled = 300
-const lookBackMs = 3 * 86_400_000
+const lookbackMs = 3 * 86_400_000
 
 /**
  * How often each instrument traded lately, as it was recorded: over the time that its newest fills span, until the newest fill
  * of all. Instruments without fills of the last three days are left out.
  */
 export async function recentFillRates(db: Kysely<Database>, now: TimeMs): Promise<FillRate[]> {
-  const since = sql`${toDate(now - lookBackMs)}::timestamptz`
+  const since = sql`${toDate(now - lookbackMs)}::timestamptz`
   const { rows } = await sql<FillRate>`
     with sample as (
       select i.category, i.symbol, s.count, s.oldest, s.newest

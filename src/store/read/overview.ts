@@ -29,14 +29,14 @@ export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview
 }
 
 /** Looks back no further than this for the newest rows: further back a stream is silent, whenever exactly it was. */
-const lookBack = sql`now() - interval '2 days'`
+const lookback = sql`now() - interval '2 days'`
 
 /** When each stream last brought rows into the database, by the time that the rows carry; null when not lately. */
 export async function newestRows(db: Kysely<Database>): Promise<Record<StreamName, TimeMs | null>> {
   const perInstrument = (table: string, time: string) => sql`
     select max(t.at) from market.instruments i cross join lateral (
       select ${sql.ref(time)} as at from ${sql.table(table)} t
-      where t.category = i.category and t.symbol = i.symbol and ${sql.ref(time)} > ${lookBack}
+      where t.category = i.category and t.symbol = i.symbol and ${sql.ref(time)} > ${lookback}
       order by ${sql.ref(time)} desc limit 1
     ) t where i.disappeared_at is null`
   const { rows } = await sql<Record<StreamName, TimeMs | null>>`
@@ -53,7 +53,7 @@ export async function newestRows(db: Kysely<Database>): Promise<Record<StreamNam
         cross join lateral (
           select open_time as at from market.candles t
           where t.category = i.category and t.symbol = i.symbol and t.type = s.type::market.candle_type
-            and t.interval = s.interval::market.candle_interval and open_time > ${lookBack}
+            and t.interval = s.interval::market.candle_interval and open_time > ${lookback}
           order by open_time desc limit 1
         ) t where i.disappeared_at is null) as candles`.execute(db)
   const empty = Object.fromEntries(streamNames.map((name) => [name, null])) as Record<StreamName, TimeMs | null>

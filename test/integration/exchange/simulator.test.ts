@@ -196,7 +196,7 @@ describe('what goes wrong', () => {
 
   const faults: readonly (readonly [Fault, ExchangeErrorKind])[] = [
     [{ kind: 'reset' }, 'network'],
-    [{ kind: 'noAnswer' }, 'timeout'],
+    [{ kind: 'noResponse' }, 'timeout'],
     [{ kind: 'latency', minMs: 2_000, maxMs: 2_000 }, 'timeout'],
     [{ kind: 'slowBody', overMs: 5_000 }, 'timeout'],
     [{ kind: 'http', status: 500 }, 'unavailable'],
@@ -236,7 +236,7 @@ describe('what goes wrong', () => {
       'bad-request',
       () => client.historyCandles({ category: 'SPOT', symbol: 'BTCUSDT', interval: '1D', startTime: 1, endTime: 9e9 }),
     ],
-  ] as const)('the service answers with a code for %s, at HTTP 400 and 200', async (kind, request) => {
+  ] as const)('the service responds with a code for %s, at HTTP 400 and 200', async (kind, request) => {
     for (const errorHttpStatus of [400, 200] as const) {
       simulator.control.setQuirks({ errorHttpStatus })
       expect(await kindOf(request())).toBe(kind)

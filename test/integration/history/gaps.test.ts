@@ -90,9 +90,9 @@ describe('a backfill from a service that', () => {
     expect(again.requests).toBe(0)
   })
 
-  it('answers empty pages at first', async () => {
+  it('responds with empty pages at first', async () => {
     const service = await startService({
-      emptyAtFirst: { operations: ['candles', 'history-candles'], answers: 2 },
+      emptyAtFirst: { operations: ['candles', 'history-candles'], responses: 2 },
     })
     const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
     expect(summary).toMatchObject({ failed: [], left: 0 })

@@ -54,7 +54,7 @@ describe('filling a range of candles', () => {
     expect(requests.length).toBeLessThan(44 + 72 + 50)
   })
 
-  it('claims no emptiness where the service answers nothing at all', async () => {
+  it('claims no emptiness where the service responds with nothing at all', async () => {
     const range = { from: now - 2 * dayMs, to: now }
     const { outcome } = await fill({ ...minutes(0), truth: [] }, [range], range.from)
     expect(outcome).toMatchObject({ empty: [], unresolved: [range] })

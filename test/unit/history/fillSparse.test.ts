@@ -198,7 +198,7 @@ const farApart: Series = {
 }
 
 describe('whatever a sparse series looks like', () => {
-  it('claims nothing but candles that came and silence between two of one answer, and accounts for the rest', async () => {
+  it('claims nothing but candles that came and silence between two of one response, and accounts for the rest', async () => {
     await fc.assert(
       fc.asyncProperty(arbitrarySeries, async ({ behaviour, served, range, isSparse }) => {
         const { received, answers, silence, known, outcome } = await fill(behaviour, range, isSparse)

@@ -50,8 +50,8 @@ describe('connection', () => {
     await expect(answerWith({ kind: 'reset' })).rejects.toThrow('fetch failed')
   })
 
-  test('noAnswer: the client has to give up', async () => {
-    const simulator = await start({ faults: [{ kind: 'noAnswer' }] })
+  test('noResponse: the client has to give up', async () => {
+    const simulator = await start({ faults: [{ kind: 'noResponse' }] })
     await expect(ask(simulator, page, AbortSignal.timeout(1000))).rejects.toThrow(/timeout/)
     expect(simulator.control.journal()).toMatchObject([{ delivered: 'none', data: null }])
   })

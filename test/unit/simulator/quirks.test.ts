@@ -171,8 +171,8 @@ describe('switches for tests', () => {
     expect([after[4]]).toEqual(simulator.world.candles(series, minute, minute + 1, now))
   })
 
-  test('emptyAtFirst: the first answers to a page are empty', async () => {
-    const simulator = await start({ quirks: { emptyAtFirst: { operations: ['candles', 'orderbook'], answers: 2 } } })
+  test('emptyAtFirst: the first responses to a page are empty', async () => {
+    const simulator = await start({ quirks: { emptyAtFirst: { operations: ['candles', 'orderbook'], responses: 2 } } })
     const counts = async (request: string) => (await ask(simulator, request)).rows.length
     expect([await counts(candles), await counts(candles), await counts(candles)]).toEqual([0, 0, 5])
     expect(await counts(candles.replace('limit=5', 'limit=6'))).toBe(0)
@@ -322,7 +322,7 @@ describe('quirks of the market as it is', () => {
     expect(margin.rows[0]).toMatchObject({ category: 'SPOT' })
   })
 
-  test('an earlier version of the interface answers 30032', async () => {
+  test('an earlier version of the interface responds with 30032', async () => {
     const { url } = await start()
     for (const path of ['api/v2/spot/market/tickers', 'api/spot/v1/market/tickers', 'api/v1/market/tickers']) {
       const response = await fetch(`${url}/${path}?symbol=BTCUSDT`)

@@ -97,7 +97,7 @@ describe('instruments', () => {
     expect(rows.find((row) => row['symbol'] === 'BTCUSDT')).not.toHaveProperty('deliveryTime')
   })
 
-  test('the status follows the life of an instrument; once removed it answers 40309', async () => {
+  test('the status follows the life of an instrument; once removed it responds with 40309', async () => {
     let now = noon
     const simulator = await start({ now: () => now })
     const launchTime = noon + 10_000
@@ -170,7 +170,7 @@ describe('candles', () => {
     expect(openTimes(received)).toEqual([minute - 11 * minuteMs, minute - 10 * minuteMs])
   })
 
-  test('further back than its depth it answers an empty success', async () => {
+  test('further back than its depth it responds with an empty success', async () => {
     const simulator = await start()
     const at = (days: number) => `${candles}&startTime=${noon - (days + 1) * dayMs}&endTime=${noon - days * dayMs}`
     expect((await ask(simulator, at(29))).rows.length).toBeGreaterThan(900)

@@ -126,7 +126,7 @@ describe('judging fills', () => {
     )
   })
 
-  test('every fill that was missed after the first answer lies in a gap, and no gap is without a missed fill', () => {
+  test('every fill that was missed after the first response lies in a gap, and no gap is without a missed fill', () => {
     fc.assert(
       fc.property(market, ({ times, pollAfter }) => {
         const { stored, gaps } = watch(times, pollAfter)
