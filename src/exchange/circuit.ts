@@ -1,5 +1,5 @@
 import type { Clock } from '../runtime/clock.js'
-import { onAbort } from './abort.js'
+import { onAbort } from '../runtime/abort.js'
 import type { ExchangeErrorKind } from './errors.js'
 
 /** So many failures in a row, over at least this time, mean that the operation is out of order for everybody. */

@@ -1,6 +1,6 @@
 import { backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
-import { onAbort } from './abort.js'
+import { onAbort } from '../runtime/abort.js'
 import { ExchangeError } from './errors.js'
 
 export interface RetryPolicy {

@@ -1,3 +1,5 @@
+import { onAbort } from './abort.js'
+
 /** The two clocks of the program, replaceable together in tests. */
 export interface Clock {
   /** Wall-clock time, milliseconds since the Unix epoch: for timestamps. */
@@ -17,15 +19,14 @@ export const systemClock: Clock = {
         reject(signal.reason as Error)
         return
       }
-      const onAbort = () => {
-        clearTimeout(timer)
-        reject(signal?.reason as Error)
-      }
       const timer = setTimeout(() => {
-        signal?.removeEventListener('abort', onAbort)
+        release()
         resolve()
       }, ms)
-      signal?.addEventListener('abort', onAbort, { once: true })
+      const release = onAbort(signal, () => {
+        clearTimeout(timer)
+        reject(signal?.reason as Error)
+      })
     }),
 }
 

@@ -1,7 +1,7 @@
 import { type Operation, operations } from '../../market/stream.js'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
-import { onAbort } from '../abort.js'
+import { onAbort } from '../../runtime/abort.js'
 import { Budget } from './budget.js'
 import type { Departure, Settlement } from './departure.js'
 import { Penalty } from './penalty.js'
