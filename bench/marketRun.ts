@@ -11,7 +11,8 @@ import { readAddress } from '../src/serve/address.js'
 import type { Status } from '../src/serve/api/contract.js'
 import { openDatabase } from '../src/store/db/database.js'
 import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
-import { type MarketOptions, oddPrefix, type Truth } from './marketSimulator.js'
+import { oddPrefix } from './marketKinds.js'
+import type { MarketOptions, Truth } from './marketSimulator.js'
 
 export interface MarketRun {
   readonly planExit: number

@@ -4,6 +4,7 @@ import type { ServedResponse } from '../src/simulator/journal.js'
 import type { ListingRequest } from '../src/simulator/world/listing.js'
 import { createWorld } from '../src/simulator/world/world.js'
 import { quirksSchema } from '../src/simulator/world/quirks.js'
+import { oddPrefix } from './marketKinds.js'
 
 /** How the simulated market is cut to size. */
 export interface MarketOptions {
@@ -28,7 +29,6 @@ export interface Truth {
   readonly fills: number
 }
 
-export const oddPrefix = 'ODD'
 const dayMs = 86_400_000
 
 /**

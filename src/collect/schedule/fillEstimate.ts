@@ -8,42 +8,57 @@ export interface SeenFill {
   readonly size: string
 }
 
-/** Rates are averaged over these times: a burst, a busy minute, the usual flow. */
-const [burstMs, minuteMs, usualMs] = [2_000, 20_000, 300_000] as const
-const memoriesMs = [burstMs, minuteMs, usualMs] as const
+/** Rates are averaged over these times: a sweep, a burst, a busy minute, the usual flow. */
+const memoriesMs = [400, 2_000, 20_000, 300_000] as const
+const [minute, usual] = [2, 3]
 /** So much of a difference between a faster average and the next slower one is expected to last at first. */
-const [burstLasts, minuteLasts] = [0.6, 0.5]
+const lasting = [0.35, 0.4, 0.7] as const
 /** What happened since the newest ticker counts for more than was expected: it may be a burst. */
-const unknownWeight = 1.3
+const unknownWeight = 1.15
 /** So many fills are enough to know their mean size. */
 const sizeMemory = 400
-/** Counts vary by far more than chance (a gamma mix with this shape), volumes told in sizes only somewhat. */
-const [countShape, sizeNoise] = [0.1, 0.3]
+/**
+ * Fills come in clusters, and their rate is never known well: the variance of a number that was expected is that of clusters,
+ * and a multiple of its square. What drops out of the day comes in clusters too.
+ */
+const [clusterVariance, rateVariance, rollVariance] = [30, 6, 5]
+/** When more dropped out of the day than was traded, that much at most is taken off what was expected. */
+const maxTakenOff = 0.3
 const dayMs = 86_400_000
 /** A first page that spans a moment is a burst, not the usual flow. */
-const leastSpanMs = 5_000
+const minSpanMs = 5_000
 /** No ticker can claim more than this for one instrument: it would change nothing. */
-const mostClaimed = 3 * fillsPerPage
-/** How the record of a ticker's claims begins, in fills, and what of it each response leaves. */
-const [recordStart, recordKept] = [4, 0.9]
+const maxClaimed = 1.5 * fillsPerPage
+/**
+ * The squared relative error of estimates: what is usual, which counts for so many responses, and what of an instrument's
+ * record each of its responses leaves. Estimates of less than one fill are not judged; no single one decides.
+ */
+const [usualError, usualErrorCount, errorKept, maxError] = [0.7, 10, 0.97, 25]
+const maxUnevenness = 4
+/**
+ * How the record of a ticker's claims begins, in fills, and what of it each response leaves. Sizes are so uneven that the mean
+ * of those seen last is mostly too small: fewer fills are there than a volume makes one expect.
+ */
+const [claimedStart, borneOutStart, recordKept] = [50, 40, 0.9]
 /** A record as bad as this is forgotten as soon as a response brings a fill. */
 const badRecord = 0.05
 
 /**
- * How many fills of one instrument have happened that no response showed.
+ * How many fills of one instrument have happened that no response showed, and how far such estimates are out.
  *
  * Responses give the times of fills exactly, and tickers, which come for all instruments at once, the volume between two
  * moments. A full page is a count cut off at 100: what was hidden is taken for as much as the tickers claimed. A 24h volume
- * rolls, so yesterday's trades are added to its differences at their average. A volume divided by the mean size of a fill is
- * a count with much noise; it moves the estimate by as much as it is more certain than what was expected. How much of the
- * claims the responses have borne out is kept as a record: tickers that tell of trades elsewhere are soon not believed.
- * Times are the service's, rates are fills per millisecond.
+ * rolls, so yesterday's trades are added to its differences, at the instrument's own usual rate where that is less than the
+ * day's average: few huge trades make most of an average, and drop out at few moments. A rise, divided by the mean size of a
+ * fill, is a count, and believed nearly whole. A fall says only that a huge trade has dropped out, and next to nothing of what
+ * was traded meanwhile: what was expected stands. How much of the claims the responses have borne out is kept as a record:
+ * tickers that tell of trades elsewhere are soon not believed. Times are the service's, rates are fills per millisecond.
  */
 export class FillEstimate {
-  /** Average rates over the three memories, at the last response. */
-  readonly #seen = new Float64Array(3)
+  /** Average rates over the memories, at the last response. */
+  readonly #seen = new Float64Array(memoriesMs.length)
   /** The same carried on by the tickers since, at `#atMs`. */
-  readonly #rates = new Float64Array(3)
+  readonly #rates = new Float64Array(memoriesMs.length)
   #atMs = -Infinity
   /** Fills between the last response and `#atMs`. */
   #unseen = 0
@@ -53,13 +68,15 @@ export class FillEstimate {
   #sizeCount = 0
   #ticker: { ts: TimeMs; volume: number; text: string } | null = null
   #claimed = 0
-  #claimedBefore = recordStart
-  #borneOut = recordStart
+  #claimedBefore: number = claimedStart
+  #borneOut: number = borneOutStart
   /** Fills of the last response, to tell which of them the ticker before it had counted. */
   #pageTimes: Float64Array | null = null
   #pageSizes: Float64Array | null = null
   #pageCount = 0
   #pageFrom: TimeMs = Infinity
+  #errorSum = 0
+  #errorCount = 0
   #assumedRate: number | null = null
 
   /** Takes a rate from an earlier run, until a response shows a newer one. */
@@ -77,7 +94,7 @@ export class FillEstimate {
   }
 
   get usualRate(): number {
-    return this.#rates[2] as number
+    return this.#rates[usual] as number
   }
 
   /** The rate of the moment. */
@@ -90,17 +107,27 @@ export class FillEstimate {
     return Math.min(1.5, this.#borneOut / this.#claimedBefore)
   }
 
-  /** Fills at `at` that the last response did not show. */
+  /** How far the estimates of this instrument are out, compared with the usual: about 1, more where fills come in bursts. */
+  get unevenness(): number {
+    const error = (this.#errorSum + usualError * usualErrorCount) / (this.#errorCount + usualErrorCount)
+    return Math.min(maxUnevenness, error / usualError)
+  }
+
+  /** Fills at `at` that the last response did not show; 0 before the first, since none is known of. */
   unseen(at: TimeMs): number {
+    if (this.#responseAt === -Infinity) return 0
     return this.#unseen + unknownWeight * this.#ahead(Math.max(0, at - this.#atMs))
   }
 
   /** Fills expected in so many milliseconds from `#atMs`: what is faster than usual is expected to fade. */
   #ahead(spanMs: number): number {
-    const [burst, minute, usual] = this.#rates as unknown as [number, number, number]
-    const minutePart = minuteLasts * (minute - usual) * minuteMs * -Math.expm1(-spanMs / minuteMs)
-    const burstPart = burstLasts * (burst - minute) * burstMs * -Math.expm1(-spanMs / burstMs)
-    return Math.max(0, usual * spanMs + minutePart + burstPart)
+    let count = this.usualRate * spanMs
+    for (const [index, share] of lasting.entries()) {
+      const memoryMs = memoriesMs[index] as number
+      const beyond = (this.#rates[index] as number) - (this.#rates[index + 1] as number)
+      count += share * beyond * memoryMs * -Math.expm1(-spanMs / memoryMs)
+    }
+    return Math.max(0, count)
   }
 
   /** Takes a response; returns how many fills in it are new. */
@@ -118,6 +145,7 @@ export class FillEstimate {
     // estimate that is too high would feed itself.
     const expected = this.#unseen + this.#ahead(Math.max(0, serviceTime - this.#atMs))
     const hiddenRate = isFirst ? 0 : expected / Math.max(1, serviceTime - this.#responseAt)
+    if (!isFirst) this.#judgeEstimate(fresh, expected)
     const before = this.#firstRate(fresh, spanMs)
     for (const [index, memoryMs] of memoriesMs.entries()) {
       let sum = 0
@@ -162,13 +190,15 @@ export class FillEstimate {
     if (this.#sizeCount === 0) return Math.max(expected, this.trust)
     const meanSize = this.#sizeSum / this.#sizeCount
     const shown = before.ts < this.#responseAt ? this.#shownSince(before.ts, meanSize) : 0
-    const rolledOut = (volume / dayMs) * (ts - before.ts)
-    const claim = Math.min(mostClaimed, Math.max(0, volume - before.volume - shown + rolledOut) / meanSize)
+    const dayRate = Math.min(volume / dayMs / meanSize, this.#seen[usual] as number)
+    const rolledOut = dayRate * (ts - before.ts)
+    const net = (volume - before.volume - shown) / meanSize + rolledOut
+    const variance = 1 + clusterVariance * expected + rateVariance * expected * expected
+    const gain = variance / (variance + rollVariance * rolledOut)
+    if (net <= 0) return expected * (1 - maxTakenOff * gain)
+    const claim = Math.min(maxClaimed, net)
     this.#claimed += claim
-    const variance = expected + (expected * expected) / countShape
-    const noise = sizeNoise * (Math.max(claim, 1) + Math.min(mostClaimed, rolledOut / meanSize))
-    const gain = variance / (variance + noise)
-    return Math.max(0, expected + Math.max(gain, leastGain) * (this.trust * claim - expected))
+    return Math.max(0, expected + gain * (this.trust * claim - expected))
   }
 
   /** The volume of the fills that responses showed after `ts`. */
@@ -177,7 +207,7 @@ export class FillEstimate {
     for (let index = 0; index < this.#pageCount && (this.#pageTimes?.[index] as number) > ts; index++)
       sum += this.#pageSizes?.[index] as number
     // Before the oldest fill of a full page others were shown, by responses before.
-    if (ts < this.#pageFrom) sum += (this.#pageFrom - ts) * (this.#seen[1] as number) * meanSize
+    if (ts < this.#pageFrom) sum += (this.#pageFrom - ts) * (this.#seen[minute] as number) * meanSize
     return sum
   }
 
@@ -192,12 +222,19 @@ export class FillEstimate {
     const claimed = Math.min(this.#claimed, fillsPerPage)
     this.#claimed = 0
     if (fresh > 0 && isBad) {
-      this.#claimedBefore = recordStart
-      this.#borneOut = recordStart
+      this.#claimedBefore = claimedStart
+      this.#borneOut = borneOutStart
     } else if (claimed > 0) {
       this.#claimedBefore = this.#claimedBefore * recordKept + claimed
       this.#borneOut = this.#borneOut * recordKept + (isCut ? claimed : fresh)
     }
+  }
+
+  #judgeEstimate(fresh: number, expected: number): void {
+    if (expected <= 1) return
+    const relative = (fresh - expected) / expected
+    this.#errorSum = this.#errorSum * errorKept + Math.min(maxError, relative * relative)
+    this.#errorCount = this.#errorCount * errorKept + 1
   }
 
   #learnSizes(newestFirst: readonly SeenFill[], fresh: number): void {
@@ -215,7 +252,7 @@ export class FillEstimate {
   /** The rate before the first response: as recorded, or as its page shows, or as the ticker's day makes one expect. */
   #firstRate(count: number, spanMs: number): number {
     if (this.#assumedRate !== null) return this.#assumedRate
-    const byPage = count / Math.max(spanMs, leastSpanMs)
+    const byPage = count / Math.max(spanMs, minSpanMs)
     if (this.#ticker === null || this.#sizeCount === 0) return byPage
     return Math.min(byPage, this.#ticker.volume / (this.#sizeSum / this.#sizeCount) / dayMs)
   }
@@ -232,6 +269,3 @@ export class FillEstimate {
     this.#pageFrom = newestFirst.length < fillsPerPage ? -Infinity : oldest
   }
 }
-
-/** A ticker's claim moves even an instrument of which nothing was expected. */
-const leastGain = 0.3

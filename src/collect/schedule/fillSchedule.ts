@@ -34,9 +34,11 @@ interface Entry<Target> {
 
 /** Fewer fills than this are not worth a request of their own yet. */
 const dueFills = 3
+/** What is expected of an instrument whose estimates are far out counts for more: its page may be full long before. */
+const unevennessPower = 0.25
 /** The most an instrument goes unasked whose responses bring nothing: things can change. */
 const longestMs = 3_600_000
-const mostBackoffMs = 30_000
+const maxBackoffMs = 30_000
 /** Every so many choices go to whoever has waited for longest beyond its time, and to those never answered. */
 const overdueEvery = 4
 const firstEvery = 2
@@ -46,12 +48,15 @@ const firstEvery = 2
  *
  * What it maximises is the number of fills that are captured. A response shows the newest 100, so what matters is who has most
  * that no response showed: on recorded tapes a schedule that knew that number, and nothing of the future, would capture 99 % of
- * what one that knows the future does. So the choice is the instrument with the most fills expected unseen, by what is known at
- * that moment: nothing is decided ahead, and a ticker that arrives while a request waits changes who is asked. Instruments never
- * answered get every second choice until each has been, the busiest first. Whoever has gone unasked for its longest time
- * gets every fourth choice, those first that have waited for longest: with n instruments and b requests a second nobody who trades
- * waits for longer than maxPollMs + 4 n / b seconds. The longest time doubles with each response that brings nothing, up to an hour, whatever the ticker
- * claims, and is back with the first fill. Times are of the monotonic clock.
+ * what one that knows the future does; one that knew it as of a second ago, 91 to 95 %. So the choice is the instrument with the
+ * most fills expected unseen, by what is known at that moment, those a little before others whose estimates are often far out.
+ * Nothing is decided ahead: a ticker that arrives while a request waits changes who is asked.
+ *
+ * Nobody starves. Instruments never answered get every second choice until each has been, the busiest first: n of them are asked
+ * within 2 n requests. Whoever has gone unasked for its longest time gets every fourth choice, those first that have waited for
+ * longest: of n instruments nobody who trades waits for longer than maxPollMs and the time of 4 n requests. The longest time
+ * doubles with each response that brings nothing, up to an hour, whatever the ticker claims, and is back with the first fill.
+ * Times are of the monotonic clock.
  */
 export class FillSchedule<Target> {
   readonly #keyOf: (target: Target) => string
@@ -156,7 +161,7 @@ export class FillSchedule<Target> {
     let first: Entry<Target> | null = null
     let firstRank = -Infinity
     let overdue: Entry<Target> | null = null
-    let mostOverdueMs = 0
+    let maxOverdueMs = 0
     let busiest: Entry<Target> | null = null
     let most = dueFills
     for (const entry of this.#list) {
@@ -168,9 +173,10 @@ export class FillSchedule<Target> {
         continue
       }
       const overdueMs = nowMs - entry.answeredMs - this.#longestMs(entry)
-      if (overdueMs >= mostOverdueMs) [overdue, mostOverdueMs] = [entry, overdueMs]
-      const unseen = entry.estimate.unseen(nowMs + (this.#offsetMs ?? 0))
-      if (unseen >= most) [busiest, most] = [entry, unseen]
+      if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
+      const { estimate } = entry
+      const atStake = estimate.unseen(nowMs + (this.#offsetMs ?? 0)) * estimate.unevenness ** unevennessPower
+      if (atStake >= most) [busiest, most] = [entry, atStake]
     }
     if (overdue !== null && (busiest === null || turn % overdueEvery === 0)) return overdue
     if (first !== null && (busiest === null || turn % firstEvery === 0)) return first
@@ -211,5 +217,5 @@ export class FillSchedule<Target> {
 }
 
 function backoffMs(failures: number, minPollMs: number): number {
-  return Math.min(mostBackoffMs, minPollMs * 2 ** Math.min(failures - 1, 10))
+  return Math.min(maxBackoffMs, minPollMs * 2 ** Math.min(failures - 1, 10))
 }
