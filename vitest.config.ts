@@ -1,30 +1,48 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** They mostly wait, for as long as they say: begun first, they are over when the others are. */
-const longest = ['chaos.test.ts', 'record.test.ts', 'alerts.test.ts']
+/** Those that take longest, above all because they wait: begun first, they are over when the others are. */
+const longest = [
+  'e2e/chaos',
+  'hostile/service',
+  'e2e/alerts',
+  'e2e/record',
+  'browser/page',
+  'e2e/market',
+  'e2e/backfill',
+  'e2e/demo',
+  'integration/exchange/simulator',
+  'integration/collect/missingCategory',
+  'integration/store/egressLock',
+]
+/** After those, from the longest to the shortest. */
+const folders = ['e2e', 'hostile', 'browser', 'integration', 'repository', 'unit']
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const isLong = ({ moduleId }: TestSpecification) => longest.some((name) => moduleId.endsWith(`/e2e/${name}`))
+    const rank = ({ moduleId }: TestSpecification) => {
+      const place = longest.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`))
+      return place >= 0 ? place : longest.length + folders.findIndex((name) => moduleId.includes(`/test/${name}/`))
+    }
     const sorted = await super.sort(files)
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
+    return sorted.toSorted((a, b) => rank(a) - rank(b))
   }
 }
 
 const setupFiles = ['test/support/fixedSeed.ts']
 
-// The database and end-to-end projects start servers and daemons: a small machine takes few at a time.
+/** Servers, daemons and browsers: they wait for one another, for schedules, and for minutes to end. */
 const withServers = {
   globalSetup: ['test/support/globalDatabase.ts'],
   setupFiles,
-  pool: 'forks' as const,
-  testTimeout: 120_000,
-  hookTimeout: 120_000,
+  testTimeout: 300_000,
+  hookTimeout: 300_000,
 }
 
+/** All projects share the workers, so that none of them idles: two cores do the work of as many files as wait for something. */
 export default defineConfig({
   test: {
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     projects: [
       {
@@ -33,7 +51,8 @@ export default defineConfig({
           include: ['test/unit/**/*.test.ts'],
           setupFiles,
           testTimeout: 60_000,
-          sequence: { groupOrder: 0 },
+          // They keep nothing between files; to load everything anew for each takes longer than the tests.
+          isolate: false,
         },
       },
       {
@@ -41,48 +60,13 @@ export default defineConfig({
           name: 'repository',
           include: ['test/repository/**/*.test.ts'],
           testTimeout: 60_000,
-          sequence: { groupOrder: 0 },
+          isolate: false,
         },
       },
-      {
-        test: {
-          name: 'integration',
-          include: ['test/integration/**/*.test.ts'],
-          ...withServers,
-          maxWorkers: 2,
-          sequence: { groupOrder: 1 },
-        },
-      },
-      {
-        test: {
-          name: 'e2e',
-          include: ['test/e2e/**/*.test.ts'],
-          ...withServers,
-          testTimeout: 300_000,
-          maxWorkers: 2,
-          sequence: { groupOrder: 2 },
-        },
-      },
-      {
-        // Times of answers are compared with honest ones of the same run: nothing else runs beside.
-        test: {
-          name: 'hostile',
-          include: ['test/hostile/**/*.test.ts'],
-          ...withServers,
-          maxWorkers: 1,
-          sequence: { groupOrder: 4 },
-        },
-      },
-      {
-        // A browser beside them starves on a small machine.
-        test: {
-          name: 'browser',
-          include: ['test/browser/**/*.test.ts'],
-          ...withServers,
-          maxWorkers: 1,
-          sequence: { groupOrder: 3 },
-        },
-      },
+      { test: { name: 'integration', include: ['test/integration/**/*.test.ts'], ...withServers } },
+      { test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], ...withServers } },
+      { test: { name: 'hostile', include: ['test/hostile/**/*.test.ts'], ...withServers } },
+      { test: { name: 'browser', include: ['test/browser/**/*.test.ts'], ...withServers } },
     ],
   },
 })

@@ -18,8 +18,11 @@ export interface PlannedEvent {
   readonly event: ChaosEvent
 }
 
+/** The time from the beginning of an accident to that of the next one, from and to. */
+export type Spacing = readonly [minMs: number, maxMs: number]
+
 /** A plan of accidents for so many milliseconds: the same for the same seed. */
-export function planChaos(seed: number, durationMs: number): PlannedEvent[] {
+export function planChaos(seed: number, durationMs: number, spacing: Spacing = [4_000, 16_000]): PlannedEvent[] {
   const random = createRandom(seed)
   const between = (from: number, to: number) => Math.round(from + random() * (to - from))
   const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)] as Value
@@ -56,7 +59,7 @@ export function planChaos(seed: number, durationMs: number): PlannedEvent[] {
   // What must be met in any case comes first, in an order of its own; the rest is drawn.
   let musts: (() => ChaosEvent)[] = []
   const plan: PlannedEvent[] = []
-  for (let atMs = between(5_000, 10_000); atMs < durationMs; atMs += between(4_000, 16_000)) {
+  for (let atMs = between(5_000, 10_000); atMs < durationMs; atMs += between(...spacing)) {
     if (musts.length === 0)
       musts = kinds
         .map((kind) => ({ kind, order: random() }))

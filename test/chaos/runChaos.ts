@@ -15,7 +15,7 @@ import {
   type TableReport,
 } from './compare.js'
 import { lastingPort } from '../support/lastingPort.js'
-import { type ChaosEvent, eventText, planChaos } from './events.js'
+import { type ChaosEvent, eventText, planChaos, type Spacing } from './events.js'
 import { untilSpooling } from './spooling.js'
 
 export interface ChaosOptions {
@@ -23,6 +23,8 @@ export interface ChaosOptions {
   readonly durationMs: number
   /** How long the database, which is empty, is not there at the beginning. Default: it is. */
   readonly awayAtStartMs?: number
+  /** Default: 4 to 16 s. */
+  readonly spacing?: Spacing
   readonly print: (line: string) => void
 }
 
@@ -42,9 +44,18 @@ export interface ChaosReport {
 }
 
 const settleMs = 2_000
+const minuteMs = 60_000
+/** After the end of a minute its candles are fetched and compared with the fills. */
+const comparedWithinMs = 40_000
 
 /** Runs a daemon, a service and a database, lets them fail by a plan, and compares what is stored with what was served. */
-export async function runChaos({ seed, durationMs, awayAtStartMs = 0, print }: ChaosOptions): Promise<ChaosReport> {
+export async function runChaos({
+  seed,
+  durationMs,
+  awayAtStartMs = 0,
+  spacing,
+  print,
+}: ChaosOptions): Promise<ChaosReport> {
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-chaos-'))
   const simulator = await startSimulator({
     port: await lastingPort(),
@@ -73,7 +84,7 @@ export async function runChaos({ seed, durationMs, awayAtStartMs = 0, print }: C
       print(`the first answer was on the disk after ${spoolingAfterMs} ms`)
       parts.database = sleep(Math.max(0, startedAt + awayAtStartMs - Date.now())).then(() => database.start())
     }
-    for (const { atMs, event } of planChaos(seed, durationMs)) {
+    for (const { atMs, event } of planChaos(seed, durationMs, spacing)) {
       await sleep(Math.max(0, startedAt + atMs - Date.now()))
       print(`${((Date.now() - startedAt) / 1000).toFixed(0).padStart(4)} s  ${eventText(event)}`)
       const name = event.kind === 'service' ? (event.faults[0]?.kind ?? '') : event.kind
@@ -92,7 +103,7 @@ export async function runChaos({ seed, durationMs, awayAtStartMs = 0, print }: C
     await database.start()
     print('the accidents are over; waiting until everything is stored')
     // Until the candles of the last minute with an accident are final, and have been compared with the fills.
-    await sleep(100_000)
+    await sleep(minuteMs - (Date.now() % minuteMs) + comparedWithinMs)
     const stoppedAt = Date.now()
     const exitCode = await daemon.stop()
     return await compare(simulator, database, deadTimes, history, {

@@ -264,7 +264,7 @@ database: { url: '${proxy.through(testDatabase.url)}', dataDir: '${join(folder, 
 collector: { egress: 'alerts ${name}', spoolMaxBytes: 16777216 }
 serve: { port: 0 }
 streams:
-  instruments: { schedule: '*/2 * * * * *' }
+  instruments: { schedule: '*/3 * * * * *' }
   rpiSymbols: { schedule: '*/2 * * * * *' }
   tickers: { schedule: '* * * * * *' }
   orderBooks: ${books}

@@ -7,10 +7,11 @@ import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { runProgram } from '../support/program.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
 
-const recordedMs = 100_000
+const recordedMs = 60_000
 const oddInstruments = 40
-/** So few that not everybody gets a place: 4 requests/s, of which a selection that fits takes 3.27. */
-const bookRequestsPerSecond = 4
+/** So few that not everybody gets a place: twice as many as by default, of books that are asked for twice as often. */
+const bookRequestsPerSecond = 8
+const bookEverySeconds = 5
 const bookPlaces = 32
 
 /**
@@ -46,6 +47,7 @@ describe('a market in which the busiest instruments are of a kind that nobody kn
     const config = loadConfig({ env: { DATABASE_URL: testDatabase.url, EXCHANGE_BASE_URL: simulator.url } })
     config.serve.enabled = false
     config.exchange.limits.perSecond.orderbook = bookRequestsPerSecond
+    config.streams.orderBooks.everySeconds = bookEverySeconds
     recorder = await startRecorder(config, createLogger('warn'))
     await new Promise((resolve) => setTimeout(resolve, recordedMs))
     await recorder.stop()

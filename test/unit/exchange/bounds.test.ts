@@ -1,15 +1,19 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { describe, expect, it } from 'vitest'
 import { clientOf, envelope } from '../../support/fakeService.js'
-import { answering, client, failure, service } from '../../support/oneResponse.js'
+import { failure, oneResponse } from '../../support/oneResponse.js'
+
+const exchange = oneResponse()
 
 const instrument = (more: object) => ({ category: 'SPOT', symbol: 'BTCUSDT', ...more })
 const unknown = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`field${i}`, `${i}`]))
 
 describe('what one response may hold', () => {
   it('unknown fields of a row are kept up to a bound; the row is stored, and what is left out is told', async () => {
-    await answering(envelope(JSON.stringify([instrument(unknown(10_000)), { ...instrument({}), symbol: 'ETHUSDT' }])))
-    const page = await client.instruments({ category: 'SPOT' })
+    await exchange.answering(
+      envelope(JSON.stringify([instrument(unknown(10_000)), { ...instrument({}), symbol: 'ETHUSDT' }])),
+    )
+    const page = await exchange.client.instruments({ category: 'SPOT' })
     expect(page.rows.map(({ symbol, extra }) => [symbol, Object.keys(extra).length])).toEqual([
       ['BTCUSDT', 64],
       ['ETHUSDT', 0],
@@ -22,16 +26,16 @@ describe('what one response may hold', () => {
   })
 
   it('one unknown field of many bytes is left out, and those beside it are kept', async () => {
-    await answering(envelope(JSON.stringify([instrument({ note: 'x'.repeat(100_000), other: '1' })])))
-    const page = await client.instruments({ category: 'SPOT' })
+    await exchange.answering(envelope(JSON.stringify([instrument({ note: 'x'.repeat(100_000), other: '1' })])))
+    const page = await exchange.client.instruments({ category: 'SPOT' })
     expect(page.rows[0]?.extra).toEqual({ other: '1' })
     expect(page.rejected[0]).toMatchObject({ isRowStored: true })
   })
 
   it('of rows that cannot be understood a hundred are kept, and the others counted', async () => {
     const bad = Array.from({ length: 5_000 }, (_, i) => ({ nonsense: i }))
-    await answering(envelope(JSON.stringify([...bad, instrument({})])))
-    const page = await client.instruments({ category: 'SPOT' })
+    await exchange.answering(envelope(JSON.stringify([...bad, instrument({})])))
+    const page = await exchange.client.instruments({ category: 'SPOT' })
     expect(page.rows).toHaveLength(1)
     expect(page.rejected).toHaveLength(100)
     expect(page.rejectedUnkept).toBe(4_900)
@@ -39,23 +43,25 @@ describe('what one response may hold', () => {
 
   it('rows beyond the bound of the operation are counted', async () => {
     const fill = (i: number) => ({ execId: `${i}`, price: '1', size: '1', side: 'buy', ts: '1760000000000' })
-    await answering(envelope(JSON.stringify(Array.from({ length: 1_500 }, (_, i) => fill(i)))))
-    const page = await client.fills({ category: 'SPOT', symbol: 'BTCUSDT' })
+    await exchange.answering(envelope(JSON.stringify(Array.from({ length: 1_500 }, (_, i) => fill(i)))))
+    const page = await exchange.client.fills({ category: 'SPOT', symbol: 'BTCUSDT' })
     expect(page.rows).toHaveLength(1_000)
     expect(page.surplusRows).toBe(500)
   })
 
   it('books have 10,000 levels on a side at most', async () => {
     const side = JSON.stringify(Array.from({ length: 10_001 }, () => [1, 1]))
-    await answering(envelope(`{"a":${side},"b":[],"ts":"1760000000000"}`))
-    const page = await client.orderBook({ category: 'SPOT', symbol: 'BTCUSDT', limit: 50 })
+    await exchange.answering(envelope(`{"a":${side},"b":[],"ts":"1760000000000"}`))
+    const page = await exchange.client.orderBook({ category: 'SPOT', symbol: 'BTCUSDT', limit: 50 })
     expect(page.rows).toEqual([])
     expect(page.rejected[0]?.reason).toBe('a: expected at most 10000 levels, got "10001 levels"')
   })
 
   it('a response is cut off at the bound of its operation', async () => {
-    await answering(envelope(`["${'x'.repeat(2_000_000)}"]`))
-    expect(await failure(client.fills({ category: 'SPOT', symbol: 'BTCUSDT' }))).toMatchObject({ kind: 'too-large' })
+    await exchange.answering(envelope(`["${'x'.repeat(2_000_000)}"]`))
+    expect(await failure(exchange.client.fills({ category: 'SPOT', symbol: 'BTCUSDT' }))).toMatchObject({
+      kind: 'too-large',
+    })
   })
 })
 
@@ -66,8 +72,8 @@ describe('the event loop', () => {
     ['all the memory in one string', envelope(`["${'x'.repeat(10_000_000)}"]`)],
     ['a list of lists', envelope(`[${'[[[]]],'.repeat(1_000_000)}[]]`)],
   ])('is free for others while a response is read: %s', async (_name, body) => {
-    await answering(body)
-    const reader = clientOf(service.url, { maxResponseBytes: 16_777_216 })
+    await exchange.answering(body)
+    const reader = clientOf(exchange.service.url, { maxResponseBytes: 16_777_216 })
     const delays = monitorEventLoopDelay({ resolution: 5 })
     delays.enable()
     await reader.instruments({ category: 'SPOT' }).catch(() => undefined)

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { envelope } from '../../support/fakeService.js'
-import { answering, client, failure, fixture, service } from '../../support/oneResponse.js'
+import { failure, fixture, oneResponse } from '../../support/oneResponse.js'
+
+const exchange = oneResponse()
 
 // What the live service was observed to do beside its specification. Each test is named after one observation.
 
@@ -9,8 +11,8 @@ const minutes = { ...spot, interval: '1m' } as const
 
 describe('envelope and errors', () => {
   it('requestTime is a JSON integer, and the order of keys varies', async () => {
-    await answering('{"data":[],"requestTime":1760000000123,"msg":"success","code":"00000"}')
-    expect((await client.fills(spot)).requestTime).toBe(1_760_000_000_123)
+    await exchange.answering('{"data":[],"requestTime":1760000000123,"msg":"success","code":"00000"}')
+    expect((await exchange.client.fills(spot)).requestTime).toBe(1_760_000_000_123)
   })
 
   it.each([
@@ -32,41 +34,44 @@ describe('envelope and errors', () => {
     ['toString', 'rejected', false],
   ] as const)('a failure with code %s is %s with HTTP 200, 400 and 500', async (code, kind, retryable) => {
     for (const status of [200, 400, 500]) {
-      await answering(JSON.stringify({ code, msg: 'no\nluck', requestTime: 1, data: null }), status)
-      const error = await failure(client.fills(spot))
+      await exchange.answering(JSON.stringify({ code, msg: 'no\nluck', requestTime: 1, data: null }), status)
+      const error = await failure(exchange.client.fills(spot))
       expect(error).toMatchObject({ kind, code, status, retryable, operation: 'fills', parameters: spot })
       expect(error.message).toContain(`fills SPOT BTCUSDT: ${kind}: code ${code} "no luck" (HTTP ${status})`)
-      client.close()
-      await service.close()
     }
-    await answering('')
   })
 
   it.each(['40034', '40019'])(
     'code %s in response to a whole category says that the category is unknown',
     async (code) => {
-      await answering(JSON.stringify({ code, msg: 'no', requestTime: 1, data: null }), 400)
-      for (const request of [client.tickers({ category: 'SPOT' }), client.instruments({ category: 'SPOT' })]) {
+      await exchange.answering(JSON.stringify({ code, msg: 'no', requestTime: 1, data: null }), 400)
+      for (const request of [
+        exchange.client.tickers({ category: 'SPOT' }),
+        exchange.client.instruments({ category: 'SPOT' }),
+      ]) {
         const error = await failure(request)
         expect(error).toMatchObject({ kind: 'unknown-category', retryable: false, code })
         expect(error.message).toContain('SPOT')
       }
-      const ofOneSymbol = await failure(client.tickers(spot))
+      const ofOneSymbol = await failure(exchange.client.tickers(spot))
       expect(ofOneSymbol.kind).toBe(code === '40034' ? 'unknown-symbol' : 'bad-request')
     },
   )
 
   it('a page of the proxy in front of the service is told with what it says, and is no rate limit', async () => {
-    await answering('<html><style>p{}</style><title>Just a moment</title><p>Checking your browser</p></html>', 403)
-    const error = await failure(client.fills(spot))
+    await exchange.answering(
+      '<html><style>p{}</style><title>Just a moment</title><p>Checking your browser</p></html>',
+      403,
+    )
+    const error = await failure(exchange.client.fills(spot))
     expect(error.message).toContain('HTTP 403 with HTML instead of JSON (Just a moment Checking your browser)')
     expect(error.message).toContain('no rate limit')
-    expect(client.stats().rate).toBe(1)
+    expect(exchange.client.stats().rate).toBe(1)
   })
 
   it('a success is one at any HTTP status', async () => {
-    await answering(envelope('[]'), 400)
-    expect((await client.fills(spot)).rows).toEqual([])
+    await exchange.answering(envelope('[]'), 400)
+    expect((await exchange.client.fills(spot)).rows).toEqual([])
   })
 
   it.each([
@@ -88,61 +93,58 @@ describe('envelope and errors', () => {
     ['a success with an object for a list', envelope('{}'), 200, 'malformed'],
     ['a success without requestTime', '{"code":"00000","msg":"success","data":[]}', 200, 'malformed'],
   ] as const)('%s is not data', async (_name, body, status, kind) => {
-    await answering(body, status)
-    const error = await failure(client.fills(spot))
+    await exchange.answering(body, status)
+    const error = await failure(exchange.client.fills(spot))
     expect(error).toMatchObject({ kind, retryable: kind !== 'blocked' })
     expect(error.message).toMatch(/^fills SPOT BTCUSDT: [^\n]+$/)
   })
 
   it('a zero-byte body for candles means no candles yet', async () => {
-    await answering('')
-    expect(await client.candles(minutes)).toMatchObject({ rows: [], rejected: [] })
-    expect((await client.historyCandles(minutes)).rows).toEqual([])
+    await exchange.answering('')
+    expect(await exchange.client.candles(minutes)).toMatchObject({ rows: [], rejected: [] })
+    expect((await exchange.client.historyCandles(minutes)).rows).toEqual([])
   })
 
   it('a zero-byte body for candles with another status is a failure', async () => {
-    await answering('', 502)
-    expect((await failure(client.candles(minutes))).kind).toBe('unavailable')
+    await exchange.answering('', 502)
+    expect((await failure(exchange.client.candles(minutes))).kind).toBe('unavailable')
   })
 })
 
 describe('rate limits', () => {
   it('HTTP 429 with code 429 and no Retry-After is rate-limited, and pauses every operation', async () => {
-    await answering('{"code":"429","msg":"Too Many Requests","data":null}', 429)
-    const error = await failure(client.fills(spot))
+    await exchange.answering('{"code":"429","msg":"Too Many Requests","data":null}', 429)
+    const error = await failure(exchange.client.fills(spot))
     expect(error).toMatchObject({ kind: 'rate-limited', status: 429, code: '429', retryable: true })
-    expect(client.stats().pausedMs).toBeGreaterThan(1_000)
+    expect(exchange.client.stats().pausedMs).toBeGreaterThan(1_000)
   })
 
   it('code 429 with HTTP 200, as a string or a number, is rate-limited, too', async () => {
     for (const code of ['"429"', '429']) {
-      await answering(`{"code":${code},"msg":"Too Many Requests","data":null}`)
-      expect((await failure(client.fills(spot))).kind).toBe('rate-limited')
-      client.close()
-      await service.close()
+      await exchange.answering(`{"code":${code},"msg":"Too Many Requests","data":null}`)
+      expect((await failure(exchange.client.fills(spot))).kind).toBe('rate-limited')
     }
-    await answering('')
   })
 
   it('Retry-After is obeyed where it is sent', async () => {
-    await answering('', 429, { 'retry-after': '7' })
-    expect(await failure(client.fills(spot))).toMatchObject({ kind: 'rate-limited', retryAfterMs: 7_000 })
-    expect(client.stats().pausedMs).toBeGreaterThan(6_000)
+    await exchange.answering('', 429, { 'retry-after': '7' })
+    expect(await failure(exchange.client.fills(spot))).toMatchObject({ kind: 'rate-limited', retryAfterMs: 7_000 })
+    expect(exchange.client.stats().pausedMs).toBeGreaterThan(6_000)
   })
 
   it('x-mbx-used-remain-limit says what is left of an operation in this second', async () => {
-    await answering(envelope('[]'), 200, { 'x-mbx-used-remain-limit': '600' })
-    await client.fills(spot)
+    await exchange.answering(envelope('[]'), 200, { 'x-mbx-used-remain-limit': '600' })
+    await exchange.client.fills(spot)
     // Of 1,000 a second 400 are gone: one is ours, and one is within what services differ in.
-    expect(client.stats().operations.fills).toEqual({ used: 399, limit: 1_000 })
-    expect(client.stats().operations.tickers.used).toBe(0)
+    expect(exchange.client.stats().operations.fills).toEqual({ used: 399, limit: 1_000 })
+    expect(exchange.client.stats().operations.tickers.used).toBe(0)
   })
 })
 
 describe('instruments', () => {
   it('not set is "", "0", "-1", null or an absent field', async () => {
-    await answering(fixture('instruments.json.txt'))
-    const { rows, rejected } = await client.instruments({ category: 'SPOT' })
+    await exchange.answering(fixture('instruments.json.txt'))
+    const { rows, rejected } = await exchange.client.instruments({ category: 'SPOT' })
     expect(rejected).toEqual([])
     for (const row of rows)
       expect([row.offTime, row.limitOpenTime, row.quotePrecision, row.maxOrderQty, row.maxSymbolOrderNum]).toEqual([
@@ -157,8 +159,8 @@ describe('instruments', () => {
   })
 
   it('baseCoin is case-sensitive, the order of rows is kept, futures fields appear on spot rows', async () => {
-    await answering(fixture('instruments.json.txt'))
-    const { rows } = await client.instruments({ category: 'SPOT' })
+    await exchange.answering(fixture('instruments.json.txt'))
+    const { rows } = await exchange.client.instruments({ category: 'SPOT' })
     expect(rows.map(({ symbol, baseCoin }) => [symbol, baseCoin])).toEqual([
       ['RNVDAUSDT', 'rNVDA'],
       ['BTCUSDT', 'BTC'],
@@ -168,8 +170,8 @@ describe('instruments', () => {
   })
 
   it('areaSymbol and isReality come in lower and upper case', async () => {
-    await answering(fixture('instruments.json.txt'))
-    const { rows } = await client.instruments({ category: 'SPOT' })
+    await exchange.answering(fixture('instruments.json.txt'))
+    const { rows } = await exchange.client.instruments({ category: 'SPOT' })
     expect(rows.map(({ areaSymbol, isReality }) => [areaSymbol, isReality])).toEqual([
       [false, true],
       [true, null],
@@ -177,8 +179,8 @@ describe('instruments', () => {
   })
 
   it('unknown new fields are kept as they were sent, and named once', async () => {
-    await answering(fixture('instruments.json.txt'))
-    const { rows, unknownFields } = await client.instruments({ category: 'SPOT' })
+    await exchange.answering(fixture('instruments.json.txt'))
+    const { rows, unknownFields } = await exchange.client.instruments({ category: 'SPOT' })
     expect(unknownFields).toEqual(['tradingSchedule', 'fees'])
     expect(rows[0]?.extra).toEqual({})
     expect(rows[1]?.extra).toEqual({ tradingSchedule: '24/7', fees: { tiers: ['0.10', '0.20'] } })
@@ -190,14 +192,14 @@ describe('instruments', () => {
       symbol: `S${fundInterval}`,
       fundInterval,
     }))
-    await answering(envelope(JSON.stringify(rows)))
-    const page = await client.instruments({ category: 'SPOT' })
+    await exchange.answering(envelope(JSON.stringify(rows)))
+    const page = await exchange.client.instruments({ category: 'SPOT' })
     expect(page.rows.map(({ fundInterval }) => fundInterval)).toEqual([1, 2, 4, 8])
   })
 
   it('the same symbol exists in several categories: a row of another one than asked for is not taken', async () => {
-    await answering(fixture('instruments.json.txt'))
-    const { rows, rejected } = await client.instruments({ category: 'MARGIN' })
+    await exchange.answering(fixture('instruments.json.txt'))
+    const { rows, rejected } = await exchange.client.instruments({ category: 'MARGIN' })
     expect(rows).toEqual([])
     expect(rejected.map(({ reason }) => reason)).toEqual([
       'category: SPOT, but MARGIN was asked for',
@@ -208,8 +210,10 @@ describe('instruments', () => {
 
 describe('RPI symbols', () => {
   it('spell the category in lower case', async () => {
-    await answering(envelope('[{"category":"usdt-futures","symbol":"BTCUSDT"},{"category":"spot","symbol":"BTCUSDT"}]'))
-    expect((await client.rpiSymbols()).rows).toEqual([
+    await exchange.answering(
+      envelope('[{"category":"usdt-futures","symbol":"BTCUSDT"},{"category":"spot","symbol":"BTCUSDT"}]'),
+    )
+    expect((await exchange.client.rpiSymbols()).rows).toEqual([
       { category: 'USDT-FUTURES', symbol: 'BTCUSDT' },
       { category: 'SPOT', symbol: 'BTCUSDT' },
     ])

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { envelope } from '../../support/fakeService.js'
-import { answering, client, fixture } from '../../support/oneResponse.js'
+import { fixture, oneResponse } from '../../support/oneResponse.js'
+
+const exchange = oneResponse()
 
 // What the live service was observed to do beside its specification. Each test is named after one observation.
 
@@ -10,8 +12,8 @@ const minutes = { ...spot, interval: '1m' } as const
 
 describe('tickers', () => {
   it('delivery fields are "" on perpetual rows; decimals have 16 places and more; -1 is a change like any other', async () => {
-    await answering(fixture('tickers.json'))
-    const { rows } = await client.tickers({ category: 'USDT-FUTURES' })
+    await exchange.answering(fixture('tickers.json'))
+    const { rows } = await exchange.client.tickers({ category: 'USDT-FUTURES' })
     expect(rows[0]).toMatchObject({
       deliveryTime: null,
       deliveryStartTime: null,
@@ -26,8 +28,8 @@ describe('tickers', () => {
   })
 
   it('ts lags requestTime, and has been met as 0', async () => {
-    await answering(fixture('tickers.json'))
-    const { rows, requestTime } = await client.tickers({ category: 'USDT-FUTURES' })
+    await exchange.answering(fixture('tickers.json'))
+    const { rows, requestTime } = await exchange.client.tickers({ category: 'USDT-FUTURES' })
     expect(requestTime).toBe(1_760_000_001_500)
     expect(rows.map(({ ts, category }) => [ts, category])).toEqual([
       [1_760_000_000_700, 'USDT-FUTURES'],
@@ -38,8 +40,8 @@ describe('tickers', () => {
 
 describe('order books', () => {
   it('entries are JSON numbers with trailing zeros and more digits than a binary float holds', async () => {
-    await answering(fixture('orderbook.json.txt'))
-    expect((await client.orderBook(book)).rows).toEqual([
+    await exchange.answering(fixture('orderbook.json.txt'))
+    expect((await exchange.client.orderBook(book)).rows).toEqual([
       {
         ts: 1_760_000_000_100,
         asks: { prices: ['240.00', '240.10'], sizes: ['1.50', '12345678901234567.12345678'] },
@@ -52,8 +54,8 @@ describe('order books', () => {
   it.each(['rpi-orderbook-numbers.json.txt', 'rpi-orderbook-strings.json'])(
     'RPI books have been met with strings and with numbers: %s',
     async (name) => {
-      await answering(fixture(name))
-      expect((await client.rpiOrderBook(book)).rows).toEqual([
+      await exchange.answering(fixture(name))
+      expect((await exchange.client.rpiOrderBook(book)).rows).toEqual([
         {
           ts: 1_760_000_000_000,
           asks: { prices: ['240.00'], sizes: ['1.50'], rpiSizes: ['0.25'] },
@@ -65,22 +67,22 @@ describe('order books', () => {
   )
 
   it('an empty book is a normal success, and ts can be later than requestTime', async () => {
-    await answering(envelope('{"a":[],"b":[],"ts":"1760000009999"}'))
-    const { rows, requestTime } = await client.orderBook(book)
+    await exchange.answering(envelope('{"a":[],"b":[],"ts":"1760000009999"}'))
+    const { rows, requestTime } = await exchange.client.orderBook(book)
     expect(rows).toHaveLength(1)
     expect(rows[0]?.ts).toBeGreaterThan(requestTime)
   })
 
   it('a further number in a level is named, not taken for something else', async () => {
-    await answering(envelope('{"a":[[1,2,3]],"b":[],"ts":"1760000000000","seq":5}'))
-    const { rows, unknownFields } = await client.orderBook(book)
+    await exchange.answering(envelope('{"a":[[1,2,3]],"b":[],"ts":"1760000000000","seq":5}'))
+    const { rows, unknownFields } = await exchange.client.orderBook(book)
     expect(unknownFields).toEqual(['a[][2]', 'seq'])
     expect(rows[0]).toMatchObject({ asks: { prices: ['1'], sizes: ['2'] }, extra: { seq: '5' } })
   })
 
   it('a bad level rejects the book and keeps its text', async () => {
-    await answering(envelope('{"a":[[1.0,2.00]],"b":[[1,"x"]],"ts":"1760000000000"}'))
-    const { rows, rejected } = await client.orderBook(book)
+    await exchange.answering(envelope('{"a":[[1.0,2.00]],"b":[[1,"x"]],"ts":"1760000000000"}'))
+    const { rows, rejected } = await exchange.client.orderBook(book)
     expect(rows).toEqual([])
     expect(rejected).toMatchObject([
       {
@@ -95,8 +97,8 @@ describe('order books', () => {
 
 describe('fills', () => {
   it('isRPI comes as YES, NO, yes and no, and isRPI and execLinkId can be missing', async () => {
-    await answering(fixture('fills.json'))
-    const { rows, rejected } = await client.fills(spot)
+    await exchange.answering(fixture('fills.json'))
+    const { rows, rejected } = await exchange.client.fills(spot)
     expect(rejected).toEqual([])
     expect(rows.map(({ isRpi, execLinkId }) => [isRpi, execLinkId])).toEqual([
       [true, '40'],
@@ -106,8 +108,8 @@ describe('fills', () => {
   })
 
   it('come newest first, and several can share one millisecond', async () => {
-    await answering(fixture('fills.json'))
-    const { rows } = await client.fills(spot)
+    await exchange.answering(fixture('fills.json'))
+    const { rows } = await exchange.client.fills(spot)
     expect(rows.map(({ execId, ts, side, price, size }) => [execId, ts, side, price, size])).toEqual([
       ['4', 1_760_000_000_000, 'buy', '1.10', '2.0'],
       ['3', 1_760_000_000_000, 'sell', '1.1', '2'],
@@ -125,8 +127,8 @@ describe('fills', () => {
       '{}',
       '7.0',
     ]
-    await answering(envelope(`[${good},${broken.join(',')},${good}]`))
-    const { rows, rejected } = await client.fills(spot)
+    await exchange.answering(envelope(`[${good},${broken.join(',')},${good}]`))
+    const { rows, rejected } = await exchange.client.fills(spot)
     expect(rows).toHaveLength(2)
     expect(rejected.map(({ raw }) => raw)).toEqual(broken)
     expect(rejected[0]).toMatchObject({ operation: 'fills', parameters: { category: 'SPOT', symbol: 'BTCUSDT' } })
@@ -137,8 +139,8 @@ describe('fills', () => {
 
 describe('candles', () => {
   it('the timestamp is the opening time, which need not be a multiple of a day for 1D', async () => {
-    await answering(fixture('candles.json'))
-    const { rows } = await client.candles({ ...spot, interval: '1D' })
+    await exchange.answering(fixture('candles.json'))
+    const { rows } = await exchange.client.candles({ ...spot, interval: '1D' })
     expect(rows[0]).toEqual({
       openTime: 1_759_960_000_000,
       open: '1.10',
@@ -152,21 +154,23 @@ describe('candles', () => {
   })
 
   it('an empty success and a short page are normal', async () => {
-    await answering(envelope('[]'))
-    expect((await client.candles(minutes)).rows).toEqual([])
-    expect((await client.historyCandles(minutes)).rows).toEqual([])
+    await exchange.answering(envelope('[]'))
+    expect((await exchange.client.candles(minutes)).rows).toEqual([])
+    expect((await exchange.client.historyCandles(minutes)).rows).toEqual([])
   })
 
   it('a candle that contradicts itself is kept: it is understood', async () => {
-    await answering(envelope('[["1760000000000","5","1","9","5","0","0"]]'))
-    const { rows, rejected } = await client.candles(minutes)
+    await exchange.answering(envelope('[["1760000000000","5","1","9","5","0","0"]]'))
+    const { rows, rejected } = await exchange.client.candles(minutes)
     expect(rows).toMatchObject([{ high: '1', low: '9' }])
     expect(rejected).toEqual([])
   })
 
   it('a row with too few values is put aside, a further value is named', async () => {
-    await answering(envelope('[["1760000000000","1","1","1","1","0"],["1760000060000","1","1","1","1",0,"0","new"]]'))
-    const { rows, rejected, unknownFields } = await client.candles(minutes)
+    await exchange.answering(
+      envelope('[["1760000000000","1","1","1","1","0"],["1760000060000","1","1","1","1",0,"0","new"]]'),
+    )
+    const { rows, rejected, unknownFields } = await exchange.client.candles(minutes)
     expect(rows.map(({ openTime }) => openTime)).toEqual([1_760_000_060_000])
     expect(rejected.map(({ raw }) => raw)).toEqual(['["1760000000000","1","1","1","1","0"]'])
     expect(unknownFields).toEqual(['[7]'])

@@ -2,13 +2,15 @@ import { describe, expect, it } from 'vitest'
 import { ServiceClock } from '../../../src/exchange/serviceClock.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { clientOf, envelope } from '../../support/fakeService.js'
-import { answering, failure, service } from '../../support/oneResponse.js'
+import { failure, oneResponse } from '../../support/oneResponse.js'
+
+const exchange = oneResponse()
 
 describe('a client that knows the time', () => {
   const now = Date.now()
   const guarded = async (body: string) => {
-    await answering(body)
-    return clientOf(service.url, { serviceClock: new ServiceClock(systemClock) })
+    await exchange.answering(body)
+    return clientOf(exchange.service.url, { serviceClock: new ServiceClock(systemClock) })
   }
 
   it('takes a response with a wrong clock for none', async () => {
