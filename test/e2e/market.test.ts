@@ -6,6 +6,7 @@ import type { ServedResponse } from '../../src/simulator/journal.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { runProgram } from '../support/program.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
+import { temporaryFolder } from '../support/temporaryFolder.js'
 
 const recordedMs = 60_000
 const oddInstruments = 40
@@ -29,6 +30,7 @@ const oddOnes = Array.from({ length: oddInstruments }, (_, i) => ({
 }))
 
 describe('a market in which the busiest instruments are of a kind that nobody knows', () => {
+  const dataDir = temporaryFolder('market')
   let simulator: SimulatorProcess
   let testDatabase: TestDatabase
   let recorder: Recorder
@@ -45,6 +47,7 @@ describe('a market in which the busiest instruments are of a kind that nobody kn
     testDatabase = await createTestDatabase()
     planExit = (await runProgram(['plan'], { EXCHANGE_BASE_URL: simulator.url })).exitCode
     const config = loadConfig({ env: { DATABASE_URL: testDatabase.url, EXCHANGE_BASE_URL: simulator.url } })
+    config.database.dataDir = dataDir
     config.serve.enabled = false
     config.exchange.limits.perSecond.orderbook = bookRequestsPerSecond
     config.streams.orderBooks.everySeconds = bookEverySeconds

@@ -13,6 +13,8 @@ import { brokenPromises } from '../support/rejections.js'
 import { keyColumns, type RecordedTable, servedTruth, type Truth } from '../support/servedTruth.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
 import { differences, storedRows } from '../support/storedRows.js'
+import { storeSpooled } from '../support/storeSpooled.js'
+import { temporaryFolder } from '../support/temporaryFolder.js'
 
 const settleMs = 2_000
 const minuteMs = 60_000
@@ -27,6 +29,7 @@ function recordedMs(now: number): number {
 
 /** A market with instruments in all categories, every stream switched on, and then every row compared. */
 describe('recording everything beyond the end of a minute', () => {
+  const dataDir = temporaryFolder('record')
   let simulator: SimulatorProcess
   let testDatabase: TestDatabase
   let recorder: Recorder
@@ -43,6 +46,7 @@ describe('recording everything beyond the end of a minute', () => {
     const config = loadConfig({
       env: { DATABASE_URL: testDatabase.url, EXCHANGE_BASE_URL: simulator.url },
     })
+    config.database.dataDir = dataDir
     config.serve.enabled = false
     config.exchange.latencyJitterMs = latencyJitterMs
     config.streams.instruments.schedule = '*/15 * * * * *'
@@ -57,6 +61,7 @@ describe('recording everything beyond the end of a minute', () => {
     recorder = await startRecorder(config, createLogger('warn'))
     await sleep(recordedMs(Date.now()))
     drained = await recorder.stop()
+    await storeSpooled(dataDir, testDatabase.database)
     journal = await simulator.journal()
     truth = servedTruth(journal, settleMs)
     taken = servedTruth(

@@ -5,8 +5,10 @@ import { createLogger } from '../../../src/runtime/logger.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const patience = { timeout: 90_000, interval: 200 }
+const dataDir = temporaryFolder('category')
 let simulator: Simulator
 let database: TestDatabase
 let recorder: Recorder | undefined
@@ -15,6 +17,7 @@ async function start(quirks: Partial<Quirks>): Promise<Recorder> {
   simulator = await startSimulator({ scale: 'tiny', quirks })
   database = await createTestDatabase()
   const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url } })
+  config.database.dataDir = dataDir
   config.serve.enabled = false
   config.streams.instruments.schedule = '*/2 * * * * *'
   config.streams.tickers.schedule = '*/2 * * * * *'

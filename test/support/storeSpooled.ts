@@ -1,0 +1,31 @@
+import { join } from 'node:path'
+import { expect, vi } from 'vitest'
+import { BatchSpool } from '../../src/collect/sink/batchSpool.js'
+import { Sink } from '../../src/collect/sink/sink.js'
+import { createStats } from '../../src/collect/streamStats.js'
+import { systemClock } from '../../src/runtime/clock.js'
+import { Incidents } from '../../src/runtime/incidents.js'
+import { createLogger } from '../../src/runtime/logger.js'
+import type { RecorderDatabase } from '../../src/store/db/database.js'
+
+/**
+ * Stores what a recorder that has ended has left on the disk, as the next one would at its start: where a machine is so busy that
+ * the database takes long, nothing is lost, but not everything is in the database yet.
+ */
+export async function storeSpooled(dataDir: string, { db }: RecorderDatabase): Promise<void> {
+  const clock = systemClock
+  const incidents = new Incidents(createLogger('silent'), clock)
+  const spool = await BatchSpool.open({
+    root: join(dataDir, 'spool'),
+    maxBytes: 1e9,
+    onDamage: ({ file }) => {
+      throw new Error(`${file} is damaged`)
+    },
+  })
+  const sink = new Sink(db, { maxInFlightWrites: 4, clock, incidents, stats: createStats(), spool })
+  await vi.waitFor(() => expect(sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
+    timeout: 200_000,
+    interval: 50,
+  })
+  await sink.close(AbortSignal.timeout(10_000))
+}
