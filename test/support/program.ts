@@ -1,9 +1,20 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 
 const entryPoint = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url))
+
+let folder: string | undefined
+/** Where programs of this process run: what one leaves in its default data directory must not come into another test's database. */
+function ownFolder(): string {
+  if (folder !== undefined) return folder
+  const made = mkdtempSync(join(tmpdir(), 'market-recorder-run-'))
+  process.once('exit', () => rmSync(made, { recursive: true, force: true }))
+  return (folder = made)
+}
 
 export interface Finished {
   readonly exitCode: number | null
@@ -28,6 +39,7 @@ export function startProgram(
   const { PATH = '', HOME = '' } = process.env
   const child = spawn(process.execPath, [program, ...args], {
     env: { PATH, HOME, ...env },
+    cwd: ownFolder(),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let stdout = ''
