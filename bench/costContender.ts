@@ -5,10 +5,6 @@ import { parseArgs } from 'node:util'
 import axios from 'axios'
 import { createExchangeClient, type ExchangeClient, type Page } from '../src/exchange/client.js'
 import { type Operation, operations } from '../src/market/stream.js'
-import { normalizeCandle } from '../src/normalize/candles.js'
-import { normalizeFill } from '../src/normalize/fills.js'
-import { normalizeOrderBook } from '../src/normalize/orderBooks.js'
-import { normalizeTicker } from '../src/normalize/tickers.js'
 import type { CostKind } from './costBodies.js'
 
 /** One request and what is made of its response; resolves to how many rows came out of it. */
@@ -43,20 +39,12 @@ function recorder(): Ask {
 
 function asksOf(client: ExchangeClient): Record<CostKind, Ask> {
   const key = { category, symbol } as const
-  const series = { ...key, type: 'market', interval: '1m' } as const
-  const normalized = async <Row>(response: Promise<Page<Row>>, normalize: (row: Row, page: Page<Row>) => unknown) => {
-    const page = await response
-    return page.rows.map((row) => normalize(row, page)).length
-  }
+  const rowsOf = async (response: Promise<Page<unknown>>) => (await response).rows.length
   return {
-    orderbook: () =>
-      normalized(client.orderBook({ ...key, limit: 50 }), (row, page) => normalizeOrderBook(row, key, page)),
-    fills: () => normalized(client.fills({ ...key, limit: 100 }), (row, page) => normalizeFill(row, key, page)),
-    candles: () =>
-      normalized(client.candles({ ...key, interval: '1m', limit: 1000 }), (row, page) =>
-        normalizeCandle(row, series, page, 5000),
-      ),
-    tickers: () => normalized(client.tickers({ category }), (row, page) => normalizeTicker(row, category, page)),
+    orderbook: () => rowsOf(client.orderBook({ ...key, limit: 50 })),
+    fills: () => rowsOf(client.fills({ ...key, limit: 100 })),
+    candles: () => rowsOf(client.candles({ ...key, interval: '1m', limit: 1000, settleMs: 5000 })),
+    tickers: () => rowsOf(client.tickers({ category })),
   }
 }
 

@@ -1,25 +1,32 @@
 import fc from 'fast-check'
-import { readResponse } from '../src/exchange/response/response.js'
-import { orderBookRow, rpiOrderBookRow } from '../src/exchange/formats/bookSchemas.js'
+import { readResponse, type ServiceResponse } from '../src/exchange/response/response.js'
+import { candleFormat } from '../src/exchange/formats/candles.js'
+import { fillFormat } from '../src/exchange/formats/fills.js'
+import type { Format } from '../src/exchange/formats/format.js'
+import { instrumentFormat } from '../src/exchange/formats/instruments.js'
+import { orderBookFormat, rpiOrderBookFormat } from '../src/exchange/formats/orderBooks.js'
+import { readRows } from '../src/exchange/formats/rows.js'
+import { rpiSymbolFormat } from '../src/exchange/formats/rpiSymbols.js'
+import { tickerFormat } from '../src/exchange/formats/tickers.js'
 import { ExchangeError } from '../src/exchange/errors.js'
-import { readRows, type RowSchema } from '../src/exchange/formats/rows.js'
-import { candleRow, fillRow, instrumentRow, rpiSymbolRow, tickerRow } from '../src/exchange/formats/rowSchemas.js'
 import { type Operation, operations } from '../src/market/stream.js'
 import { broken, cuts, nastyNumber, nastyText, one } from './fuzzInputs.js'
 
+const query = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 const reader =
-  <Row>(schema: RowSchema<Row>) =>
-  (values: readonly unknown[], operation: Operation, parameters: Readonly<Record<string, string>>) =>
-    readRows(schema, values, operation, parameters)
+  <Query, Row, Wire>(format: Format<Query, Row, Wire>, query: Query) =>
+  (response: ServiceResponse, operation: Operation, parameters: Readonly<Record<string, string>>) =>
+    readRows(format, response, { operation, parameters, query, requestTime: 1_760_000_000_000, receivedAt: 0 })
+const candles = reader(candleFormat(0), { ...query, interval: '1m' })
 const readers: Readonly<Record<Operation, ReturnType<typeof reader>>> = {
-  instruments: reader(instrumentRow),
-  tickers: reader(tickerRow),
-  'rpi-symbols': reader(rpiSymbolRow),
-  orderbook: reader(orderBookRow),
-  'rpi-orderbook': reader(rpiOrderBookRow),
-  fills: reader(fillRow),
-  candles: reader(candleRow),
-  'history-candles': reader(candleRow),
+  instruments: reader(instrumentFormat, query),
+  tickers: reader(tickerFormat, query),
+  'rpi-symbols': reader(rpiSymbolFormat, {}),
+  orderbook: reader(orderBookFormat, { ...query, limit: 50 }),
+  'rpi-orderbook': reader(rpiOrderBookFormat, { ...query, limit: 50 }),
+  fills: reader(fillFormat, query),
+  candles,
+  'history-candles': candles,
 }
 
 const field = fc.oneof(
@@ -99,7 +106,7 @@ export function fuzzResponse(seed: number): () => Promise<'taken' | 'refused'> {
     try {
       const raw = { status, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
       const response = await readResponse({ operation, parameters }, raw)
-      const read = await readers[operation](response.rows, operation, parameters)
+      const read = await readers[operation](response, operation, parameters)
       // It has to fit into the spool.
       JSON.stringify(read.rows.slice(0, 1_000))
       return 'taken'

@@ -191,7 +191,7 @@ export class Collector {
       case 'cron':
         return cronPoller(this.#context, stream, trigger.expression, () => this.#learned(stream))
       case 'cycle':
-        return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown, unknown>, {
+        return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown>, {
           everyMs: trigger.everyMs,
           contentOf: (rows) => stream.contentOf?.(rows) ?? null,
         })

@@ -1,14 +1,6 @@
 import type { Config } from '../config.js'
-import type { ExchangeClient, Page, RequestOptions } from '../exchange/client.js'
-import type {
-  CandlePayload,
-  FillPayload,
-  InstrumentPayload,
-  OrderBookPayload,
-  RpiOrderBookPayload,
-  RpiSymbolPayload,
-  TickerPayload,
-} from '../exchange/payloads.js'
+import type { ExchangeClient, Page } from '../exchange/client.js'
+import type { RequestOptions } from '../exchange/sender.js'
 import type { Candle } from '../market/candle.js'
 import { type InstrumentKey, isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/fill.js'
@@ -16,13 +8,6 @@ import type { Instrument } from '../market/instrument.js'
 import type { OrderBook, RpiOrderBook, RpiSymbol } from '../market/orderBook.js'
 import type { StreamName } from '../market/stream.js'
 import type { Ticker } from '../market/ticker.js'
-import { normalizeCandle } from '../normalize/candles.js'
-import type { AnswerContext } from '../normalize/context.js'
-import { normalizeFill } from '../normalize/fills.js'
-import { normalizeInstrument } from '../normalize/instruments.js'
-import { normalizeOrderBook, normalizeRpiOrderBook } from '../normalize/orderBooks.js'
-import { normalizeRpiSymbol } from '../normalize/rpiSymbols.js'
-import { normalizeTicker } from '../normalize/tickers.js'
 import type { Batch } from '../store/batch/batch.js'
 import type { BookTarget, CandleTarget, CategoryTarget, TradedCategoryTarget } from '../store/batch/targets.js'
 import type { Universe } from './universe/universe.js'
@@ -47,51 +32,47 @@ export type Trigger =
 /** Whom of a ranking to cover. */
 export type Choose = (ranked: readonly InstrumentKey[]) => readonly InstrumentKey[]
 
-export interface StreamDefinition<Target, Payload, Row> {
+export interface StreamDefinition<Target, Row> {
   readonly name: StreamName
   isEnabled(config: Config): boolean
   trigger(config: Config): Trigger
   /** @param choose takes the instruments of the selection, the busiest first, and gives those to cover */
   targets(config: Config, universe: Universe, choose: Choose): Target[]
-  fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Payload>>
-  normalize(payload: Payload, target: Target, response: AnswerContext): Row
+  fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Row>>
   /** What the recorder itself learns from a response, besides storing it. */
   learn?(universe: Universe, batch: Batch<Target, Row>): void
   /** What a response says, so that two can be told apart; null when it says nothing. For streams that are asked in a cycle. */
   contentOf?(rows: readonly Row[]): string | null
 }
 
-const instruments: StreamDefinition<CategoryTarget, InstrumentPayload, Instrument> = {
+const instruments: StreamDefinition<CategoryTarget, Instrument> = {
   name: 'instruments',
   isEnabled: (config) => config.streams.instruments.enabled,
   trigger: (config) => ({ kind: 'cron', expression: config.streams.instruments.schedule }),
   targets: (config) => config.streams.instruments.categories.map((category) => ({ category })),
   fetch: (client, { category }, options) => client.instruments({ category }, options),
-  normalize: (payload) => normalizeInstrument(payload),
   learn: (universe, { target, rows }) => universe.setInstruments(target.category, rows),
 }
 
-const rpiSymbols: StreamDefinition<object, RpiSymbolPayload, RpiSymbol> = {
+const rpiSymbols: StreamDefinition<object, RpiSymbol> = {
   name: 'rpi_symbols',
   isEnabled: (config) => config.streams.rpiSymbols.enabled,
   trigger: (config) => ({ kind: 'cron', expression: config.streams.rpiSymbols.schedule }),
   targets: () => [{}],
   fetch: (client, _target, options) => client.rpiSymbols(options),
-  normalize: (payload) => normalizeRpiSymbol(payload),
   learn: (universe, { rows }) => universe.setRpiSymbols(rows),
 }
 
-const tickers: StreamDefinition<TradedCategoryTarget, TickerPayload, Ticker> = {
+const tickers: StreamDefinition<TradedCategoryTarget, Ticker> = {
   name: 'tickers',
   isEnabled: (config) => config.streams.tickers.enabled,
   trigger: (config) => ({ kind: 'cron', expression: config.streams.tickers.schedule }),
   targets: (config) => config.streams.tickers.categories.map((category) => ({ category })),
   fetch: (client, { category }, options) => client.tickers({ category }, options),
-  normalize: (payload, { category }, response) => normalizeTicker(payload, category, response),
   learn: (universe, { rows }) => universe.setTickers(rows),
 }
 
-const orderBooks: StreamDefinition<BookTarget, OrderBookPayload, OrderBook> = {
+const orderBooks: StreamDefinition<BookTarget, OrderBook> = {
   name: 'order_books',
   isEnabled: (config) => config.streams.orderBooks.enabled,
   trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.orderBooks.everySeconds * 1000 }),
@@ -99,11 +80,10 @@ const orderBooks: StreamDefinition<BookTarget, OrderBookPayload, OrderBook> = {
     traded(choose(universe.select(settings.select))).map((key) => ({ ...key, depth: settings.depth })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.orderBook({ category, symbol, limit: depth }, options),
-  normalize: (payload, target, response) => normalizeOrderBook(payload, target, response),
   contentOf: (rows) => bookText(rows, ({ bidSizes, askSizes }) => [bidSizes, askSizes]),
 }
 
-const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBookPayload, RpiOrderBook> = {
+const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBook> = {
   name: 'rpi_order_books',
   isEnabled: (config) => config.streams.rpiOrderBooks.enabled,
   trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.rpiOrderBooks.everySeconds * 1000 }),
@@ -111,7 +91,6 @@ const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBookPayload, RpiOrderB
     traded(choose(universe.selectWithRpi(settings.select))).map((key) => ({ ...key, depth: settings.depth })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.rpiOrderBook({ category, symbol, limit: depth }, options),
-  normalize: (payload, target, response) => normalizeRpiOrderBook(payload, target, response),
   contentOf: (rows) =>
     bookText(rows, ({ bidSizes, askSizes, bidRpiSizes, askRpiSizes }) => [
       bidSizes,
@@ -121,7 +100,7 @@ const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBookPayload, RpiOrderB
     ]),
 }
 
-const fills: StreamDefinition<InstrumentKey, FillPayload, Fill> = {
+const fills: StreamDefinition<InstrumentKey, Fill> = {
   name: 'fills',
   isEnabled: (config) => config.streams.fills.enabled,
   trigger: ({ streams: { fills: settings }, exchange }) => ({
@@ -133,10 +112,9 @@ const fills: StreamDefinition<InstrumentKey, FillPayload, Fill> = {
   targets: (config, universe, choose) =>
     choose(universe.select(config.streams.fills.select)).map(({ category, symbol }) => ({ category, symbol })),
   fetch: (client, { category, symbol }, options) => client.fills({ category, symbol }, options),
-  normalize: (payload, target, response) => normalizeFill(payload, target, response),
 }
 
-const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
+const candles: StreamDefinition<CandleTarget, Candle> = {
   name: 'candles',
   isEnabled: (config) => config.streams.candles.enabled,
   trigger: (config) => ({ kind: 'candle-close', settleMs: config.streams.candles.settleMs }),
@@ -146,9 +124,8 @@ const candles: StreamDefinition<CandleTarget, CandlePayload, Candle> = {
         settings.intervals.map((interval) => ({ ...key, type, interval, settleMs: settings.settleMs, limit: 3 })),
       ),
     ),
-  fetch: (client, { category, symbol, type, interval, limit }, options) =>
-    client.candles({ category, symbol, type, interval, limit }, options),
-  normalize: (payload, target, response) => normalizeCandle(payload, target, response, target.settleMs),
+  fetch: (client, { category, symbol, type, interval, limit, settleMs }, options) =>
+    client.candles({ category, symbol, type, interval, limit, settleMs }, options),
 }
 
 /** The levels of a book as text; null when it has none. When it was made is no news. */
@@ -171,7 +148,7 @@ export const streams = {
   candles,
 } as const satisfies Record<StreamName, unknown>
 
-export type AnyStream = StreamDefinition<unknown, unknown, unknown>
+export type AnyStream = StreamDefinition<unknown, unknown>
 
 /** The entry that a stored name stands for; its target and rows are those that the same entry made. */
 export function streamNamed(name: StreamName): AnyStream {

@@ -1,10 +1,9 @@
-import type { CandlePayload } from '../exchange/payloads.js'
-import type { ExchangeClient, Page, RequestOptions } from '../exchange/client.js'
+import type { ExchangeClient, Page } from '../exchange/client.js'
+import type { RequestOptions } from '../exchange/sender.js'
 import { ExchangeError } from '../exchange/errors.js'
-import { type CandleSeries, intervalMs } from '../market/candle.js'
+import { type Candle, type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { normalizeCandle } from '../normalize/candles.js'
 import { type Backoff, backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import type { CandlePage } from './candleWriter.js'
@@ -56,13 +55,11 @@ export class PageSource {
    * the database is away; rejects with `Postponed` when the service is for too long, and with the client's error when that is final.
    */
   async ask(request: PageRequest): Promise<PageAnswer> {
-    const { series, settleMs, conventions, store } = this.#options
+    const { series, conventions, store } = this.#options
     const parameters = conventions.parameters(request, intervalMs[series.interval])
     const page = await this.#askPatiently(request, parameters)
     this.#skewMs = page.requestTime - page.receivedAt
-    const candles = page.rows
-      .map((payload) => normalizeCandle(payload, series, page, settleMs))
-      .filter(({ isClosed }) => isClosed)
+    const candles = page.rows.filter(({ isClosed }) => isClosed)
     conventions.learn(
       request,
       parameters,
@@ -79,7 +76,7 @@ export class PageSource {
 
   /** Rows that were not asked for may have been put beside the others, so that nothing is known of what lies between. */
   #silenceOf(
-    { rows, rejected, surplusRows, requestTime }: Page<CandlePayload>,
+    { rows, rejected, surplusRows, requestTime }: Page<Candle>,
     { operation, window }: PageRequest,
   ): TimeRange[] {
     const { series, settleMs } = this.#options
@@ -95,10 +92,10 @@ export class PageSource {
   async #askPatiently(
     { operation }: PageRequest,
     parameters: ReturnType<Conventions['parameters']>,
-  ): Promise<Page<CandlePayload>> {
-    const { client, series, priority, clock, signal } = this.#options
+  ): Promise<Page<Candle>> {
+    const { client, series, settleMs, priority, clock, signal } = this.#options
     const { category, symbol, type, interval } = series
-    const query = { category, symbol, type, interval, ...parameters }
+    const query = { category, symbol, type, interval, settleMs, ...parameters }
     const options: RequestOptions = { priority, signal }
     for (let failures = 1; ; failures++) {
       try {

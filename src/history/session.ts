@@ -2,7 +2,6 @@ import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { TradedCategory } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
-import { normalizeInstrument } from '../normalize/instruments.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { acquireEgressLock, type EgressLock, isEgressOwned } from '../store/egress/egressLock.js'
@@ -71,9 +70,8 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       let serviceNow = clock.now()
       for (const category of categories) {
         const page = await client.instruments({ category }, { signal })
-        const instruments = page.rows.map(normalizeInstrument)
-        await recordInstruments(db, category, instruments, page.requestTime, {
-          complete: page.rejected.length + page.surplusRows === 0 && instruments.length > 0,
+        await recordInstruments(db, category, page.rows, page.requestTime, {
+          complete: page.rejected.length + page.surplusRows === 0 && page.rows.length > 0,
         })
         serviceNow = page.requestTime
       }

@@ -3,7 +3,7 @@ import type { Decimal, Extra, TimeMs } from './values.js'
 
 /**
  * Every specified field of an instrument besides its key, by the kind of value it holds.
- * Payload validation, normalization, storage and documentation all read this one table.
+ * The format of the wire, storage and documentation all read this one table.
  */
 export const instrumentFields = {
   baseCoin: 'text',

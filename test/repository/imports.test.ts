@@ -42,10 +42,7 @@ describe('the checker', () => {
     ['src/store/a.ts', "import { x } from '../exchange/client.js'"],
     ['src/exchange/a.ts', "import type { X } from '../store/schema.js'"],
     ['src/market/a.ts', "import type { Logger } from '../runtime/logger.js'"],
-    ['src/simulator/world/a.ts', "import { x } from '../../exchange/payloads.js'"],
-    ['src/normalize/a.ts', "import { x } from '../exchange/payloads.js'"],
-    ['src/normalize/a.ts', "import type { X } from '../exchange/client.js'"],
-    ['src/normalize/a.ts', "import { type X, y } from '../exchange/payloads.js'"],
+    ['src/simulator/world/a.ts', "import { x } from '../../exchange/client.js'"],
     ['src/collect/a.ts', "import { x } from '../app.js'"],
     ['src/collect/a.ts', "import {\n  x,\n  type Y,\n} from '../cli/options.js'"],
     ['src/serve/a.ts', "import type { X } from '../exchange/client.js'"],
@@ -65,8 +62,6 @@ describe('the checker', () => {
 
   test.each([
     ['src/main.ts', "import { runProgram } from './cli/program.js'"],
-    ['src/normalize/a.ts', "import type { X } from '../exchange/payloads.js'"],
-    ['src/normalize/a.ts', "import { type X, type Y } from '../exchange/payloads.js'"],
     ['src/serve/a.ts', "import { x } from '../collect/streamStats.js'"],
     ['src/store/a.ts', "import * as first from '../../migrations/0001_first.js'\nimport pg from 'pg'"],
     ['src/exchange/a.ts', "import axios, { type AxiosInstance } from 'axios'\nimport { x } from './pacer.js'"],

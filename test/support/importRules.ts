@@ -4,7 +4,6 @@ import type { RepositoryFile } from './repositoryFiles.js'
 /** One import, re-export or dynamic import of a module. */
 export interface ModuleImport {
   readonly specifier: string
-  readonly isTypeOnly: boolean
 }
 
 /** The parts of src, each with the parts that it may import besides itself. */
@@ -19,34 +18,20 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
     'serve',
     'simulator',
     'exchange',
-    'normalize',
     'store',
     'market',
     'runtime',
     'config',
   ],
   doctor: ['app', 'openStore', 'collect', 'store', 'market', 'runtime', 'config'],
-  app: [
-    'openStore',
-    'collect',
-    'history',
-    'serve',
-    'simulator',
-    'exchange',
-    'normalize',
-    'store',
-    'market',
-    'runtime',
-    'config',
-  ],
+  app: ['openStore', 'collect', 'history', 'serve', 'simulator', 'exchange', 'store', 'market', 'runtime', 'config'],
   openStore: ['store', 'runtime', 'config'],
-  collect: ['exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
-  history: ['exchange', 'normalize', 'store', 'market', 'runtime', 'config'],
+  collect: ['exchange', 'store', 'market', 'runtime', 'config'],
+  history: ['exchange', 'store', 'market', 'runtime', 'config'],
   serve: ['collect', 'store', 'market', 'runtime', 'config'],
   // Written from the specification, so that it does not share the client's mistakes.
   simulator: ['market', 'runtime'],
   exchange: ['market', 'runtime'],
-  normalize: ['market', 'exchange'],
   store: ['market', 'runtime', 'migrations'],
   config: ['market', 'runtime'],
   runtime: [],
@@ -73,7 +58,7 @@ export function importViolations(file: RepositoryFile): string[] {
   })
 }
 
-function violation(part: string, path: string, { specifier, isTypeOnly }: ModuleImport): string | null {
+function violation(part: string, path: string, { specifier }: ModuleImport): string | null {
   if (!specifier.startsWith('.')) {
     const owner = packageOwners[packageName(specifier)]
     // The simulator's command builds on commander in its own file below cli, so no exception is needed.
@@ -84,13 +69,6 @@ function violation(part: string, path: string, { specifier, isTypeOnly }: Module
   if (targetPart === null) return `${part} may not import ${target}`
   if (targetPart === part) return null
   if (!(allowedParts[part] ?? []).includes(targetPart)) return `${part} may not import ${targetPart} (${specifier})`
-  if (
-    part === 'normalize' &&
-    targetPart === 'exchange' &&
-    (!isTypeOnly || !target.startsWith('src/exchange/payloads'))
-  ) {
-    return `normalize may import only types, and only from exchange/payloads (${specifier})`
-  }
   return null
 }
 
@@ -103,29 +81,10 @@ export function partOf(path: string): string | null {
 
 /** All modules that a source text names. Relies on the formatter: a statement begins its line. */
 export function importsOf(text: string): ModuleImport[] {
-  const statements = [...text.matchAll(/^(?:import|export)\b([^'"();=]*?)\bfrom\s+['"]([^'"]+)['"]/gm)].map(
-    (match) => ({
-      specifier: match[2] ?? '',
-      isTypeOnly: isTypeOnlyClause(match[1] ?? ''),
-    }),
-  )
+  const statements = [...text.matchAll(/^(?:import|export)\b[^'"();=]*?\bfrom\s+['"]([^'"]+)['"]/gm)]
   const sideEffects = [...text.matchAll(/^import\s+['"]([^'"]+)['"]/gm)]
   const dynamic = [...text.matchAll(/\bimport\(\s*['"]([^'"]+)['"]/g)]
-  return [
-    ...statements,
-    ...[...sideEffects, ...dynamic].map((match) => ({ specifier: match[1] ?? '', isTypeOnly: false })),
-  ]
-}
-
-/** `type { A }`, or `{ type A, type B }`. */
-function isTypeOnlyClause(clause: string): boolean {
-  if (/^\s*type\b/.test(clause)) return true
-  const names = /\{([^}]*)\}/
-    .exec(clause)?.[1]
-    ?.split(',')
-    .map((name) => name.trim())
-  const given = names?.filter((name) => name !== '') ?? []
-  return given.length > 0 && given.every((name) => name.startsWith('type ')) && /^\s*\{/.test(clause)
+  return [...statements, ...sideEffects, ...dynamic].map((match) => ({ specifier: match[1] ?? '' }))
 }
 
 export function packageName(specifier: string): string {

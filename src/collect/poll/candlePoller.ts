@@ -40,9 +40,9 @@ interface Known {
  *
  * @param schedule calls what it is given at each time of a cron expression, and returns what ends it
  */
-export function candlePoller<Payload>(
+export function candlePoller(
   context: PollContext,
-  stream: StreamDefinition<CandleTarget, Payload, Candle>,
+  stream: StreamDefinition<CandleTarget, Candle>,
   settleMs: number,
   responses: CandleResponses,
   schedule: typeof onSchedule = onSchedule,

@@ -4,9 +4,9 @@ import { Exclusive, type Poller } from './poller.js'
 import type { StreamDefinition } from '../streams.js'
 
 /** Asks for all targets whenever the wall clock matches, and calls `afterPoll` when a target was answered. */
-export function cronPoller<Target, Payload, Row>(
+export function cronPoller<Target, Row>(
   context: PollContext,
-  stream: StreamDefinition<Target, Payload, Row>,
+  stream: StreamDefinition<Target, Row>,
   expression: string,
   afterPoll: () => void,
 ): Poller<Target> {

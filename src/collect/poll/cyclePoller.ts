@@ -16,9 +16,9 @@ const shortestWaitMs = 5
  *
  * @param contentOf what a response says, so that two can be told apart; null when it says nothing
  */
-export function cyclePoller<Target extends InstrumentKey, Payload, Row>(
+export function cyclePoller<Target extends InstrumentKey, Row>(
   context: PollContext,
-  stream: StreamDefinition<Target, Payload, Row>,
+  stream: StreamDefinition<Target, Row>,
   { everyMs, contentOf }: { readonly everyMs: number; readonly contentOf: (rows: readonly Row[]) => string | null },
 ): Poller<Target> {
   const { clock, stats, universe } = context

@@ -1,6 +1,5 @@
 import { operationOf } from '../../market/stream.js'
-import type { Turn } from '../../exchange/client.js'
-import type { FillPayload } from '../../exchange/payloads.js'
+import type { Turn } from '../../exchange/sender.js'
 import type { InstrumentKey } from '../../market/category.js'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
 import { averageRate } from '../schedule/fillRate.js'
@@ -21,7 +20,7 @@ const lookAroundMs = 500
  */
 export function fillsPoller(
   context: PollContext,
-  stream: StreamDefinition<InstrumentKey, FillPayload, Fill>,
+  stream: StreamDefinition<InstrumentKey, Fill>,
   { minPollMs, maxPollMs, allowedPerSecond }: Extract<Trigger, { kind: 'overlap' }>,
 ): Poller<InstrumentKey> & { readonly schedule: FillSchedule<InstrumentKey> } {
   const { client, clock, universe, stats, incidents, logger, signal } = context

@@ -1,5 +1,6 @@
 import { ExchangeError, type ExchangeErrorKind } from '../../exchange/errors.js'
-import type { ExchangeClient, RequestOptions } from '../../exchange/client.js'
+import type { ExchangeClient } from '../../exchange/client.js'
+import type { RequestOptions } from '../../exchange/sender.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import type { Batch } from '../../store/batch/batch.js'
@@ -33,9 +34,9 @@ export interface PollContext {
  *
  * @param judge adds to the batch what its rows prove, before it is stored
  */
-export async function pollAndStore<Target, Payload, Row>(
+export async function pollAndStore<Target, Row>(
   context: PollContext,
-  stream: StreamDefinition<Target, Payload, Row>,
+  stream: StreamDefinition<Target, Row>,
   target: Target,
   options: RequestOptions,
   judge: (batch: Batch<Target, Row>) => Batch<Target, Row> = (batch) => batch,

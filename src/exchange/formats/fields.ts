@@ -1,21 +1,14 @@
-import type { Decimal, TimeMs } from '../../market/values.js'
 import { oneLine } from '../../market/oneLine.js'
+import type { Decimal, TimeMs } from '../../market/values.js'
 import { losslessText, textOf } from '../response/lossless.js'
 
 /**
- * The kinds of value that rows are made of, from the wire's spellings to the market's. "Not set" is an absent field,
- * `null` or `""`; further spellings are given by kind. Numbers may come as JSON strings or numbers. Plain functions, because
- * a response has thousands of values: with a schema library, reading them took half of a request's processor time.
+ * Reads one value of a row, from the wire's spelling to the market's. A value that is not what it must be adds to `problems`
+ * under its name on the wire; what is returned then is not used. "Not set" is an absent field, `null` or `""`; further spellings
+ * are given by kind. Numbers may come as JSON strings or numbers. Plain functions, because a response has thousands of values:
+ * with a schema library, reading them took half of a request's processor time.
  */
-export interface Field<T> {
-  /** What a value must be, to complete "expected …". */
-  readonly what: string
-  /** The value, or `refused`. */
-  read(value: unknown): T | typeof refused
-}
-
-/** What is read where a value is not what it must be. */
-export const refused = Symbol('refused')
+export type Field<T> = (value: unknown, name: string, problems: string[]) => T
 
 /** Longer than any honest value, and shorter than what makes a database index or a log line fail. */
 const maxDecimalLength = 1000
@@ -80,12 +73,12 @@ export function isStorable(value: unknown): boolean {
 }
 
 export function readDecimal(value: unknown): Decimal | undefined {
-  const text = textOf(value)
+  const text = typeof value === 'string' ? value : textOf(value)
   return text === undefined ? undefined : plainDecimalText(text)
 }
 
 function readInteger(value: unknown): number | undefined {
-  const text = textOf(value)
+  const text = typeof value === 'string' ? value : textOf(value)
   if (text === undefined || !integerText.test(text)) return undefined
   const number = Number(text)
   return Number.isSafeInteger(number) ? number : undefined
@@ -122,12 +115,10 @@ function wordReader<T>(words: readonly (readonly [string, T])[]): (text: string)
 
 /** A field that must have a value. */
 function required<T>(what: string, read: (value: unknown) => T | undefined): Field<T> {
-  return {
-    what,
-    read: (value) => {
-      const result = read(value)
-      return result === undefined ? refused : result
-    },
+  return (value, name, problems) => {
+    const result = read(value)
+    if (result === undefined) problems.push(problemText(name, what, value))
+    return result as T
   }
 }
 
@@ -138,19 +129,21 @@ function optional<T>(
   unset: readonly string[] = [],
 ): Field<T | null> {
   const mayBeUnset = unset.length > 0
-  return {
-    what,
-    read: (value) => {
-      if (isUnset(value)) return null
-      if (mayBeUnset && unset.includes(textOf(value) ?? '')) return null
-      const result = read(value)
-      return result === undefined ? refused : result
-    },
+  return (value, name, problems) => {
+    if (isUnset(value)) return null
+    if (mayBeUnset && unset.includes(textOf(value) ?? '')) return null
+    const result = read(value)
+    if (result === undefined) problems.push(problemText(name, what, value))
+    return result as T
   }
 }
 
-/** Why a value was refused. */
-export function refusalText(what: string, value: unknown): string {
+/** Why a value cannot be understood. */
+export function problemText(name: string, what: string, value: unknown): string {
+  return `${name}: ${expectedText(what, value)}`
+}
+
+export function expectedText(what: string, value: unknown): string {
   return `expected ${what}, got ${value === undefined ? 'nothing' : oneLine(losslessText(value), 80)}`
 }
 
@@ -176,11 +169,16 @@ export const optionalKey = optional('a short text', (value) => readText(value, m
 export const requiredKey = required('a short text', (value) => readText(value, maxKeyLength) || undefined)
 
 /** One of the given words, however it is capitalised on the wire; the result is spelled as given. */
-export function requiredWord<const Word extends string>(words: readonly Word[]) {
-  return required<Word>(`one of ${words.join(', ')}`, readerOfWords(words))
+export function requiredWord<const Word extends string>(words: readonly Word[]): Field<Word> {
+  return required(`one of ${words.join(', ')}`, readerOfWords(words))
 }
-export function optionalWord<const Word extends string>(words: readonly Word[]) {
-  return optional<Word>(`one of ${words.join(', ')}`, readerOfWords(words))
+export function optionalWord<const Word extends string>(words: readonly Word[]): Field<Word | null> {
+  return optional(`one of ${words.join(', ')}`, readerOfWords(words))
+}
+
+/** What a row must repeat of the request, where the request said it. */
+export function repeated(name: string, got: string | null, asked: string | undefined, problems: string[]): void {
+  if (got !== null && asked !== undefined && got !== asked) problems.push(`${name}: ${got}, but ${asked} was asked for`)
 }
 
 function readerOfWords<Word extends string>(words: readonly Word[]): (value: unknown) => Word | undefined {

@@ -1,30 +1,25 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { rejectedRow } from '../../market/rejectedRow.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { Extra, TimeMs } from '../../market/values.js'
 import { maxRejectedRows, maxRowBytes, maxUnknownBytes, maxUnknownFields, maxUnknownNames } from '../response/bounds.js'
-import { isStorable } from './fields.js'
 import { UnparsedRow } from '../response/longResponse.js'
 import { losslessText, numbersAsText } from '../response/lossless.js'
-import { rejectedRow } from '../../market/rejectedRow.js'
-import { noExtra, Refusal, type RowReader } from './rowReader.js'
-
-/** How one row of an operation's response is read. */
-export interface RowSchema<Row> {
-  readonly read: RowReader<Row>
-  /** The wire's names of every field that the schema reads; the others go to `extra`. Null for rows that are arrays. */
-  readonly fields: ReadonlySet<string> | null
-  /** Names positions beyond the specified ones in rows or parts of rows that are arrays. */
-  readonly unknownPositions?: (value: unknown) => readonly string[]
-  /** What the row must repeat of the request. */
-  readonly repeats?: readonly ('category' | 'symbol')[]
-  /** The time that the row is kept under; null where it has none. */
-  readonly timeOf?: (row: Row) => TimeMs | null
-}
+import type { ServiceResponse } from '../response/response.js'
+import { expectedText, isStorable } from './fields.js'
+import { type Format, noExtra, type RowContext, type WireObject } from './format.js'
 
 /** Times outside of it are no times of the market. */
 export interface PossibleTimes {
   readonly earliest: TimeMs
   readonly latest: TimeMs
+}
+
+/** What the rows are of. */
+export interface RowsRequest<Query> extends RowContext<Query> {
+  readonly operation: string
+  readonly parameters: Readonly<Record<string, string>>
+  readonly times?: PossibleTimes | undefined
 }
 
 export interface ReadRows<Row> {
@@ -39,39 +34,44 @@ export interface ReadRows<Row> {
 
 /** Longer uninterrupted work would delay requests that are due. */
 const sliceMs = 3
+/** Rows of the ordinary kind that are read between two looks at the clock, which costs as much as a few fields. */
+const rowsPerLook = 16
 
-/** Validates rows one by one, in slices of a few milliseconds; what cannot be understood is rejected, the rest is kept. */
-export async function readRows<Row>(
-  rowSchema: RowSchema<Row>,
-  values: readonly unknown[],
-  operation: string,
-  parameters: Readonly<Record<string, string>>,
-  times?: PossibleTimes,
+/** Reads rows one by one, in slices of a few milliseconds; what cannot be understood is rejected, the rest is kept. */
+export async function readRows<Query, Row, Wire>(
+  format: Format<Query, Row, Wire>,
+  { rows: values, exactRows }: Pick<ServiceResponse, 'rows' | 'exactRows'>,
+  request: RowsRequest<Query>,
 ): Promise<ReadRows<Row>> {
   const rows: Row[] = []
   const rejected: RejectedRow[] = []
   let rejectedUnkept = 0
-  const unknownFields = new Set<string>()
-  const reading = { parameters, unknownFields, times }
+  const reader = new RowReader(format, request)
   let sliceStart = performance.now()
-  for (const value of values) {
-    const { row, reason } = readRow(rowSchema, value, reading)
+  for (let index = 0; index < values.length; index++) {
+    let value = values[index]
+    let row = reader.read(value)
+    const isOrdinary = reader.reason === null
+    if (!isOrdinary && exactRows !== undefined) {
+      // Why, and its text, are told with the numbers as they were sent.
+      value = exactRows()[index]
+      row = reader.read(value)
+    }
     if (row !== undefined) rows.push(row)
-    if (reason !== undefined) {
-      const hasRoom = rejected.length < maxRejectedRows
-      if (hasRoom) rejected.push(rejection({ operation, parameters }, reason, value, row !== undefined))
+    if (reader.reason !== null) {
+      if (rejected.length < maxRejectedRows) rejected.push(rejection(request, reader.reason, value, row !== undefined))
       else if (row === undefined) rejectedUnkept += 1
     }
-    if (performance.now() - sliceStart > sliceMs) {
+    if ((!isOrdinary || index % rowsPerLook === 0) && performance.now() - sliceStart > sliceMs) {
       await nextTurn()
       sliceStart = performance.now()
     }
   }
-  return { rows, rejected, rejectedUnkept, unknownFields: [...unknownFields] }
+  return { rows, rejected, rejectedUnkept, unknownFields: [...reader.unknownNames] }
 }
 
 function rejection(
-  request: { readonly operation: string; readonly parameters: Readonly<Record<string, string>> },
+  request: Pick<RowsRequest<unknown>, 'operation' | 'parameters'>,
   reason: string,
   value: unknown,
   isRowStored: boolean,
@@ -81,47 +81,68 @@ function rejection(
   return isRowStored ? { ...rejected, isRowStored: true } : rejected
 }
 
-/** The row, or why there is none; both where a part of it is left out. */
-interface ReadRow<Row> {
-  readonly row?: Row
-  readonly reason?: string
-}
+/** Reads the rows of one response. */
+class RowReader<Query, Row, Wire> {
+  /** Why the last row was rejected, or what part of it was left out; null when it was taken whole. */
+  reason: string | null = null
+  readonly unknownNames = new Set<string>()
+  readonly #format: Format<Query, Row, Wire>
+  readonly #request: RowsRequest<Query>
+  /** The fields of an earlier row that had no others: most rows of a response have the same in the same order. */
+  #known: readonly string[] = []
 
-interface Reading {
-  readonly parameters: Readonly<Record<string, string>>
-  readonly unknownFields: Set<string>
-  readonly times: PossibleTimes | undefined
-}
-
-function readRow<Row>(
-  { read, fields, unknownPositions, repeats, timeOf }: RowSchema<Row>,
-  value: unknown,
-  { parameters, unknownFields, times }: Reading,
-): ReadRow<Row> {
-  if (value instanceof UnparsedRow)
-    return { reason: `a row of ${value.bytes.length} bytes; at most ${maxRowBytes} are read` }
-  const row = read(value)
-  if (row instanceof Refusal) return { reason: row.reason }
-  for (const name of repeats ?? []) {
-    const got = (row as Record<string, unknown>)[name]
-    const asked = parameters[name]
-    if (asked !== undefined && typeof got === 'string' && got !== asked)
-      return { reason: `${name}: ${got}, but ${asked} was asked for` }
+  constructor(format: Format<Query, Row, Wire>, request: RowsRequest<Query>) {
+    this.#format = format
+    this.#request = request
   }
-  const time = timeOf?.(row) ?? null
-  if (time !== null && times !== undefined && (time < times.earliest || time > times.latest))
-    return { reason: `a time that cannot be: ${new Date(time).toISOString()}` }
-  for (const position of unknownPositions?.(value) ?? []) addName(unknownFields, position)
-  if (fields === null) return { row }
-  const unknown = readUnknown(value as Record<string, unknown>, fields, unknownFields)
-  if (unknown === null) return { reason: 'an unknown field holds text that cannot be stored' }
-  // Most rows have none, and come with an empty one.
-  if (unknown === nothingUnknown) return { row }
-  // The reader has just made this object: nobody else holds it yet.
-  const whole = Object.assign(row as object, { extra: unknown.extra }) as Row
-  const { left } = unknown
-  if (left === 0) return { row: whole }
-  return { row: whole, reason: `${left} unknown fields beyond what is kept of them were left out; the row is stored` }
+
+  read(value: unknown): Row | undefined {
+    const { shape, read, unknownParts, fields, timeOf } = this.#format
+    this.reason = null
+    if (value instanceof UnparsedRow)
+      return this.#reject(`a row of ${value.bytes.length} bytes; at most ${maxRowBytes} are read`)
+    if (!shape.is(value)) return this.#reject(expectedText(shape.what, value))
+    const problems: string[] = []
+    const row = read(value, this.#request, problems)
+    const [problem, ...others] = problems
+    if (problem !== undefined)
+      return this.#reject(others.length > 0 ? `${problem} (and ${others.length} more)` : problem)
+    const { times } = this.#request
+    if (times !== undefined && timeOf !== undefined) {
+      const time = timeOf(row)
+      if (time < times.earliest || time > times.latest)
+        return this.#reject(`a time that cannot be: ${new Date(time).toISOString()}`)
+    }
+    if (unknownParts !== undefined) for (const name of unknownParts(value)) this.#name(name)
+    if (fields === undefined || this.#hasOnly(fields, value as WireObject)) return row
+    const unknown = readUnknown(value as WireObject, fields, (name) => this.#name(name))
+    if (unknown === null) return this.#reject('an unknown field holds text that cannot be stored')
+    const { extra, left } = unknown
+    if (left > 0) this.reason = `${left} unknown fields beyond what is kept of them were left out; the row is stored`
+    return { ...row, extra }
+  }
+
+  #reject(reason: string): undefined {
+    this.reason = reason
+    return undefined
+  }
+
+  #hasOnly(fields: ReadonlySet<string>, wire: WireObject): boolean {
+    const known = this.#known
+    let place = 0
+    let isSame = true
+    for (const name in wire) {
+      if (name === known[place++]) continue
+      isSame = false
+      if (!fields.has(name)) return false
+    }
+    if (!isSame) this.#known = Object.keys(wire)
+    return true
+  }
+
+  #name(name: string): void {
+    if (this.unknownNames.size < maxUnknownNames) this.unknownNames.add(name)
+  }
 }
 
 interface Unknown {
@@ -129,23 +150,14 @@ interface Unknown {
   readonly left: number
 }
 
-const nothingUnknown: Unknown = { extra: noExtra, left: 0 }
-
 /** The fields that the specification does not name, up to a bound, and how many are beyond it. Null if one cannot be stored. */
-function readUnknown(
-  value: Readonly<Record<string, unknown>>,
-  fields: ReadonlySet<string>,
-  names: Set<string>,
-): Unknown | null {
-  let isKnown = true
-  for (const name in value) if (!fields.has(name)) isKnown = false
-  if (isKnown) return nothingUnknown
+function readUnknown(wire: WireObject, fields: ReadonlySet<string>, tell: (name: string) => void): Unknown | null {
   const kept: [string, unknown][] = []
   let bytes = 0
   let left = 0
-  for (const name in value) {
+  for (const name in wire) {
     if (fields.has(name)) continue
-    const inner = value[name]
+    const inner = wire[name]
     if (kept.length >= maxUnknownFields) {
       left++
       continue
@@ -156,13 +168,9 @@ function readUnknown(
       continue
     }
     if (!isStorable(name) || !isStorable(inner)) return null
-    addName(names, name)
+    tell(name)
     bytes += size
     kept.push([name, numbersAsText(inner)])
   }
-  return { extra: Object.fromEntries(kept), left }
-}
-
-function addName(names: Set<string>, name: string): void {
-  if (names.size < maxUnknownNames) names.add(name)
+  return { extra: kept.length === 0 ? noExtra : Object.fromEntries(kept), left }
 }

@@ -30,7 +30,7 @@ export interface PacerOptions {
 export interface AcquireOptions {
   readonly priority?: Priority
   /** The moment on the monotonic clock by which it should be sent: the order within a class. */
-  readonly deadline?: number
+  readonly deadline?: number | undefined
   readonly signal?: AbortSignal
 }
 

@@ -1,8 +1,12 @@
 import { isUtf8 } from 'node:buffer'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ResponseBounds, maxEnvelopeBytes, maxRowBytes } from './bounds.js'
-import { inspect, type JsonList, type JsonShape, maxDepth, parseLossless, parseText } from './lossless.js'
+import { parseLossless, parseText } from './lossless.js'
+import { withQuotedNumbers } from './quotedNumbers.js'
+import { inspect, type JsonList } from './shape.js'
 
+/** Deeper than anything the service sends, shallow enough that no recursive reader runs out of stack. */
+const maxDepth = 32
 /** Up to this size a response is parsed in one go: within two or three milliseconds. */
 const shortBytes = 32_768
 /** Rows that are parsed in one go. */
@@ -22,6 +26,8 @@ export interface ParsedResponse {
   readonly value: unknown
   /** How many elements of the array of rows are beyond the bound and were not looked at. */
   readonly surplusRows: number
+  /** The same with every number as it was sent, where `value` has the numbers of its data as text. */
+  readonly exact?: () => unknown
 }
 
 /**
@@ -32,33 +38,52 @@ export interface ParsedResponse {
 export async function parseResponse(body: Buffer, bounds: ResponseBounds): Promise<ParsedResponse> {
   // Not even looked at: nothing of the market is as long, and the parser's turns are bounded by it.
   if (body.length > bounds.bytes) throw new SyntaxError(`it has more than ${bounds.bytes} bytes`)
-  if (body.length <= shortBytes) return { value: await parseLossless(body), surplusRows: 0 }
-  const shape = await inspect(body, bounds.rows)
+  const isShort = body.length <= shortBytes
+  const shape = await inspect(body, isShort ? 0 : bounds.rows)
   if (shape.depth > maxDepth) throw new SyntaxError(`it is nested more than ${maxDepth} levels deep`)
   if (!isUtf8(body)) throw new SyntaxError('it is not UTF-8 text')
-  const { list } = shape
-  // One object, such as an order book. Its bound in bytes keeps it short.
-  if (list === null) return { value: await parseWhole(body, shape, bounds), surplusRows: 0 }
+  const { list, holdsNumbers } = shape
+  if (isShort) return parseWhole(body, holdsNumbers)
+  if (list === null) {
+    // One object, such as an order book. Its bound in bytes keeps it short.
+    if (bounds.rows > 1 && body.length > maxRowBytes)
+      throw new SyntaxError(`it has ${body.length} bytes and is no list of rows`)
+    await nextTurn()
+    return parseWhole(body, holdsNumbers)
+  }
   if (body.length - (list.end - list.start) > maxEnvelopeBytes)
     throw new SyntaxError(`it holds more than ${maxEnvelopeBytes} bytes besides its rows`)
   // Whatever stands around the rows, with an empty list in their place.
   const around = Buffer.concat([body.subarray(0, list.start), body.subarray(list.end)])
-  const envelope = parseText(around.toString('utf8'), false)
+  const envelope = JSON.parse(around.toString('utf8')) as unknown
   if (!isRecord(envelope)) throw new SyntaxError('it is not an object with rows')
   const name = Object.keys(envelope).find((key) => Array.isArray(envelope[key]))
   if (name === undefined) throw new SyntaxError('it is not an object with rows')
-  const { rows, surplus } = await parseRows(body, list, bounds.rows)
+  const { rows, surplus } = await parseRows(body, list, holdsNumbers ? parseText : JSON.parse, bounds.rows)
   return { value: { ...envelope, [name]: rows }, surplusRows: surplus }
 }
 
-async function parseWhole(body: Buffer, shape: JsonShape, bounds: ResponseBounds): Promise<unknown> {
-  if (bounds.rows > 1 && body.length > maxRowBytes)
-    throw new SyntaxError(`it has ${body.length} bytes and is no list of rows`)
-  await nextTurn()
-  return parseText(body.toString('utf8'), shape.holdsNumbers)
+function parseWhole(body: Buffer, holdsNumbers: boolean): ParsedResponse {
+  if (!holdsNumbers) return { value: JSON.parse(body.toString('utf8')) as unknown, surplusRows: 0 }
+  let parsed: unknown
+  const exact = () => (parsed ??= parseLossless(body.toString('utf8')))
+  const quoted = withQuotedNumbers(body)
+  if (quoted !== null) {
+    try {
+      return { value: JSON.parse(quoted) as unknown, surplusRows: 0, exact }
+    } catch {
+      // The other parser says what is wrong with the text as it was sent.
+    }
+  }
+  return { value: exact(), surplusRows: 0 }
 }
 
-async function parseRows(body: Buffer, { start, end, commas, elements }: JsonList, maxRows: number) {
+async function parseRows(
+  body: Buffer,
+  { start, end, commas, elements }: JsonList,
+  parse: (text: string) => unknown,
+  maxRows: number,
+) {
   const rows: unknown[] = []
   const read = Math.min(elements, maxRows)
   // Where row i begins; the end of the last one is the next comma or the end of the array.
@@ -70,7 +95,7 @@ async function parseRows(body: Buffer, { start, end, commas, elements }: JsonLis
       rows.push(new UnparsedRow(body.subarray(begins(first), ends(first))))
     } else {
       while (next < read && ends(next) - begins(first) <= chunkBytes) next++
-      const chunk: unknown = parseText(`[${body.toString('utf8', begins(first), ends(next - 1))}]`)
+      const chunk: unknown = parse(`[${body.toString('utf8', begins(first), ends(next - 1))}]`)
       // A blank between two commas, or after the last one.
       if (!Array.isArray(chunk) || chunk.length !== next - first) throw new SyntaxError('a row is missing in its list')
       for (const row of chunk as unknown[]) rows.push(row)

@@ -3,7 +3,7 @@ import type { TimeMs } from '../../market/values.js'
 import { oneLine } from '../../market/oneLine.js'
 import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from '../errors.js'
 import { responseBounds } from './bounds.js'
-import { parseResponse } from './longResponse.js'
+import { type ParsedResponse, parseResponse } from './longResponse.js'
 import { textOf } from './lossless.js'
 
 /** A response as HTTP brought it. */
@@ -24,6 +24,8 @@ export interface ServiceResponse {
   readonly rows: readonly unknown[]
   /** How many more rows it holds than a response of the operation may have. */
   readonly surplusRows: number
+  /** The same rows with every number as it was sent, where the numbers in `rows` are text. */
+  readonly exactRows?: (() => readonly unknown[]) | undefined
 }
 
 interface Request {
@@ -61,14 +63,14 @@ export async function readResponse(request: Request, raw: RawResponse): Promise<
   }
 
   const bounds = responseBounds[request.operation]
-  let envelope: unknown
-  let surplusRows: number
+  let parsed: ParsedResponse
   try {
-    ;({ value: envelope, surplusRows } = await parseResponse(raw.body, bounds))
+    parsed = await parseResponse(raw.body, bounds)
   } catch (error) {
     const [kind, what, more] = kindOfStatus(raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
   }
+  const { value: envelope, surplusRows, exact } = parsed
   if (!isRecord(envelope) || typeof envelope['code'] !== 'string') {
     if (isRecord(envelope) && textOf(envelope['code']) === '429')
       throw fail('rate-limited', 'code 429', { code: '429' })
@@ -87,14 +89,19 @@ export async function readResponse(request: Request, raw: RawResponse): Promise<
   const requestTime = Number(textOf(envelope['requestTime']) ?? Number.NaN)
   if (!Number.isSafeInteger(requestTime) || requestTime <= 0)
     throw fail('malformed', 'a success without a requestTime in milliseconds', { code })
-  const { data } = envelope
-  if (singleObjectOperations.has(request.operation)) {
-    if (!isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
-    return { requestTime, rows: [data], surplusRows: 0 }
+  const isSingle = singleObjectOperations.has(request.operation)
+  const rowsOf = (data: unknown): readonly unknown[] => {
+    if (isSingle) {
+      if (!isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
+      return [data]
+    }
+    if (!Array.isArray(data)) throw fail('malformed', 'a success whose data is not an array', { code })
+    return data as unknown[]
   }
-  if (!Array.isArray(data)) throw fail('malformed', 'a success whose data is not an array', { code })
-  const rows = data.length > bounds.rows ? data.slice(0, bounds.rows) : (data as unknown[])
-  return { requestTime, rows, surplusRows: surplusRows + data.length - rows.length }
+  const given = rowsOf(envelope['data'])
+  const rows = given.length > bounds.rows ? given.slice(0, bounds.rows) : given
+  const exactRows = exact && (() => rowsOf((exact() as Record<string, unknown>)['data']))
+  return { requestTime, rows, surplusRows: surplusRows + given.length - rows.length, exactRows }
 }
 
 /** What a response without the service's envelope means is left to the HTTP status. */

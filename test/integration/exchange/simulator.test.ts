@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { ExchangeClient, Page, RequestEvent } from '../../../src/exchange/client.js'
+import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
+import type { RequestEvent } from '../../../src/exchange/sender.js'
 import { ExchangeError, type ExchangeErrorKind } from '../../../src/exchange/errors.js'
 import { categories, tradedCategories } from '../../../src/market/category.js'
 import { instrumentFields } from '../../../src/market/instrument.js'
@@ -84,19 +85,17 @@ describe('every row that the service sends arrives as it was sent', () => {
       const [book] = allUnderstood(await client.orderBook({ category, symbol, limit: 1000 }))
       const served = lastServed() as { a: string[][]; b: string[][]; ts: string }
       expect(String(book?.ts)).toBe(served.ts)
-      expect(book?.asks).toEqual({
-        prices: served.a.map((level) => level[0]),
-        sizes: served.a.map((level) => level[1]),
-      })
-      expect(book?.bids).toEqual({
-        prices: served.b.map((level) => level[0]),
-        sizes: served.b.map((level) => level[1]),
+      expect(book).toMatchObject({
+        askPrices: served.a.map((level) => level[0]),
+        askSizes: served.a.map((level) => level[1]),
+        bidPrices: served.b.map((level) => level[0]),
+        bidSizes: served.b.map((level) => level[1]),
       })
       for (const rpiBookAsStrings of [true, false]) {
         simulator.control.setQuirks({ rpiBookAsStrings })
         const [rpi] = allUnderstood(await client.rpiOrderBook({ category, symbol, limit: 50 }))
         const { a } = lastServed() as { a: string[][] }
-        expect(rpi?.asks.prices.map((price, i) => [price, rpi.asks.sizes[i], rpi.asks.rpiSizes[i]])).toEqual(a)
+        expect(rpi?.askPrices.map((price, i) => [price, rpi.askSizes[i], rpi.askRpiSizes[i]])).toEqual(a)
       }
     }
   })

@@ -4,7 +4,6 @@ import { reviewOnce } from '../../../src/history/review.js'
 import { startHistoryWorker } from '../../../src/history/worker.js'
 import { verify } from '../../../src/collect/verify/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
-import { normalizeInstrument } from '../../../src/normalize/instruments.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
@@ -63,7 +62,7 @@ async function storeInstruments(service: Simulator, at: number): Promise<void> {
   const client = clientOf(service.url, 100)
   const page = await client.instruments({ category: 'SPOT' })
   client.close()
-  await recordInstruments(test.database.db, 'SPOT', page.rows.map(normalizeInstrument), at, { complete: true })
+  await recordInstruments(test.database.db, 'SPOT', page.rows, at, { complete: true })
 }
 
 /** Looks for what is due, and works until nothing is wanted any more. */

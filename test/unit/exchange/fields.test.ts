@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   countDecimal,
+  type Field,
   isStorable,
   limitDecimal,
   optionalBoolean,
@@ -10,19 +11,32 @@ import {
   optionalText,
   optionalTime,
   plainDecimalText,
-  refusalText,
-  refused,
   requiredDecimal,
   requiredKey,
   requiredTime,
   requiredWord,
 } from '../../../src/exchange/formats/fields.js'
 
+const refused = Symbol('refused')
+
+function problemsOf(field: Field<unknown>, value: unknown): string[] {
+  const problems: string[] = []
+  field(value, 'x', problems)
+  return problems
+}
+
+/** What a field makes of a value, or `refused`. */
+function read(field: Field<unknown>, value: unknown): unknown {
+  const problems: string[] = []
+  const result = field(value, 'x', problems)
+  return problems.length === 0 ? result : refused
+}
+
 describe('decimals', () => {
   it('stay the text they are, with all their zeros and digits', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^-?\d{1,60}(\.\d{1,60})?$/), (text) => {
-        expect(requiredDecimal.read(text)).toBe(text)
+        expect(read(requiredDecimal, text)).toBe(text)
       }),
     )
   })
@@ -75,7 +89,7 @@ describe('decimals', () => {
   })
 
   it.each([true, {}, [], ['1']])('%j is none', (value) => {
-    expect(requiredDecimal.read(value)).toBe(refused)
+    expect(read(requiredDecimal, value)).toBe(refused)
   })
 })
 
@@ -83,61 +97,61 @@ describe('not set', () => {
   const schemas = { optionalDecimal, optionalInteger, optionalTime, optionalBoolean, optionalText, countDecimal }
 
   it.each(Object.entries(schemas))('is null for %s when absent, null or empty', (_name, schema) => {
-    for (const value of [undefined, null, '']) expect(schema.read(value)).toBeNull()
+    for (const value of [undefined, null, '']) expect(read(schema, value)).toBeNull()
   })
 
   it('is 0 and -1 for times and limits, -1 for counts, and neither for what can be negative', () => {
     for (const value of ['0', '-1']) {
-      expect(optionalTime.read(value)).toBeNull()
-      expect(limitDecimal.read(value)).toBeNull()
-      expect(optionalDecimal.read(value)).toBe(value)
+      expect(read(optionalTime, value)).toBeNull()
+      expect(read(limitDecimal, value)).toBeNull()
+      expect(read(optionalDecimal, value)).toBe(value)
     }
-    expect(optionalInteger.read('-1')).toBeNull()
-    expect(optionalInteger.read('0')).toBe(0)
-    expect(countDecimal.read('-1')).toBeNull()
-    expect(countDecimal.read('0')).toBe('0')
+    expect(read(optionalInteger, '-1')).toBeNull()
+    expect(read(optionalInteger, '0')).toBe(0)
+    expect(read(countDecimal, '-1')).toBeNull()
+    expect(read(countDecimal, '0')).toBe('0')
   })
 
   it('is an error where a value is needed', () => {
     for (const schema of [requiredDecimal, requiredTime, requiredKey, requiredWord(['buy', 'sell'])])
-      for (const value of [undefined, null, '']) expect(schema.read(value)).toBe(refused)
+      for (const value of [undefined, null, '']) expect(read(schema, value)).toBe(refused)
   })
 })
 
 describe('other values', () => {
   it('times are milliseconds between 1970 and the year 10000', () => {
-    expect(requiredTime.read('1760000000000')).toBe(1_760_000_000_000)
+    expect(read(requiredTime, '1760000000000')).toBe(1_760_000_000_000)
     for (const value of ['0', '-5', '1.5', '253402300800000', '1e12', 'soon'])
-      expect(requiredTime.read(value)).toBe(refused)
+      expect(read(requiredTime, value)).toBe(refused)
   })
 
   it('integers are exact or none', () => {
-    expect(optionalInteger.read('9007199254740991')).toBe(Number.MAX_SAFE_INTEGER)
-    for (const value of ['9007199254740993', '1.0', '1e3', 'x']) expect(optionalInteger.read(value)).toBe(refused)
+    expect(read(optionalInteger, '9007199254740991')).toBe(Number.MAX_SAFE_INTEGER)
+    for (const value of ['9007199254740993', '1.0', '1e3', 'x']) expect(read(optionalInteger, value)).toBe(refused)
   })
 
   it('booleans are words in any capitals', () => {
-    for (const value of ['YES', 'yes', 'Yes', 'true', true]) expect(optionalBoolean.read(value)).toBe(true)
-    for (const value of ['NO', 'no', 'false', false]) expect(optionalBoolean.read(value)).toBe(false)
-    for (const value of ['maybe', '1', 'y']) expect(optionalBoolean.read(value)).toBe(refused)
+    for (const value of ['YES', 'yes', 'Yes', 'true', true]) expect(read(optionalBoolean, value)).toBe(true)
+    for (const value of ['NO', 'no', 'false', false]) expect(read(optionalBoolean, value)).toBe(false)
+    for (const value of ['maybe', '1', 'y']) expect(read(optionalBoolean, value)).toBe(refused)
   })
 
   it('words are spelled as ours, however they are capitalised', () => {
-    expect(requiredWord(['USDT-FUTURES']).read('usdt-futures')).toBe('USDT-FUTURES')
-    expect(requiredWord(['buy', 'sell']).read('hold')).toBe(refused)
+    expect(read(requiredWord(['USDT-FUTURES']), 'usdt-futures')).toBe('USDT-FUTURES')
+    expect(read(requiredWord(['buy', 'sell']), 'hold')).toBe(refused)
   })
 
   it('texts that no database can hold are refused', () => {
-    for (const text of ['a\0b', '\ud800', 'x'.repeat(1001)]) expect(optionalText.read(text)).toBe(refused)
-    expect(optionalText.read('🎲 ok')).toBe('🎲 ok')
+    for (const text of ['a\0b', '\ud800', 'x'.repeat(1001)]) expect(read(optionalText, text)).toBe(refused)
+    expect(read(optionalText, '🎲 ok')).toBe('🎲 ok')
     expect(isStorable({ a: [{ 'b\0': 1 }] })).toBe(false)
     expect(isStorable({ a: ['x', null, { b: '\udc00' }] })).toBe(false)
     expect(isStorable({ a: ['x', null, { b: true }] })).toBe(true)
   })
 
   it('what is refused is named with what was expected', () => {
-    expect(refusalText(optionalDecimal.what, 'abc')).toBe('expected a decimal number, got "abc"')
-    expect(refusalText(requiredTime.what, undefined)).toBe('expected a time in milliseconds, got nothing')
+    expect(problemsOf(optionalDecimal, 'abc')).toEqual(['x: expected a decimal number, got "abc"'])
+    expect(problemsOf(requiredTime, undefined)).toEqual(['x: expected a time in milliseconds, got nothing'])
   })
 })
 

@@ -1,7 +1,8 @@
 import { inspect } from 'node:util'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { ExchangeClient, ExchangeOptions, RequestEvent } from '../../../src/exchange/client.js'
+import type { ExchangeClient, ExchangeOptions } from '../../../src/exchange/client.js'
+import type { RequestEvent } from '../../../src/exchange/sender.js'
 import { ExchangeError } from '../../../src/exchange/errors.js'
 import { createTransport } from '../../../src/exchange/http/transport.js'
 import {

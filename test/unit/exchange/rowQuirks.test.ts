@@ -33,7 +33,7 @@ describe('tickers', () => {
     expect(requestTime).toBe(1_760_000_001_500)
     expect(rows.map(({ ts, category }) => [ts, category])).toEqual([
       [1_760_000_000_700, 'USDT-FUTURES'],
-      [null, null],
+      [requestTime, 'USDT-FUTURES'],
     ])
   })
 })
@@ -41,11 +41,16 @@ describe('tickers', () => {
 describe('order books', () => {
   it('entries are JSON numbers with trailing zeros and more digits than a binary float holds', async () => {
     await exchange.answering(fixture('orderbook.json.txt'))
-    expect((await exchange.client.orderBook(book)).rows).toEqual([
+    const { rows, receivedAt } = await exchange.client.orderBook(book)
+    expect(rows).toEqual([
       {
+        ...spot,
         ts: 1_760_000_000_100,
-        asks: { prices: ['240.00', '240.10'], sizes: ['1.50', '12345678901234567.12345678'] },
-        bids: { prices: ['239.90', '239.80'], sizes: ['0.000000000000000001', '3'] },
+        askPrices: ['240.00', '240.10'],
+        askSizes: ['1.50', '12345678901234567.12345678'],
+        bidPrices: ['239.90', '239.80'],
+        bidSizes: ['0.000000000000000001', '3'],
+        receivedAt,
         extra: {},
       },
     ])
@@ -55,11 +60,18 @@ describe('order books', () => {
     'RPI books have been met with strings and with numbers: %s',
     async (name) => {
       await exchange.answering(fixture(name))
-      expect((await exchange.client.rpiOrderBook(book)).rows).toEqual([
+      const { rows, receivedAt } = await exchange.client.rpiOrderBook(book)
+      expect(rows).toEqual([
         {
+          ...spot,
           ts: 1_760_000_000_000,
-          asks: { prices: ['240.00'], sizes: ['1.50'], rpiSizes: ['0.25'] },
-          bids: { prices: [], sizes: [], rpiSizes: [] },
+          askPrices: ['240.00'],
+          askSizes: ['1.50'],
+          askRpiSizes: ['0.25'],
+          bidPrices: [],
+          bidSizes: [],
+          bidRpiSizes: [],
+          receivedAt,
           extra: {},
         },
       ])
@@ -77,7 +89,7 @@ describe('order books', () => {
     await exchange.answering(envelope('{"a":[[1,2,3]],"b":[],"ts":"1760000000000","seq":5}'))
     const { rows, unknownFields } = await exchange.client.orderBook(book)
     expect(unknownFields).toEqual(['a[][2]', 'seq'])
-    expect(rows[0]).toMatchObject({ asks: { prices: ['1'], sizes: ['2'] }, extra: { seq: '5' } })
+    expect(rows[0]).toMatchObject({ askPrices: ['1'], askSizes: ['2'], extra: { seq: '5' } })
   })
 
   it('a bad level rejects the book and keeps its text', async () => {
@@ -142,6 +154,10 @@ describe('candles', () => {
     await exchange.answering(fixture('candles.json'))
     const { rows } = await exchange.client.candles({ ...spot, interval: '1D' })
     expect(rows[0]).toEqual({
+      ...spot,
+      type: 'market',
+      interval: '1D',
+      isClosed: expect.any(Boolean) as boolean,
       openTime: 1_759_960_000_000,
       open: '1.10',
       high: '1.20',

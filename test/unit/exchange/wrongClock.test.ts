@@ -35,7 +35,7 @@ describe('a client that knows the time', () => {
     const page = await reader.tickers({ category: 'SPOT' })
     expect(page.rows.map(({ symbol, ts }) => [symbol, ts])).toEqual([
       ['A', now],
-      ['E', null],
+      ['E', now],
       ['F', now + 30_000],
     ])
     expect(page.rejected.map(({ reason }) => reason)).toEqual([

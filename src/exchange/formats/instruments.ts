@@ -1,0 +1,67 @@
+import { categories, type Category } from '../../market/category.js'
+import {
+  type Instrument,
+  type InstrumentField,
+  type InstrumentFieldKind,
+  instrumentFields,
+} from '../../market/instrument.js'
+import {
+  countDecimal,
+  type Field,
+  limitDecimal,
+  optionalBoolean,
+  optionalDecimal,
+  optionalInteger,
+  optionalText,
+  optionalTime,
+  repeated,
+  requiredKey,
+  requiredWord,
+} from './fields.js'
+import { anObject, type Format, noExtra } from './format.js'
+
+export interface InstrumentQuery {
+  readonly category: Category
+  readonly symbol?: string
+}
+
+/**
+ * Numbers of an instrument cannot be negative, so that -1 is the service's way to say "not set"; 0 is a value, such as a
+ * precision or a ratio. Except for these: a fee can be a rebate, and a largest order of 0 is the absence of a limit.
+ */
+const exceptions: Partial<Record<InstrumentField, Field<unknown>>> = {
+  makerFeeRate: optionalDecimal,
+  takerFeeRate: optionalDecimal,
+  maxOrderQty: limitDecimal,
+}
+const fieldOfKind: Readonly<Record<InstrumentFieldKind, Field<unknown>>> = {
+  text: optionalText,
+  boolean: optionalBoolean,
+  integer: optionalInteger,
+  decimal: countDecimal,
+  time: optionalTime,
+}
+const fields = (Object.keys(instrumentFields) as InstrumentField[]).map(
+  (name) => [name, exceptions[name] ?? fieldOfKind[instrumentFields[name]]] as const,
+)
+const category = requiredWord(categories)
+
+export const instrumentFormat: Format<InstrumentQuery, Instrument> = {
+  shape: anObject,
+  fields: new Set(['category', 'symbol', ...Object.keys(instrumentFields)]),
+  read(wire, { query }, problems) {
+    const row: Record<string, unknown> = {
+      category: category(wire['category'], 'category', problems),
+      symbol: requiredKey(wire['symbol'], 'symbol', problems),
+      extra: noExtra,
+    }
+    for (const [name, field] of fields) row[name] = field(wire[name], name, problems)
+    // The table of fields in the vocabulary is the definition, and each was read as what it says.
+    const instrument = row as Instrument
+    if (problems.length === 0) {
+      repeated('category', instrument.category, query.category, problems)
+      repeated('symbol', instrument.symbol, query.symbol, problems)
+    }
+    return instrument
+  },
+}

@@ -1,0 +1,88 @@
+import type { TradedCategory } from '../../market/category.js'
+import type { OrderBook, RpiOrderBook } from '../../market/orderBook.js'
+import type { Decimal } from '../../market/values.js'
+import { maxLevels } from '../response/bounds.js'
+import { problemText, readDecimal, requiredTime } from './fields.js'
+import { anObject, type Format, noExtra, type RowContext, type WireObject } from './format.js'
+
+export interface BookQuery {
+  readonly category: TradedCategory
+  readonly symbol: string
+  /** Levels on each side, 1 to 1000. */
+  readonly limit: number
+}
+
+export const orderBookFormat: Format<BookQuery, OrderBook> = {
+  shape: anObject,
+  fields: new Set(['a', 'b', 'ts']),
+  read(wire, context, problems) {
+    const asks = readLevels(wire, 'a', 2, problems)
+    const bids = readLevels(wire, 'b', 2, problems)
+    return bookOf(wire, asks, bids, context, problems)
+  },
+  unknownParts: (wire) => widerLevels(wire, 2),
+  timeOf: ({ ts }) => ts,
+}
+
+/** Its levels have the visible (non-RPI) size second and the RPI size third. */
+export const rpiOrderBookFormat: Format<BookQuery, RpiOrderBook> = {
+  ...orderBookFormat,
+  read(wire, context, problems) {
+    const asks = readLevels(wire, 'a', 3, problems)
+    const bids = readLevels(wire, 'b', 3, problems)
+    return {
+      ...bookOf(wire, asks, bids, context, problems),
+      bidRpiSizes: bids[2] ?? [],
+      askRpiSizes: asks[2] ?? [],
+    }
+  },
+  unknownParts: (wire) => widerLevels(wire, 3),
+}
+
+function bookOf(
+  wire: WireObject,
+  [askPrices = [], askSizes = []]: Decimal[][],
+  [bidPrices = [], bidSizes = []]: Decimal[][],
+  { query, receivedAt }: RowContext<BookQuery>,
+  problems: string[],
+): OrderBook {
+  return {
+    category: query.category,
+    symbol: query.symbol,
+    ts: requiredTime(wire['ts'], 'ts', problems),
+    bidPrices,
+    bidSizes,
+    askPrices,
+    askSizes,
+    receivedAt,
+    extra: noExtra,
+  }
+}
+
+/** The columns of one side of a book, prices first. */
+function readLevels(wire: WireObject, name: 'a' | 'b', width: 2 | 3, problems: string[]): Decimal[][] {
+  const refuse = (what: string, value: unknown): Decimal[][] => {
+    problems.push(problemText(name, what, value))
+    return []
+  }
+  const levels = wire[name]
+  if (!Array.isArray(levels)) return refuse('an array of levels', levels)
+  if (levels.length > maxLevels) return refuse(`at most ${maxLevels} levels`, `${levels.length} levels`)
+  const columns: Decimal[][] = Array.from({ length: width }, () => [])
+  for (let index = 0; index < levels.length; index++) {
+    const level: unknown = levels[index]
+    if (!Array.isArray(level) || level.length < width) return refuse(`${width} numbers in level ${index}`, level)
+    for (let position = 0; position < width; position++) {
+      const number = readDecimal(level[position])
+      if (number === undefined) return refuse(`a decimal number in level ${index}[${position}]`, level)
+      columns[position]?.push(number)
+    }
+  }
+  return columns
+}
+
+/** Looks at the best levels only: what is new in the format is in all of them. */
+function widerLevels({ a, b }: WireObject, width: number): string[] {
+  const isWider = (levels: unknown) => Array.isArray(levels) && Array.isArray(levels[0]) && levels[0].length > width
+  return [...(isWider(a) ? [`a[][${width}]`] : []), ...(isWider(b) ? [`b[][${width}]`] : [])]
+}

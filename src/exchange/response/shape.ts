@@ -1,0 +1,113 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+/** So many bytes are looked at in one turn, within a millisecond or two. */
+const turnBytes = 524_288
+
+const quote = 0x22
+const backslash = 0x5c
+const minus = 0x2d
+const zero = 0x30
+const nine = 0x39
+const space = 0x20
+const comma = 0x2c
+const openingBracket = 0x5b
+const closingBracket = 0x5d
+const openingBrace = 0x7b
+const closingBrace = 0x7d
+
+export interface JsonShape {
+  /** How deep it nests. */
+  readonly depth: number
+  /** Whether numbers stand below depth 1. */
+  readonly holdsNumbers: boolean
+  /** The array at depth 1, if there is exactly one: the rows of a response. */
+  readonly list: JsonList | null
+}
+
+export interface JsonList {
+  /** The place behind its opening bracket. */
+  readonly start: number
+  /** The place of its closing bracket. */
+  readonly end: number
+  /** The commas between its elements, as far as they are to be read. */
+  readonly commas: readonly number[]
+  readonly elements: number
+}
+
+/**
+ * One pass over the bytes, of which `maxRows` elements of the list are to be read; without judging their syntax, with a turn for
+ * others now and then.
+ */
+export async function inspect(body: Buffer, maxRows: number): Promise<JsonShape> {
+  const inspection = new Inspection(body, maxRows)
+  for (let end = turnBytes; ; end += turnBytes) {
+    inspection.advance(Math.min(end, body.length))
+    if (end >= body.length) return inspection.shape()
+    await nextTurn()
+  }
+}
+
+class Inspection {
+  readonly #body: Buffer
+  readonly #maxRows: number
+  #place = 0
+  #depth = 0
+  #maxDepth = 0
+  #holdsNumbers = false
+  #inString = false
+  #lists = 0
+  #start = -1
+  #end = -1
+  #isBlank = true
+  #separators = 0
+  readonly #commas: number[] = []
+
+  constructor(body: Buffer, maxRows: number) {
+    this.#body = body
+    this.#maxRows = maxRows
+  }
+
+  /** Goes on to `until`. What changes with nearly every byte is kept in variables of its own: that takes a third of the time. */
+  advance(until: number): void {
+    const body = this.#body
+    let i = this.#place
+    let inString = this.#inString
+    let depth = this.#depth
+    let isBlank = this.#isBlank
+    for (; i < until; i++) {
+      const byte = body[i] as number
+      if (inString) {
+        if (byte === backslash) i++
+        else if (byte === quote) inString = false
+        continue
+      }
+      if (isBlank && depth === 2 && byte > space && byte !== closingBracket && this.#start >= 0) isBlank = false
+      if (byte === quote) inString = true
+      else if (byte === comma) {
+        if (depth === 2) this.#separator(i)
+      } else if (byte === openingBracket || byte === openingBrace) {
+        if (depth === 1 && byte === openingBracket && this.#lists++ === 0) this.#start = i + 1
+        if (++depth > this.#maxDepth) this.#maxDepth = depth
+      } else if (byte === closingBracket || byte === closingBrace) {
+        if (depth === 2 && this.#start >= 0 && this.#end < 0) this.#end = i
+        depth--
+      } else if (depth > 1 && (byte === minus || (byte >= zero && byte <= nine))) this.#holdsNumbers = true
+    }
+    this.#place = i
+    this.#inString = inString
+    this.#depth = depth
+    this.#isBlank = isBlank
+  }
+
+  shape(): JsonShape {
+    const start = this.#start
+    const end = this.#end
+    const isList = this.#lists === 1 && end >= 0 && this.#body[end] === closingBracket
+    const list = { start, end, commas: this.#commas, elements: this.#isBlank ? 0 : this.#separators + 1 }
+    return { depth: this.#maxDepth, holdsNumbers: this.#holdsNumbers, list: isList ? list : null }
+  }
+
+  #separator(place: number): void {
+    if (this.#start >= 0 && this.#end < 0 && this.#separators++ < this.#maxRows) this.#commas.push(place)
+  }
+}

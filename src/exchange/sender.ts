@@ -1,0 +1,240 @@
+import { type Operation, operations } from '../market/stream.js'
+import type { TimeMs } from '../market/values.js'
+import { type Clock, systemClock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import { endedByEither } from '../runtime/abort.js'
+import { Circuit, type CircuitPass, outcomeFor } from './circuit.js'
+import { ExchangeError, type ExchangeErrorKind } from './errors.js'
+import { createTransport, type Transport, type TransportOptions } from './http/transport.js'
+import type { Departure, Settlement } from './pacing/departure.js'
+import { Pacer, type PacerOptions, type PacerStats, type Priority } from './pacing/pacer.js'
+import { type RawResponse, readResponse, type ServiceResponse } from './response/response.js'
+import type { Attempt } from './retry.js'
+import type { ServiceClock } from './serviceClock.js'
+
+export interface RequestOptions {
+  /**
+   * Gives up waiting, for a place within the limits or for a repetition. A request that has departed is finished all the
+   * same: its response may hold what cannot be asked for again.
+   */
+  readonly signal?: AbortSignal
+  /** Default `live`. */
+  readonly priority?: Priority
+  /** The moment on the monotonic clock by which it should be sent: the order within a class. Default: none. */
+  readonly deadline?: number
+  /** A place within the limits that was waited for before it was known what to ask: the first attempt takes it. */
+  readonly turn?: Turn
+}
+
+/** The right to send one request of an operation now. It is passed on in the same moment with a request, or released. */
+export interface Turn {
+  readonly operation: Operation
+  /** Gives it up unused. */
+  release(): void
+}
+
+/** One attempt, reported when it is over. */
+export interface RequestEvent {
+  readonly operation: Operation
+  readonly outcome: 'ok' | ExchangeErrorKind
+  /** From departure to the response's last byte, or to the failure. */
+  readonly durationMs: number
+  /** How long it waited for its place. */
+  readonly waitedMs: number
+  readonly priority: Priority
+  /** 1 for the first. */
+  readonly attempt: number
+  /** Of the body, after decompression; 0 without a response. */
+  readonly bytes: number
+}
+
+export interface SenderOptions extends TransportOptions {
+  readonly limits: PacerOptions['limits']
+  readonly latencyJitterMs: number
+  readonly clock?: Clock
+  /** Judges the time in each response; without it every time is believed. */
+  readonly serviceClock?: ServiceClock
+  readonly logger?: Logger
+  readonly onRequest?: (event: RequestEvent) => void
+}
+
+type Parameters = Readonly<Record<string, string>>
+
+/** A response whose envelope says success, and when it was asked for and came, by our clock. */
+export interface Received {
+  readonly response: ServiceResponse
+  readonly sentAt: TimeMs
+  readonly receivedAt: TimeMs
+}
+
+/** What belongs to a request that may be sent now. */
+interface Admission {
+  readonly departure: Departure
+  readonly priority: Priority
+  readonly enqueuedMs: number
+  readonly circuit: Circuit
+  readonly pass: CircuitPass
+}
+
+/** Sends each request once, at its place within the limits and while its operation is in order, and opens the envelope. */
+export class Sender {
+  readonly #options: SenderOptions
+  readonly #clock: Clock
+  readonly #transport: Transport
+  readonly #pacer: Pacer
+  readonly #circuits: Readonly<Record<Operation, Circuit>>
+  /** Closing cuts off what is under way; the caller's signal only ends waiting. */
+  readonly #closing = new AbortController()
+  readonly #endsWaiting = endedByEither(this.#closing.signal)
+  readonly #turns = new Map<Turn, Admission>()
+
+  constructor(options: SenderOptions) {
+    this.#options = options
+    const clock = options.clock ?? systemClock
+    this.#clock = clock
+    this.#transport = createTransport(options)
+    this.#pacer = new Pacer({ ...options, maxInFlight: options.maxConnections })
+    this.#circuits = Object.fromEntries(operations.map((name) => [name, new Circuit(clock)])) as Record<
+      Operation,
+      Circuit
+    >
+  }
+
+  /** Aborted when the caller gives up or the client is closed. */
+  endOfWaiting(signal: AbortSignal | undefined): AbortSignal {
+    return this.#endsWaiting(signal)
+  }
+
+  /** One attempt, from its place in the queue to the opened envelope. Throws an `ExchangeError`. */
+  async send(
+    operation: Operation,
+    parameters: Parameters,
+    request: RequestOptions,
+    attempt: Attempt,
+  ): Promise<Received> {
+    const taken = request.turn === undefined ? undefined : this.#takeTurn(request.turn)
+    const admission = taken ?? (await this.#admit(operation, parameters, request, attempt.signal))
+    return this.#depart(operation, parameters, attempt, admission)
+  }
+
+  async turn(operation: Operation, request: RequestOptions = {}): Promise<Turn> {
+    const admission = await this.#admit(operation, {}, request, this.#endsWaiting(request.signal))
+    const turn: Turn = {
+      operation,
+      release: () => {
+        if (this.#takeTurn(turn) === undefined) return
+        admission.circuit.leave(admission.pass, 'unknown')
+        this.#pacer.settle(admission.departure, { outcome: 'failed' })
+      },
+    }
+    this.#turns.set(turn, admission)
+    return turn
+  }
+
+  stats(): PacerStats {
+    return this.#pacer.stats()
+  }
+
+  suspend(): void {
+    this.#pacer.suspend()
+  }
+
+  resume(): void {
+    this.#pacer.resume()
+  }
+
+  close(): void {
+    this.#closing.abort(new Error('the client was closed'))
+    this.#transport.close()
+  }
+
+  /** A turn is good for one attempt. */
+  #takeTurn(turn: Turn): Admission | undefined {
+    const admission = this.#turns.get(turn)
+    this.#turns.delete(turn)
+    return admission
+  }
+
+  /** Waits until the operation is in order and has a place within the limits. */
+  async #admit(
+    operation: Operation,
+    parameters: Parameters,
+    { priority = 'live', deadline }: RequestOptions,
+    signal: AbortSignal,
+  ): Promise<Admission> {
+    const enqueuedMs = this.#clock.monotonicMs()
+    const circuit = this.#circuits[operation]
+    const aborted = (what: string, cause: unknown) =>
+      new ExchangeError('aborted', { operation, parameters, what, cause })
+    let pass: CircuitPass
+    try {
+      pass = await circuit.enter(signal)
+    } catch (cause) {
+      throw aborted('given up while the operation is out of order', cause)
+    }
+    try {
+      const departure = await this.#pacer.acquire(operation, { priority, deadline, signal })
+      return { departure, priority, enqueuedMs, circuit, pass }
+    } catch (cause) {
+      circuit.leave(pass, 'unknown')
+      throw aborted('given up while waiting for its turn', cause)
+    }
+  }
+
+  async #depart(
+    operation: Operation,
+    parameters: Parameters,
+    attempt: Attempt,
+    { departure, priority, enqueuedMs, circuit, pass }: Admission,
+  ): Promise<Received> {
+    const clock = this.#clock
+    attempt.sent()
+    const sentAt = clock.now()
+    let raw: RawResponse | undefined
+    let receivedMs: number | undefined
+    let settlement: Settlement = { outcome: 'failed' }
+    let outcome: RequestEvent['outcome'] = 'ok'
+    try {
+      raw = await this.#transport.get(operation, parameters, this.#closing.signal, {
+        onSent: () => this.#pacer.sent(departure),
+        onResponse: () => this.#pacer.responded(departure),
+      })
+      const receivedAt = clock.now()
+      receivedMs = clock.monotonicMs()
+      const response = await readResponse({ operation, parameters }, raw)
+      this.#believe(operation, parameters, response.requestTime, receivedAt)
+      settlement = { outcome: 'response', remaining: raw.remaining }
+      return { response, sentAt, receivedAt }
+    } catch (error) {
+      outcome = error instanceof ExchangeError ? error.kind : 'malformed'
+      if (outcome === 'rate-limited' || outcome === 'blocked')
+        settlement = { outcome: 'rate-limited', retryAfterMs: raw?.retryAfterMs }
+      // A refusal with a code of the service is a response, too.
+      else if (error instanceof ExchangeError && error.code !== undefined)
+        settlement = { outcome: 'response', remaining: raw?.remaining }
+      throw error
+    } finally {
+      circuit.leave(pass, outcomeFor(outcome))
+      this.#pacer.settle(departure, settlement)
+      this.#options.onRequest?.({
+        operation,
+        outcome,
+        durationMs: (receivedMs ?? clock.monotonicMs()) - departure.atMs,
+        waitedMs: departure.atMs - enqueuedMs,
+        priority,
+        attempt: attempt.number,
+        bytes: raw?.body.length ?? 0,
+      })
+    }
+  }
+
+  /** Throws when the response's clock is wrong: nothing that it says about now may be kept. */
+  #believe(operation: Operation, parameters: Parameters, requestTime: TimeMs | null, receivedAt: TimeMs): void {
+    if (requestTime === null) return
+    const judged = this.#options.serviceClock?.judge({ requestTime, receivedAt })
+    if (judged === undefined || judged.isBelieved) return
+    const off = `${Math.round(Math.abs(judged.aheadMs) / 60_000)} minutes ${judged.aheadMs > 0 ? 'ahead of' : 'behind'}`
+    const what = `a requestTime that is ${off} this machine's clock, which should be checked, too`
+    throw new ExchangeError('malformed', { operation, parameters, what })
+  }
+}

@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest'
+import { candleFormat } from '../../../src/exchange/formats/candles.js'
+import { fillFormat } from '../../../src/exchange/formats/fills.js'
+import { tickerFormat } from '../../../src/exchange/formats/tickers.js'
+
+const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+const at = { requestTime: 2_000, receivedAt: 3_000 }
+
+describe('a candle', () => {
+  const wire = ['60000', '1', '2', '0.5', '1.50', '0', '0']
+  const read = (settleMs: number, requestTime: number) => {
+    const query = { ...key, interval: '1m' } as const
+    return candleFormat(settleMs).read(wire, { query, requestTime, receivedAt: Number.MAX_SAFE_INTEGER }, [])
+  }
+
+  it('is final only after its close and the settle delay, by the clock of the service', () => {
+    const isClosedAt = (requestTime: number) => read(5_000, requestTime).isClosed
+    expect(isClosedAt(119_999)).toBe(false)
+    expect(isClosedAt(120_000)).toBe(false)
+    expect(isClosedAt(124_999)).toBe(false)
+    expect(isClosedAt(125_000)).toBe(true)
+  })
+
+  it('has the series that was asked for, and decimals as they were sent', () => {
+    expect(read(0, 0)).toEqual({
+      ...key,
+      type: 'market',
+      interval: '1m',
+      openTime: 60_000,
+      open: '1',
+      high: '2',
+      low: '0.5',
+      close: '1.50',
+      baseVolume: '0',
+      quoteTurnover: '0',
+      isClosed: false,
+    })
+  })
+})
+
+describe('a ticker', () => {
+  const read = (wire: object) => tickerFormat.read({ symbol: 'BTCUSDT', ...wire }, { query: key, ...at }, [])
+
+  it('without a generation time takes the time of the response', () => {
+    expect(read({ ts: '0' })).toMatchObject({ ts: 2_000, receivedAt: 3_000 })
+    expect(read({ ts: '1500' })).toMatchObject({ ts: 1_500, receivedAt: 3_000 })
+  })
+
+  it('has the category that was asked for', () => {
+    expect(read({ lastPrice: '240.00' })).toMatchObject({ category: 'SPOT', lastPrice: '240.00' })
+  })
+
+  it('of another category or symbol than asked for is refused', () => {
+    const problems: string[] = []
+    tickerFormat.read({ category: 'COIN-FUTURES', symbol: 'ETHUSDT' }, { query: key, ...at }, problems)
+    expect(problems).toEqual([
+      'category: COIN-FUTURES, but SPOT was asked for',
+      'symbol: ETHUSDT, but BTCUSDT was asked for',
+    ])
+  })
+})
+
+describe('every format with named fields', () => {
+  it.each([
+    ['fills', fillFormat],
+    ['tickers', tickerFormat],
+  ] as const)('reads what it names, and nothing else: %s', (_name, format) => {
+    const asked = new Set<string | symbol>()
+    const wire = new Proxy({}, { get: (_target, name) => void asked.add(name) })
+    format.read(wire, { query: key, ...at }, [])
+    expect(asked).toEqual(format.fields)
+  })
+})
