@@ -1,18 +1,27 @@
-import { setMaxListeners } from 'node:events'
-
-/** Signals that were told so: telling them costs more than the listener. */
-const unbounded = new WeakSet<AbortSignal>()
+/** What is to be called when a signal is aborted. One listener for all: adding and removing one costs more than a request's timer. */
+const actionsOf = new WeakMap<AbortSignal, Set<() => void>>()
 
 /** Calls `action` when the signal is aborted; the result takes that back. One signal may end any number of requests. */
 export function onAbort(signal: AbortSignal | undefined, action: () => void): () => void {
   if (signal === undefined) return () => undefined
-  // Node warns of a leak beyond ten listeners, and thousands of requests may wait under one signal.
-  if (!unbounded.has(signal)) {
-    unbounded.add(signal)
-    setMaxListeners(0, signal)
-  }
-  signal.addEventListener('abort', action, { once: true })
-  return () => signal.removeEventListener('abort', action)
+  const actions = actionsOf.get(signal) ?? actionsBy(signal)
+  const own = () => action()
+  actions.add(own)
+  return () => actions.delete(own)
+}
+
+function actionsBy(signal: AbortSignal): Set<() => void> {
+  const actions = new Set<() => void>()
+  actionsOf.set(signal, actions)
+  signal.addEventListener(
+    'abort',
+    () => {
+      for (const action of actions) action()
+      actions.clear()
+    },
+    { once: true },
+  )
+  return actions
 }
 
 /**

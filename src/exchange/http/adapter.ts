@@ -1,5 +1,4 @@
-import http from 'node:http'
-import https from 'node:https'
+import type http from 'node:http'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import { AxiosError, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios'
@@ -18,9 +17,15 @@ export interface RequestMoments {
   onResponse(): void
 }
 
+/** Where all requests go. */
+export interface Server {
+  readonly request: typeof http.request
+  /** Everything but the path, which is the `url` of axios' request. */
+  readonly options: http.RequestOptions
+}
+
 export interface AdapterOptions {
-  readonly httpAgent: http.Agent
-  readonly httpsAgent: https.Agent
+  readonly server: Server
   /** Of a body, as it comes and after decompression. */
   readonly maxResponseBytes: number
   readonly moments: RequestMoments
@@ -57,21 +62,9 @@ export async function sendOverNode(
 }
 
 function exchange(config: InternalAxiosRequestConfig, options: AdapterOptions): Promise<HttpResponse> {
-  const { maxResponseBytes, moments } = options
+  const { server, maxResponseBytes, moments } = options
   return new Promise((resolve, reject) => {
-    const url = new URL(config.url ?? '')
-    const isHttps = url.protocol === 'https:'
-    const request = (isHttps ? https : http).request({
-      protocol: url.protocol,
-      hostname: url.hostname.replace(/^\[(.*)\]$/, '$1'),
-      port: url.port,
-      path: url.pathname + url.search,
-      ...(url.username === ''
-        ? {}
-        : { auth: `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}` }),
-      agent: isHttps ? options.httpsAgent : options.httpAgent,
-      headers: config.headers.toJSON() as http.OutgoingHttpHeaders,
-    })
+    const request = server.request({ ...server.options, path: config.url })
     options.onStarted((reason) => request.destroy(reason))
     request.once('finish', () => moments.onSent())
     request.on('error', (error) => reject(asAxiosError(error, config)))
@@ -99,7 +92,9 @@ function exchange(config: InternalAxiosRequestConfig, options: AdapterOptions): 
         if (!response.complete) return
         const body = chunks.length === 1 ? (chunks[0] ?? noBody) : Buffer.concat(chunks, bytes)
         const { statusCode: status = 0, headers } = response
-        decoded(body, headers['content-encoding'], maxResponseBytes).then(
+        const encodings = headers['content-encoding']
+        if (encodings === undefined || encodings === '' || bytes === 0) return resolve({ status, body, headers })
+        decoded(body, encodings, maxResponseBytes).then(
           (decodedBody) => resolve({ status, body: decodedBody, headers }),
           (error: Error) => reject(error instanceof TooLargeError ? error : asAxiosError(error, config)),
         )
@@ -109,8 +104,7 @@ function exchange(config: InternalAxiosRequestConfig, options: AdapterOptions): 
   })
 }
 
-async function decoded(body: Buffer, encodings: string | undefined, maxOutputLength: number): Promise<Buffer> {
-  if (encodings === undefined || encodings === '' || body.length === 0) return body
+async function decoded(body: Buffer, encodings: string, maxOutputLength: number): Promise<Buffer> {
   let result = body
   // Several are undone from the last to the first. One that is not known is left: the body is then no JSON.
   for (const encoding of encodings.toLowerCase().split(',').slice(-maxEncodings).toReversed()) {

@@ -1,13 +1,20 @@
 import http from 'node:http'
 import https from 'node:https'
-import axios, { type AxiosInstance, isAxiosError } from 'axios'
+import { Axios, isAxiosError } from 'axios'
 import type { Operation } from '../../market/stream.js'
 import { oneLine } from '../../market/oneLine.js'
 import { onAbort } from '../../runtime/abort.js'
 import { responseBounds } from '../response/bounds.js'
 import type { RawResponse } from '../response/response.js'
 import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
-import { acceptEncoding, type HttpResponse, type RequestMoments, sendOverNode, TooLargeError } from './adapter.js'
+import {
+  acceptEncoding,
+  type HttpResponse,
+  type RequestMoments,
+  sendOverNode,
+  type Server,
+  TooLargeError,
+} from './adapter.js'
 
 export interface TransportOptions {
   /** Where the service is, for example https://api.example.com; a path is kept as a prefix. */
@@ -45,53 +52,53 @@ export function createTransport(options: TransportOptions): Transport {
     scheduling: 'lifo',
     ...(options.localAddress === undefined ? {} : { localAddress: options.localAddress }),
   }
-  const httpAgent = new http.Agent(agentOptions)
-  const httpsAgent = new https.Agent(agentOptions)
-  const instance = axios.create({
-    // Limits are per IP address: a proxy from the environment would silently change whose they are.
-    proxy: false,
-    responseType: 'arraybuffer',
-    transformRequest: [],
-    transformResponse: [],
-    validateStatus: null,
-    headers: { Accept: 'application/json', 'Accept-Encoding': acceptEncoding, 'User-Agent': 'market-recorder' },
-  })
-  const baseUrl = options.baseUrl.replace(/\/+$/, '')
+  const base = new URL(options.baseUrl)
+  const isHttps = base.protocol === 'https:'
+  const agent = isHttps ? new https.Agent(agentOptions) : new http.Agent(agentOptions)
+  const server: Server = {
+    request: isHttps ? https.request : http.request,
+    // Axios' own handling of headers, proxies and defaults takes longer than sending: the adapter needs none of it.
+    options: {
+      protocol: base.protocol,
+      hostname: base.hostname.replace(/^\[(.*)\]$/, '$1'),
+      port: base.port,
+      ...(base.username === ''
+        ? {}
+        : { auth: `${decodeURIComponent(base.username)}:${decodeURIComponent(base.password)}` }),
+      agent,
+      headers: { Accept: 'application/json', 'Accept-Encoding': acceptEncoding, 'User-Agent': 'market-recorder' },
+    },
+  }
+  const axios = new Axios({})
+  const prefix = `${base.pathname.replace(/\/+$/, '')}${pathPrefix}`
   return {
     get: (operation, parameters, signal, moments) =>
-      get(
-        instance,
-        `${baseUrl}${pathPrefix}`,
-        { ...options, httpAgent, httpsAgent },
-        { operation, parameters, signal, moments },
-      ),
-    close: () => {
-      httpAgent.destroy()
-      httpsAgent.destroy()
-    },
+      get(axios, server, `${prefix}${operation}${queryText(parameters)}`, {
+        ...options,
+        operation,
+        parameters,
+        signal,
+        moments,
+      }),
+    close: () => agent.destroy(),
   }
 }
 
-interface TransportRequest {
+function queryText(parameters: Readonly<Record<string, string>>): string {
+  const given = Object.entries(parameters).map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+  return given.length === 0 ? '' : `?${given.join('&')}`
+}
+
+interface TransportRequest extends TransportOptions {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
   readonly signal: AbortSignal
   readonly moments: RequestMoments
 }
 
-interface Connections extends TransportOptions {
-  readonly httpAgent: http.Agent
-  readonly httpsAgent: https.Agent
-}
-
-async function get(
-  instance: AxiosInstance,
-  prefix: string,
-  options: Connections,
-  { operation, parameters, signal, moments }: TransportRequest,
-): Promise<RawResponse> {
-  const query = new URLSearchParams(parameters).toString()
-  const maxResponseBytes = Math.min(options.maxResponseBytes, responseBounds[operation].bytes)
+async function get(axios: Axios, server: Server, path: string, request: TransportRequest): Promise<RawResponse> {
+  const { operation, parameters, signal, moments, timeoutMs } = request
+  const maxResponseBytes = Math.min(request.maxResponseBytes, responseBounds[operation].bytes)
   let cut: (reason: Error) => void = () => undefined
   let cause: 'timeout' | 'aborted' | undefined
   const end = (why: 'timeout' | 'aborted') => {
@@ -99,14 +106,15 @@ async function get(
     cut(new Error(why))
   }
   // One deadline over everything, from connecting to the last byte.
-  const timer = setTimeout(() => end('timeout'), options.timeoutMs)
+  const timer = setTimeout(() => end('timeout'), timeoutMs)
   const forgetSignal = onAbort(signal, () => end('aborted'))
   try {
     if (signal.aborted) throw signal.reason
-    const { data } = await instance.get<HttpResponse>(`${prefix}${operation}${query === '' ? '' : `?${query}`}`, {
+    const { data } = await axios.request<HttpResponse>({
+      url: path,
       adapter: (config) =>
         sendOverNode(config, {
-          ...options,
+          server,
           maxResponseBytes,
           moments,
           onStarted: (cutRequest) => {
@@ -123,7 +131,7 @@ async function get(
       location: headers.location,
     }
   } catch (error) {
-    const [kind, what] = explainFailure(error, signal.aborted ? 'aborted' : cause, { ...options, maxResponseBytes })
+    const [kind, what] = explainFailure(error, signal.aborted ? 'aborted' : cause, { timeoutMs, maxResponseBytes })
     throw new ExchangeError(kind, { operation, parameters, what, cause: withoutRequest(error) })
   } finally {
     clearTimeout(timer)
@@ -146,7 +154,7 @@ const networkCodes: Readonly<Record<string, string>> = {
 function explainFailure(
   error: unknown,
   cause: 'timeout' | 'aborted' | undefined,
-  options: TransportOptions,
+  options: Pick<TransportOptions, 'timeoutMs' | 'maxResponseBytes'>,
 ): readonly [ExchangeErrorKind, string] {
   if (cause === 'timeout') return ['timeout', `no whole response within ${options.timeoutMs} ms`]
   if (cause === 'aborted') return ['aborted', 'the request was given up']

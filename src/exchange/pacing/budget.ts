@@ -83,24 +83,41 @@ export class Budget {
   /** How many departures were later than `sinceMs`, up to `max` and to twice the limit. */
   countSince(sinceMs: number, max = Number.POSITIVE_INFINITY): number {
     const size = this.#log.length
+    // What was noted later than that departed later, too; what was noted so much before may have been postponed beyond it.
+    let count = this.#notedSince(sinceMs)
     const stopMs = sinceMs - this.#maxPostponedMs
-    let count = 0
-    for (let back = 1; back <= size && count < max; back++) {
-      const place = (this.#next - back + size) % size
+    for (let back = count + 1; back <= size && count < max; back++) {
+      const place = this.#placeOf(back)
       if ((this.#noted[place] as number) <= stopMs) break
       if ((this.#log[place] as number) > sinceMs) count++
     }
-    return count
+    return Math.min(count, max)
   }
 
   used(nowMs: number): number {
     return Math.min(this.limit, this.countSince(nowMs - this.#windowMs))
   }
 
+  /** How many were noted later than `sinceMs`: found by halving, because limits may be large and each response asks. */
+  #notedSince(sinceMs: number): number {
+    let low = 0
+    let high = this.#log.length
+    while (low < high) {
+      const middle = (low + high + 1) >> 1
+      if ((this.#noted[this.#placeOf(middle)] as number) > sinceMs) low = middle
+      else high = middle - 1
+    }
+    return low
+  }
+
   /** The moment of the departure `back` places before the next one. */
   #departure(back: number): number {
+    return this.#log[this.#placeOf(back)] as number
+  }
+
+  #placeOf(back: number): number {
     const size = this.#log.length
-    return this.#log[(this.#next - back + size) % size] as number
+    return (this.#next - back + size) % size
   }
 
   #record(nowMs: number): number {
