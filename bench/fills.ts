@@ -1,8 +1,16 @@
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { countUntil, type FillMarket, mostWithin } from './fills/market.js'
-import { clairvoyant, knowingPresent, mostUnseen, proportional, recorder, roundRobin } from './fills/pollers.js'
-import { type FillPoller, type RunResult, runPoller, type Truth } from './fills/run.js'
+import {
+  clairvoyant,
+  knowingLastSecond,
+  knowingPresent,
+  mostUnseen,
+  proportional,
+  recorder,
+  roundRobin,
+} from './fills/pollers.js'
+import { type FillPoller, type RunResult, runPoller, type Truth, usualTickersMs } from './fills/run.js'
 import { scenarios, tapeMarket } from './fills/scenarios.js'
 import { syntheticMarket } from './fills/synthetic.js'
 import { readTapes, splitTapes } from './fills/tapes.js'
@@ -12,6 +20,7 @@ const pollers: Readonly<Record<string, (truth: Truth) => FillPoller>> = {
   proportional,
   'most unseen': mostUnseen,
   'this recorder': recorder,
+  'knowing a second ago': knowingLastSecond,
   'knowing the present': knowingPresent,
   'knowing the future': clairvoyant,
 }
@@ -40,12 +49,15 @@ export async function benchFills(argv: readonly string[]): Promise<number> {
       tapes: { type: 'string' },
       part: { type: 'string', default: 'report' },
       only: { type: 'string' },
+      tickers: { type: 'string', default: String(usualTickersMs / 1_000) },
       seed: { type: 'string', default: '1' },
       busy: { type: 'string', default: '6' },
     },
   })
   const durationMs = Number(values.minutes) * 60_000
   const windows = Number(values.windows)
+  const tickersEveryMs = Number(values.tickers) * 1_000
+  if (!(tickersEveryMs >= 100)) throw new Error('--tickers must be 0.1 or more: seconds between two tickers')
   if (!(durationMs >= 60_000) || !(windows >= 1)) throw new Error('--minutes and --windows must be 1 or more')
   const simulated = (['market', 'even'] as const).map((flow) => ({
     name: `simulator, ${flow}`,
@@ -63,7 +75,7 @@ export async function benchFills(argv: readonly string[]): Promise<number> {
   })
   let isMet = true
   for (const cell of cells.filter(({ name }) => values.only === undefined || name === values.only)) {
-    const results = await runCell(cell, windows)
+    const results = await runCell(cell, windows, tickersEveryMs)
     for (const [name, runs] of results) table.push(rowOf(cell.name, name, runs, results.get(bound) ?? []))
     isMet &&= judge(cell.name, results)
   }
@@ -83,13 +95,13 @@ function tapeCells(folder: string, part: string, durationMs: number): Cell[] {
   }))
 }
 
-async function runCell(cell: Cell, windows: number): Promise<Map<string, RunResult[]>> {
+async function runCell(cell: Cell, windows: number, tickersEveryMs: number): Promise<Map<string, RunResult[]>> {
   const results = new Map<string, RunResult[]>(Object.keys(pollers).map((name) => [name, []]))
   for (let window = 1; window <= windows; window++) {
     const market = cell.market(window)
     describe(market)
     for (const [name, create] of Object.entries(pollers))
-      results.get(name)?.push(await runPoller(market, cell.limit, create))
+      results.get(name)?.push(await runPoller(market, cell.limit, create, tickersEveryMs))
   }
   return results
 }

@@ -23,7 +23,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   fills: {
     run: benchFills,
     summary:
-      'share of fills captured within the limits, on the simulator and on trade tapes [--tapes DIR] [--part report] [--minutes 10] [--windows 3] [--only CELL]',
+      'share of fills captured within the limits, on the simulator and on trade tapes [--tapes DIR] [--part report] [--minutes 10] [--windows 3] [--tickers 5] [--only CELL]',
   },
   market: {
     run: benchMarket,

@@ -138,6 +138,38 @@ export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoll
   }
 }
 
+/** For this time before what is known the rate is averaged. */
+const knownRateMs = 20_000
+
+/**
+ * Knows of every instrument how many fills there were until a second ago, and at which rate: whoever has most that no response
+ * showed. No ticker tells more: what a schedule that goes by tickers can reach at best, as long as nobody foresees bursts.
+ */
+export function knowingLastSecond({ flows, latencyMs, shownUpTo }: Truth): FillPoller {
+  const answeredMs = flows.map(() => -Infinity)
+  const isAsked = flows.map(() => false)
+  return {
+    choose(nowMs) {
+      let best = -1
+      let most = -1
+      for (const [instrument, { times }] of flows.entries()) {
+        if (isAsked[instrument] === true) continue
+        const knownMs = Math.max(nowMs - 1_000, (answeredMs[instrument] as number) - latencyMs / 2)
+        const known = countUntil(times, knownMs)
+        const perMs = (known - countUntil(times, knownMs - knownRateMs)) / knownRateMs
+        const unseen = Math.max(0, known - shownUpTo(instrument)) + perMs * (nowMs + latencyMs / 2 - knownMs)
+        if (unseen > most) [best, most] = [instrument, unseen]
+      }
+      if (best !== -1) isAsked[best] = true
+      return best
+    },
+    answered(instrument, _newestFirst, _serviceTime, nowMs) {
+      answeredMs[instrument] = nowMs
+      isAsked[instrument] = false
+    },
+  }
+}
+
 /** The recorder's own schedule. */
 export function recorder({ flows }: Truth): FillPoller {
   const schedule = new FillSchedule<number>(String, { minPollMs: 50, maxPollMs: 600_000 })

@@ -10,7 +10,7 @@ import { createRandom } from './random.js'
 /** 20 requests a second allowed make 18.2 that can depart. */
 const jitterMs = 80
 const latencyMs = 40
-const tickersEveryMs = 5_000
+export const usualTickersMs = 5_000
 const [leastTickerLagMs, mostTickerLagMs] = [500, 1_700]
 const serviceStart = Date.UTC(2026, 0, 5, 12)
 
@@ -47,6 +47,7 @@ export async function runPoller(
   market: FillMarket,
   limit: number,
   createPoller: (truth: Truth) => FillPoller,
+  tickersEveryMs: number = usualTickersMs,
 ): Promise<RunResult> {
   const { flows, durationMs } = market
   const clock = createVirtualClock(serviceStart)

@@ -96,10 +96,10 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
     const withRpi = { ...universe, instruments: universe.instruments.filter(({ hasRpi }) => hasRpi) }
     return { operation: 'rpi-orderbook', ...bookDemand(withRpi, rpiOrderBooks, bytesPerRow.rpiBookLevel, allowed) }
   },
-  fills: ({ streams: { fills, tickers } }, universe, allowed) => {
+  fills: ({ streams: { fills } }, universe, allowed) => {
     // Every one fits: with too few requests for all, the schedule decides whose fills are worth them.
     const { chosen, leftOut } = cover(universe, fills.select, () => 0, allowed)
-    const { neededPerSecond, fillsPerDay } = fillsDemand(chosen, fillsPolling({ fills, tickers }))
+    const { neededPerSecond, fillsPerDay } = fillsDemand(chosen, fills)
     const requestsPerSecond = fills.select.busiest === 'fit' ? Math.min(neededPerSecond, allowed) : neededPerSecond
     // However many happen, no more are stored than responses show.
     const maxPerDay = requestsPerSecond * fillsPerPage * secondsPerDay
@@ -124,13 +124,6 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
       ...stored(series * closesPerSecond * secondsPerDay, bytesPerRow.candles),
     }
   },
-}
-
-/** How fills are polled: the same for the stream's demand and for what is said about it. */
-export function fillsPolling({ fills, tickers }: Pick<Config['streams'], 'fills' | 'tickers'>) {
-  const withTicker = new Set<string>(tickers.enabled ? tickers.categories : [])
-  const { minPollSeconds, maxPollSeconds } = fills
-  return { minPollSeconds, maxPollSeconds, seesTrades: ({ category }: PlanInstrument) => withTicker.has(category) }
 }
 
 /** Requests a second for the candles of an instrument, all its series. */

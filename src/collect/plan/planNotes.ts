@@ -3,7 +3,7 @@ import type { Category } from '../../market/category.js'
 import { expectedShare } from '../schedule/fillShare.js'
 import { safeRates } from './planBudget.js'
 import { fillsDemand } from './fillsDemand.js'
-import { fillsPolling, type StreamDemand } from './planDemand.js'
+import type { StreamDemand } from './planDemand.js'
 import {
   assumedBusiestFillsPerSecond,
   assumedFillTurnover,
@@ -46,10 +46,10 @@ export function planNotes(config: Config, universe: PlanUniverse, streams: reado
 }
 
 function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand): string[] {
-  const { fills, tickers } = config.streams
+  const { fills } = config.streams
   const { ranked } = rankForPlan(universe, fills.select)
   const chosen = ranked.slice(0, demand.instruments)
-  const { neededPerSecond, neededRange, fillsPerDay, measured } = fillsDemand(chosen, fillsPolling({ fills, tickers }))
+  const { neededPerSecond, neededRange, fillsPerDay, measured } = fillsDemand(chosen, fills)
   const known = measured === 0 ? '' : ` Of ${measured} instruments the rate is what was recorded lately.`
   const basis =
     universe.kind === 'assumed'

@@ -59,7 +59,7 @@ export function fillsPoller(
     }
     const lateness = lateFills(seen.values(), { nowMs: clock.monotonicMs(), maxPollMs, fillsPerPage })
     Object.assign(stats[stream.name], lateness)
-    const shortage = fillShortage(schedule.load().neededPerSecond, allowedPerSecond)
+    const shortage = fillShortage(schedule.load().fillsPerSecond, allowedPerSecond)
     if (shortage === null) incidents.succeeded('fills budget')
     else incidents.failed('fills budget', shortage)
     wake.abort()

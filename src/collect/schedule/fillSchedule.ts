@@ -2,6 +2,7 @@ import type { TimeMs } from '../../market/values.js'
 import { fillsPerPage } from '../../market/fill.js'
 import { type TradeSign } from '../../market/ticker.js'
 import { FillEstimate, type SeenFill } from './fillEstimate.js'
+import { longestWaitMs } from './fillWait.js'
 
 export type { SeenFill } from './fillEstimate.js'
 
@@ -13,8 +14,8 @@ export interface FillScheduleOptions {
 }
 
 export interface FillLoad {
-  /** Requests a second without which fills are lost: all responses full. */
-  readonly neededPerSecond: number
+  /** Of all instruments together, by their usual rates. */
+  readonly fillsPerSecond: number
   /** Responses whose page was full of new fills, since the start: fills may have been lost before them. */
   readonly late: number
 }
@@ -36,8 +37,6 @@ interface Entry<Target> {
 const dueFills = 3
 /** What is expected of an instrument whose estimates are far out counts for more: its page may be full long before. */
 const unevennessPower = 0.25
-/** The most an instrument goes unasked whose responses bring nothing: things can change. */
-const longestMs = 3_600_000
 const maxBackoffMs = 30_000
 /** Every so many choices go to whoever has waited for longest beyond its time, and to those never answered. */
 const overdueEvery = 4
@@ -154,7 +153,7 @@ export class FillSchedule<Target> {
   load(): FillLoad {
     let perMs = 0
     for (const { estimate } of this.#list) perMs += estimate.usualRate
-    return { neededPerSecond: (perMs * 1000) / fillsPerPage, late: this.#late }
+    return { fillsPerSecond: perMs * 1000, late: this.#late }
   }
 
   #best(nowMs: number, turn: number): Entry<Target> | null {
@@ -172,7 +171,7 @@ export class FillSchedule<Target> {
         if (rank > firstRank) [first, firstRank] = [entry, rank]
         continue
       }
-      const overdueMs = nowMs - entry.answeredMs - this.#longestMs(entry)
+      const overdueMs = nowMs - entry.answeredMs - longestWaitMs(entry.empty, this.#options.maxPollMs)
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
       const { estimate } = entry
       const atStake = estimate.unseen(nowMs + (this.#offsetMs ?? 0)) * estimate.unevenness ** unevennessPower
@@ -189,16 +188,11 @@ export class FillSchedule<Target> {
     return answeredMs === null || nowMs >= answeredMs + minPollMs
   }
 
-  #longestMs({ empty }: Entry<Target>): number {
-    const { maxPollMs } = this.#options
-    return Math.min(Math.max(longestMs, maxPollMs), maxPollMs * 2 ** Math.min(empty, 20))
-  }
-
   #dueMs(entry: Entry<Target>, nowMs: number): number {
     const { minPollMs } = this.#options
     if (entry.failures > 0) return entry.failedMs + backoffMs(entry.failures, minPollMs)
     if (entry.answeredMs === null) return nowMs
-    const latestMs = entry.answeredMs + this.#longestMs(entry)
+    const latestMs = entry.answeredMs + longestWaitMs(entry.empty, this.#options.maxPollMs)
     return Math.min(latestMs, Math.max(entry.answeredMs + minPollMs, this.#reachesMs(entry, dueFills, nowMs)))
   }
 

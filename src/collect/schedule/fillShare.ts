@@ -29,18 +29,16 @@ export function expectedShare(fillsPerSecond: number, requestsPerSecond: number)
   return fromShare + ((toShare - fromShare) * (perResponse - from)) / (to - from)
 }
 
-/** Beyond this share of what is allowed there is no room left for a burst of many instruments at once. */
-const comfortableShare = 0.8
+/** Requests are planned for so many new fills to a response: the page is full in bursts alone. */
+export const plannedFillsPerResponse = 33
 
-/**
- * Says that the limits do not suffice for all instruments; null when they do.
- *
- * @param neededPerSecond requests a second with every response full of new fills
- */
-export function fillShortage(neededPerSecond: number, allowedPerSecond: number): string | null {
-  if (neededPerSecond <= allowedPerSecond * comfortableShare) return null
-  const what = `${neededPerSecond.toFixed(1)} requests/s are needed with every response full, ${allowedPerSecond.toFixed(1)} are allowed`
-  const share = expectedShare(neededPerSecond * fillsPerPage, allowedPerSecond)
-  const then = neededPerSecond > allowedPerSecond ? 'the busiest instruments lose fills' : 'bursts may cost fills'
-  return `${what}: ${then}, about ${Math.round(share * 100)} % are expected to be captured; cover fewer with streams.fills.select`
+/** Says that the limits do not suffice for the fills of all instruments; null when they do. */
+export function fillShortage(fillsPerSecond: number, allowedPerSecond: number): string | null {
+  const neededPerSecond = fillsPerSecond / plannedFillsPerResponse
+  if (neededPerSecond <= allowedPerSecond) return null
+  const what = `${fillsPerSecond.toFixed(0)} fills/s need ${neededPerSecond.toFixed(1)} requests/s, ${allowedPerSecond.toFixed(1)} are allowed`
+  const isFull = fillsPerSecond > allowedPerSecond * fillsPerPage
+  const then = isFull ? 'the busiest instruments lose fills' : 'bursts may cost fills'
+  const share = Math.round(expectedShare(fillsPerSecond, allowedPerSecond) * 100)
+  return `${what}: ${then}, about ${share} % are expected to be captured; cover fewer with streams.fills.select`
 }

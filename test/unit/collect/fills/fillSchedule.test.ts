@@ -267,17 +267,17 @@ describe('a budget that does not suffice', () => {
     for (let at = 1_000; at <= 1_800_000; at += 1_000)
       for (const [name, ms] of Object.entries(everyMs))
         schedule.answered(name, evenly(ms, at - (at % ms)), service + at, at)
-    const { neededPerSecond } = schedule.load()
-    expect(neededPerSecond).toBeGreaterThan(8)
-    expect(neededPerSecond).toBeLessThan(11)
+    const { fillsPerSecond } = schedule.load()
+    expect(fillsPerSecond).toBeGreaterThan(800)
+    expect(fillsPerSecond).toBeLessThan(1_100)
   })
 
   test.for([
-    [15, null],
-    [17, 'bursts may cost fills'],
-    [25, 'the busiest instruments lose fills'],
-  ] as const)('is told of before fills are lost: %d of 20', ([neededPerSecond, told]) => {
-    const shortage = fillShortage(neededPerSecond, 20)
+    [650, null],
+    [670, 'bursts may cost fills'],
+    [2_100, 'the busiest instruments lose fills'],
+  ] as const)('is told of before fills are lost: %d fills a second with 20 requests', ([fillsPerSecond, told]) => {
+    const shortage = fillShortage(fillsPerSecond, 20)
     if (told === null) expect(shortage).toBeNull()
     else expect(shortage).toContain(told)
   })

@@ -100,14 +100,19 @@ describe('arithmetic', () => {
     const config = withStreams(({ tickers }) => Object.assign(tickers, { enabled: false }))
     config.streams.fills.minPollSeconds = 2
     expect(demandOf(config, 'fills', listed({ turnover24h: busy })).requestsPerSecond).toBe(1 / 2)
-    expect(demandOf(config, 'fills', listed({ turnover24h: quiet })).requestsPerSecond).toBe(1 / 600)
+    expect(demandOf(config, 'fills', listed({ turnover24h: quiet })).requestsPerSecond).toBe(1 / 3600)
   })
 
-  test('fills: an instrument whose ticker shows no trade waits for one, but no longer than an hour', () => {
-    const perSecond = (turnover24h: string) => demandOf(defaults, 'fills', listed({ turnover24h })).requestsPerSecond
-    expect(perSecond('0')).toBeCloseTo(1 / (600 + 3600), 12)
-    // A trade in ten minutes on average: due after ten, and then once in 1/e of the cases ten more to wait.
-    expect(perSecond(String(500 * 144))).toBeCloseTo(1 / (600 * (1 + Math.exp(-1) * (1 - Math.exp(-6)))), 12)
+  test('fills: an instrument whose responses bring nothing is asked half as often each time, down to once an hour', () => {
+    const perSecond = (fillsPerSecond: number) =>
+      demandOf(defaults, 'fills', listed({ measuredFillsPerSecond: fillsPerSecond })).requestsPerSecond
+    expect(perSecond(0)).toBeCloseTo(1 / 3600, 12)
+    // A fill in ten minutes on average: after ten minutes there is none in 1/e of the cases, after twenty in 1/e² of those.
+    const [one, two, four] = [Math.exp(-1), Math.exp(-2), Math.exp(-4)]
+    const weights = [1, one, one * two, (one * two * four) / (1 - Math.exp(-6))]
+    const seconds = weights.reduce((sum, weight, index) => sum + weight * Math.min(3600, 600 * 2 ** index), 0)
+    expect(perSecond(1 / 600)).toBeCloseTo(weights.reduce((sum, weight) => sum + weight, 0) / seconds, 12)
+    expect(perSecond(33)).toBeCloseTo(1, 12)
   })
 
   test('fills: rates that were recorded go before those that turnover makes one expect', () => {
