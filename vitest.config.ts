@@ -39,7 +39,10 @@ const withServers = {
   hookTimeout: 300_000,
 }
 
-/** All projects share the workers, so that none of them idles: two cores do the work of as many files as wait for something. */
+/**
+ * All projects share the workers, so that none of them idles: two cores do the work of as many files as wait for something.
+ * What keeps nothing between files is not isolated: to load everything anew for each file takes longer than many of the tests.
+ */
 export default defineConfig({
   test: {
     maxWorkers: 4,
@@ -51,7 +54,6 @@ export default defineConfig({
           include: ['test/unit/**/*.test.ts'],
           setupFiles,
           testTimeout: 60_000,
-          // They keep nothing between files; to load everything anew for each takes longer than the tests.
           isolate: false,
         },
       },
@@ -63,7 +65,7 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { test: { name: 'integration', include: ['test/integration/**/*.test.ts'], ...withServers } },
+      { test: { name: 'integration', include: ['test/integration/**/*.test.ts'], ...withServers, isolate: false } },
       { test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], ...withServers } },
       { test: { name: 'hostile', include: ['test/hostile/**/*.test.ts'], ...withServers } },
       { test: { name: 'browser', include: ['test/browser/**/*.test.ts'], ...withServers } },

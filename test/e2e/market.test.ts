@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Recorder, startRecorder } from '../../src/app.js'
 import { loadConfig } from '../../src/config.js'
 import { createLogger } from '../../src/runtime/logger.js'
@@ -8,11 +8,12 @@ import { runProgram } from '../support/program.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
 import { temporaryFolder } from '../support/temporaryFolder.js'
 
-const recordedMs = 60_000
 const oddInstruments = 40
 /** So few that not everybody gets a place: twice as many as by default, of books that are asked for twice as often. */
 const bookRequestsPerSecond = 8
 const bookEverySeconds = 5
+/** After so many it is known what the odd ones are: by then each of the others could have been asked for five times. */
+const bookResponses = 380
 const bookPlaces = 32
 
 /**
@@ -52,10 +53,12 @@ describe('a market in which the busiest instruments are of a kind that nobody kn
     config.exchange.limits.perSecond.orderbook = bookRequestsPerSecond
     config.streams.orderBooks.everySeconds = bookEverySeconds
     recorder = await startRecorder(config, createLogger('warn'))
-    await new Promise((resolve) => setTimeout(resolve, recordedMs))
+    const { stats } = recorder.collector
+    await vi.waitUntil(() => stats.order_books.responses >= bookResponses, { timeout: 200_000, interval: 200 })
+    await vi.waitUntil(() => stats.candles.quietTargets >= oddInstruments, { timeout: 60_000, interval: 200 })
     await recorder.stop()
     journal = await simulator.journal()
-  }, recordedMs + 90_000)
+  })
 
   afterAll(async () => {
     await simulator.close()

@@ -42,7 +42,7 @@ beforeAll(async () => {
   await isFresh(['tickers', 'order_books', 'fills'])
   const watch = watchHealth()
   await sleep(5_000)
-  honestHealthMs = await watch.stop()
+  honestHealthMs = (await watch.stop()).recorderMs
   honestMemory = await residentBytes()
 }, 180_000)
 
@@ -70,16 +70,26 @@ streams:
 serve: { port: 0 }
 `
 
-/** Every answer of /healthz, from the outside, on a connection of its own. */
-function watchHealth(): { stop(): Promise<number> } {
-  let slowestMs = 0
+interface Slowest {
+  readonly recorderMs: number
+  /** Of a process that nobody attacks, asked at the same times: what the machine has to do with it. */
+  readonly otherMs: number
+}
+
+/** Every response of /healthz, from the outside, on a connection of its own. */
+function watchHealth(): { stop(): Promise<Slowest> } {
+  let recorderMs = 0
+  let otherMs = 0
   const over = new AbortController()
   const watching = (async () => {
     while (!over.signal.aborted) {
-      const startedMs = performance.now()
-      const status = await healthz()
-      if (status !== 200) throw new Error(`/healthz says ${status}`)
-      slowestMs = Math.max(slowestMs, performance.now() - startedMs)
+      const [health, other] = await Promise.all([
+        timed(`${pageUrl}/healthz`),
+        timed(`${simulator.url}/simulator/stalls`),
+      ])
+      if (health.status !== 200) throw new Error(`/healthz says ${health.status}`)
+      recorderMs = Math.max(recorderMs, health.tookMs)
+      otherMs = Math.max(otherMs, other.tookMs)
       await sleep(100)
     }
   })()
@@ -87,15 +97,18 @@ function watchHealth(): { stop(): Promise<number> } {
     async stop() {
       over.abort()
       await watching
-      return slowestMs
+      return { recorderMs, otherMs }
     },
   }
 }
 
-function healthz(): Promise<number> {
+function timed(url: string): Promise<{ readonly status: number; readonly tookMs: number }> {
+  const startedMs = performance.now()
   return new Promise((resolve, reject) => {
-    const asked = http.get(`${pageUrl}/healthz`, { agent: false }, (response) => {
-      response.resume().on('end', () => resolve(response.statusCode ?? 0))
+    const asked = http.get(url, { agent: false }, (response) => {
+      response
+        .resume()
+        .on('end', () => resolve({ status: response.statusCode ?? 0, tookMs: performance.now() - startedMs }))
     })
     asked.on('error', reject)
   })
@@ -151,9 +164,9 @@ async function endure(mode: Mode, others: readonly Table[]): Promise<void> {
   const startedMs = performance.now()
   await isFresh(others)
   await sleep(Math.max(0, attackMs - (performance.now() - startedMs)))
-  const slowestMs = await watch.stop()
-  // A second, or what a machine that is busy with something else takes for an honest service.
-  expect(slowestMs).toBeLessThan(Math.max(1_000, 5 * honestHealthMs))
+  const { recorderMs, otherMs } = await watch.stop()
+  // A second, or what a machine that is busy with something else takes for an honest service, then or at the same time.
+  expect(recorderMs).toBeLessThan(Math.max(1_000, 5 * honestHealthMs, 5 * otherMs))
   expect(await residentBytes()).toBeLessThan(honestMemory + 400_000_000)
 }
 

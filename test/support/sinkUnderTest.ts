@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest'
 import type { Batch } from '../../src/store/batch/batch.js'
@@ -15,61 +16,92 @@ import { createTestDatabase, type TestDatabase } from './database.js'
 import { aFill } from './marketRows.js'
 import { startTcpProxy, type TcpProxy } from './tcpProxy.js'
 
-export let database: TestDatabase
-export let proxy: TcpProxy
-export let folder: string
-export let stats: CollectorStats
-export let lines: string[]
-let writing: RecorderDatabase
-export let sink: Sink
+/** A sink over a database of its own, behind a proxy, with a spool; another one for each test, over the same database. */
+export interface SinkUnderTest {
+  readonly database: TestDatabase
+  readonly proxy: TcpProxy
+  /** Of the spool. */
+  readonly folder: string
+  readonly stats: CollectorStats
+  /** What was logged. */
+  readonly lines: string[]
+  readonly sink: Sink
+  query(text: string, values?: unknown[]): Promise<pg.QueryResult<Record<string, unknown>>>
+  /** Opens another one over the same spool. */
+  openSink(options?: { readonly maxBytes?: number; readonly url?: string }): Promise<void>
+  closeSink(withinMs?: number): Promise<void>
+  countFills(): Promise<number>
+  /** Resolves when so many fills are stored and the spool is empty. */
+  isStored(count: number): Promise<void>
+  /** Responses go on coming, and none waits for the database. */
+  goOn(from: number, to: number): Promise<void>
+}
 
-export const query = (text: string, values: unknown[] = []) =>
-  database.database.pool.query<Record<string, unknown>>(text, values)
-
-export async function openSink(options: { maxBytes?: number; url?: string } = {}): Promise<void> {
-  const { maxBytes = 100_000_000, url = proxy.through(database.url) } = options
-  const logger = pino(
-    { base: null },
-    { write: (line: string) => lines.push((JSON.parse(line) as { msg: string }).msg) },
-  )
-  const clock = systemClock
-  stats = createStats()
-  writing = openDatabase({
-    url,
-    poolSize: 8,
-    applicationName: 'sink test',
-    statementTimeoutMs: 4_000,
-    silenceTimeoutMs: 5_000,
+/** For a test file: call it where tests are declared. */
+export function sinkUnderTest(): SinkUnderTest {
+  const own = {} as { -readonly [Name in keyof SinkUnderTest]: SinkUnderTest[Name] }
+  let writing: RecorderDatabase
+  own.query = (text, values = []) => own.database.database.pool.query<Record<string, unknown>>(text, values)
+  own.openSink = async ({ maxBytes = 100_000_000, url = own.proxy.through(own.database.url) } = {}) => {
+    const logger = pino(
+      { base: null },
+      { write: (line: string) => own.lines.push((JSON.parse(line) as { msg: string }).msg) },
+    )
+    const clock = systemClock
+    own.stats = createStats()
+    writing = openDatabase({
+      url,
+      poolSize: 8,
+      applicationName: 'sink test',
+      statementTimeoutMs: 4_000,
+      silenceTimeoutMs: 5_000,
+    })
+    const spool = await BatchSpool.open({ root: own.folder, maxBytes, onDamage: () => own.lines.push('damage') })
+    const incidents = new Incidents(logger, clock)
+    own.sink = new Sink(writing.db, { maxInFlightWrites: 4, clock, incidents, stats: own.stats, spool })
+  }
+  own.closeSink = async (withinMs = 10_000) => {
+    await own.sink.close(AbortSignal.timeout(withinMs))
+    await writing.close()
+  }
+  own.countFills = async () => Number((await own.query('select count(*) from market.fills')).rows[0]?.['count'])
+  own.isStored = (count) =>
+    vi.waitFor(
+      async () => {
+        expect(await own.countFills()).toBe(count)
+        expect(own.sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false })
+      },
+      { timeout: 60_000, interval: 50 },
+    )
+  own.goOn = async (from, to) => {
+    for (let index = from; index <= to; index++) {
+      const started = performance.now()
+      await own.sink.write(fills(index))
+      // Patience for the first one, then straight to the disk.
+      expect(performance.now() - started).toBeLessThan(4_000)
+    }
+  }
+  beforeAll(async () => {
+    own.database = await createTestDatabase()
   })
-  const spool = await BatchSpool.open({ root: folder, maxBytes, onDamage: () => lines.push('damage') })
-  const incidents = new Incidents(logger, clock)
-  sink = new Sink(writing.db, { maxInFlightWrites: 4, clock, incidents, stats, spool })
+  afterAll(() => own.database.drop())
+  beforeEach(async () => {
+    own.lines = []
+    own.proxy = await startTcpProxy(own.database.url)
+    own.folder = await mkdtemp(join(tmpdir(), 'market-recorder-sink-'))
+    await own.query(
+      'truncate market.fills, market.candles, market.tickers, recorder.gap, recorder.coverage, recorder.rejected_row',
+    )
+    await own.openSink()
+  })
+  afterEach(async () => {
+    await own.proxy.restore()
+    await own.closeSink()
+    await own.proxy.close()
+    await rm(own.folder, { recursive: true, force: true })
+  })
+  return own
 }
-
-export async function closeSink(withinMs = 10_000): Promise<void> {
-  await sink.close(AbortSignal.timeout(withinMs))
-  await writing.close()
-}
-
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
-beforeEach(async () => {
-  lines = []
-  proxy = await startTcpProxy(database.url)
-  folder = await mkdtemp(join(tmpdir(), 'market-recorder-sink-'))
-  await query(
-    'truncate market.fills, market.candles, market.tickers, recorder.gap, recorder.coverage, recorder.rejected_row',
-  )
-  await openSink()
-})
-afterEach(async () => {
-  await proxy.restore()
-  await closeSink()
-  await proxy.close()
-  await rm(folder, { recursive: true, force: true })
-})
 
 export const at = 1_760_000_000_000
 export function batchOf(stream: StreamName, target: unknown, rows: readonly unknown[], requestTime: number): Batch {
@@ -84,22 +116,3 @@ export const fills = (index: number) =>
     [index, index - 1].map((id) => aFill({ execId: String(id), ts: at + id * 1_000 })),
     at + index * 1_000,
   )
-export const countFills = async () => Number((await query('select count(*) from market.fills')).rows[0]?.['count'])
-export const isStored = (count: number) =>
-  vi.waitFor(
-    async () => {
-      expect(await countFills()).toBe(count)
-      expect(sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false })
-    },
-    { timeout: 20_000, interval: 50 },
-  )
-
-/** Answers go on coming, and none waits for the database. */
-export async function goOn(from: number, to: number): Promise<void> {
-  for (let index = from; index <= to; index++) {
-    const started = performance.now()
-    await sink.write(fills(index))
-    // Patience for the first one, then straight to the disk.
-    expect(performance.now() - started).toBeLessThan(4_000)
-  }
-}

@@ -15,7 +15,9 @@ import { coveredRanges } from '../../../src/store/proof/coverage.js'
 import { noTradeRanges } from '../../../src/store/history/noTrade.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { clientOf, envelope, type FakeService, startFakeService } from '../../support/fakeService.js'
-import { database, sink, stats } from '../../support/sinkUnderTest.js'
+import { sinkUnderTest } from '../../support/sinkUnderTest.js'
+
+const own = sinkUnderTest()
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -65,8 +67,8 @@ beforeEach(async () => {
   stopping = new AbortController()
   const context = {
     client,
-    sink,
-    stats,
+    sink: own.sink,
+    stats: own.stats,
     incidents,
     clock,
     logger,
@@ -120,10 +122,10 @@ describe('the first response after a silence', () => {
     await poller.stop()
     // From the last response with two to spare, which does not reach the candle at -21; then from that one.
     expect(asked.map(({ limit }) => limit)).toEqual([1000, 22, 44])
-    expect(await coveredRanges(database.database.db, candleStream(target))).toEqual([
+    expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
       { from: minute(-30), to: minute(20) },
     ])
-    expect(await noTradeRanges(database.database.db, target)).toMatchObject([{ from: minute(-20), to: minute(18) }])
+    expect(await noTradeRanges(own.database.database.db, target)).toMatchObject([{ from: minute(-20), to: minute(18) }])
   })
 
   it('is enough when it shows the last candle before the silence itself', async () => {
@@ -135,7 +137,7 @@ describe('the first response after a silence', () => {
     await closeAt(start + 20 * minuteMs, '0 * * * * *', target)
     await poller.stop()
     expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
-    expect(await coveredRanges(database.database.db, candleStream(target))).toEqual([
+    expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
       { from: minute(-30), to: minute(20) },
     ])
   })
@@ -148,7 +150,7 @@ describe('the first response after a silence', () => {
     await closeAt(start + 20 * minuteMs, '0 * * * * *', target)
     await poller.stop()
     expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
-    expect(await coveredRanges(database.database.db, candleStream(target))).toEqual([
+    expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
       { from: minute(-30), to: minute(-20) },
     ])
   })
@@ -163,7 +165,7 @@ describe('an interval that an instrument does not have', () => {
     poller.retarget([without, other])
     await isAnswered(other)
     const isRefused = (times: number) =>
-      expect.poll(() => stats.candles.failures, { timeout: 20_000, interval: 10 }).toBe(times)
+      expect.poll(() => own.stats.candles.failures, { timeout: 20_000, interval: 10 }).toBe(times)
     await isRefused(1)
     for (const hours of [1, 12, 23.75, 24, 25, 47.75]) {
       await closeAt(start + hours * hourMs, '0 */3 * * * *', other)

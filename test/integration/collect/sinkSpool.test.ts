@@ -1,39 +1,28 @@
 import { rm } from 'node:fs/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { aBook, aCandle, aFill, aTicker } from '../../support/marketRows.js'
-import {
-  at,
-  batchOf,
-  closeSink,
-  folder,
-  goOn,
-  isStored,
-  lines,
-  openSink,
-  proxy,
-  query,
-  sink,
-  stats,
-} from '../../support/sinkUnderTest.js'
+import { at, batchOf, sinkUnderTest } from '../../support/sinkUnderTest.js'
+
+const own = sinkUnderTest()
 
 describe('the spool', () => {
   test('left by a recorder that ended is stored by the next one, before what comes then', async () => {
-    await goOn(1, 2)
-    await proxy.refuse()
-    await goOn(3, 10)
-    await closeSink()
-    await proxy.restore()
-    await openSink()
-    expect(sink.backlog().isSpooling).toBe(true)
-    await goOn(11, 12)
-    await isStored(13)
-    expect((await query('select * from recorder.gap')).rows).toEqual([])
+    await own.goOn(1, 2)
+    await own.proxy.refuse()
+    await own.goOn(3, 10)
+    await own.closeSink()
+    await own.proxy.restore()
+    await own.openSink()
+    expect(own.sink.backlog().isSpooling).toBe(true)
+    await own.goOn(11, 12)
+    await own.isStored(13)
+    expect((await own.query('select * from recorder.gap')).rows).toEqual([])
   })
 
   test('full: what can be fetched again goes first, every drop is counted, and becomes a gap', async () => {
-    await closeSink()
-    await openSink({ maxBytes: 60_000 })
-    await proxy.refuse()
+    await own.closeSink()
+    await own.openSink({ maxBytes: 60_000 })
+    await own.proxy.refuse()
     const noise = (index: number) =>
       Array.from({ length: 40 }, (_, i) => String(Math.abs(Math.sin(index * 100 + i))).replaceAll(/\D/g, '')).join('')
     const candles = (index: number) =>
@@ -50,22 +39,25 @@ describe('the spool', () => {
         [aTicker({ ts: at + index * 1_000, lastPrice: `0.${noise(index)}` })],
         at + index * 1_000,
       )
-    for (let index = 0; index < 60; index++) await sink.write(candles(index))
-    for (let index = 0; index < 60; index++) await sink.write(tickers(index))
-    expect(stats.candles.rowsDropped).toBeGreaterThan(0)
-    expect(stats.tickers.rowsDropped).toBe(0)
-    for (let index = 60; index < 300; index++) await sink.write(tickers(index))
-    const { candles: c, tickers: t } = { candles: stats.candles.rowsDropped, tickers: stats.tickers.rowsDropped }
+    for (let index = 0; index < 60; index++) await own.sink.write(candles(index))
+    for (let index = 0; index < 60; index++) await own.sink.write(tickers(index))
+    expect(own.stats.candles.rowsDropped).toBeGreaterThan(0)
+    expect(own.stats.tickers.rowsDropped).toBe(0)
+    for (let index = 60; index < 300; index++) await own.sink.write(tickers(index))
+    const { candles: c, tickers: t } = {
+      candles: own.stats.candles.rowsDropped,
+      tickers: own.stats.tickers.rowsDropped,
+    }
     expect(c).toBe(60)
     expect(t).toBeGreaterThan(0)
-    expect(sink.backlog().spooledBytes).toBeLessThan(80_000)
-    await proxy.restore()
-    await vi.waitFor(() => expect(sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
+    expect(own.sink.backlog().spooledBytes).toBeLessThan(80_000)
+    await own.proxy.restore()
+    await vi.waitFor(() => expect(own.sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
       timeout: 20_000,
     })
-    const { rows: kept } = await query('select extract(epoch from ts) * 1000 as ts from market.tickers')
+    const { rows: kept } = await own.query('select extract(epoch from ts) * 1000 as ts from market.tickers')
     expect(kept).toHaveLength(300 - t)
-    const { rows: gaps } = await query(
+    const { rows: gaps } = await own.query(
       `select stream, symbol, state, extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to"
        from recorder.gap order by 1, 4`,
     )
@@ -84,39 +76,39 @@ describe('the spool', () => {
   })
 
   test('with an order book that the database refuses stores the others, though they are brought together', async () => {
-    await query('truncate market.order_books')
-    await proxy.refuse()
-    await goOn(1, 1)
+    await own.query('truncate market.order_books')
+    await own.proxy.refuse()
+    await own.goOn(1, 1)
     const books = Array.from({ length: 30 }, (_, i) => {
       const book = aBook({ ts: at + i, bidPrices: i === 17 ? ['1', 'two'] : ['2', '1'], bidSizes: ['1', '1'] })
       return batchOf('order_books', { category: book.category, symbol: book.symbol }, [book], at + i)
     })
-    for (const book of books) await sink.write(book)
-    await proxy.restore()
-    await isStored(2)
-    const { rows } = await query('select extract(epoch from ts) * 1000 as ts from market.order_books order by 1')
+    for (const book of books) await own.sink.write(book)
+    await own.proxy.restore()
+    await own.isStored(2)
+    const { rows } = await own.query('select extract(epoch from ts) * 1000 as ts from market.order_books order by 1')
     expect(rows.map(({ ts }) => Number(ts) - at)).toEqual(books.map((_, i) => i).filter((i) => i !== 17))
-    const rejected = await query('select operation, parameters from recorder.rejected_row')
+    const rejected = await own.query('select operation, parameters from recorder.rejected_row')
     expect(rejected.rows).toMatchObject([{ operation: 'orderbook', parameters: { symbol: 'BTCUSDT' } }])
-    expect(stats.order_books).toMatchObject({ rowsWritten: 29, rowsRejected: 1 })
+    expect(own.stats.order_books).toMatchObject({ rowsWritten: 29, rowsRejected: 1 })
   })
 
   test('on a disk that takes nothing: what neither disk nor database takes is counted and noted, and it goes on', async () => {
-    await goOn(1, 2)
-    await proxy.refuse()
-    await rm(folder, { recursive: true, force: true })
+    await own.goOn(1, 2)
+    await own.proxy.refuse()
+    await rm(own.folder, { recursive: true, force: true })
     const tickers = (index: number) =>
       batchOf('tickers', { category: 'SPOT' }, [aTicker({ ts: at + index * 1_000 })], at + index * 1_000)
-    for (let index = 1; index <= 3; index++) await sink.write(tickers(index))
-    expect(stats.tickers.rowsDropped).toBe(3)
-    expect(lines.some((line) => line.startsWith('spool: ENOENT'))).toBe(true)
-    await proxy.restore()
+    for (let index = 1; index <= 3; index++) await own.sink.write(tickers(index))
+    expect(own.stats.tickers.rowsDropped).toBe(3)
+    expect(own.lines.some((line) => line.startsWith('spool: ENOENT'))).toBe(true)
+    await own.proxy.restore()
     await vi.waitFor(
       async () => {
-        await sink.write(tickers(4))
-        expect(sink.backlog().isSpooling).toBe(false)
-        expect((await query('select * from market.tickers')).rows).toHaveLength(1)
-        const { rows } = await query(
+        await own.sink.write(tickers(4))
+        expect(own.sink.backlog().isSpooling).toBe(false)
+        expect((await own.query('select * from market.tickers')).rows).toHaveLength(1)
+        const { rows } = await own.query(
           `select extract(epoch from lower(range)) * 1000 as "from" from recorder.gap order by 1`,
         )
         expect(rows.map(({ from }) => Number(from))).toEqual([1, 2, 3].map((index) => at + index * 1_000))
@@ -126,7 +118,7 @@ describe('the spool', () => {
   })
 
   test('fills that were dropped leave a gap exactly where the next answer does not follow on', async () => {
-    await goOn(1, 2)
+    await own.goOn(1, 2)
     // Two answers of which the second does not follow on: what was between them had been dropped.
     const full = (newest: number) =>
       batchOf(
@@ -135,18 +127,18 @@ describe('the spool', () => {
         Array.from({ length: 100 }, (_, i) => aFill({ execId: String(newest - i), ts: at + (newest - i) * 1_000 })),
         at + newest * 1_000,
       )
-    await sink.write(full(90))
-    await sink.write(full(500))
-    const { rows } = await query(
+    await own.sink.write(full(90))
+    await own.sink.write(full(500))
+    const { rows } = await own.query(
       `select extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to" from recorder.gap`,
     )
     expect(rows.map(({ from, to }) => [Number(from), Number(to)])).toEqual([[at + 90_000, at + 401_001]])
     // The one in between comes late, out of another recorder's spool.
-    await sink.write(full(180))
-    await sink.write(full(270))
-    await sink.write(full(360))
-    await sink.write(full(430))
-    const left = await query(`select state from recorder.gap where state <> 'repaired'`)
+    await own.sink.write(full(180))
+    await own.sink.write(full(270))
+    await own.sink.write(full(360))
+    await own.sink.write(full(430))
+    const left = await own.query(`select state from recorder.gap where state <> 'repaired'`)
     expect(left.rows).toEqual([])
   })
 })
