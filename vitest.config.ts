@@ -29,12 +29,13 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-const setupFiles = ['test/support/fixedSeed.ts']
+/** What is waited for comes when the machine has the time: a test is red when it does not come at all. */
+const everywhere = { setupFiles: ['test/support/fixedSeed.ts'], expect: { poll: { timeout: 60_000, interval: 50 } } }
 
 /** Servers, daemons and browsers: they wait for one another, for schedules, and for minutes to end. */
 const withServers = {
   globalSetup: ['test/support/globalDatabase.ts'],
-  setupFiles,
+  ...everywhere,
   testTimeout: 300_000,
   hookTimeout: 300_000,
 }
@@ -52,7 +53,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
-          setupFiles,
+          ...everywhere,
           testTimeout: 60_000,
           isolate: false,
         },

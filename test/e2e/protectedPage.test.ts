@@ -88,7 +88,7 @@ async function get(
   return { status: response.statusCode ?? 0, body: await text(response) }
 }
 
-const soon = { timeout: 20_000, interval: 100 }
+const soon = { timeout: 60_000, interval: 100 }
 
 describe.skipIf(!hasOpenssl)('a page with a certificate and users', () => {
   test.each([

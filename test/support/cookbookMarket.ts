@@ -269,7 +269,7 @@ async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market):
       { from: busyFrom, to: lost.from },
       { from: lost.to, to: busyTo },
     ])
-    await recordGap(db, { ...fills, range: lost, reason: 'more fills than one answer holds', state: 'lost' })
+    await recordGap(db, { ...fills, range: lost, reason: 'more fills than one response holds', state: 'lost' })
     return
   }
   await addCoverage(db, candles, [{ from, to }])

@@ -106,7 +106,7 @@ async function closeAt(time: number, expression: string, target: CandleTarget): 
 }
 
 function isAnswered(target: CandleTarget): Promise<void> {
-  return expect.poll(() => answers.get(target)?.at, { timeout: 20_000, interval: 10 }).toBe(now)
+  return expect.poll(() => answers.get(target)?.at, { timeout: 60_000, interval: 10 }).toBe(now)
 }
 
 describe('the first response after a silence', () => {
@@ -165,7 +165,7 @@ describe('an interval that an instrument does not have', () => {
     poller.retarget([without, other])
     await isAnswered(other)
     const isRefused = (times: number) =>
-      expect.poll(() => own.stats.candles.failures, { timeout: 20_000, interval: 10 }).toBe(times)
+      expect.poll(() => own.stats.candles.failures, { timeout: 60_000, interval: 10 }).toBe(times)
     await isRefused(1)
     for (const hours of [1, 12, 23.75, 24, 25, 47.75]) {
       await closeAt(start + hours * hourMs, '0 */3 * * * *', other)

@@ -3,6 +3,7 @@ import { aFill } from '../../support/marketRows.js'
 import { fills, sinkUnderTest } from '../../support/sinkUnderTest.js'
 
 const own = sinkUnderTest()
+const patience = { timeout: 60_000, interval: 20 }
 
 describe('a database that works', () => {
   test('has the rows when the write is done', async () => {
@@ -122,7 +123,7 @@ describe('a database that does not take rows: nothing waits, and all is there wh
         `select pid from pg_stat_activity where application_name = 'sink test' and wait_event_type = 'Lock'`,
       )
       expect(rows).toHaveLength(1)
-    })
+    }, patience)
     await own.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sink test'`)
     await written
     await holder.query('rollback')

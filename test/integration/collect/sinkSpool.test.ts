@@ -53,7 +53,7 @@ describe('the spool', () => {
     expect(own.sink.backlog().spooledBytes).toBeLessThan(80_000)
     await own.proxy.restore()
     await vi.waitFor(() => expect(own.sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
-      timeout: 20_000,
+      timeout: 60_000,
     })
     const { rows: kept } = await own.query('select extract(epoch from ts) * 1000 as ts from market.tickers')
     expect(kept).toHaveLength(300 - t)
@@ -113,7 +113,7 @@ describe('the spool', () => {
         )
         expect(rows.map(({ from }) => Number(from))).toEqual([1, 2, 3].map((index) => at + index * 1_000))
       },
-      { timeout: 10_000 },
+      { timeout: 60_000 },
     )
   })
 

@@ -60,7 +60,7 @@ describe('the daemon', () => {
     const repair = startRepair({ ...options, series: () => [series], everyMs: 100 })
     try {
       await expect
-        .poll(async () => (await listGaps(db)).map(({ state }) => state), { timeout: 20_000 })
+        .poll(async () => (await listGaps(db)).map(({ state }) => state), { timeout: 60_000 })
         .toEqual(['repaired'])
     } finally {
       await repair.stop()

@@ -35,7 +35,7 @@ const acquire = async (name: string, url = database.url, signal?: AbortSignal) =
   locks.push(lock)
   return lock
 }
-const within = { timeout: 12_000, interval: 20 }
+const within = { timeout: 60_000, interval: 20 }
 const backends = async () => {
   const { rows } = await database.database.pool.query<{ pid: number }>(
     `select pid from pg_stat_activity where application_name like 'market-recorder egress lock %'
