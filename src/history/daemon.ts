@@ -41,7 +41,7 @@ export interface History {
   stop(): Promise<void>
 }
 
-/** A database that does not answer must not keep the recorder from ending. */
+/** A database that does not response must not keep the recorder from ending. */
 const stopWithinMs = 5_000
 
 /** The daemon's part: fetches what is wanted with what the live streams leave of the budget, and wants repairs and reviews itself. */

@@ -28,7 +28,7 @@ const retryDelayMs = 100
 export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Emptiness> {
   const { range, floor, grid } = silent
   const pageMs = pageLength('history-candles', grid.lengthMs)
-  // Whoever asked may want less than there is: candles below the floor make a hole of what would else be the beginning.
+  // Whoever asked may want less than there is: candles below the floor make a gap of what would else be the beginning.
   const windows = [...windowsFrom(range.to, floor, pageMs), { from: floor - pageMs, to: floor }]
   for (const window of windows) {
     if ((await askPatiently(ask, { operation: 'history-candles', window }, silent)).length > 0) return 'candles-below'
@@ -48,34 +48,49 @@ export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Empti
 }
 
 /**
- * Looks for a candle below the upper end of a range of a series of which none is known yet. One page may be silent and the next
- * one not, where a service counts the places of a page and not its candles. That nothing is found proves nothing.
+ * Looks for a candle below the upper end of a range of a series of which none is known yet: by ever longer questions as far as
+ * `candles` is known to reach, and page by page below. One page may be silent and the next one not, where a service counts the
+ * places of a page and not its candles, so the first time all pages are looked at, as far as that can be done; when that was in
+ * vain before, pages at doubling distances. That nothing is found proves nothing.
  */
-export async function findsCandle(ask: Ask, { range, floor, grid, sleep, reachedTo }: SilentRange): Promise<boolean> {
+export async function findsCandle(
+  ask: Ask,
+  silent: SilentRange & { readonly isAskedBefore: boolean },
+): Promise<boolean> {
+  const { range, floor, grid, sleep, reachedTo, isAskedBefore } = silent
   const { lengthMs } = grid
-  // As far as `candles` is known to reach, its pages are ten times as long.
   const reachedMs = Math.max(0, Math.floor((range.to - reachedTo) / lengthMs) * lengthMs)
   const split = Math.max(floor, range.to - reachedMs)
-  const pages: PageRequest[] = []
-  for (const window of windowsFrom(range.to, split, pageLength('candles', lengthMs))) {
-    pages.push({ operation: 'candles', window })
-  }
-  for (const window of windowsFrom(split, floor, pageLength('history-candles', lengthMs))) {
-    pages.push({ operation: 'history-candles', window })
-  }
-  for (let attempt = 1; attempt <= attempts; attempt++) {
+  const below = windowsFrom(split, floor, pageLength('history-candles', lengthMs), isAskedBefore)
+  const pages: PageRequest[] = [
+    ...longWindows(range.to, split, pageLength('candles', lengthMs)).map((window) => ({
+      operation: 'candles' as const,
+      window,
+    })),
+    ...below.map((window) => ({ operation: 'history-candles' as const, window })),
+  ]
+  for (let attempt = 1; attempt <= (isAskedBefore ? 1 : attempts); attempt++) {
     if (attempt > 1) await sleep(retryDelayMs * (attempt - 1))
     for (const page of pages) if ((await ask(page)).length > 0) return true
   }
   return false
 }
 
+/** All of the time between two times, in windows of doubling length. */
+function longWindows(top: TimeMs, floor: TimeMs, pageMs: number): TimeRange[] {
+  const windows: TimeRange[] = []
+  for (let [to, lengthMs] = [top, pageMs]; to > floor; to -= lengthMs, lengthMs *= 2) {
+    windows.push({ from: Math.max(floor, to - lengthMs), to })
+  }
+  return windows
+}
+
 /** So many pages are all looked at; of more than that, a sample. */
-const mostPages = 64
+const maxPages = 64
 
 /** Whether there are more pages between two times than are looked at. */
 export function isSampled(top: TimeMs, floor: TimeMs, lengthMs: number): boolean {
-  return top - floor > mostPages * pageLength('history-candles', lengthMs)
+  return top - floor > maxPages * pageLength('history-candles', lengthMs)
 }
 
 /** One candle less than a page holds: it has room for one too many at its end, should that be inclusive. */
@@ -83,18 +98,18 @@ function pageLength(operation: CandleOperation, lengthMs: number): number {
   return Math.max(1, pageCandles(operation, lengthMs) - 1) * lengthMs
 }
 
-/** Every page down to the floor; when they are too many, pages each four times as far away as the one before, and the last one. */
-function windowsFrom(top: TimeMs, floor: TimeMs, pageMs: number): TimeRange[] {
-  const isSample = top - floor > mostPages * pageMs
+/** Every page down to the floor; as a sample, or when they are too many, pages each four times as far away as the one before, and the last one. */
+function windowsFrom(top: TimeMs, floor: TimeMs, pageMs: number, asSample = false): TimeRange[] {
+  const isSample = asSample || top - floor > maxPages * pageMs
   const windows: TimeRange[] = []
   for (let distance = 0; top - distance > floor; distance = isSample ? distance * 4 + pageMs : distance + pageMs) {
     windows.push({ from: Math.max(floor, top - distance - pageMs), to: top - distance })
   }
-  if (isSample) windows.push({ from: floor, to: floor + pageMs })
+  if (isSample && top > floor) windows.push({ from: floor, to: floor + pageMs })
   return windows
 }
 
-/** Some answers are empty at first and right when asked again. */
+/** Some responses are empty at first and right when asked again. */
 async function askPatiently(ask: Ask, request: PageRequest, { sleep }: SilentRange): Promise<readonly TimeMs[]> {
   for (let attempt = 1; ; attempt++) {
     const openTimes = await ask(request)

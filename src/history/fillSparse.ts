@@ -6,12 +6,12 @@ import { type CandleOperation, pageCandles } from './pageRequest.js'
 import type { Ask, Reach } from './reach.js'
 
 export interface SparseContext {
-  /** Asks, and adds what the answer shows to what `known` gives. */
+  /** Asks, and adds what the response shows to what `known` gives. */
   readonly ask: Ask
   readonly now: () => TimeMs
   readonly sleep: (ms: number) => Promise<void>
   readonly grid: () => Grid
-  /** Ranges that candles fill, or the silence between two of one answer. */
+  /** Ranges that candles fill, or the silence between two of one response. */
   readonly known: () => Ranges
   /** Opening time of the oldest candle known. */
   readonly oldestKnown: () => TimeMs | null
@@ -19,15 +19,20 @@ export interface SparseContext {
   /** Opening time of the oldest candle that `candles` is known to reach. */
   readonly reachedTo: () => TimeMs
   readonly floor: TimeMs
+  /** It was asked for before without a word. */
+  readonly isAskedBefore: boolean
 }
 
 export interface SparseOutcome {
-  readonly empty: readonly TimeRange[]
-  readonly unresolved: readonly TimeRange[]
+  readonly empty: Ranges
+  readonly unresolved: Ranges
+  /** What was looked at between the candles found, or down to the floor, wanted or not. */
+  readonly silent: Ranges
 }
 
 /** So many silent pages in a row are looked at one by one; then it is time to ask whether there is anything below. */
-const mostSilentPages = 8
+const maxSilentPages = 8
+const maxSilentPagesAgain = 2
 /** How far a question to `candles` reaches. A service that counts candles and not their places gives a whole page of them. */
 const widePages = 8
 const attempts = 3
@@ -35,7 +40,7 @@ const retryDelayMs = 100
 
 /**
  * Gets candles of a series that leaves out intervals without a trade, newest first and one page after the other: each
- * begins with the oldest candle of the one before, so that no silence falls between two answers.
+ * begins with the oldest candle of the one before, so that no silence falls between two responses.
  */
 export function fillSparse(wanted: Ranges, context: SparseContext): Promise<SparseOutcome> {
   return new SparseFilling(wanted, context).run()
@@ -48,9 +53,12 @@ class SparseFilling {
   #left: TimeRange[]
   #unresolved: TimeRange[] = []
   #empty: TimeRange[] = []
+  #lookedAt: TimeRange[] = []
   /** What pages without a candle were asked for, below the last candle that was seen. */
   #silent: TimeRange | null = null
   #silentPages = 0
+  /** The last response had no candle at all. */
+  #wasBlank = false
   /** Of a range with more candles than a page, `candles` gives the newest. */
   #givesNewest = true
   /** `history-candles` was seen to fill its pages with candles, however far apart they are. */
@@ -68,32 +76,35 @@ class SparseFilling {
       this.#left = withCandles(this.#context.grid(), subtract(this.#left, this.#context.known()))
       const top: TimeMs | undefined = this.#silent?.from ?? this.#left.at(-1)?.to
       if (top === undefined) break
-      const isEnough = this.#silentPages >= mostSilentPages || top <= this.#context.floor
+      const maxPages = this.#context.isAskedBefore ? maxSilentPagesAgain : maxSilentPages
+      const isEnough = this.#silentPages >= maxPages || top <= this.#context.floor
       if (this.#silent !== null && isEnough) await this.#concludeSilence(this.#silent)
       else await this.#nextPage(top)
     }
-    return { empty: this.#empty, unresolved: subtract(this.#unresolved, this.#context.known()) }
+    const known = this.#context.known()
+    return { empty: this.#empty, unresolved: subtract(this.#unresolved, known), silent: this.#lookedAt }
   }
 
   async #nextPage(top: TimeMs): Promise<void> {
     const operation = this.#operationFor(top - this.#lengthMs)
-    const window = this.#page(operation, top)
+    const page = this.#question(operation, top, 1)
     let older = await this.#olderThan(top, operation)
+    const from = this.#wasBlank && operation === 'candles' ? this.#blankFrom(top, page.from) : page.from
     // Once for each silence: whether the other operation knows more.
     if (older.length === 0 && this.#silent === null && operation === 'candles') {
       older = await this.#olderThan(top, 'history-candles')
       const newest = Math.max(...older)
-      if (newest >= window.from) await this.#context.reach.observe({ beyondMs: this.#context.now() - newest })
+      if (newest >= page.from) await this.#context.reach.observe({ beyondMs: this.#context.now() - newest })
     } else if (older.length > 0 && operation === 'candles') await this.#observeReach(Math.min(...older))
     if (older.length > 0) return this.#bridge(Math.min(...older), this.#silent?.to ?? top)
-    this.#silent = { from: window.from, to: this.#silent?.to ?? top }
+    this.#silent = { from, to: this.#silent?.to ?? top }
     this.#silentPages++
   }
 
-  /** A page that ends with the candle that opens at `top`, if there is one. */
-  #page(operation: CandleOperation, top: TimeMs): TimeRange {
+  /** What is asked for candles that end with the one that opens at `top`, if there is one. */
+  #question(operation: CandleOperation, top: TimeMs, pages: number): TimeRange {
     const to = top + this.#lengthMs
-    return { from: to - pageCandles(operation, this.#lengthMs) * this.#lengthMs, to }
+    return { from: to - pages * pageCandles(operation, this.#lengthMs) * this.#lengthMs, to }
   }
 
   /** `candles` until it was seen not to reach so far: its pages are ten times as long. */
@@ -109,14 +120,20 @@ class SparseFilling {
     if (reachedMs > reach.get().reachedMs) await reach.observe({ reachedMs })
   }
 
-  /** The candles of an answer that are older than `top`. One that lacks the candle at `top`, which is known, is not believed. */
+  /** How far down a long question without any candle in its response says that there is none: as far as `candles` is known to reach. */
+  #blankFrom(top: TimeMs, pageFrom: TimeMs): TimeMs {
+    const wide = this.#question('candles', top, this.#givesNewest ? widePages : 1)
+    return Math.max(wide.from, Math.min(pageFrom, this.#context.reachedTo()))
+  }
+
+  /** The candles of a response that are older than `top`. One that lacks the candle at `top`, which is known, is not believed. */
   async #olderThan(top: TimeMs, operation: CandleOperation): Promise<TimeMs[]> {
     const isKnown = this.#context.known().some(({ from, to }) => from <= top && top < to)
-    const page = this.#page(operation, top)
     for (let attempt = 1; ; attempt++) {
       const isWide = operation === 'candles' && this.#givesNewest
-      const from = isWide ? page.to - widePages * (page.to - page.from) : page.from
-      const openTimes = await this.#context.ask({ operation, window: { from, to: page.to } })
+      const window = this.#question(operation, top, isWide ? widePages : 1)
+      const openTimes = await this.#context.ask({ operation, window })
+      this.#wasBlank = openTimes.length === 0
       const older = openTimes.filter((time) => time < top)
       this.#countsCandles ||= operation === 'history-candles' && this.#exceedsPlaces(openTimes)
       if (!isKnown || openTimes.includes(top)) return older
@@ -128,7 +145,7 @@ class SparseFilling {
   }
 
   /**
-   * Whether the candles of an answer are further apart than the places of a page: so its candles were counted. From the end of
+   * Whether the candles of a response are further apart than the places of a page: so its candles were counted. From the end of
    * the page this cannot be told: a service may count the places from the newest candle that it has, wherever that is.
    */
   #exceedsPlaces(openTimes: readonly TimeMs[]): boolean {
@@ -136,11 +153,12 @@ class SparseFilling {
     return openTimes.length > 1 && Math.max(...openTimes) - Math.min(...openTimes) >= placesMs
   }
 
-  /** Asks for what answers have left open between a candle and the one known above it, in one answer that shows both. */
+  /** Asks for what responses have left open between a candle and the one known above it, in one response that shows both. */
   async #bridge(from: TimeMs, to: TimeMs): Promise<void> {
     this.#silent = null
     this.#silentPages = 0
     const region = { from, to }
+    this.#lookedAt = union(this.#lookedAt, [region])
     const isOpen = () =>
       withCandles(this.#context.grid(), intersect(subtract([region], this.#context.known()), this.#wanted))
     for (const range of isOpen()) await this.#askAcross(range)
@@ -161,14 +179,14 @@ class SparseFilling {
     }
   }
 
-  /** Page after page was silent: the series begins above them, or it is silent for longer than an answer shows. */
+  /** Page after page was silent: the series begins above them, or it is silent for longer than a response shows. */
   async #concludeSilence(silent: TimeRange): Promise<void> {
-    const { ask, sleep, floor, grid, known, oldestKnown, reachedTo } = this.#context
+    const { ask, sleep, floor, grid, known, oldestKnown, reachedTo, isAskedBefore } = this.#context
     this.#silent = null
     this.#silentPages = 0
     const below = { from: floor, to: silent.to }
     const range = { from: Math.max(floor, silent.from), to: silent.to }
-    const looking = { range, floor, grid: grid(), sleep, reachedTo: reachedTo() }
+    const looking = { range, floor, grid: grid(), sleep, reachedTo: reachedTo(), isAskedBefore }
     const oldest = oldestKnown()
     let emptiness: Emptiness = 'candles-below'
     if (oldest === null) {
@@ -176,13 +194,14 @@ class SparseFilling {
       if (!(await findsCandle(ask, looking))) emptiness = 'unknown'
     } else if (oldest >= silent.to) {
       const asked = await confirmEmpty(ask, looking)
-      // Few candles far apart are easily missed by a sample, unless each answer shows the next one however far away it is.
+      // Few candles far apart are easily missed by a sample, unless each response shows the next one however far away it is.
       const isSample = isSampled(silent.to, floor, this.#lengthMs) && !this.#countsCandles
       emptiness = asked === 'empty' && isSample ? 'unknown' : asked
     }
     if (emptiness === 'empty') this.#empty = union(this.#empty, [below])
     if (emptiness === 'unknown') this.#unresolved = union(this.#unresolved, intersect(this.#left, [below]))
     if (emptiness !== 'candles-below') {
+      if (emptiness === 'unknown') this.#lookedAt = union(this.#lookedAt, [below])
       this.#left = subtract(this.#left, [below])
       return
     }

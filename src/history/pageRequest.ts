@@ -12,8 +12,8 @@ export interface PageRequest {
   readonly window: TimeRange
 }
 
-/** What an answer says. */
-export interface PageAnswer {
+/** What a response says. */
+export interface PageResponse {
   /** Of its closed candles. */
   readonly openTimes: readonly TimeMs[]
   /** What it leaves out between two of its candles. */
@@ -43,7 +43,7 @@ export function newestPage(operation: CandleOperation, { from, to }: TimeRange, 
 }
 
 /**
- * What is known of the boundaries that the service understands. Sources disagree on them, so they are taken from its answers;
+ * What is known of the boundaries that the service understands. Sources disagree on them, so they are taken from its responses;
  * being wrong costs a request and never a candle, because only what was received counts.
  */
 export class Conventions {
@@ -51,7 +51,7 @@ export class Conventions {
 
   /**
    * The parameters for a page. `candles` is asked a millisecond before each boundary, where inclusive and exclusive mean the
-   * same. `history-candles` must be asked on the boundary itself: off it, its answer may begin one interval earlier. Its
+   * same. `history-candles` must be asked on the boundary itself: off it, its response may begin one interval earlier. Its
    * startTime is left out: it was seen to be ignored, and counts towards the 90 days.
    */
   parameters({ operation, window }: PageRequest, lengthMs: number): PageParameters {

@@ -7,7 +7,7 @@ import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import type { CandlePage } from './candleWriter.js'
-import type { Conventions, PageAnswer, PageRequest } from './pageRequest.js'
+import type { Conventions, PageResponse, PageRequest } from './pageRequest.js'
 import { silenceBetween } from '../market/candleGrid.js'
 
 /** The service has been away for so long that the slice is better let go of. */
@@ -34,7 +34,7 @@ const patienceMs = 180_000
 /** Asks for pages of one series and hands their closed candles on to be stored. */
 export class PageSource {
   readonly counts = { requests: 0, rows: 0 }
-  /** What the answers have left out between two of their candles. */
+  /** What the responses have left out between two of their candles. */
   readonly silence: TimeRange[] = []
   readonly #options: PageSourceOptions
   #respondedMs: number
@@ -45,16 +45,16 @@ export class PageSource {
     this.#respondedMs = options.clock.monotonicMs()
   }
 
-  /** The service's clock, as far as its answers told it. */
+  /** The service's clock, as far as its responses told it. */
   now(): TimeMs {
     return this.#options.clock.now() + this.#skewMs
   }
 
   /**
-   * Resolves to what the answer says, when that is committed. Waits while the service or
+   * Resolves to what the response says, when that is committed. Waits while the service or
    * the database is away; rejects with `Postponed` when the service is for too long, and with the client's error when that is final.
    */
-  async ask(request: PageRequest): Promise<PageAnswer> {
+  async ask(request: PageRequest): Promise<PageResponse> {
     const { series, conventions, store } = this.#options
     const parameters = conventions.parameters(request, intervalMs[series.interval])
     const page = await this.#askPatiently(request, parameters)
@@ -83,7 +83,7 @@ export class PageSource {
     // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
     if (series.type !== 'market' || rejected.length + surplusRows > 0) return []
     const lengthMs = intervalMs[series.interval]
-    // The start of history-candles was seen to be ignored: its answers may well begin earlier.
+    // The start of history-candles was seen to be ignored: its responses may well begin earlier.
     const from = operation === 'candles' ? window.from - lengthMs : Number.NEGATIVE_INFINITY
     const openTimes = rows.map(({ openTime }) => openTime).filter((time) => time >= from && time <= window.to)
     return silenceBetween(openTimes, { lengthMs, settledUntil: requestTime - settleMs })

@@ -13,14 +13,14 @@ export interface Reach {
 
 const unknownReach: Reach = { reachedMs: 0, beyondMs: null }
 
-/** Asks for a page; resolves to the opening times of the closed candles in the answer. */
+/** Asks for a page; resolves to the opening times of the closed candles in the response. */
 export type Ask = (request: PageRequest) => Promise<readonly TimeMs[]>
 
 export interface Exploration {
   readonly ask: Ask
   readonly now: () => TimeMs
   readonly grid: () => Grid
-  /** What is wanted anyway: only there are questions asked, so that most of their answers are of use. */
+  /** What is wanted anyway: only there are questions asked, so that most of their responses are of use. */
   readonly hull: TimeRange
 }
 
@@ -75,7 +75,7 @@ interface Found {
   readonly beyondFrom: TimeMs | null
 }
 
-/** Whether an empty answer was seen to stay empty when asked again. Then the next ones are believed. */
+/** Whether an empty response was seen to stay empty when asked again. Then the next ones are believed. */
 interface Trust {
   isTested: boolean
 }
@@ -93,7 +93,7 @@ async function tryPage({ ask, grid }: Exploration, trust: Trust, window: TimeRan
   const rest = { from: window.from, to: oldest ?? window.to }
   const isWhole = withCandles(grid(), subtract([rest], filledBy(recent, lengthMs))).length === 0
   if (isWhole) return { kind: 'reached', reachedTo: oldest, beyondFrom: null }
-  // With the oldest candle itself: an answer that has an older one as well, but none between, shows that there is none.
+  // With the oldest candle itself: a response that has an older one as well, but none between, shows that there is none.
   const withOldest = oldest === null ? rest : { from: rest.from - lengthMs, to: oldest + lengthMs }
   const below = await ask(newestPage('history-candles', withOldest, lengthMs))
   const older = below.filter((openTime) => openTime >= rest.from && openTime < rest.to)

@@ -11,13 +11,13 @@ import type { Logger } from '../runtime/logger.js'
 import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../store/history/candleCoverage.js'
 import { loadReach, saveReach } from '../store/history/candleReach.js'
 import { type CandleSlice, settleSlice, type SliceResult } from '../store/history/candleSlices.js'
-import { confirmNoTrade, isSparse, putOffLook, replaceUnanswered } from '../store/history/noTrade.js'
+import { confirmNoTrade, isSparse, isUnanswered, putOffLook, replaceUnanswered } from '../store/history/noTrade.js'
 import { lastRevision } from '../store/history/restatements.js'
 import { noteReview } from '../store/history/reviews.js'
 import type { Database } from '../store/db/schema.js'
 import { CandleWriter } from './candleWriter.js'
 import { fillRange } from './fillRange.js'
-import { Conventions, type PageAnswer, type PageRequest } from './pageRequest.js'
+import { Conventions, type PageResponse, type PageRequest } from './pageRequest.js'
 import { PageSource } from './pageSource.js'
 import { ReachBook } from './reach.js'
 import { foldRestatement } from './restatement.js'
@@ -88,7 +88,7 @@ export class SliceRunner {
       return { requests: source.counts.requests, candles: source.counts.rows, inserted, updated }
     }
     try {
-      const { empty, anchor } = await fillRange(
+      const { empty, silent, anchor } = await fillRange(
         {
           lengthMs: intervalMs[series.interval],
           wanted,
@@ -96,6 +96,7 @@ export class SliceRunner {
           anchor: oldestKnown,
           oldestKnown,
           isSparse: oldestKnown !== null && (await isSparse(db, series)),
+          isAskedBefore: !slice.again && (await isUnanswered(db, series, slice.ranges)),
           maxInFlight: maxPagesOfSlice,
         },
         {
@@ -112,9 +113,11 @@ export class SliceRunner {
           `${seriesText(series)}: ${turnedUp} candle(s) came that the service had left out before; they are stored`,
         )
       }
-      const result: SliceResult = { ...counts(), done: 'slice' }
+      // What was found silent below the slice need not be looked at by the next one.
+      const done = union(slice.ranges, intersect(normalized(silent), slice.missing))
+      const result: SliceResult = { ...counts(), done }
       return await db.transaction().execute(async (trx) => {
-        await concludeMissing(trx, slice, { empty, anchor, hasRejected: rejected > 0 })
+        await concludeMissing(trx, series, done, { empty, anchor, hasRejected: rejected > 0 })
         if (slice.kind === 'review') await concludeReview(trx, slice, source.silence, clock.now())
         const restatedBy = slice.again && updated > 0 ? await foldRestatement(trx, series, before, logger) : null
         if (restatedBy !== null) await readAllAgain(trx, series, restatedBy)
@@ -124,13 +127,13 @@ export class SliceRunner {
     } catch (error) {
       // What was received counts, whatever came after it.
       await writer.idle()
-      const result: SliceResult = { ...counts(), ...breakingOff(error, signal) }
+      const result: SliceResult = { ...counts(), ...breakingOff(error, slice, signal) }
       await db.transaction().execute((trx) => settleSlice(trx, slice, result))
       return result
     }
   }
 
-  async #ask(source: PageSource, request: PageRequest): Promise<PageAnswer> {
+  async #ask(source: PageSource, request: PageRequest): Promise<PageResponse> {
     const { onOutstanding } = this.#context
     onOutstanding(1)
     try {
@@ -163,13 +166,17 @@ function hullOf(ranges: readonly TimeRange[]): TimeRange {
 }
 
 /** What a failure means for the slice: repeated later, or refused for good. */
-function breakingOff(error: unknown, signal: AbortSignal): Pick<SliceResult, 'done' | 'problem' | 'failure'> {
-  if (signal.aborted) return { done: 'nothing' }
+function breakingOff(
+  error: unknown,
+  slice: CandleSlice,
+  signal: AbortSignal,
+): Pick<SliceResult, 'done' | 'problem' | 'failure'> {
+  if (signal.aborted) return { done: [] }
   const message = error instanceof Error ? error.message : String(error)
   if (!(error instanceof ExchangeError) || error.retryable || error.kind === 'aborted') {
-    return { done: 'nothing', problem: message }
+    return { done: [], problem: message }
   }
-  return { done: refusalsOfSeries.has(error.kind) ? 'series' : 'slice', failure: message }
+  return { done: refusalsOfSeries.has(error.kind) ? 'series' : slice.ranges, failure: message }
 }
 
 /**
@@ -179,7 +186,8 @@ function breakingOff(error: unknown, signal: AbortSignal): Pick<SliceResult, 'do
  */
 async function concludeMissing(
   trx: Kysely<Database>,
-  { series, ranges }: CandleSlice,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
   shown: { readonly empty: readonly TimeRange[]; readonly anchor: TimeMs | null; readonly hasRejected: boolean },
 ): Promise<void> {
   await addEmptyRanges(trx, series, shown.empty)

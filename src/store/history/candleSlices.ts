@@ -27,14 +27,16 @@ export interface CandleSlice extends OpenWant {
   readonly floor: TimeMs
   readonly again: boolean
   readonly nextTo: TimeMs | null
+  /** All that was missing of the want and not being fetched when it was taken. */
+  readonly missing: readonly TimeRange[]
 }
 
 export interface SliceResult extends WantCounts {
   /**
-   * What is not asked for again in its wants, whatever came of it: the slice, all of them for a series that the service does not
-   * have, or nothing when it was broken off.
+   * What is not asked for again in the wants of the series, whatever came of it: nothing when it was broken off, `series` for all of
+   * one that the service does not have.
    */
-  readonly done: 'slice' | 'series' | 'nothing'
+  readonly done: readonly TimeRange[] | 'series'
   /** Why it was broken off; then it is tried again after some seconds. */
   readonly problem?: string
   /** Why the service refuses it for good. */
@@ -64,7 +66,7 @@ export class SliceSession {
       await lockInTransaction(trx, lockNames.candleWants)
       await endWants(trx)
       const { rows } = await sql<
-        CandleSeries & Omit<CandleSlice, 'id' | 'series' | 'ranges'> & { ranges: [TimeMs, TimeMs][] }
+        CandleSeries & Omit<CandleSlice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [TimeMs, TimeMs][] }
       >`
         with taken as (
           select w.category, w.symbol, w.type, w.interval, range_agg(r) as ranges
@@ -90,7 +92,7 @@ export class SliceSession {
         select ${row.wantId}, ${multirange(ranges)}, pid, usesysid, application_name, ${`${hostname()} ${process.pid}`}
         from pg_stat_activity where pid = pg_backend_pid()
         returning id`.execute(trx)
-      return { ...open, id: inserted.rows[0]?.id ?? 0, ranges }
+      return { ...open, id: inserted.rows[0]?.id ?? 0, ranges, missing: open.ranges }
     })
   }
 
@@ -139,7 +141,7 @@ export class SliceSession {
 export async function settleSlice(trx: Kysely<Database>, slice: CandleSlice, result: SliceResult): Promise<void> {
   const { done, requests, candles, inserted, updated, problem = null, failure = null } = result
   const { category, symbol, type, interval } = slice.series
-  const ranges = done === 'series' ? sql`'{(,)}'::tstzmultirange` : multirange(done === 'slice' ? slice.ranges : [])
+  const ranges = done === 'series' ? sql`'{(,)}'::tstzmultirange` : multirange(done)
   await lockInTransaction(trx, lockNames.candleWants)
   const released = await trx
     .deleteFrom('recorder.candle_slice')

@@ -122,6 +122,17 @@ export async function replaceUnanswered(
       and not exists (select from unnest(${ranges}) as r where r = range)`.execute(db)
 }
 
+/** Whether some of the ranges was asked for in vain before. */
+export async function isUnanswered(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
+): Promise<boolean> {
+  const { rows } = await sql`
+    select from recorder.unanswered where ${isSeries(series)} and range && ${multirange(ranges)} limit 1`.execute(db)
+  return rows.length > 0
+}
+
 /** Whether what was asked for in vain, named `u`, need not be asked for again yet: an hour later, then four, up to a day. */
 export const isAskedLately = sql`u.asked_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()`
 

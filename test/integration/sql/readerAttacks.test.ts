@@ -105,7 +105,7 @@ async function record(round: number): Promise<void> {
     const slice = (await session.take(({ ranges }) => ranges)) as CandleSlice
     await session.hold([slice])
     const nothing = { requests: 0, candles: 0, inserted: 0, updated: 0 }
-    await db.transaction().execute((trx) => settleSlice(trx, slice, { done: 'slice', ...nothing }))
+    await db.transaction().execute((trx) => settleSlice(trx, slice, { done: slice.ranges, ...nothing }))
     expect(await session.releaseLost()).toBe(0)
   } finally {
     await session.close()

@@ -56,7 +56,9 @@ async function take(cut: (open: OpenWant) => readonly TimeRange[] = whole, from 
 }
 
 const settle = (slice: CandleSlice, result: Partial<Parameters<typeof settleSlice>[2]> = {}) =>
-  test.database.db.transaction().execute((trx) => settleSlice(trx, slice, { done: 'slice', ...nothing, ...result }))
+  test.database.db
+    .transaction()
+    .execute((trx) => settleSlice(trx, slice, { done: slice.ranges, ...nothing, ...result }))
 
 describe('what is missing of a want', () => {
   it('is what is neither covered, nor proven empty, nor asked for since', async () => {
@@ -156,7 +158,7 @@ describe('wants', () => {
     const ids = await insertWants(db, [want('A', minutes(0, 100))])
     const slice = await take()
     await addCoverage(db, candleStream(seriesOf('A')), [minutes(90, 100)])
-    await settle(slice, { done: 'nothing', problem: 'the service is away' })
+    await settle(slice, { done: [], problem: 'the service is away' })
     expect(await wantStates(db, { ids })).toMatchObject([{ isEnded: false, problem: 'the service is away', left: 90 }])
     expect(await session.take(whole)).toBeNull()
     await pool.query(`update recorder.candle_want set retry_at = now()`)

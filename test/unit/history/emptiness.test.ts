@@ -30,21 +30,21 @@ describe('a range that stays silent', () => {
     expect(await confirm(() => [])).toBe('unknown')
   })
 
-  it('is a hole when any page down to the floor holds a candle, or the page below it', async () => {
+  it('is a gap when any page down to the floor holds a candle, or the page below it', async () => {
     for (const candle of [first - 500 * minuteMs, floor, floor - minuteMs]) {
       const answer = (request: PageRequest) => [first, candle].filter((time) => holds(request, time))
       expect(await confirm(answer)).toBe('candles-below')
     }
   })
 
-  it('is a hole when a candle below shows at the third time of asking only', async () => {
+  it('is a gap when a candle below shows at the third time of asking only', async () => {
     const candle = first - 500 * minuteMs
     const answer = (request: PageRequest, asked: number) =>
       [first, candle].filter((time) => holds(request, time) && (time === first || asked === 3))
     expect(await confirm(answer)).toBe('candles-below')
   })
 
-  it('is a hole when only the page across its end shows a candle in it', async () => {
+  it('is a gap when only the page across its end shows a candle in it', async () => {
     const answer = (request: PageRequest) =>
       holds(request, first) ? [first - minuteMs, first].filter((time) => holds(request, time)) : []
     expect(await confirm(answer)).toBe('candles-below')

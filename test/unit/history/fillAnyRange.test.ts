@@ -97,7 +97,7 @@ const oneBelowSilence: Case = {
 }
 const oneBelowLessSilence: Case = { ...oneBelowSilence, age: 735, wanted: [[403, 433]], hiddenFromBoth: [[735, 100]] }
 
-/** What may be claimed to be without a trade: what lies between two neighbours of one answer. */
+/** What may be claimed to be without a trade: what lies between two neighbours of one response. */
 function silenceOf({ lengthMs, isSilenceTold }: Behaviour, answers: readonly (readonly TimeMs[])[]): TimeRange[] {
   const pairs = answers.flatMap((answer) => {
     const sorted = answer.toSorted((a, b) => a - b)
@@ -106,7 +106,7 @@ function silenceOf({ lengthMs, isSilenceTold }: Behaviour, answers: readonly (re
   return isSilenceTold ? normalized(pairs) : []
 }
 
-/** Answers come in any order. */
+/** Responses come in any order. */
 const arbitraryDelays = fc.infiniteStream(fc.integer({ min: 0, max: 12 }))
 
 function noDelays() {

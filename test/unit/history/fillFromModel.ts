@@ -27,7 +27,7 @@ export function openings(from: TimeMs, to: TimeMs, lengthMs: number): TimeMs[] {
   return Array.from({ length: Math.max(0, Math.ceil((to - from) / lengthMs)) }, (_, i) => from + i * lengthMs)
 }
 
-/** Fills ranges from a service; `delay` says how many turns of the event queue each answer takes. */
+/** Fills ranges from a service; `delay` says how many turns of the event queue each response takes. */
 export async function fill(
   behaviour: Behaviour,
   wanted: readonly TimeRange[],
@@ -37,7 +37,16 @@ export async function fill(
 ) {
   const model = pageModel(behaviour, new Conventions(), delay)
   const outcome = await fillRange(
-    { lengthMs: behaviour.lengthMs, wanted, floor, anchor: null, oldestKnown: null, isSparse: false, maxInFlight: 4 },
+    {
+      lengthMs: behaviour.lengthMs,
+      wanted,
+      floor,
+      anchor: null,
+      oldestKnown: null,
+      isSparse: false,
+      isAskedBefore: false,
+      maxInFlight: 4,
+    },
     {
       ask: (request) => model.ask(request),
       now: () => now,

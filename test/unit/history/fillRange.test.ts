@@ -72,32 +72,32 @@ describe('filling a range of candles', () => {
     expect(requests.length).toBeLessThan(100)
   })
 
-  it('names a hole that it learns to be one only when an older answer comes late', async () => {
+  it('names a gap that it learns to be one only when an older answer comes late', async () => {
     const range = { from: now - 400 * minuteMs, to: now }
-    const hole = { from: now - 200 * minuteMs, to: now - 100 * minuteMs }
+    const gap = { from: now - 200 * minuteMs, to: now - 100 * minuteMs }
     const behaviour = {
       ...minutes(1),
       reachedFrom: now,
-      hidden: (_operation: string, time: TimeMs) => time >= hole.from && time < hole.to,
+      hidden: (_operation: string, time: TimeMs) => time >= gap.from && time < gap.to,
     }
     const book = reachBook()
     await book.observe('series', { reachedMs: 0, beyondMs: 0 })
     let asked = 0
     const { outcome } = await fill(behaviour, [range], range.from, book, () => (++asked === 3 ? 200 : 0))
-    expect(outcome).toMatchObject({ empty: [], unresolved: [hole] })
+    expect(outcome).toMatchObject({ empty: [], unresolved: [gap] })
   })
 
-  it('takes no hole at the lower end of what is wanted for the beginning of the series', async () => {
+  it('takes no gap at the lower end of what is wanted for the beginning of the series', async () => {
     const range = { from: now - 2 * dayMs, to: now }
-    const hole = { from: range.from, to: range.from + 300 * minuteMs }
-    const hidden = (_operation: string, time: TimeMs) => time >= hole.from && time < hole.to
-    const { outcome } = await fill({ ...minutes(4), hidden }, [range], range.from)
-    expect(outcome).toMatchObject({ empty: [], unresolved: [hole] })
+    const gap = { from: range.from, to: range.from + 300 * minuteMs }
+    const hidden = (_operation: string, time: TimeMs) => time >= gap.from && time < gap.to
+    const { outcome } = await fill({ ...minutes(4), hidden, isSilenceTold: false }, [range], range.from)
+    expect(outcome).toMatchObject({ empty: [], unresolved: [gap] })
   })
 
-  it('asks for a hole again by both operations, and leaves it open when it stays', async () => {
-    const hole = { from: now - 3 * dayMs, to: now - 3 * dayMs + 50 * minuteMs }
-    const isIn = (time: TimeMs) => time >= hole.from && time < hole.to
+  it('asks for a gap again by both operations, and leaves it open when it stays', async () => {
+    const gap = { from: now - 3 * dayMs, to: now - 3 * dayMs + 50 * minuteMs }
+    const isIn = (time: TimeMs) => time >= gap.from && time < gap.to
     const range = { from: now - 4 * dayMs, to: now }
     const hiddenFromOne = {
       ...minutes(4),
@@ -109,7 +109,7 @@ describe('filling a range of candles', () => {
     expect(one.received.size).toBe(4 * 1440)
     const silent = { ...minutes(4), isSilenceTold: false, hidden: (_operation: string, time: TimeMs) => isIn(time) }
     const both = await fill(silent, [range], range.from)
-    expect(both.outcome).toMatchObject({ empty: [], unresolved: [hole] })
+    expect(both.outcome).toMatchObject({ empty: [], unresolved: [gap] })
     expect(both.received.size).toBe(4 * 1440 - 50)
   })
 
@@ -139,6 +139,7 @@ describe('when a request fails for good', () => {
       anchor: now,
       oldestKnown: null,
       isSparse: false,
+      isAskedBefore: false,
       maxInFlight: 8,
     }
     const context = { ask, now: () => now, sleep: () => Promise.resolve(), reach }

@@ -35,7 +35,16 @@ async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {
   const book = new ReachBook({ load: () => Promise.resolve(null), save: () => Promise.resolve() })
   const { lengthMs } = behaviour
   const outcome = await fillRange(
-    { lengthMs, wanted: [wanted], floor: wanted.from, anchor: null, oldestKnown: null, isSparse, maxInFlight: 4 },
+    {
+      lengthMs,
+      wanted: [wanted],
+      floor: wanted.from,
+      anchor: null,
+      oldestKnown: null,
+      isSparse,
+      isAskedBefore: false,
+      maxInFlight: 4,
+    },
     {
       ask: (request) => model.ask(request),
       now: () => now,
@@ -112,6 +121,7 @@ describe('a series that leaves out intervals without a trade', () => {
         anchor: null,
         oldestKnown: null,
         isSparse: true,
+        isAskedBefore: false,
         maxInFlight: 4,
       },
       {
@@ -202,7 +212,7 @@ describe('whatever a sparse series looks like', () => {
     await fc.assert(
       fc.asyncProperty(arbitrarySeries, async ({ behaviour, served, range, isSparse }) => {
         const { received, answers, silence, known, outcome } = await fill(behaviour, range, isSparse)
-        // Each silent stretch lies between two neighbours of one answer.
+        // Each silent stretch lies between two neighbours of one response.
         for (const { from, to } of silence) {
           const isBetween = (answer: readonly TimeMs[]) =>
             answer.includes(from - minuteMs) && answer.includes(to) && !answer.some((time) => time >= from && time < to)
@@ -213,7 +223,7 @@ describe('whatever a sparse series looks like', () => {
         expect(intersect(outcome.empty, filledBy(served, minuteMs))).toEqual([])
         const accounted = union(union(known, outcome.empty), outcome.unresolved)
         expect(subtract([range], accounted)).toEqual([])
-        // What is given is got, and what one answer can show is not left open.
+        // What is given is got, and what one response can show is not left open.
         const inRange = served.filter((time) => time >= range.from)
         const missed = inRange.filter((time) => !received.has(time))
         expect(subtract(filledBy(missed, minuteMs), outcome.unresolved)).toEqual([])
@@ -226,5 +236,62 @@ describe('whatever a sparse series looks like', () => {
       }),
       { numRuns: 150, examples: [[built(farApart)]] },
     )
+  })
+})
+
+describe('a series without a word', () => {
+  const ask = async (behaviour: Behaviour, task: Partial<Parameters<typeof fillRange>[0]>, days: number) => {
+    const model = pageModel(behaviour, new Conventions(), () => 0)
+    const wanted = { from: now - days * dayMs, to: now }
+    const outcome = await fillRange(
+      {
+        lengthMs: minuteMs,
+        wanted: [wanted],
+        floor: wanted.from,
+        anchor: null,
+        oldestKnown: null,
+        isSparse: false,
+        isAskedBefore: false,
+        maxInFlight: 16,
+        ...task,
+      },
+      {
+        ask: (request) => model.ask(request),
+        now: () => now,
+        sleep: () => Promise.resolve(),
+        reach: {
+          get: () => ({ reachedMs: 30 * dayMs, beyondMs: 30 * dayMs + minuteMs }),
+          observe: () => Promise.resolve(),
+          learn: () => Promise.resolve(),
+        },
+      },
+    )
+    return { ...model, outcome, wanted }
+  }
+
+  it('of an instrument that ended weeks ago costs a handful of requests, and all of the silence is looked at', async () => {
+    const ended = now - 20 * dayMs
+    const truth = Array.from({ length: 5_000 }, (_, i) => ended - (5_000 - i) * minuteMs)
+    // The newest slice of what is missing since; the candles before are stored.
+    const slice = { from: now - 2_000 * minuteMs, to: now }
+    const known = { anchor: truth[0] ?? 0, oldestKnown: truth[0] ?? 0, wanted: [slice] }
+    const { requests, outcome } = await ask(service(truth), known, 30)
+    expect(requests.length).toBeLessThan(20)
+    expect(outcome).toMatchObject({ empty: [], unresolved: [slice] })
+    expect(subtract([{ from: ended, to: now }], outcome.silent)).toEqual([])
+  })
+
+  it('that was asked for before is asked for with a handful of requests, and all of it is looked at', async () => {
+    for (const days of [2, 60, 1_000]) {
+      const { requests, outcome, wanted } = await ask(service([]), { isAskedBefore: true }, days)
+      expect(requests.length).toBeLessThan(20)
+      expect(outcome).toMatchObject({ empty: [], unresolved: [wanted], silent: [wanted] })
+    }
+  })
+
+  it('that has begun to trade since is got in full', async () => {
+    const truth = tradingHours(5, 2)
+    const { received } = await ask(service(truth), { isAskedBefore: true }, 10)
+    expect(received.size).toBe(truth.length)
   })
 })

@@ -1,4 +1,4 @@
-import type { Conventions, PageAnswer, PageRequest } from '../../../src/history/pageRequest.js'
+import type { Conventions, PageResponse, PageRequest } from '../../../src/history/pageRequest.js'
 import { silenceBetween } from '../../../src/market/candleGrid.js'
 import type { TimeMs } from '../../../src/market/values.js'
 
@@ -14,27 +14,27 @@ export interface Behaviour {
   readonly historyEndInclusive: boolean
   /** Whether `history-candles` has what `candles` has, too. */
   readonly historyHoldsRecent: boolean
-  /** Candles left out of the answers of one operation, or of both. */
+  /** Candles left out of the responses of one operation, or of both. */
   readonly hidden: (operation: string, openTime: TimeMs) => boolean
-  /** How many of the first answers to the same parameters are empty. */
+  /** How many of the first responses to the same parameters are empty. */
   readonly emptyAtFirst: number
   /** Fewer rows than the limit that was asked for. */
   readonly rowsAtMost: number
-  /** Whether what an answer leaves out between two candles is taken for silence. */
+  /** Whether what a response leaves out between two candles is taken for silence. */
   readonly isSilenceTold: boolean
   /** The limit counts places on the time axis instead of candles. */
   readonly limitCountsPlaces: boolean
 }
 
 export interface PageModel {
-  ask(request: PageRequest): Promise<PageAnswer>
+  ask(request: PageRequest): Promise<PageResponse>
   readonly received: Set<TimeMs>
-  /** Every answer by itself: the opening times of its rows. */
+  /** Every response by itself: the opening times of its rows. */
   readonly answers: (readonly TimeMs[])[]
   readonly requests: { readonly operation: string; readonly isEmpty: boolean }[]
 }
 
-/** @param delay how many turns of the event queue the next answer takes */
+/** @param delay how many turns of the event queue the next response takes */
 export function pageModel(behaviour: Behaviour, conventions: Conventions, delay: () => number): PageModel {
   const received = new Set<TimeMs>()
   const requests: { operation: string; isEmpty: boolean }[] = []
