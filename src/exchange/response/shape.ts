@@ -67,36 +67,48 @@ class Inspection {
     this.#maxRows = maxRows
   }
 
-  /** Goes on to `until`. What changes with nearly every byte is kept in variables of its own: that takes a third of the time. */
+  /** Goes on to `until`. What is looked at for every byte stands in local variables: that takes a third of the time. */
   advance(until: number): void {
     const body = this.#body
     let i = this.#place
     let inString = this.#inString
     let depth = this.#depth
     let isBlank = this.#isBlank
-    for (; i < until; i++) {
-      const byte = body[i] as number
+    let inList = this.#inList(depth)
+    let holdsNumbers = this.#holdsNumbers
+    while (i < until) {
       if (inString) {
-        if (byte === backslash) i++
-        else if (byte === quote) inString = false
+        while (i < until) {
+          const byte = body[i++]
+          if (byte === backslash) i++
+          else if (byte === quote) {
+            inString = false
+            break
+          }
+        }
         continue
       }
-      if (isBlank && depth === 2 && byte > space && byte !== closingBracket && this.#start >= 0) isBlank = false
+      const byte = body[i++] as number
+      if (inList && byte > space && byte !== closingBracket) isBlank = false
       if (byte === quote) inString = true
       else if (byte === comma) {
-        if (depth === 2) this.#separator(i)
+        if (inList && this.#separators++ < this.#maxRows) this.#commas.push(i - 1)
       } else if (byte === openingBracket || byte === openingBrace) {
-        if (depth === 1 && byte === openingBracket && this.#lists++ === 0) this.#start = i + 1
-        if (++depth > this.#maxDepth) this.#maxDepth = depth
+        if (depth === 1 && byte === openingBracket && this.#lists++ === 0) this.#start = i
+        depth++
+        if (depth > this.#maxDepth) this.#maxDepth = depth
+        inList = this.#inList(depth)
       } else if (byte === closingBracket || byte === closingBrace) {
-        if (depth === 2 && this.#start >= 0 && this.#end < 0) this.#end = i
+        if (inList) this.#end = i - 1
         depth--
-      } else if (depth > 1 && (byte === minus || (byte >= zero && byte <= nine))) this.#holdsNumbers = true
+        inList = this.#inList(depth)
+      } else if (depth > 1 && (byte === minus || (byte >= zero && byte <= nine))) holdsNumbers = true
     }
     this.#place = i
     this.#inString = inString
     this.#depth = depth
     this.#isBlank = isBlank
+    this.#holdsNumbers = holdsNumbers
   }
 
   shape(): JsonShape {
@@ -107,7 +119,8 @@ class Inspection {
     return { depth: this.#maxDepth, holdsNumbers: this.#holdsNumbers, list: isList ? list : null }
   }
 
-  #separator(place: number): void {
-    if (this.#start >= 0 && this.#end < 0 && this.#separators++ < this.#maxRows) this.#commas.push(place)
+  /** Whether what stands at this depth is an element of the first list, or between two. */
+  #inList(depth: number): boolean {
+    return depth === 2 && this.#start >= 0 && this.#end < 0
   }
 }
