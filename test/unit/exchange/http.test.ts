@@ -104,6 +104,20 @@ describe('requests', () => {
     expect((await fills()).requestTime).toBe(42)
   })
 
+  it.each([
+    ['few bytes that unfold to few', 10],
+    ['few bytes that unfold to more than a megabyte', 1_500_000],
+  ])('read a response of %s', async (_name, padding) => {
+    await start(
+      (_request, response) => {
+        response.setHeader('content-encoding', 'br')
+        response.end(brotliCompressSync(envelope(`[${' '.repeat(padding)}]`, 42)))
+      },
+      { maxResponseBytes: 16_777_216 },
+    )
+    expect((await client.tickers({ category: 'SPOT' })).requestTime).toBe(42)
+  })
+
   it('say when they were sent and answered by our clock', async () => {
     await start((_request, response) => void setTimeout(() => response.end(envelope('[]', 7)), 30))
     const before = Date.now()
