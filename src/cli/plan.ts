@@ -11,7 +11,7 @@ import { createLogger } from '../runtime/logger.js'
 import { openDatabase } from '../store/db/database.js'
 import { recentFillRates } from '../store/read/fillRates.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, readConfig } from './options.js'
+import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 
 interface PlanOptions extends CommonOptions {
   readonly offline?: boolean
@@ -21,6 +21,7 @@ interface PlanOptions extends CommonOptions {
 export function planCommand(): Command {
   return new Command('plan')
     .addOption(configOption())
+    .addOption(dataDirOption())
     .option('--offline', 'do not ask the service for its instruments; assume the numbers of the live one')
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExample:\n  market-recorder plan --offline\n\nExit code: 0 if it fits, 1 if it does not.')

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import picomatch from 'picomatch'
-import { verify } from '../collect/verify/verify.js'
+import { verify } from '../history/verify.js'
 import type { Disagreement } from '../store/history/candleChecks.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'

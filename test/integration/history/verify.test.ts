@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findGaps } from '../../../src/history/repair.js'
 import { storeCandles } from '../../../src/store/batch/storeCandles.js'
-import { verify } from '../../../src/collect/verify/verify.js'
+import { verify } from '../../../src/history/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { addCoverage } from '../../../src/store/proof/coverage.js'

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { CandleSeries } from '../../market/candle.js'
+import type { CandleSeries } from '../market/candle.js'
 import {
   candleSeries,
   coveredWithoutRows,
@@ -8,8 +8,8 @@ import {
   rowsWithoutCoverage,
   rowsWithoutTrade,
   volumesThatDiffer,
-} from '../../store/history/candleChecks.js'
-import type { Database } from '../../store/db/schema.js'
+} from '../store/history/candleChecks.js'
+import type { Database } from '../store/db/schema.js'
 
 export interface Verified {
   readonly check: string
