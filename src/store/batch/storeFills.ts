@@ -2,8 +2,9 @@ import type { Kysely } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { addCoverage, coveredRanges, lockCoverage, type Series } from '../proof/coverage.js'
-import { insertFillPage, newestFillBefore } from '../live/fills.js'
+import type { TimeMs } from '../../market/values.js'
+import { addCoverages, lockCoverage, type Series } from '../proof/coverage.js'
+import { type FillPageResult, insertFillPages, newestFillBefore } from '../live/fills.js'
 import { fillGaps, gapEndsWithin, recordGap } from '../proof/gaps.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeResult.js'
@@ -14,29 +15,52 @@ export interface StoredFills extends WriteResult {
   readonly gapsFound: number
 }
 
-/**
- * Stores a response's fills with what they prove and what they show to be lost. Call it in a transaction: a fill that is
- * stored without the judgement of its page would make the next page look as if it followed on.
- */
+/** Stores a response's fills with what they prove and what they show to be lost. Call it in a transaction. */
 export async function storeFills(db: Kysely<Database>, batch: Batch<InstrumentKey, Fill>): Promise<StoredFills> {
-  const { category, symbol } = batch.target
-  const series: Series = { stream: 'fills', category, symbol, type: null, interval: null }
+  const [stored] = await storeFillPages(db, [batch])
+  if (stored === undefined) throw new Error('a page was not stored')
+  return stored
+}
+
+/**
+ * The same for responses of several instruments, each at most once, in as many statements as one takes. In a transaction: a
+ * fill that is stored without the judgement of its page would make the next page look as if it followed on.
+ */
+export async function storeFillPages(
+  db: Kysely<Database>,
+  batches: readonly Batch<InstrumentKey, Fill>[],
+): Promise<StoredFills[]> {
   // Two recorders may store the same instrument: one after a takeover, the other what it had spooled before.
-  await lockCoverage(db, series)
-  const { sharedFrom, ...result } = await insertFillPage(db, batch.rows)
-  const page = pageOf(batch, sharedFrom)
-  const covered = await coveredRanges(db, series, sharedFrom ?? page.times?.oldest)
-  const { proven, gap } = judgeFills(await knownFills(db, series, covered, batch, page), page)
-  if (proven !== null) {
-    await addCoverage(db, series, [proven])
-    // A response that comes late, out of a spool, may lie in what was taken for a gap.
-    if (covered.some(({ from }) => from > proven.from)) await fillGaps(db, series, proven, batch.receivedAt)
+  const wanted = batches.map(({ target: { category, symbol }, rows }) => ({
+    series: { stream: 'fills', category, symbol, type: null, interval: null } as const,
+    since: rows.length === 0 ? null : timesOf(rows).oldest,
+  }))
+  const covered = await lockCoverage(db, wanted)
+  const results = await insertFillPages(
+    db,
+    batches.map(({ rows }) => rows),
+  )
+  const claims: { readonly series: Series; readonly ranges: readonly TimeRange[] }[] = []
+  const stored: StoredFills[] = []
+  for (const [index, batch] of batches.entries()) {
+    const { series } = wanted[index] as (typeof wanted)[number]
+    const { sharedFrom, ...result } = results[index] as FillPageResult
+    const known = covered[index] ?? []
+    const page = pageOf(batch, sharedFrom)
+    const { proven, gap } = judgeFills(await knownFills(db, series, known, batch, page), page)
+    if (proven !== null) {
+      claims.push({ series, ranges: [proven] })
+      // A response that comes late, out of a spool, may lie in what was taken for a gap.
+      if (known.some(({ from }) => from > proven.from)) await fillGaps(db, series, proven, batch.receivedAt)
+    }
+    if (gap !== null) {
+      const reason = 'more fills happened between two responses than one response shows'
+      await recordGap(db, { ...series, range: gap, reason, state: 'lost' })
+    }
+    stored.push({ ...result, gapsFound: gap === null ? 0 : 1 })
   }
-  if (gap !== null) {
-    const reason = 'more fills happened between two responses than one response shows'
-    await recordGap(db, { ...series, range: gap, reason, state: 'lost' })
-  }
-  return { ...result, gapsFound: gap === null ? 0 : 1 }
+  await addCoverages(db, claims)
+  return stored
 }
 
 /** Asks for the rarer parts only where the verdict depends on them: behind a loss, or within a sweep. */
@@ -56,18 +80,21 @@ async function knownFills(
   return { covered, gapEnds, storedUntil: null }
 }
 
-function pageOf(batch: Batch<InstrumentKey, Fill>, sharedFrom: number | null): FillPage {
+function pageOf(batch: Batch<InstrumentKey, Fill>, sharedFrom: TimeMs | null): FillPage {
   const { rows, requestTime } = batch
-  let oldest = Infinity
-  let newest = -Infinity
-  for (const { ts } of rows) {
-    if (ts < oldest) oldest = ts
-    if (ts > newest) newest = ts
-  }
   return {
-    times: rows.length === 0 ? null : { oldest, newest },
+    times: rows.length === 0 ? null : timesOf(rows),
     isFull: rows.length + missingRows(batch) >= fillsPerPage,
     sharedFrom,
     requestTime,
   }
+}
+
+function timesOf(rows: readonly Fill[]): { readonly oldest: TimeMs; readonly newest: TimeMs } {
+  let [oldest, newest] = [Infinity, -Infinity]
+  for (const { ts } of rows) {
+    if (ts < oldest) oldest = ts
+    if (ts > newest) newest = ts
+  }
+  return { oldest, newest }
 }

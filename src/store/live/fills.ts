@@ -39,22 +39,32 @@ export interface FillPageResult extends WriteResult {
   readonly sharedFrom: TimeMs | null
 }
 
-/** Stores the fills of one response, in one statement, and says how far back they overlap with what was stored. */
-export async function insertFillPage(db: Kysely<Database>, fills: readonly Fill[]): Promise<FillPageResult> {
-  if (fills.length === 0) return { inserted: 0, updated: 0, unchanged: 0, sharedFrom: null }
+/** Stores the fills of some responses, in one statement, and says of each how far back it overlaps with what was stored. */
+export async function insertFillPages(
+  db: Kysely<Database>,
+  pages: readonly (readonly Fill[])[],
+): Promise<FillPageResult[]> {
+  const fills = pages.flat()
+  if (fills.length === 0) return pages.map(() => ({ inserted: 0, updated: 0, unchanged: 0, sharedFrom: null }))
   const source = rowsFrom(fills, columns, (fill, column) => fill[fields[column] as keyof Fill])
-  const { rows } = await sql<{ ts: TimeMs; execId: string }>`
+  const { rows } = await sql<{ category: string; symbol: string; ts: TimeMs; execId: string }>`
     insert into market.fills (${columnNames(columns)})
     select ${columnNames(columns)} from ${source} as incoming
     order by ${keyOrder(table.key)}
     on conflict do nothing
-    returning ts, exec_id as "execId"`.execute(db)
-  const isNew = new Set(rows.map(({ ts, execId }) => `${ts} ${execId}`))
-  let sharedFrom: TimeMs | null = null
-  for (const { ts, execId } of fills) {
-    if (!isNew.has(`${ts} ${execId}`) && (sharedFrom === null || ts < sharedFrom)) sharedFrom = ts
-  }
-  return { inserted: rows.length, updated: 0, unchanged: fills.length - rows.length, sharedFrom }
+    returning category, symbol, ts, exec_id as "execId"`.execute(db)
+  const isNew = new Set(rows.map(({ category, symbol, ts, execId }) => `${category} ${symbol} ${ts} ${execId}`))
+  return pages.map((page) => {
+    let sharedFrom: TimeMs | null = null
+    // A fill may stand in a page twice: it is inserted once, and not there before.
+    const inserted = new Set<string>()
+    for (const { category, symbol, ts, execId } of page) {
+      const key = `${category} ${symbol} ${ts} ${execId}`
+      if (isNew.has(key)) inserted.add(key)
+      else if (sharedFrom === null || ts < sharedFrom) sharedFrom = ts
+    }
+    return { inserted: inserted.size, updated: 0, unchanged: page.length - inserted.size, sharedFrom }
+  })
 }
 
 /** Time of the newest fill of an instrument at or before `oldest` that is not one of `fills`; null when there is none. */

@@ -22,32 +22,77 @@ export function seriesColumns({ stream, category, symbol, type, interval }: Seri
 
 /** Adds proven ranges. Call it in the transaction that writes their rows, so that a claim is never without them. */
 export async function addCoverage(db: Kysely<Database>, series: Series, ranges: readonly TimeRange[]): Promise<void> {
-  const proven = ranges.filter(({ from, to }) => from < to)
+  await addCoverages(db, [{ series, ranges }])
+}
+
+/** The same for several series, each at most once, in one statement. */
+export async function addCoverages(
+  db: Kysely<Database>,
+  claims: readonly { readonly series: Series; readonly ranges: readonly TimeRange[] }[],
+): Promise<void> {
+  const proven = claims
+    .map(({ series, ranges }) => ({ series, ranges: ranges.filter(({ from, to }) => from < to) }))
+    .filter(({ ranges }) => ranges.length > 0)
   if (proven.length === 0) return
-  const { stream, category, symbol, type, interval } = seriesColumns(series)
   await sql`
     insert into recorder.coverage as c (stream, category, symbol, type, interval, ranges)
-    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${multirange(proven)})
+    select stream, category, symbol, type, interval, ranges::tstzmultirange
+    from unnest(${seriesArrays(proven.map(({ series }) => series))},
+      ${proven.map(({ ranges }) => multirangeText(ranges))}::text[]) as k (stream, category, symbol, type, interval, ranges)
+    order by stream, category, symbol, type, interval
     on conflict (stream, category, symbol, type, interval) do update
       set ranges = c.ranges + excluded.ranges, updated_at = now()
       where not c.ranges @> excluded.ranges`.execute(db)
 }
 
-/** Makes other transactions wait that read the coverage of a series to change it. Ends with the transaction. */
-export async function lockCoverage(db: Kysely<Database>, series: Series): Promise<void> {
-  const { stream, category, symbol, type, interval } = seriesColumns(series)
-  const lockRow = () =>
-    sql`
-    select from recorder.coverage
-    where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval}
-    for update`.execute(db)
-  const { rows } = await lockRow()
-  if (rows.length > 0) return
-  // Nothing is proven yet: a row that says so.
-  await sql`
-    insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
-    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, '{}') on conflict do nothing`.execute(db)
-  await lockRow()
+/** One array for each column that names a series. */
+function seriesArrays(series: readonly Series[]): RawBuilder<unknown> {
+  const keys = series.map(seriesColumns)
+  const names = ['stream', 'category', 'symbol', 'type', 'interval'] as const
+  return sql.join(
+    names.map(
+      (name) => sql`${keys.map((key) => key[name])}::${sql.raw(name === 'category' ? 'market.category' : 'text')}[]`,
+    ),
+  )
+}
+
+/**
+ * Makes other transactions wait that read the coverage of these series to change it; ends with the transaction. Resolves to
+ * what is proven of each, ascending: the ranges that end later than its `since`, and the one before them.
+ *
+ * @param wanted each series at most once
+ */
+export async function lockCoverage(
+  db: Kysely<Database>,
+  wanted: readonly { readonly series: Series; readonly since: TimeMs | null }[],
+): Promise<TimeRange[][]> {
+  const since = wanted.map(({ since: time }) => (time === null ? '-infinity' : new Date(time).toISOString()))
+  const keys = sql`unnest(${seriesArrays(wanted.map(({ series }) => series))}, ${since}::timestamptz[])
+    with ordinality as k (stream, category, symbol, type, interval, since, place)`
+  const lockRows = async () => {
+    // In one order everywhere, so that two transactions never wait for each other.
+    const { rows } = await sql<{ place: number; ranges: readonly (readonly [TimeMs, TimeMs])[] }>`
+      select k.place::int, ${rangesAsJson(sql`(
+        select range_agg(r) from unnest(c.ranges) as r
+        where upper(r) >= coalesce(
+          (select max(upper(before)) from unnest(c.ranges) as before where upper(before) <= k.since), '-infinity'))`)} as ranges
+      from ${keys} join recorder.coverage c using (stream, category, symbol, type, interval)
+      order by c.stream, c.category, c.symbol, c.type, c.interval
+      for update of c`.execute(db)
+    return rows
+  }
+  let rows = await lockRows()
+  if (rows.length < wanted.length) {
+    // Of some nothing is proven yet: a row that says so.
+    await sql`
+      insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
+      select stream, category, symbol, type, interval, '{}' from ${keys}
+      order by stream, category, symbol, type, interval
+      on conflict do nothing`.execute(db)
+    rows = await lockRows()
+  }
+  const byPlace = new Map(rows.map(({ place, ranges }) => [place, toRanges(ranges)]))
+  return wanted.map((_, index) => byPlace.get(index + 1) ?? [])
 }
 
 /** The parts of a range that are not proven yet, ascending. */
