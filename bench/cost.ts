@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { measureClient } from './costClient.js'
 import { measureStartup } from './costStartup.js'
+import { measureStoring } from './costStoring.js'
 import type { Check } from './figures.js'
 
 /** What is measured, each against something that is measured in the same run: only ratios compare between machines. */
@@ -9,6 +10,7 @@ const sections: Readonly<Record<string, (rounds: number) => Promise<Check[]>>> =
   startup: measureStartup,
   // A round takes twenty processes: as many as it needs for a median.
   client: (rounds) => measureClient(Math.ceil(rounds / 3)),
+  storing: (rounds) => measureStoring(Math.ceil(rounds / 3)),
 }
 
 /** What the program costs, as ratios. */

@@ -1,5 +1,4 @@
 import { type Kysely, sql } from 'kysely'
-import pLimit from 'p-limit'
 import type { InstrumentKey } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
@@ -10,9 +9,10 @@ import type { Batch } from '../../store/batch/batch.js'
 import type { BatchSpool } from './batchSpool.js'
 import { gapsOfDropped } from './droppedBatches.js'
 import type { Incidents } from '../../runtime/incidents.js'
+import { takeGroup } from '../../store/batch/groups.js'
 import type { JoinedBatch } from '../../store/batch/joinBatches.js'
 import { Replay } from './replay.js'
-import { commitBatch, rejectBatch, storeBatch, type StoredBatch } from '../../store/batch/storeBatch.js'
+import { commitBatch, commitGroup, rejectBatch, storeBatch, type StoredBatch } from '../../store/batch/storeBatch.js'
 import type { CollectorStats } from '../streamStats.js'
 
 export interface SinkOptions {
@@ -52,7 +52,9 @@ const attemptsAfterConflict = 4
 export class Sink {
   readonly #db: Kysely<Database>
   readonly #options: SinkOptions
-  readonly #limit: ReturnType<typeof pLimit>
+  /** Batches that wait for a connection: those that may go together are stored in one transaction. */
+  readonly #queue: Queued[] = []
+  #writes = 0
   readonly #replay: Replay
   /** In the order of arrival, so the first is the oldest. */
   readonly #waiting = new Set<Batch>()
@@ -63,7 +65,6 @@ export class Sink {
   constructor(db: Kysely<Database>, options: SinkOptions) {
     this.#db = db
     this.#options = options
-    this.#limit = pLimit(options.maxInFlightWrites)
     this.#replay = new Replay({
       spool: options.spool,
       clock: options.clock,
@@ -137,13 +138,10 @@ export class Sink {
   /** False when the database did not take it, or not in time. */
   async #writeDirectly(batch: Batch): Promise<boolean> {
     const { clock, incidents } = this.#options
-    let isWanted = true
-    const writing = this.#limit(async () => {
-      // Its turn came too late: it is on the disk, or about to be.
-      if (!isWanted || this.#isSpooling) return false
-      await this.#store(single(batch))
-      return true
-    })
+    const queued: Queued = { batch, isWanted: true, resolve: () => undefined, reject: () => undefined }
+    const writing = new Promise<boolean>((resolve, reject) => Object.assign(queued, { resolve, reject }))
+    this.#queue.push(queued)
+    this.#writeQueued()
     const timer = new AbortController()
     const late = clock.sleep(patienceMs, timer.signal).then(
       () => 'late' as const,
@@ -152,7 +150,7 @@ export class Sink {
     try {
       const outcome = await Promise.race([writing, late])
       if (outcome === 'late') {
-        isWanted = false
+        queued.isWanted = false
         // It may still succeed, which does no harm: storing twice is storing once.
         writing.catch(() => undefined)
         incidents.failed('database', `a write has taken longer than ${patienceMs / 1000} s; responses go to the spool`)
@@ -167,6 +165,48 @@ export class Sink {
       return false
     } finally {
       timer.abort()
+    }
+  }
+
+  /** Never lets a batch wait for others to come: groups are made of what waits while all connections are busy. */
+  #writeQueued(): void {
+    while (this.#writes < this.#options.maxInFlightWrites && this.#queue.length > 0) {
+      const group = takeGroup(this.#queue).filter((queued) => {
+        // Its turn came too late: it is on the disk, or about to be.
+        const isWanted = queued.isWanted && !this.#isSpooling
+        if (!isWanted) queued.resolve(false)
+        return isWanted
+      })
+      if (group.length === 0) continue
+      this.#writes++
+      void this.#storeGroup(group).finally(() => {
+        this.#writes--
+        this.#writeQueued()
+      })
+    }
+  }
+
+  /** Never rejects: each batch is told what became of it. */
+  async #storeGroup(group: readonly Queued[]): Promise<void> {
+    const alone = async ({ batch, resolve, reject }: Queued) =>
+      this.#store(single(batch)).then(() => resolve(true), reject)
+    const [first, ...others] = group
+    if (first === undefined) return
+    if (others.length === 0) return alone(first)
+    const startedMs = this.#options.clock.monotonicMs()
+    try {
+      const results = await commitGroup(
+        this.#db,
+        group.map(({ batch }) => batch),
+      )
+      for (const [index, { batch, resolve }] of group.entries()) {
+        this.#count(single(batch), [results[index] as StoredBatch], startedMs)
+        resolve(true)
+      }
+    } catch (error) {
+      if (isUnavailable(error)) for (const { reject } of group) reject(error)
+      // One of them is refused, or another transaction was in the way: whose fault it is shows when each goes by itself.
+      else for (const queued of group) await alone(queued)
     }
   }
 
@@ -222,9 +262,12 @@ export class Sink {
 
   /** Rejects when the database is away. A batch that it refuses for another reason is kept as rejected rows. */
   async #store(batch: JoinedBatch): Promise<void> {
+    const startedMs = this.#options.clock.monotonicMs()
+    this.#count(batch, await this.#storeOrReject(batch), startedMs)
+  }
+
+  #count(batch: JoinedBatch, results: readonly StoredBatch[], startedMs: number): void {
     const { clock, stats, metrics } = this.#options
-    const startedMs = clock.monotonicMs()
-    const results = await this.#storeOrReject(batch)
     const { stream: name, receivedAt } = batch.whole
     const stream = stats[name]
     for (const result of results) {
@@ -264,6 +307,14 @@ export class Sink {
       }
     }
   }
+}
+
+interface Queued {
+  readonly batch: Batch
+  /** False once it was given to the spool instead. */
+  isWanted: boolean
+  readonly resolve: (isStored: boolean) => void
+  readonly reject: (error: unknown) => void
 }
 
 function single(batch: Batch): JoinedBatch {

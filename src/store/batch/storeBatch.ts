@@ -1,5 +1,7 @@
 import type { Kysely } from 'kysely'
 import { rejectedRow } from '../../market/rejectedRow.js'
+import type { InstrumentKey } from '../../market/category.js'
+import type { Fill } from '../../market/fill.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
 import { operationOf, type StreamName } from '../../market/stream.js'
 import { addCoverage, type Series } from '../proof/coverage.js'
@@ -10,7 +12,8 @@ import { insertRejectedRows } from '../live/rejectedRows.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeResult.js'
 import { type Batch, missingRows, type ProvenRange } from './batch.js'
-import type { StoredFills } from './storeFills.js'
+import { keyOf } from './groups.js'
+import { storeFillPages, type StoredFills } from './storeFills.js'
 import type { StoredCandles } from './storeCandles.js'
 import { writerOf } from './writers.js'
 
@@ -73,6 +76,42 @@ export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<S
     const unchanged = rows.length - inserted - updated
     const refused = rejected.length + (batch.unkept ?? 0)
     return { inserted, updated, unchanged, rejected: refused, gapsFound: found + gaps.length, turnedUp }
+  })
+}
+
+/**
+ * Several batches of rows and nothing else, as `takeGroup` puts them together, in one transaction: all of them or none. What
+ * books bring is counted with the first of them.
+ */
+export async function commitGroup(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
+  const inStream = (stream: StreamName) => batches.filter((batch) => batch.stream === stream)
+  return db.transaction().execute(async (trx) => {
+    const written = new Map<Batch, WriteResult & Partial<StoredFills & StoredCandles>>()
+    const fills = inStream('fills').filter(isWorthWriting) as Batch<InstrumentKey, Fill>[]
+    if (fills.length > 0) {
+      const stored = await storeFillPages(trx, fills)
+      for (const [index, batch] of fills.entries()) written.set(batch, stored[index] as StoredFills)
+    }
+    for (const stream of ['order_books', 'rpi_order_books'] as const) {
+      const [first, ...others] = inStream(stream)
+      if (first === undefined) continue
+      const rows = [first, ...others].flatMap((batch) => batch.rows)
+      written.set(first, await writerOf(stream)(trx, { ...first, rows }))
+    }
+    // In one order everywhere, so that two transactions never wait for each other.
+    for (const batch of inStream('candles').toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)))
+      if (isWorthWriting(batch)) written.set(batch, await writerOf('candles')(trx, batch))
+    return batches.map((batch) => {
+      const result: WriteResult & Partial<StoredFills & StoredCandles> = written.get(batch) ?? nothingWritten
+      return {
+        inserted: result.inserted,
+        updated: result.updated,
+        unchanged: result.unchanged,
+        rejected: 0,
+        gapsFound: result.gapsFound ?? 0,
+        turnedUp: result.turnedUp ?? 0,
+      }
+    })
   })
 }
 

@@ -13,6 +13,23 @@ describe('a database that works', () => {
   })
 })
 
+describe('many responses at once', () => {
+  test('are stored, and one whose row the database refuses takes no other with it', async () => {
+    const bad = { ...fills(0), target: { category: 'SPOT', symbol: 'BADUSDT' } } as const
+    const writes = Array.from({ length: 40 }, (_, index) => {
+      const symbol = `MANY${index}USDT`
+      const target = { category: 'SPOT', symbol } as const
+      return sink.write({ ...fills(0), target, rows: [aFill({ symbol, ts: 1_760_000_000_000 + index })] })
+    })
+    const refused = sink.write({ ...bad, rows: [aFill({ symbol: 'BADUSDT', price: 'no number' })] })
+    await Promise.all([...writes, refused])
+    const { rows } = await query(`select count(*)::int as count from market.fills where symbol like 'MANY%'`)
+    expect(rows).toEqual([{ count: 40 }])
+    expect((await query('select * from recorder.rejected_row')).rows).toHaveLength(1)
+    expect(sink.backlog()).toMatchObject({ batches: 0, isSpooling: false })
+  })
+})
+
 describe('a database that does not take rows: nothing waits, and all is there when it is back', () => {
   const check = async (fail: () => Promise<unknown>, mend: () => Promise<unknown>) => {
     await own.goOn(1, 2)

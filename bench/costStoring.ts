@@ -1,0 +1,104 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { BatchSpool } from '../src/collect/sink/batchSpool.js'
+import { Sink } from '../src/collect/sink/sink.js'
+import { createStats } from '../src/collect/streamStats.js'
+import type { InstrumentKey } from '../src/market/category.js'
+import type { Fill } from '../src/market/fill.js'
+import { systemClock as clock } from '../src/runtime/clock.js'
+import { Incidents } from '../src/runtime/incidents.js'
+import type { Batch } from '../src/store/batch/batch.js'
+import { storeBatch } from '../src/store/batch/storeBatch.js'
+import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import { migrateToLatest } from '../src/store/db/migrate.js'
+import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import { type Check, median } from './figures.js'
+
+const instrumentCount = 200
+const pagesPerInstrument = 6
+const parallel = 4
+const logger = pino({ level: 'silent' })
+
+/**
+ * Pages of 100 fills, half of each known from the page before, of many instruments that come at once: each stored in a
+ * transaction of its own, and through the sink, which puts those together that wait.
+ */
+export async function measureStoring(rounds: number): Promise<Check[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-storing-'))
+  const server = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres') })
+  const database = openDatabase({ url: server.url, poolSize: parallel * 2 })
+  try {
+    await migrateToLatest(database)
+    const ratios: number[] = []
+    for (let round = 0; round < rounds; round++) {
+      const alone = await pagesPerSecond(`A${round}`, (pages) => storeAlone(database, pages))
+      const together = await pagesPerSecond(`B${round}`, (pages) => storeTogether(database, folder, pages))
+      console.log(`pages of 100 fills a second: alone ${alone.toFixed(0)}, through the sink ${together.toFixed(0)}`)
+      ratios.push(together / alone)
+    }
+    const ratio = median(ratios)
+    const what = 'pages of 100 fills a second, through the sink and each alone'
+    return [{ what, measured: ratio.toFixed(2), target: '>= 1.5', isMet: ratio >= 1.5 }]
+  } finally {
+    await database.close()
+    await server.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function pagesPerSecond(name: string, store: (pages: readonly Batch[]) => Promise<void>): Promise<number> {
+  let stored = 0
+  const startedMs = performance.now()
+  for (let page = 0; page < pagesPerInstrument; page++) {
+    await store(Array.from({ length: instrumentCount }, (_, index) => pageOf(`${name}N${index}USDT`, page)))
+    stored += instrumentCount
+  }
+  return (stored / (performance.now() - startedMs)) * 1000
+}
+
+const someTime = Date.UTC(2026, 0, 15, 12)
+
+function pageOf(symbol: string, page: number): Batch<InstrumentKey, Fill> {
+  const requestTime = someTime + page * 5_000 + 10_000
+  const rows = Array.from({ length: 100 }, (_, index): Fill => {
+    const number = page * 50 + index
+    const ts = someTime + number * 100
+    const fixed = {
+      category: 'SPOT',
+      symbol,
+      execLinkId: null,
+      isRpi: null,
+      receivedAt: requestTime,
+      extra: {},
+    } as const
+    return { ...fixed, ts, execId: String(number), side: 'buy', price: '100.5', size: `0.0${number % 97}` }
+  })
+  const nothing = { rejected: [], proven: [], gaps: [], isPart: false }
+  return {
+    stream: 'fills',
+    target: { category: 'SPOT', symbol },
+    requestTime,
+    receivedAt: requestTime,
+    rows,
+    ...nothing,
+  }
+}
+
+async function storeAlone({ db }: RecorderDatabase, pages: readonly Batch[]): Promise<void> {
+  const waiting = [...pages]
+  const work = async () => {
+    for (let page = waiting.shift(); page !== undefined; page = waiting.shift()) await storeBatch(db, page)
+  }
+  await Promise.all(Array.from({ length: parallel }, work))
+}
+
+async function storeTogether({ db }: RecorderDatabase, folder: string, pages: readonly Batch[]): Promise<void> {
+  const spool = await BatchSpool.open({ root: join(folder, 'spool'), maxBytes: 1e9, onDamage: () => undefined })
+  const options = { clock, incidents: new Incidents(logger, clock), stats: createStats(), spool }
+  const sink = new Sink(db, { ...options, maxInFlightWrites: parallel })
+  await Promise.all(pages.map((page) => sink.write(page)))
+  if (sink.backlog().isSpooling) throw new Error('the database did not keep up; the figure would be that of the disk')
+  await sink.close(AbortSignal.timeout(10_000))
+}

@@ -1,0 +1,68 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { InstrumentKey } from '../../../src/market/category.js'
+import { type Fill, fillsPerPage } from '../../../src/market/fill.js'
+import { createRandom } from '../../../src/simulator/world/hash.js'
+import type { Batch } from '../../../src/store/batch/batch.js'
+import { takeGroup } from '../../../src/store/batch/groups.js'
+import { commitGroup, storeBatch } from '../../../src/store/batch/storeBatch.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aFill } from '../../support/marketRows.js'
+
+let alone: TestDatabase
+let together: TestDatabase
+beforeAll(async () => {
+  ;[alone, together] = await Promise.all([createTestDatabase(), createTestDatabase()])
+})
+afterAll(async () => {
+  await alone.drop()
+  await together.drop()
+})
+
+/** Responses of some instruments as they come: pages that follow on, pages after a loss, late ones, and empty ones. */
+function responses(seed: number): Batch<InstrumentKey, Fill>[] {
+  const random = createRandom(seed)
+  const start = 1_760_000_000_000
+  const happened = new Map<string, number>()
+  return Array.from({ length: 120 }, (_, round) => {
+    const symbol = `N${Math.floor(random() * 7)}S${seed}USDT`
+    const before = happened.get(symbol) ?? 0
+    const count = before === 0 && random() < 0.3 ? 0 : before + Math.floor(random() * 160)
+    happened.set(symbol, count)
+    // Now and then one that was asked for earlier comes late.
+    const shown = random() < 0.1 ? Math.max(0, count - 250) : count
+    const rows = Array.from({ length: Math.min(fillsPerPage, shown) }, (_row, index) => {
+      const number = shown - Math.min(fillsPerPage, shown) + index
+      return aFill({ symbol, ts: start + Math.floor(number / 3) * 10, execId: String(number) })
+    })
+    const receivedAt = start + 1_000_000 + round
+    const nothing = { rejected: [], proven: [], gaps: [], isPart: false }
+    const target = { category: 'SPOT', symbol } as const
+    return { stream: 'fills', target, requestTime: receivedAt, receivedAt, rows, ...nothing }
+  })
+}
+
+async function contents({ database: { db } }: TestDatabase) {
+  const fills = await sql`select symbol, ts, exec_id from market.fills order by 1, 2, 3`.execute(db)
+  const coverage = await sql`select symbol, ranges::text from recorder.coverage order by 1`.execute(db)
+  const gaps = await sql`select symbol, range::text, reason, state from recorder.gap order by 1, 2, 3, 4`.execute(db)
+  return { fills: fills.rows, coverage: coverage.rows, gaps: gaps.rows }
+}
+
+test('stored together, responses say what they say one after the other', async () => {
+  for (let seed = 1; seed <= 5; seed++) {
+    const batches = responses(seed)
+    let [gapsAlone, gapsTogether] = [0, 0]
+    for (const batch of batches) gapsAlone += (await storeBatch(alone.database.db, batch)).gapsFound
+    const queue = batches.map((batch) => ({ batch }))
+    while (queue.length > 0) {
+      const group = takeGroup(queue).map(({ batch }) => batch)
+      for (const { gapsFound } of await commitGroup(together.database.db, group)) gapsTogether += gapsFound
+    }
+    expect(gapsTogether).toBe(gapsAlone)
+  }
+  const stored = await contents(together)
+  expect(stored).toEqual(await contents(alone))
+  expect(stored.fills.length).toBeGreaterThan(1000)
+  expect(stored.gaps.length).toBeGreaterThan(5)
+})
