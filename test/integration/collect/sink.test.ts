@@ -19,14 +19,14 @@ describe('many responses at once', () => {
     const writes = Array.from({ length: 40 }, (_, index) => {
       const symbol = `MANY${index}USDT`
       const target = { category: 'SPOT', symbol } as const
-      return sink.write({ ...fills(0), target, rows: [aFill({ symbol, ts: 1_760_000_000_000 + index })] })
+      return own.sink.write({ ...fills(0), target, rows: [aFill({ symbol, ts: 1_760_000_000_000 + index })] })
     })
-    const refused = sink.write({ ...bad, rows: [aFill({ symbol: 'BADUSDT', price: 'no number' })] })
+    const refused = own.sink.write({ ...bad, rows: [aFill({ symbol: 'BADUSDT', price: 'no number' })] })
     await Promise.all([...writes, refused])
-    const { rows } = await query(`select count(*)::int as count from market.fills where symbol like 'MANY%'`)
+    const { rows } = await own.query(`select count(*)::int as count from market.fills where symbol like 'MANY%'`)
     expect(rows).toEqual([{ count: 40 }])
-    expect((await query('select * from recorder.rejected_row')).rows).toHaveLength(1)
-    expect(sink.backlog()).toMatchObject({ batches: 0, isSpooling: false })
+    expect((await own.query('select * from recorder.rejected_row')).rows).toHaveLength(1)
+    expect(own.sink.backlog()).toMatchObject({ batches: 0, isSpooling: false })
   })
 })
 
