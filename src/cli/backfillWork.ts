@@ -7,6 +7,8 @@ import { insertWants, type WantKind } from '../store/history/candleWants.js'
 import type { Database } from '../store/db/schema.js'
 import { openProgress } from './backfillProgress.js'
 
+const minLookMs = 200
+
 /** Has what is missing fetched, shows how that goes, and resolves to what came of it: when it is done, or `signal` aborts. */
 export async function fetchMissing(
   session: BackfillSession,
@@ -20,14 +22,16 @@ export async function fetchMissing(
   if (ids.length === 0) return summarize(db, [], [])
   session.work()
   let progress = await readProgress(db, ids)
-  // A look takes the database longer the more there is.
-  const everyMs = progress.left < 100_000 ? 200 : 1_000
   const display = openProgress({ total: progress.left, clock: systemClock, isHandedOver: !session.isOwner() })
+  let tookMs = 0
   try {
     display.update(progress)
     while (progress.wantsEnded < progress.wants && !signal.aborted) {
-      await systemClock.sleep(everyMs, signal).catch(() => undefined)
+      // A look takes the database longer the more is wanted.
+      await systemClock.sleep(Math.max(minLookMs, 10 * tookMs), signal).catch(() => undefined)
+      const startedMs = systemClock.monotonicMs()
       progress = await readProgress(db, ids)
+      tookMs = systemClock.monotonicMs() - startedMs
       display.update(progress)
     }
   } finally {

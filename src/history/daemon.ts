@@ -52,16 +52,24 @@ export function startHistory(options: HistoryOptions): History {
   const repair = enabled ? startRepair({ ...options, settleMs }) : null
   const review = startReview(options)
   const estimates = new Map<number, Estimator>()
+  let reports: HistoryReport[] = []
+  let nextLookMs = 0
   return {
     async reports() {
+      // A look takes the database longer the more is wanted: it may take a tenth of the time.
+      if (clock.monotonicMs() < nextLookMs) return reports
+      const startedMs = clock.monotonicMs()
       const states = await wantStates(db, { limit: maxReports })
       const ids = new Set(states.map(({ id }) => id))
       for (const id of estimates.keys()) if (!ids.has(id)) estimates.delete(id)
-      return states.map((state) => {
+      reports = states.map((state) => {
         const estimator = estimates.get(state.id) ?? createEstimator(clock)
         estimates.set(state.id, estimator)
         return reportOf(state, estimator)
       })
+      const tookMs = clock.monotonicMs() - startedMs
+      nextLookMs = startedMs + 10 * tookMs
+      return reports
     },
     async stop() {
       const ended = new AbortController()

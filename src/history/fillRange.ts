@@ -15,7 +15,7 @@ import {
   openParts,
 } from './fillState.js'
 import type { PageRequest, PageResponse } from './pageRequest.js'
-import { exploreReach, isUnexplored, type Reach } from './reach.js'
+import { exploreReach, isUnexplored, type ReachBook } from './reach.js'
 
 export interface FillTask {
   readonly lengthMs: number
@@ -42,11 +42,7 @@ export interface FillContext {
   /** The service's clock. */
   readonly now: () => TimeMs
   readonly sleep: (ms: number) => Promise<void>
-  readonly reach: {
-    get(): Reach
-    observe(seen: Partial<Reach>): Promise<void>
-    learn(isNeeded: (reach: Reach) => boolean, explore: (known: Reach) => Promise<Reach>): Promise<void>
-  }
+  readonly reach: Pick<ReachBook, 'get' | 'observe' | 'learn'>
 }
 
 export interface FillOutcome {

@@ -105,47 +105,37 @@ async function tryPage({ ask, grid }: Exploration, trust: Trust, window: TimeRan
 }
 
 export interface ReachMemory {
-  load(key: string): Promise<Reach | null>
-  save(key: string, reach: Reach): Promise<void>
+  load(): Promise<Reach | null>
+  save(reach: Reach): Promise<void>
 }
 
-/** The reach of each kind of series, shared by all jobs: while one explores, the others that need to know wait. */
+/** The reach of one kind of series, shared by all slices: while one explores, the others that need to know wait. */
 export class ReachBook {
   readonly #memory: ReachMemory
-  readonly #known = new Map<string, Reach>()
-  readonly #turns = new Map<string, Promise<void>>()
+  #known: Reach | null = null
+  #turn: Promise<void> = Promise.resolve()
 
   constructor(memory: ReachMemory) {
     this.#memory = memory
   }
 
-  get(key: string): Reach {
-    return this.#known.get(key) ?? unknownReach
+  get(): Reach {
+    return this.#known ?? unknownReach
   }
 
   /** What a page has shown by the way. */
-  async observe(key: string, seen: Partial<Reach>): Promise<void> {
-    const reach = { ...this.get(key), ...seen }
-    this.#known.set(key, reach)
-    await this.#memory.save(key, reach)
+  async observe(seen: Partial<Reach>): Promise<void> {
+    this.#known = { ...this.get(), ...seen }
+    await this.#memory.save(this.#known)
   }
 
-  /** Has `explore` find out what `isNeeded` says is not known, one at a time for each key. */
-  async learn(
-    key: string,
-    isNeeded: (reach: Reach) => boolean,
-    explore: (known: Reach) => Promise<Reach>,
-  ): Promise<void> {
-    const before = this.#turns.get(key) ?? Promise.resolve()
-    const turn = before.then(async () => {
-      if (!this.#known.has(key)) this.#known.set(key, (await this.#memory.load(key)) ?? unknownReach)
-      const known = this.get(key)
-      if (isNeeded(known)) await this.observe(key, await explore(known))
+  /** Has `explore` find out what `isNeeded` says is not known, one at a time. */
+  async learn(isNeeded: (reach: Reach) => boolean, explore: (known: Reach) => Promise<Reach>): Promise<void> {
+    const turn = this.#turn.then(async () => {
+      this.#known ??= (await this.#memory.load()) ?? unknownReach
+      if (isNeeded(this.#known)) await this.observe(await explore(this.#known))
     })
-    this.#turns.set(
-      key,
-      turn.catch(() => undefined),
-    )
+    this.#turn = turn.catch(() => undefined)
     await turn
   }
 }

@@ -143,21 +143,15 @@ export class SliceRunner {
     }
   }
 
-  #reachOf({ category, type, interval }: CandleSeries) {
+  #reachOf({ category, type, interval }: CandleSeries): ReachBook {
     const { db } = this.#context
     const key = `${category} ${type} ${interval}`
-    let book = this.#reach.get(key)
-    if (book === undefined) {
-      const kind = { category, type, interval }
-      book = new ReachBook({ load: () => loadReach(db, kind), save: (_key, reach) => saveReach(db, kind, reach) })
-      this.#reach.set(key, book)
-    }
-    const known = book
-    return {
-      get: () => known.get(key),
-      observe: known.observe.bind(known, key),
-      learn: known.learn.bind(known, key),
-    }
+    const kind = { category, type, interval }
+    const book =
+      this.#reach.get(key) ??
+      new ReachBook({ load: () => loadReach(db, kind), save: (reach) => saveReach(db, kind, reach) })
+    this.#reach.set(key, book)
+    return book
   }
 }
 

@@ -36,7 +36,7 @@ const busyPollMs = 50
 const tailPollMs = 250
 const idlePollMs = 1_000
 const holdEveryMs = 1_000
-const releaseLostEveryMs = 5_000
+const tidyEveryMs = 5_000
 const afterErrorMs = 2_000
 
 /** Fetches what is wanted and missing, the most urgent slice first, until stopped. */
@@ -83,15 +83,15 @@ class Worker implements HistoryWorker {
     const { db, clock, logger } = this.#options
     const { signal } = this.#stopping
     const hold = everySoOften(clock, holdEveryMs, () => this.#session.hold([...this.#running.keys()]))
-    const releaseLost = everySoOften(clock, releaseLostEveryMs, async () => {
-      const count = await this.#session.releaseLost()
+    const tidy = everySoOften(clock, tidyEveryMs, async () => {
+      const count = await this.#session.tidy()
       if (count > 0) logger.info(`backfill: ${count} slice(s) of a worker that has died are taken up again`)
     })
     while (!signal.aborted) {
       let waitMs = busyPollMs
       try {
         await hold()
-        await releaseLost()
+        await tidy()
         while (!signal.aborted && this.#hasRoom()) {
           const slice = await this.#session.take(cutSlice)
           if (slice === null) {

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import { byUrgency, endWants, missingOfWant, provenOfWant, type WantCounts, type WantKind } from './candleWants.js'
+import { byUrgency, endWants, provenOfWant, type WantCounts, type WantKind } from './candleWants.js'
 import { toDate } from '../db/columns.js'
 import { multirange, rangesAsJson, toRanges } from '../proof/coverage.js'
 import { openDatabase, type RecorderDatabase } from '../db/database.js'
@@ -64,24 +64,25 @@ export class SliceSession {
   async take(cut: (want: OpenWant) => readonly TimeRange[]): Promise<CandleSlice | null> {
     return this.#session.db.transaction().execute(async (trx) => {
       await lockInTransaction(trx, lockNames.candleWants)
-      await endWants(trx)
       const { rows } = await sql<
         CandleSeries & Omit<CandleSlice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [TimeMs, TimeMs][] }
       >`
-        with taken as (
+        with taken as materialized (
           select w.category, w.symbol, w.type, w.interval, range_agg(r) as ranges
           from recorder.candle_slice s join recorder.candle_want w on w.id = s.want_id cross join lateral unnest(s.ranges) as r
           group by 1, 2, 3, 4
-        ), free as (
-          select w.*, ${missingOfWant} - coalesce(t.ranges, '{}') as missing
-          from recorder.candle_want w ${provenOfWant}
+        ), ordered as (
+          -- What is proven is looked up in this order, until something is missing: not for all that anybody wants.
+          select w.*, w.ranges - w.done - coalesce(t.ranges, '{}') as rest
+          from recorder.candle_want w
           left join taken t on t.category = w.category and t.symbol = w.symbol and t.type = w.type and t.interval = w.interval
           where w.ended_at is null and w.retry_at <= now()
+          order by ${byUrgency(sql`w.ranges - w.done - coalesce(t.ranges, '{}')`)}
         )
         select id as "wantId", kind, category, symbol, type, interval, floor, again, has_open_beginning as "hasOpenBeginning",
           next_to as "nextTo", ${rangesAsJson(sql`missing`)} as ranges
-        from free w where not isempty(missing)
-        order by ${byUrgency(sql`missing`)} limit 1`.execute(trx)
+        from ordered w cross join lateral (select w.rest - ${provenOfWant} as missing) as m
+        where not isempty(missing) limit 1`.execute(trx)
       const [row] = rows
       if (row === undefined) return null
       const { category, symbol, type, interval, ...want } = row
@@ -116,20 +117,23 @@ export class SliceSession {
   }
 
   /**
-   * Lets go of slices whose worker has died, seen at two calls so that one whose connection breaks can make it anew. Resolves to
-   * how many.
+   * Puts in order what others have left: slices whose worker has died are let go of, seen at two calls so that one whose connection
+   * breaks can make it anew; and wants end that others have satisfied. Resolves to how many slices those are.
    */
-  async releaseLost(): Promise<number> {
+  async tidy(): Promise<number> {
     const { db } = this.#session
     const { rows } = await sql<{ id: number }>`
       select id from recorder.candle_slice slice where not ${sql.raw(holds('slice'))}`.execute(db)
     const twice = rows.map(({ id }) => id).filter((id) => this.#lost.has(id))
     this.#lost = new Set(rows.map(({ id }) => id))
-    const { numAffectedRows = 0n } = await sql`
-      delete from recorder.candle_slice slice where id = any (${twice}::bigint[]) and not ${sql.raw(holds('slice'))}`.execute(
-      db,
-    )
-    return Number(numAffectedRows)
+    return db.transaction().execute(async (trx) => {
+      await lockInTransaction(trx, lockNames.candleWants)
+      const { numAffectedRows = 0n } = await sql`
+        delete from recorder.candle_slice slice
+        where id = any (${twice}::bigint[]) and not ${sql.raw(holds('slice'))}`.execute(trx)
+      await endWants(trx)
+      return Number(numAffectedRows)
+    })
   }
 
   close(): Promise<void> {
@@ -158,5 +162,5 @@ export async function settleSlice(trx: Kysely<Database>, slice: CandleSlice, res
     where category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval} and ended_at is null
       and (id = ${slice.wantId} or ranges && ${ranges}
         and (not again or ${slice.again} and requested_at <= ${toDate(released.taken_at)}::timestamptz))`.execute(trx)
-  await endWants(trx)
+  await endWants(trx, slice.series)
 }

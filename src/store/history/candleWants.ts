@@ -70,16 +70,16 @@ const columns = [
   { name: 'next_to', kind: 'time' },
 ] as const
 
-/** The row with the coverage of the series of a want `w`, and that with its empty ranges. */
+/** What is proven of the series of a want `w`: nothing of one that is to be read again. */
 export const provenOfWant = sql`
-  left join recorder.coverage c on c.stream = 'candles' and c.category = w.category and c.symbol = w.symbol
-    and c.type = w.type::text and c.interval = w.interval::text
-  left join recorder.empty_range e on e.stream = 'candles' and e.category = w.category and e.symbol = w.symbol
-    and e.type = w.type::text and e.interval = w.interval::text`
+  case when w.again then '{}' else
+    coalesce((select c.ranges from recorder.coverage c where c.stream = 'candles' and c.category = w.category
+      and c.symbol = w.symbol and c.type = w.type::text and c.interval = w.interval::text), '{}')
+    + coalesce((select e.ranges from recorder.empty_range e where e.stream = 'candles' and e.category = w.category
+      and e.symbol = w.symbol and e.type = w.type::text and e.interval = w.interval::text), '{}') end`
 
 /** What is missing of a want: desired minus proven, and minus what was asked for in vain since it was wanted. */
-export const missingOfWant = sql`
-  (w.ranges - w.done - case when w.again then '{}' else coalesce(c.ranges, '{}') + coalesce(e.ranges, '{}') end)`
+const missingOfWant = sql`(w.ranges - w.done - ${provenOfWant})`
 
 /**
  * Stores what is wanted; one that an open want of the same kind contains is that one. Resolves to the ids of all of them.
@@ -116,17 +116,20 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
   })
 }
 
-/** Ends the wants of which nothing is missing and nothing is being fetched. */
-export async function endWants(trx: Kysely<Database>): Promise<void> {
+/** Ends the wants, of a series or of all, of which nothing is missing and nothing is being fetched. */
+export async function endWants(trx: Kysely<Database>, series?: CandleSeries): Promise<void> {
+  const isMeant =
+    series === undefined
+      ? sql`true`
+      : sql`w.category = ${series.category} and w.symbol = ${series.symbol} and w.type = ${series.type}
+          and w.interval = ${series.interval}`
   await sql`
-    update recorder.candle_want set ended_at = now()
-    where id in (
-      select w.id from recorder.candle_want w ${provenOfWant}
-      where w.ended_at is null and isempty(${missingOfWant})
-        and not exists (
-          select from recorder.candle_slice s join recorder.candle_want o on o.id = s.want_id
-          where o.category = w.category and o.symbol = w.symbol and o.type = w.type and o.interval = w.interval
-            and s.ranges && w.ranges))`.execute(trx)
+    update recorder.candle_want w set ended_at = now()
+    where w.ended_at is null and ${isMeant} and isempty(${missingOfWant})
+      and not exists (
+        select from recorder.candle_slice s join recorder.candle_want o on o.id = s.want_id
+        where o.category = w.category and o.symbol = w.symbol and o.type = w.type and o.interval = w.interval
+          and s.ranges && w.ranges)`.execute(trx)
 }
 
 /** The wants with these ids; or at most `limit` that are open or have failed in the last hours, the most urgent first. */
@@ -149,7 +152,7 @@ export async function wantStates(
       exists (select from recorder.candle_slice s where s.want_id = w.id) as "isRunning"
     from (
       select w.*, case when w.ended_at is null then ${missingOfWant} else '{}' end as missing
-      from recorder.candle_want w ${provenOfWant} ${filter}
+      from recorder.candle_want w ${filter}
     ) as w`.execute(db)
   return rows.map(({ category, symbol, type, interval, totalMs, leftMs, ...state }) => ({
     ...state,

@@ -106,7 +106,7 @@ async function record(round: number): Promise<void> {
     await session.hold([slice])
     const nothing = { requests: 0, candles: 0, inserted: 0, updated: 0 }
     await db.transaction().execute((trx) => settleSlice(trx, slice, { done: slice.ranges, ...nothing }))
-    expect(await session.releaseLost()).toBe(0)
+    expect(await session.tidy()).toBe(0)
   } finally {
     await session.close()
   }

@@ -102,6 +102,7 @@ describe('what is missing of a want', () => {
     const ids = await insertWants(db, [want('A', minutes(0, 10)), want('B', minutes(0, 10))])
     await addCoverage(db, candleStream(seriesOf('A')), [minutes(0, 10)])
     expect((await take()).series.symbol).toBe('B')
+    await session.tidy()
     expect((await wantStates(db, { ids })).map(({ isEnded, isRunning }) => [isEnded, isRunning])).toEqual([
       [true, false],
       [false, true],
@@ -176,12 +177,12 @@ describe('a slice', () => {
     const mine = await take()
     const other = new SliceSession(test.url)
     expect((await take(whole, other)).series.symbol).toBe('THEIRS')
-    expect([await session.releaseLost(), await session.releaseLost()]).toEqual([0, 0])
+    expect([await session.tidy(), await session.tidy()]).toEqual([0, 0])
     // The end of a process is the end of its connections.
     await other.close()
     // At the second look: one whose connection breaks makes it anew.
-    expect(await session.releaseLost()).toBe(0)
-    await expect.poll(() => session.releaseLost(), { timeout: 60_000, interval: 20 }).toBe(1)
+    expect(await session.tidy()).toBe(0)
+    await expect.poll(() => session.tidy(), { timeout: 60_000, interval: 20 }).toBe(1)
     expect((await take()).series.symbol).toBe('THEIRS')
     await settle(mine)
   })
@@ -195,9 +196,9 @@ describe('a slice', () => {
        where application_name like 'market-recorder candle slices %' and datname = current_database()`,
     )
     const other = otherSession()
-    expect(await other.releaseLost()).toBe(0)
+    expect(await other.tidy()).toBe(0)
     await expect.poll(() => session.hold([slice]).then(() => 'held'), { timeout: 60_000 }).toBe('held')
-    expect(await other.releaseLost()).toBe(0)
+    expect(await other.tidy()).toBe(0)
     expect(await other.take(whole)).toBeNull()
   })
 

@@ -51,11 +51,7 @@ export async function fill(
       ask: (request) => model.ask(request),
       now: () => now,
       sleep: () => Promise.resolve(),
-      reach: {
-        get: () => book.get('series'),
-        observe: (seen) => book.observe('series', seen),
-        learn: (isNeeded, explore) => book.learn('series', isNeeded, explore),
-      },
+      reach: book,
     },
   )
   return { ...model, outcome, book }

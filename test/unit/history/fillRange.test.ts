@@ -65,7 +65,7 @@ describe('filling a range of candles', () => {
     const truth = openings(last - 500 * minuteMs, last, minuteMs)
     const behaviour = { ...minutes(0), truth, reachedFrom: now - 25 * dayMs, historyHoldsRecent: false }
     const book = reachBook()
-    await book.observe('series', { reachedMs: 25 * dayMs, beyondMs: 25 * dayMs + minuteMs })
+    await book.observe({ reachedMs: 25 * dayMs, beyondMs: 25 * dayMs + minuteMs })
     const range = { from: last - 500 * minuteMs, to: now }
     const { received, requests } = await fill(behaviour, [range], range.from, book)
     expect([...received].toSorted((a, b) => a - b)).toEqual(truth)
@@ -81,7 +81,7 @@ describe('filling a range of candles', () => {
       hidden: (_operation: string, time: TimeMs) => time >= gap.from && time < gap.to,
     }
     const book = reachBook()
-    await book.observe('series', { reachedMs: 0, beyondMs: 0 })
+    await book.observe({ reachedMs: 0, beyondMs: 0 })
     let asked = 0
     const { outcome } = await fill(behaviour, [range], range.from, book, () => (++asked === 3 ? 200 : 0))
     expect(outcome).toMatchObject({ empty: [], unresolved: [gap] })

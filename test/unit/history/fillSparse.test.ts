@@ -49,11 +49,7 @@ async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {
       ask: (request) => model.ask(request),
       now: () => now,
       sleep: () => Promise.resolve(),
-      reach: {
-        get: () => book.get('series'),
-        observe: (seen) => book.observe('series', seen),
-        learn: (isNeeded, explore) => book.learn('series', isNeeded, explore),
-      },
+      reach: book,
     },
   )
   const bounds = { lengthMs, settledUntil: Number.POSITIVE_INFINITY }
