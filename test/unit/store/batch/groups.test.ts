@@ -6,7 +6,15 @@ import { keyOf, takeGroup } from '../../../../src/store/batch/groups.js'
 
 function waiting(stream: StreamName, symbol: string, rows: number, changes: Partial<Batch> = {}): { batch: Batch } {
   const nothing = { requestTime: 0, receivedAt: 0, rejected: [], proven: [], gaps: [], isPart: false }
-  return { batch: { stream, target: { category: 'SPOT', symbol }, rows: Array(rows).fill({}), ...nothing, ...changes } }
+  return {
+    batch: {
+      stream,
+      target: { category: 'SPOT', symbol },
+      rows: Array.from({ length: rows }, () => ({})),
+      ...nothing,
+      ...changes,
+    },
+  }
 }
 
 const symbols = (taken: readonly { batch: Batch }[]) =>
