@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
-import { countUntil, type FillMarket, mostWithin } from './fills/market.js'
+import { countUntil, type FillMarket, maxWithin } from './fills/market.js'
 import {
   clairvoyant,
   knowingLastSecond,
   knowingPresent,
-  mostUnseen,
+  maxUnseen,
   proportional,
   recorder,
   roundRobin,
@@ -18,7 +18,7 @@ import { readTapes, splitTapes } from './fills/tapes.js'
 const pollers: Readonly<Record<string, (truth: Truth) => FillPoller>> = {
   'round robin': roundRobin,
   proportional,
-  'most unseen': mostUnseen,
+  'most unseen': maxUnseen,
   'this recorder': recorder,
   'knowing a second ago': knowingLastSecond,
   'knowing the present': knowingPresent,
@@ -108,7 +108,7 @@ async function runCell(cell: Cell, windows: number, tickersEveryMs: number): Pro
 
 function describe({ name, flows, durationMs }: FillMarket): void {
   const total = flows.reduce((sum, { times }) => sum + countUntil(times, durationMs) - countUntil(times, 0), 0)
-  const most = Math.max(...flows.map(({ times }) => mostWithin(times, 55)))
+  const most = Math.max(...flows.map(({ times }) => maxWithin(times, 55)))
   console.log(
     `${name}: ${flows.length} instruments, ${((total / durationMs) * 1000).toFixed(0)} fills a second, ` +
       `most of one instrument within 55 ms: ${most}`,

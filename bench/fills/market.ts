@@ -28,7 +28,7 @@ export function countUntil(times: Float64Array, until: number): number {
   return low
 }
 
-export function mostWithin(times: Float64Array, ms: number): number {
+export function maxWithin(times: Float64Array, ms: number): number {
   let most = 0
   for (let from = 0, to = 0; to < times.length; to++) {
     while ((times[to] as number) - (times[from] as number) >= ms) from++

@@ -55,8 +55,8 @@ export function proportional({ flows }: Truth): FillPoller {
   })
 }
 
-/** Whoever is expected to have most fills that no answer showed. */
-export function mostUnseen({ flows }: Truth): FillPoller {
+/** Whoever is expected to have most fills that no response showed. */
+export function maxUnseen({ flows }: Truth): FillPoller {
   return byScore(flows.length, (entry, nowMs) => (nowMs - entry.answeredMs) * Math.max(entry.rate, 1e-7))
 }
 
@@ -115,7 +115,7 @@ export function clairvoyant({ flows, latencyMs, slotMs, shownUpTo }: Truth): Fil
   }
 }
 
-/** Knows the present, but not the future: whoever has most fills that no answer showed. */
+/** Knows the present, but not the future: whoever has most fills that no response showed. */
 export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoller {
   const pending = flows.map(() => 0)
   return {

@@ -11,7 +11,7 @@ import { createRandom } from './random.js'
 const jitterMs = 80
 const latencyMs = 40
 export const usualTickersMs = 5_000
-const [leastTickerLagMs, mostTickerLagMs] = [500, 1_700]
+const [minTickerLagMs, maxTickerLagMs] = [500, 1_700]
 const serviceStart = Date.UTC(2026, 0, 5, 12)
 
 /** Decides who is asked. All times are milliseconds since the start, but those of fills and tickers, which are the service's. */
@@ -95,7 +95,7 @@ export async function runPoller(
   const tickerLoop = async () => {
     for (; clock.monotonicMs() < durationMs; await clock.sleep(tickersEveryMs)) {
       const nowMs = clock.monotonicMs()
-      const lagMs = leastTickerLagMs + (mostTickerLagMs - leastTickerLagMs) * random()
+      const lagMs = minTickerLagMs + (maxTickerLagMs - minTickerLagMs) * random()
       for (const instrument of flows.keys()) {
         if (nowMs >= 60_000) staleness.push(nowMs - (answeredMs[instrument] as number))
         if (poller.ticker === undefined) continue

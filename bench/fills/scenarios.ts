@@ -21,11 +21,11 @@ export const scenarios: readonly Scenario[] = [
 ]
 
 const instruments = 200
-/** Fills are known from so long before the start: the first answers show them. */
+/** Fills are known from so long before the start: the first responses show them. */
 const beforeMs = 300_000
 /** A tape is slowed down by at most so much; beyond that some of its clusters are left out. */
-const mostSlowdown = 6
-const [leastBlockMs, mostBlockMs] = [60_000, 240_000]
+const maxSlowdown = 6
+const [minBlockMs, maxBlockMs] = [60_000, 240_000]
 
 /**
  * A market of 200 instruments out of pieces of tapes. Their rates are skewed as those of a real market; clusters of fills
@@ -96,14 +96,14 @@ function activityOf(shape: Scenario['shape'], durationMs: number, random: Random
 
 function flowOf(tape: Tape, perSecond: number, activity: Float64Array, random: Random): Flow {
   const speed = perSecond / tape.perSecond
-  const kept = Math.min(1, speed * mostSlowdown)
+  const kept = Math.min(1, speed * maxSlowdown)
   const scale = kept / speed
   const times: number[] = []
   const prices: number[] = []
   const sizes: number[] = []
   const clock = createActivityClock(activity)
   let cluster = drawCluster(tape, random)
-  let blockLeftMs = leastBlockMs + (mostBlockMs - leastBlockMs) * random()
+  let blockLeftMs = minBlockMs + (maxBlockMs - minBlockMs) * random()
   for (let at = clock.advance(0); at !== undefined;) {
     const [first, end] = [tape.clusters[cluster] as number, tape.clusters[cluster + 1] as number]
     if (random() < kept) {
@@ -119,7 +119,7 @@ function flowOf(tape: Tape, perSecond: number, activity: Float64Array, random: R
     blockLeftMs -= gapMs * scale
     if (isLast || blockLeftMs <= 0) {
       cluster = drawCluster(tape, random)
-      blockLeftMs = leastBlockMs + (mostBlockMs - leastBlockMs) * random()
+      blockLeftMs = minBlockMs + (maxBlockMs - minBlockMs) * random()
     }
     const spanMs = (tape.times[end - 1] as number) - (tape.times[first] as number)
     at = clock.advance(gapMs * scale, spanMs)

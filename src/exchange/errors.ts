@@ -13,7 +13,7 @@ import type { Operation } from '../market/stream.js'
  * - `unknown-symbol`, `removed-symbol`: the instrument does not exist, or no longer does
  * - `unknown-category`: the operation does not know the whole category, or no longer does
  * - `unsupported-interval`: the instrument has no candles of this interval
- * - `retired-version`: the service no longer answers this version of its interface
+ * - `retired-version`: the service no longer serves this version of its interface
  * - `bad-request`: a parameter the service refuses: our mistake
  * - `rejected`: any other failure code
  * - `aborted`: the caller gave up, or the client was closed

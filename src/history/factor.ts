@@ -26,9 +26,9 @@ export interface FoundFactor {
 }
 
 /** Fewer changed candles are as well changes of their own. */
-const leastCandles = 5
+const minCandles = 5
 /** Of the changed candles so many must have changed by the one factor. */
-const leastShare = 0.8
+const minShare = 0.8
 const seeds = 5
 
 /**
@@ -37,7 +37,7 @@ const seeds = 5
  * allow is the factor. All of it in whole numbers.
  */
 export function commonFactor(revisions: readonly Revision[]): FoundFactor | null {
-  if (revisions.length < leastCandles) return null
+  if (revisions.length < minCandles) return null
   const scale = Math.max(...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
   const step = Math.max(1, Math.floor(revisions.length / seeds))
   let best: FoundFactor | null = null
@@ -45,7 +45,7 @@ export function commonFactor(revisions: readonly Revision[]): FoundFactor | null
     const found = factorFrom(revisions, seed, scale)
     if (found !== null && (best === null || found.explained.length > best.explained.length)) best = found
   }
-  if (best === null || best.explained.length < Math.max(leastCandles, leastShare * revisions.length)) return null
+  if (best === null || best.explained.length < Math.max(minCandles, minShare * revisions.length)) return null
   return best
 }
 

@@ -119,14 +119,14 @@ export async function fillRange(task: FillTask, context: FillContext): Promise<F
   function launch(): void {
     for (let next = nextRequest(state, reachedTo()); next !== null; next = nextRequest(state, reachedTo())) {
       state = next.state
-      const running: Promise<void> = answer(next.asked)
+      const running: Promise<void> = receive(next.asked)
         .catch(fail)
         .finally(() => underWay.delete(running))
       underWay.add(running)
     }
   }
 
-  async function answer(asked: FillRequest): Promise<void> {
+  async function receive(asked: FillRequest): Promise<void> {
     if (asked.delayMs > 0) await sleep(asked.delayMs)
     const response = await context.ask(asked.request)
     const decision = decide(state, asked, response, reachedTo())

@@ -162,7 +162,7 @@ export function decide(before: FillState, asked: FillRequest, response: PageResp
   return beyond === undefined ? { state: after } : { state: after, beyond }
 }
 
-/** Where `history-candles` answers for the range below `to` and `candles` did not, that does not reach so far. */
+/** Where `history-candles` responds for the range below `to` and `candles` did not, that does not reach so far. */
 function learnReach(state: FillState, operation: CandleOperation, oldest: TimeMs, to: TimeMs): Decision {
   const { oldestOfCandles, vainEnds, lengthMs } = state
   if (operation === 'candles') {

@@ -30,7 +30,7 @@ const dayMs = 86_400_000
 const pageRows: Readonly<Record<CandleOperation, number>> = { candles: 1000, 'history-candles': 100 }
 const longestHistorySpanMs = 90 * dayMs
 
-/** How many candles a page can hold: `history-candles` answers for at most 90 days at a time. */
+/** How many candles a page can hold: `history-candles` covers at most 90 days at a time. */
 export function pageCandles(operation: CandleOperation, lengthMs: number): number {
   const rows = pageRows[operation]
   return operation === 'candles' ? rows : Math.max(1, Math.min(rows, Math.floor(longestHistorySpanMs / lengthMs)))

@@ -10,7 +10,7 @@ import type { CandlePage } from './candleWriter.js'
 import type { Conventions, PageResponse, PageRequest } from './pageRequest.js'
 import { silenceBetween } from '../market/candleGrid.js'
 
-/** The service has been away for so long that the slice is better let go of. */
+/** The service has been away for so long that the slice is better released. */
 class Postponed extends Error {
   override readonly name = 'Postponed'
 }

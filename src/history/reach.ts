@@ -3,7 +3,7 @@ import type { TimeMs } from '../market/values.js'
 import { filledBy, type Grid, withCandles } from '../market/candleGrid.js'
 import { newestPage, pageCandles, type PageRequest } from './pageRequest.js'
 
-/** How far back `candles` answers for an interval, as ages of a candle's opening time in milliseconds. */
+/** How far back `candles` reaches for an interval, as ages of a candle's opening time in milliseconds. */
 export interface Reach {
   /** Candles up to this age were answered. */
   readonly reachedMs: number
@@ -35,7 +35,7 @@ export function isUnexplored(reach: Reach, { from, to }: TimeRange, lengthMs: nu
 
 /**
  * Finds out how far `candles` reaches within a range: pages at doubling distances until one is answered by
- * `history-candles` alone, then halving in between. Where neither answers, nothing is learned but where not to look.
+ * `history-candles` alone, then halving in between. Where neither responds, nothing is learned but where not to look.
  */
 export async function exploreReach(known: Reach, exploration: Exploration): Promise<Reach> {
   const { hull, now } = exploration

@@ -93,7 +93,7 @@ function aligned(interval: Interval, { from, to }: { from: TimeMs; to: TimeMs })
   return { from: Math.ceil(from / lengthMs) * lengthMs, to: Math.ceil(to / lengthMs) * lengthMs }
 }
 
-/** Stock tokens have market candles of some intervals only; asked for others, the service fails or answers market ones. */
+/** Stock tokens have market candles of some intervals only; asked for others, the service fails or gives market ones. */
 function whyUnavailable({ isReality }: InstrumentSummary, type: CandleType, interval: Interval): string | null {
   if (isReality !== true) return null
   if (type !== 'market') return 'stock tokens have candles of type market only'

@@ -123,7 +123,7 @@ class Worker implements HistoryWorker {
     return Math.max(expected, this.#outstanding) < busyPages && this.#running.size < maxSlices
   }
 
-  /** Never rejects: a slice that cannot be let go of is let go of when this session ends. */
+  /** Never rejects: a slice that cannot be released is released when this session ends. */
   async #run(slice: CandleSlice): Promise<void> {
     const { logger } = this.#options
     const what = `backfill: ${seriesText(slice.series)}`

@@ -11,7 +11,7 @@ const recoveryMs = 50_000
 
 /**
  * What the pacer does about rejections. States: open, then paused, then probing (one request alone finds out whether
- * the service answers again), then open at a lower rate that recovers. A rejection in the pause's wake doubles the
+ * the service responds again), then open at a lower rate that recovers. A rejection in the pause's wake doubles the
  * next pause, up to the length of a block.
  */
 export class Penalty {
@@ -59,7 +59,7 @@ export class Penalty {
     } else if (isProbe && settlement.outcome === 'response') {
       this.#mustProbe = false
       this.#resumedAtMs = nowMs
-      this.#logger?.info('the service answers again: requests resume at half rate')
+      this.#logger?.info('the service responds again: requests resume at half rate')
     }
   }
 

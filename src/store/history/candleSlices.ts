@@ -99,7 +99,7 @@ export class SliceSession {
 
   /**
    * To be called every second: slices stay this worker's when its connection broke and was made anew. Those that it does not work
-   * on any more, but could not settle, are let go of.
+   * on any more, but could not settle, are released.
    */
   async hold(working: readonly CandleSlice[]): Promise<void> {
     const { db } = this.#session
@@ -117,7 +117,7 @@ export class SliceSession {
   }
 
   /**
-   * Puts in order what others have left: slices whose worker has died are let go of, seen at two calls so that one whose connection
+   * Puts in order what others have left: slices whose worker has died are released, seen at two calls so that one whose connection
    * breaks can make it anew; and wants end that others have satisfied. Resolves to how many slices those are.
    */
   async tidy(): Promise<number> {
