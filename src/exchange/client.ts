@@ -43,6 +43,10 @@ export interface Page<Row> {
 /**
  * The service's public market data. Each call waits for its place within the limits, is repeated where that helps, and
  * throws an `ExchangeError` otherwise. A row that cannot be understood is in `rejected`; it fails no call.
+ *
+ * Failures that are dealt with here: a single request that fails is repeated a few times within seconds (`retry.ts`); an operation
+ * that fails for everybody is asked by one request at a time (`circuit.ts`); a rejection for the rate pauses all operations
+ * (`pacing/penalty.ts`). A failure that lasts longer is the caller's: this layer has no memory of what was asked for.
  */
 export interface ExchangeClient {
   instruments(query: InstrumentQuery, options?: RequestOptions): Promise<Page<Instrument>>

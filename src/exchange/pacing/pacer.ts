@@ -1,16 +1,13 @@
-import { type Operation, operations } from '../../market/stream.js'
+import type { Operation } from '../../market/stream.js'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { onAbort } from '../../runtime/abort.js'
 import { Budget } from './budget.js'
 import type { Departure, Settlement } from './departure.js'
 import { Penalty } from './penalty.js'
+import { forEachOperation, type Priority, RequestQueues, type WaitingRequests } from './requestQueues.js'
 import { RoundTrip } from './roundTrip.js'
-import { isBefore, type Waiting, WaitQueue } from './waitQueue.js'
-
-/** From the most to the least urgent. */
-export const priorities = ['live', 'repair', 'backfill'] as const
-export type Priority = (typeof priorities)[number]
+import type { Waiting } from './waitQueue.js'
 
 export interface PacerOptions {
   readonly limits: {
@@ -32,13 +29,6 @@ export interface AcquireOptions {
   /** The moment on the monotonic clock by which it should be sent: the order within a class. */
   readonly deadline?: number | undefined
   readonly signal?: AbortSignal
-}
-
-export interface WaitingRequests {
-  readonly count: number
-  readonly oldestWaitMs: number
-  /** By how much the latest of them has missed its deadline while it waited; 0 when all are in time. */
-  readonly overdueMs: number
 }
 
 export interface PacerStats {
@@ -86,7 +76,7 @@ export class Pacer {
   readonly #budgets: Readonly<Record<Operation, Budget>>
   readonly #overall: Budget
   readonly #roundTrips = forEachOperation(() => new RoundTrip())
-  readonly #queues: Readonly<Record<Priority, Readonly<Record<Operation, WaitQueue<Entry>>>>>
+  readonly #queues = new RequestQueues<Entry>()
   readonly #penalty: Penalty
   #sequence = 0
   #inFlight = 0
@@ -113,11 +103,6 @@ export class Pacer {
       catchUpMs,
       startMs,
     })
-    this.#queues = {
-      live: forEachOperation(() => new WaitQueue<Entry>()),
-      repair: forEachOperation(() => new WaitQueue<Entry>()),
-      backfill: forEachOperation(() => new WaitQueue<Entry>()),
-    }
     this.#penalty = new Penalty(options.blockMs ?? 300_000, options.logger)
   }
 
@@ -129,11 +114,11 @@ export class Pacer {
     return new Promise((resolve, reject) => {
       const { signal } = options
       if (signal?.aborted === true) return reject(signal.reason as Error)
-      const queue = this.#queues[options.priority ?? 'live'][operation]
+      const queue = this.#queues.queue(options.priority ?? 'live', operation)
       const forgetSignal = onAbort(signal, () => {
         queue.cancel(entry)
         reject(signal?.reason as Error)
-        if (this.#isIdle()) this.#cancelTimer()
+        if (this.#queues.wanted().length === 0) this.#cancelTimer()
       })
       const entry: Entry = {
         operation,
@@ -198,18 +183,7 @@ export class Pacer {
 
   stats(): PacerStats {
     const nowMs = this.#clock.monotonicMs()
-    const waiting = (priority: Priority) => {
-      let count = 0
-      let oldest = nowMs
-      let overdueMs = 0
-      for (const operation of operations)
-        for (const entry of this.#queues[priority][operation]) {
-          count++
-          if (entry.enqueuedAtMs < oldest) oldest = entry.enqueuedAtMs
-          overdueMs = Math.max(overdueMs, nowMs - Math.max(entry.enqueuedAtMs, entry.deadlineMs))
-        }
-      return { count, oldestWaitMs: nowMs - oldest, overdueMs }
-    }
+    const waiting = (priority: Priority) => this.#queues.stats(priority, nowMs)
     const use = (budget: Budget) => ({ used: budget.used(nowMs), limit: budget.limit })
     return {
       waiting: { live: waiting('live'), repair: waiting('repair'), backfill: waiting('backfill') },
@@ -237,7 +211,8 @@ export class Pacer {
       // A settled request dispatches again: and so does resuming: no timer is needed for these.
       if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return
       const gateMs = Math.max(this.#overall.readyAtMs(), this.#penalty.readyAtMs())
-      const entry = gateMs <= nowMs ? this.#next(nowMs) : undefined
+      const isReady = (operation: Operation) => this.#budgets[operation].readyAtMs() <= nowMs
+      const entry = gateMs <= nowMs ? this.#queues.shift(isReady) : undefined
       if (entry === undefined) {
         const wakeAtMs = Math.max(gateMs, this.#earliestReadyMs())
         if (wakeAtMs < Number.POSITIVE_INFINITY) this.#wakeAt(wakeAtMs, nowMs)
@@ -253,27 +228,9 @@ export class Pacer {
     }
   }
 
-  /** Takes the most urgent entry whose operation may be asked now. */
-  #next(nowMs: number): Entry | undefined {
-    for (const priority of priorities) {
-      let first: Entry | undefined
-      for (const operation of operations) {
-        const head = this.#queues[priority][operation].peek()
-        if (head === undefined || this.#budgets[operation].readyAtMs() > nowMs) continue
-        if (first === undefined || isBefore(head, first)) first = head
-      }
-      if (first !== undefined) return this.#queues[priority][first.operation].shift()
-    }
-    return undefined
-  }
-
   /** When the first operation that someone waits for may be asked; infinite when nobody waits. */
   #earliestReadyMs(): number {
-    let earliest = Number.POSITIVE_INFINITY
-    for (const operation of operations)
-      if (priorities.some((priority) => this.#queues[priority][operation].size > 0))
-        earliest = Math.min(earliest, this.#budgets[operation].readyAtMs())
-    return earliest
+    return Math.min(...this.#queues.wanted().map((operation) => this.#budgets[operation].readyAtMs()))
   }
 
   #wakeAt(wakeAtMs: number, nowMs: number): void {
@@ -300,10 +257,6 @@ export class Pacer {
     this.#timer = undefined
   }
 
-  #isIdle(): boolean {
-    return priorities.every((priority) => operations.every((operation) => this.#queues[priority][operation].size === 0))
-  }
-
   /**
    * The service tells how much of an operation's budget is left. When it has counted more than every request of ours
    * that can have been in its window, something else shares the address: its requests then fill our window, too.
@@ -318,8 +271,4 @@ export class Pacer {
     budget.takeForOthers(nowMs, others)
     this.#overall.takeForOthers(nowMs, others)
   }
-}
-
-function forEachOperation<T>(make: (operation: Operation) => T): Record<Operation, T> {
-  return Object.fromEntries(operations.map((operation) => [operation, make(operation)])) as Record<Operation, T>
 }

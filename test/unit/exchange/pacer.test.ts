@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Departure, Settlement } from '../../../src/exchange/pacing/departure.js'
-import { type Priority } from '../../../src/exchange/pacing/pacer.js'
+import type { Priority } from '../../../src/exchange/pacing/requestQueues.js'
 import { limitsOf } from '../../support/fakeService.js'
 import { answered, setUp } from '../../support/pacing.js'
 
