@@ -43,24 +43,25 @@ function trimmedArray(text: string | null | undefined): string | null {
 /**
  * What differs, in words, at most `most` lines: empty when every row is there, right, and nothing else is.
  *
- * @param mayMiss keys of rows that the recorder may not have got
+ * @param taken what of it the recorder has got for sure; what was served after that may be missing, as may rows of which nothing was
+ *   taken. Default: all.
  */
 export function differences(
   table: RecordedTable,
   stored: ReadonlyMap<string, TruthRow>,
   truth: ReadonlyMap<string, readonly TruthRow[]>,
   accepts: 'any served' | 'last served',
-  { mayMiss = new Set<string>(), most = 10 }: { readonly mayMiss?: ReadonlySet<string>; readonly most?: number } = {},
+  { taken = truth, most = 10 }: { readonly taken?: typeof truth; readonly most?: number } = {},
 ): string[] {
   const lines: string[] = []
   for (const [key, served] of truth) {
     const row = stored.get(key)
     if (row === undefined) {
-      if (mayMiss.has(key)) continue
+      if (!taken.has(key)) continue
       lines.push(`${table}: ${key} was served but is not stored`)
       continue
     }
-    const candidates = accepts === 'last served' ? served.slice(-1) : served
+    const candidates = accepts === 'last served' ? fromLast(served, taken.get(key)?.at(-1)) : served
     const nearest = candidates
       .map((candidate) => differingColumns(row, candidate))
       .toSorted((a, b) => a.length - b.length)[0]
@@ -68,6 +69,12 @@ export function differences(
   }
   for (const key of stored.keys()) if (!truth.has(key)) lines.push(`${table}: ${key} is stored but was never served`)
   return lines.slice(0, most)
+}
+
+/** The last one, and where that may not have been taken, those since the last that was. */
+function fromLast(served: readonly TruthRow[], taken: TruthRow | undefined): readonly TruthRow[] {
+  const from = taken === undefined ? 0 : served.findLastIndex((row) => differingColumns(row, taken).length === 0)
+  return served.slice(Math.max(0, from))
 }
 
 function differingColumns(stored: TruthRow, served: TruthRow): string[] {
