@@ -4,7 +4,7 @@ import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
-import { type Clock, sleepUntil } from '../runtime/clock.js'
+import { type Clock, sleepUntil, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
@@ -176,12 +176,10 @@ export class Collector {
   /** What earlier runs have recorded tells how busy instruments are. A database that does not respond keeps nobody waiting. */
   async #readFillRates(): Promise<void> {
     const { db, clock, logger } = this.#dependencies
-    const done = new AbortController()
     const read = recentFillRates(db, clock.now())
       .then((rates) => this.universe.setFillRates(rates))
       .catch((error: unknown) => logger.debug(`rates of fills are not known yet: ${describeDatabaseError(error)}`))
-      .finally(() => done.abort())
-    await Promise.race([read, clock.sleep(ratesWithinMs, done.signal).catch(() => undefined)])
+    await within(clock, ratesWithinMs, read, undefined)
   }
 
   #createPoller(stream: AnyStream): Poller<unknown> {

@@ -137,7 +137,7 @@ function bookText<Book extends OrderBook>(
   return [book.bidPrices, book.askPrices, ...sizesOf(book)].map((values) => values.join(' ')).join('|')
 }
 
-/** Every stream, declared once: pollers, storage and documentation go by this list. */
+/** How each stream is asked for. How it is stored stands in `store/batch/writers.ts`, what it demands in `plan/planDemand.ts`. */
 export const streams = {
   instruments,
   rpi_symbols: rpiSymbols,

@@ -1,3 +1,4 @@
+import { backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import { onAbort } from '../runtime/abort.js'
 import type { ExchangeErrorKind } from './errors.js'
@@ -5,8 +6,7 @@ import type { ExchangeErrorKind } from './errors.js'
 /** So many failures in a row, over at least this time, mean that the operation is out of order for everybody. */
 const failuresToOpen = 10
 const minFailingMs = 2_000
-const firstPauseMs = 1_000
-const lastPauseMs = 5_000
+const pauses = { minMs: 1_000, maxMs: 5_000 }
 
 /** `unknown` when a request told nothing, because it was given up or refused for its rate. */
 export type CircuitOutcome = 'works' | 'fails' | 'unknown'
@@ -30,7 +30,7 @@ export class Circuit {
   #firstFailureMs = 0
   #isOpen = false
   #isProbing = false
-  #pauseMs = firstPauseMs
+  #pauses = 0
   #timer: AbortController | undefined
 
   constructor(clock: Clock) {
@@ -71,7 +71,7 @@ export class Circuit {
       if (isProbe) this.#pause()
     } else if (this.#failures >= failuresToOpen && nowMs - this.#firstFailureMs >= minFailingMs) {
       this.#isOpen = true
-      this.#pauseMs = firstPauseMs
+      this.#pauses = 0
       this.#pause()
     }
   }
@@ -88,9 +88,8 @@ export class Circuit {
     const timer = new AbortController()
     this.#timer?.abort()
     this.#timer = timer
-    const pauseMs = this.#pauseMs
-    this.#pauseMs = Math.min(lastPauseMs, this.#pauseMs * 2)
-    void this.#clock.sleep(pauseMs, timer.signal).then(
+    this.#pauses++
+    void this.#clock.sleep(backoffMs(this.#pauses, pauses), timer.signal).then(
       () => {
         this.#timer = undefined
         this.#wake()

@@ -3,7 +3,7 @@ import type { Config } from '../config.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import { type CandleSeries, seriesText } from '../market/candle.js'
 import type { TimeMs } from '../market/values.js'
-import type { Clock } from '../runtime/clock.js'
+import { type Clock, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { type WantState, wantStates } from '../store/history/candleWants.js'
 import type { Database } from '../store/db/schema.js'
@@ -41,7 +41,7 @@ export interface History {
   stop(): Promise<void>
 }
 
-/** A database that does not response must not keep the recorder from ending. */
+/** A database that does not respond must not keep the recorder from ending. */
 const stopWithinMs = 5_000
 
 /** The daemon's part: fetches what is wanted with what the live streams leave of the budget, and wants repairs and reviews itself. */
@@ -72,9 +72,7 @@ export function startHistory(options: HistoryOptions): History {
       return reports
     },
     async stop() {
-      const ended = new AbortController()
-      const stopped = Promise.all([repair?.stop(), review.stop(), worker.stop()]).finally(() => ended.abort())
-      await Promise.race([stopped, clock.sleep(stopWithinMs, ended.signal).catch(() => undefined)])
+      await within(clock, stopWithinMs, Promise.all([repair?.stop(), review.stop(), worker.stop()]), undefined)
     },
   }
 }

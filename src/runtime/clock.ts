@@ -40,3 +40,22 @@ export async function sleepUntil(clock: Clock, time: number, signal: AbortSignal
     return false
   }
 }
+
+/** What `work` comes to, or `late` when that takes longer than `ms`. The work goes on; whether it fails then is not heard any more. */
+export async function within<Result, Late>(
+  clock: Clock,
+  ms: number,
+  work: Promise<Result>,
+  late: Late,
+): Promise<Result | Late> {
+  const timer = new AbortController()
+  const expired = clock.sleep(ms, timer.signal).then(
+    () => late,
+    () => late,
+  )
+  try {
+    return await Promise.race([work, expired])
+  } finally {
+    timer.abort()
+  }
+}

@@ -1,3 +1,4 @@
+import { backoffMs } from '../../runtime/backoff.js'
 import type { TimeMs } from '../../market/values.js'
 import { fillsPerPage } from '../../market/fill.js'
 import { type TradeSign } from '../../market/ticker.js'
@@ -184,13 +185,13 @@ export class FillSchedule<Target> {
 
   #isAllowed({ answeredMs, failures, failedMs }: Entry<Target>, nowMs: number): boolean {
     const { minPollMs } = this.#options
-    if (failures > 0) return nowMs >= failedMs + backoffMs(failures, minPollMs)
+    if (failures > 0) return nowMs >= failedMs + backoffMs(failures, { minMs: minPollMs, maxMs: maxBackoffMs })
     return answeredMs === null || nowMs >= answeredMs + minPollMs
   }
 
   #dueMs(entry: Entry<Target>, nowMs: number): number {
     const { minPollMs } = this.#options
-    if (entry.failures > 0) return entry.failedMs + backoffMs(entry.failures, minPollMs)
+    if (entry.failures > 0) return entry.failedMs + backoffMs(entry.failures, { minMs: minPollMs, maxMs: maxBackoffMs })
     if (entry.answeredMs === null) return nowMs
     const latestMs = entry.answeredMs + longestWaitMs(entry.empty, this.#options.maxPollMs)
     return Math.min(latestMs, Math.max(entry.answeredMs + minPollMs, this.#reachesMs(entry, dueFills, nowMs)))
@@ -208,8 +209,4 @@ export class FillSchedule<Target> {
     const { rate } = estimate
     return rate > 0 ? nowMs + left / rate : Infinity
   }
-}
-
-function backoffMs(failures: number, minPollMs: number): number {
-  return Math.min(maxBackoffMs, minPollMs * 2 ** Math.min(failures - 1, 10))
 }

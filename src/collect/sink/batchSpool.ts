@@ -28,7 +28,16 @@ export interface SpooledSegment {
   readonly segment: Segment
 }
 
-const refetchable: ReadonlySet<StreamName> = new Set<StreamName>(['candles', 'instruments', 'rpi_symbols'])
+/** What the service still has can be asked for again: it goes first when the disk is full. */
+const laneOfStream: Readonly<Record<StreamName, Lane>> = {
+  instruments: 'refetchable',
+  rpi_symbols: 'refetchable',
+  tickers: 'unrepeatable',
+  order_books: 'unrepeatable',
+  rpi_order_books: 'unrepeatable',
+  fills: 'unrepeatable',
+  candles: 'refetchable',
+}
 const segmentBytesByDefault = 4 * 1024 * 1024
 /** A batch is made of one response, which is bounded; a record that unpacks to more is damaged. */
 const maxBatchBytes = 128 * 1024 * 1024
@@ -145,5 +154,5 @@ export class BatchSpool {
 
 function laneOf({ stream, rows }: Batch): Lane {
   // A batch without rows is a note of gaps, which nothing else remembers.
-  return refetchable.has(stream) && rows.length > 0 ? 'refetchable' : 'unrepeatable'
+  return rows.length > 0 ? laneOfStream[stream] : 'unrepeatable'
 }

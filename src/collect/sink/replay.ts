@@ -1,6 +1,7 @@
 import pLimit from 'p-limit'
+import { backoffMs } from '../../runtime/backoff.js'
 import type { Clock } from '../../runtime/clock.js'
-import type { Batch } from '../../store/batch/batch.js'
+import { seriesKey } from '../../store/batch/batch.js'
 import { type BatchSpool, type Lane, lanes, type SpooledSegment } from './batchSpool.js'
 import { join, type JoinedBatch, joinKey } from '../../store/batch/joinBatches.js'
 
@@ -18,8 +19,7 @@ export interface ReplayOptions {
   readonly onDone: () => void
 }
 
-const firstRetryMs = 250
-const lastRetryMs = 2_000
+const retry = { minMs: 250, maxMs: 2_000 }
 const closeMs = 2_000
 /** With so few batches left in a round, the responses that come wait for the end instead of joining the queue. */
 const lastRound = 64
@@ -72,13 +72,13 @@ export class Replay {
   async #run(): Promise<void> {
     const { spool, clock, probe, onDone, onFailure } = this.#options
     const { signal } = this.#stopping
-    for (let delayMs = firstRetryMs, isLast = false; !signal.aborted;) {
+    for (let failures = 0, isLast = false; !signal.aborted;) {
       try {
         // What waits is read from the disk only when there is somebody to take it.
         if (this.#isFailing) await probe()
         const replayed: number = isLast ? await this.#finish() : await this.#round()
         this.#isFailing = false
-        delayMs = firstRetryMs
+        failures = 0
         if (spool.isEmpty) return onDone()
         // Only a database that has just taken something is worth waiting for.
         isLast = replayed > 0 && replayed <= lastRound
@@ -86,8 +86,8 @@ export class Replay {
         this.#isFailing = true
         isLast = false
         onFailure(error)
-        await clock.sleep(delayMs, signal).catch(() => undefined)
-        delayMs = Math.min(lastRetryMs, delayMs * 2)
+        failures++
+        await clock.sleep(backoffMs(failures, retry), signal).catch(() => undefined)
       }
     }
   }
@@ -157,7 +157,7 @@ export class Replay {
     const hand = async ({ joined, indexes }: Part) => {
       // In memory is only what is being stored and little more.
       if (inHand.size >= parallel * 2) await Promise.race(inHand)
-      const order = joinKey(joined.whole) ?? targetKey(joined.whole)
+      const order = joinKey(joined.whole) ?? seriesKey(joined.whole)
       const before = tails.get(order)
       const storing = limit(async () => {
         await before
@@ -203,10 +203,4 @@ interface Part {
   readonly joined: JoinedBatch
   /** The places of its parts in the segment. */
   readonly indexes: readonly number[]
-}
-
-/** Batches with the same key depend on each other's order. */
-function targetKey({ stream, target }: Batch): string {
-  const { category, symbol, type, interval } = target as Record<string, unknown>
-  return [stream, category, symbol, type, interval].join(' ')
 }

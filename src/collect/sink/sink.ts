@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
-import type { Clock } from '../../runtime/clock.js'
+import { type Clock, within } from '../../runtime/clock.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { describeDatabaseError, isConflictError, isUnavailable } from '../../store/db/databaseError.js'
 import type { Database } from '../../store/db/schema.js'
@@ -36,7 +36,7 @@ export interface Backlog {
   readonly isSpooling: boolean
 }
 
-/** A database that takes longer than this for a response does not hold up the next one: the response goes to the disk. */
+/** A database that takes longer than this to store a batch does not hold up the next one: the batch goes to the disk. */
 const patienceMs = 2_000
 const handoverMs = 250
 const attemptsAfterConflict = 4
@@ -129,10 +129,7 @@ export class Sink {
   async #handedOver(): Promise<void> {
     const { handover } = this.#replay
     if (handover === undefined) return
-    const timer = new AbortController()
-    const late = this.#options.clock.sleep(handoverMs, timer.signal).catch(() => undefined)
-    await Promise.race([handover, late])
-    timer.abort()
+    await within(this.#options.clock, handoverMs, handover, undefined)
   }
 
   /** False when the database did not take it, or not in time. */
@@ -142,17 +139,11 @@ export class Sink {
     const writing = new Promise<boolean>((resolve, reject) => Object.assign(queued, { resolve, reject }))
     this.#queue.push(queued)
     this.#writeQueued()
-    const timer = new AbortController()
-    const late = clock.sleep(patienceMs, timer.signal).then(
-      () => 'late' as const,
-      () => 'late' as const,
-    )
     try {
-      const outcome = await Promise.race([writing, late])
+      const outcome = await within(clock, patienceMs, writing, 'late' as const)
       if (outcome === 'late') {
-        queued.isWanted = false
         // It may still succeed, which does no harm: storing twice is storing once.
-        writing.catch(() => undefined)
+        queued.isWanted = false
         incidents.failed('database', `a write has taken longer than ${patienceMs / 1000} s; responses go to the spool`)
         this.#isSpooling = true
         return false
@@ -163,8 +154,6 @@ export class Sink {
       incidents.failed('database', `${describeDatabaseError(error)}; responses go to the spool`)
       this.#isSpooling = true
       return false
-    } finally {
-      timer.abort()
     }
   }
 
@@ -239,18 +228,11 @@ export class Sink {
   }
 
   async #storeInTime(batch: Batch): Promise<boolean> {
-    const timer = new AbortController()
-    const late = this.#options.clock.sleep(patienceMs, timer.signal).then(
-      () => false,
-      () => false,
-    )
     const stored = this.#store(single(batch)).then(
       () => true,
       () => false,
     )
-    const isStored = await Promise.race([stored, late])
-    timer.abort()
-    return isStored
+    return within(this.#options.clock, patienceMs, stored, false)
   }
 
   /** Brings to the database what could not be noted on disk. */

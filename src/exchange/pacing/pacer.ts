@@ -176,11 +176,6 @@ export class Pacer {
     this.#dispatchSoon()
   }
 
-  /** Stops every departure for a while; what waits keeps waiting. */
-  pause(ms: number): void {
-    this.#penalty.pause(this.#clock.monotonicMs(), ms)
-  }
-
   stats(): PacerStats {
     const nowMs = this.#clock.monotonicMs()
     const waiting = (priority: Priority) => this.#queues.stats(priority, nowMs)

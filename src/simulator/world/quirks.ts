@@ -34,7 +34,7 @@ const share = z.number().min(0).max(1)
 export const quirksSchema = z.strictObject({
   /** HTTP status of responses with an error code. */
   errorHttpStatus: z.union([z.literal(200), z.literal(400)]).default(400),
-  /** The order of the keys of the envelope changes from response to respond. */
+  /** The order of the keys of the envelope changes from response to response. */
   envelopeOrderVaries: z.boolean().default(true),
   /** RPI books carry strings where they otherwise carry numbers. */
   rpiBookAsStrings: z.boolean().default(false),

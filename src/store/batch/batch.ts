@@ -48,3 +48,14 @@ export interface Batch<Target = unknown, Row = unknown> {
 export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | 'unkept'>): number {
   return unkept + rejected.filter(({ isRowStored }) => isRowStored !== true).length
 }
+
+/** Rows and nothing else: the whole response, nothing of it rejected, nothing noted beside. */
+export function isPlain({ rejected, unkept = 0, proven, gaps, isPart }: Batch): boolean {
+  return !isPart && rejected.length + unkept + proven.length + gaps.length === 0
+}
+
+/** Names what a batch is about; batches with the same key depend on each other's order. */
+export function seriesKey({ stream, target }: Batch): string {
+  const { category, symbol, type, interval } = target as Record<string, unknown>
+  return [stream, category, symbol, type, interval].join(' ')
+}

@@ -1,12 +1,19 @@
-import type { InstrumentKey } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
-import type { Batch } from './batch.js'
+import { type Batch, isPlain, seriesKey } from './batch.js'
 
-/** How many rows of a stream one transaction may take: a statement stays clear of the columnstore's bounds. */
-const maxRows: Readonly<Partial<Record<StreamName, number>>> = {
-  fills: 1_000,
+/**
+ * A group is several batches of different series that one transaction stores: made of what waits, while recording. (A joined
+ * batch, joinBatches.ts, is one made of several of the same series: made of what is replayed from the disk.)
+ *
+ * How many rows of a stream a group may have, so that a statement stays clear of the columnstore's bounds; 0: each by itself.
+ */
+const maxRows: Readonly<Record<StreamName, number>> = {
+  instruments: 0,
+  rpi_symbols: 0,
+  tickers: 0,
   order_books: 64,
   rpi_order_books: 64,
+  fills: 1_000,
   candles: 1_000,
 }
 const maxBatches = 64
@@ -22,15 +29,15 @@ export function takeGroup<Entry extends { readonly batch: Batch }>(waiting: Entr
   const taken = [first]
   if (mayGoAlong(first.batch)) {
     const rows = new Map<StreamName, number>([[first.batch.stream, first.batch.rows.length]])
-    const keys = new Set([keyOf(first.batch)])
+    const keys = new Set([seriesKey(first.batch)])
     for (const entry of waiting.slice(1)) {
       if (taken.length >= maxBatches) break
       const { batch } = entry
       const { stream } = batch
       const total = (rows.get(stream) ?? 0) + batch.rows.length
-      if (!mayGoAlong(batch) || total > (maxRows[stream] ?? 0) || keys.has(keyOf(batch))) continue
+      if (!mayGoAlong(batch) || total > maxRows[stream] || keys.has(seriesKey(batch))) continue
       rows.set(stream, total)
-      keys.add(keyOf(batch))
+      keys.add(seriesKey(batch))
       taken.push(entry)
     }
   }
@@ -39,14 +46,6 @@ export function takeGroup<Entry extends { readonly batch: Batch }>(waiting: Entr
   return taken
 }
 
-function mayGoAlong({ stream, rows, rejected, unkept = 0, proven, gaps, isPart }: Batch): boolean {
-  if (isPart || rejected.length + unkept + proven.length + gaps.length > 0) return false
-  return rows.length <= (maxRows[stream] ?? -1)
-}
-
-/** Names the series that a batch of fills, books or candles is about. */
-export function keyOf({ stream, target }: Batch): string {
-  const { category, symbol } = target as InstrumentKey
-  const { type = '', interval = '' } = target as { readonly type?: string; readonly interval?: string }
-  return [stream, category, symbol, type, interval].join(' ')
+function mayGoAlong(batch: Batch): boolean {
+  return isPlain(batch) && batch.rows.length <= maxRows[batch.stream]
 }

@@ -1,5 +1,5 @@
 import { type Fill, fillsPerPage } from '../../market/fill.js'
-import type { Batch } from './batch.js'
+import { type Batch, isPlain } from './batch.js'
 
 /** A batch made of several, which says the same as they did one after the other. */
 export interface JoinedBatch {
@@ -36,9 +36,4 @@ export function join({ whole, parts }: JoinedBatch, next: Batch): JoinedBatch | 
 
 function identity({ ts, execId }: Fill): string {
   return `${ts} ${execId}`
-}
-
-/** Rows and nothing else. */
-function isPlain({ rejected, unkept = 0, proven, gaps, isPart }: Batch): boolean {
-  return !isPart && rejected.length + unkept + proven.length + gaps.length === 0
 }

@@ -11,8 +11,7 @@ import { findRefusedRows } from './refusedRows.js'
 import { insertRejectedRows } from '../live/rejectedRows.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeResult.js'
-import { type Batch, missingRows, type ProvenRange } from './batch.js'
-import { keyOf } from './groups.js'
+import { type Batch, missingRows, type ProvenRange, seriesKey } from './batch.js'
 import { storeFillPages, type StoredFills } from './storeFills.js'
 import type { StoredCandles } from './storeCandles.js'
 import { writerOf } from './writers.js'
@@ -99,7 +98,7 @@ export async function commitGroup(db: Kysely<Database>, batches: readonly Batch[
       written.set(first, await writerOf(stream)(trx, { ...first, rows }))
     }
     // In one order everywhere, so that two transactions never wait for each other.
-    for (const batch of inStream('candles').toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)))
+    for (const batch of inStream('candles').toSorted((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1)))
       if (isWorthWriting(batch)) written.set(batch, await writerOf('candles')(trx, batch))
     return batches.map((batch) => {
       const result: WriteResult & Partial<StoredFills & StoredCandles> = written.get(batch) ?? nothingWritten

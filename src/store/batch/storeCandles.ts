@@ -19,7 +19,7 @@ export interface StoredCandles extends WriteResult {
  * Stores candles, and with them the claim to have them: exactly the stretches that the closed ones among them fill, and the
  * silence between two of one response. Call it in a transaction, so that there is never a claim without its rows.
  *
- * @param silence of the series of the candles: what responds left out, see `silenceBetween`
+ * @param silence of the series of the candles: what responses left out, see `silenceBetween`
  */
 export async function storeCandles(
   db: Kysely<Database>,

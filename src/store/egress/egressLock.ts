@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Kysely } from 'kysely'
 import pg from 'pg'
-import { type Clock, systemClock } from '../../runtime/clock.js'
+import { type Clock, systemClock, within } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { connectionString } from '../db/database.js'
 import { describeDatabaseError, isUnavailable } from '../db/databaseError.js'
@@ -136,13 +136,8 @@ class SessionLock implements EgressLock {
     this.#client = undefined
     this.#hasLock = false
     if (client === undefined) return
-    // A timer that nobody waits for any more would keep the program from ending.
-    const isEnded = new AbortController()
-    const ended = client
-      .end()
-      .catch(() => undefined)
-      .finally(() => isEnded.abort())
-    await Promise.race([ended, this.#clock.sleep(responseWithinMs, isEnded.signal).catch(() => undefined)])
+    const ended = client.end().catch(() => undefined)
+    await within(this.#clock, responseWithinMs, ended, undefined)
     // A server that does not respond does not say good-bye either.
     ;(client as unknown as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy()
   }

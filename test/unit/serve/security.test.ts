@@ -25,7 +25,7 @@ test.each(['127.0.0.1:8080', 'localhost:8080', '[::1]:8080', '127.0.0.1'])('answ
 })
 
 test.each(['evil.example', 'evil.example:8080', '127.0.0.1.evil.example', ''])(
-  'does not response to %s: a web site may have pointed that name here',
+  'does not respond to %s: a web site may have pointed that name here',
   async (name) => {
     expect((await app('127.0.0.1').request('/', { headers: { host: name } })).status).toBe(403)
   },

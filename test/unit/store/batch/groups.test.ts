@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { StreamName } from '../../../../src/market/stream.js'
-import type { Batch } from '../../../../src/store/batch/batch.js'
-import { keyOf, takeGroup } from '../../../../src/store/batch/groups.js'
+import { type Batch, seriesKey } from '../../../../src/store/batch/batch.js'
+import { takeGroup } from '../../../../src/store/batch/groups.js'
 
 function waiting(stream: StreamName, symbol: string, rows: number, changes: Partial<Batch> = {}): { batch: Batch } {
   const nothing = { requestTime: 0, receivedAt: 0, rejected: [], proven: [], gaps: [], isPart: false }
@@ -57,7 +57,7 @@ test('everything is taken once, the first one first, and never two of one series
         const first = queue[0]
         const group = takeGroup(queue)
         expect(group[0]).toBe(first)
-        const keys = group.map(({ batch }) => keyOf(batch))
+        const keys = group.map(({ batch }) => seriesKey(batch))
         expect(new Set(keys).size).toBe(keys.length)
         for (const entry of group) taken.add(entry)
       }
