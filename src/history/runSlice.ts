@@ -16,7 +16,7 @@ import { lastRevision } from '../store/history/restatements.js'
 import { noteReview } from '../store/history/reviews.js'
 import type { Database } from '../store/db/schema.js'
 import { CandleWriter } from './candleWriter.js'
-import { fillRange } from './fillRange.js'
+import { fetchRange } from './fetchRange.js'
 import { Conventions, type PageResponse, type PageRequest } from './pageRequest.js'
 import { PageSource } from './pageSource.js'
 import { ReachBook } from './reach.js'
@@ -88,7 +88,7 @@ export class SliceRunner {
       return { requests: source.counts.requests, candles: source.counts.rows, inserted, updated }
     }
     try {
-      const { empty, silent, anchor } = await fillRange(
+      const { empty, silent, anchor } = await fetchRange(
         {
           lengthMs: intervalMs[series.interval],
           wanted,

@@ -5,7 +5,7 @@ import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { addCoverages, lockCoverage, type Series } from '../proof/coverage.js'
 import { type FillPageResult, insertFillPages, newestFillBefore } from '../live/fills.js'
-import { fillGaps, gapEndsWithin, recordGap } from '../proof/gaps.js'
+import { closeGaps, gapEndsWithin, recordGap } from '../proof/gaps.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeResult.js'
 import { type Batch, missingRows } from './batch.js'
@@ -51,7 +51,7 @@ export async function storeFillPages(
     if (proven !== null) {
       claims.push({ series, ranges: [proven] })
       // A response that comes late, out of a spool, may lie in what was taken for a gap.
-      if (known.some(({ from }) => from > proven.from)) await fillGaps(db, series, proven, batch.receivedAt)
+      if (known.some(({ from }) => from > proven.from)) await closeGaps(db, series, proven, batch.receivedAt)
     }
     if (gap !== null) {
       const reason = 'more fills happened between two responses than one response shows'

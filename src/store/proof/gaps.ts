@@ -41,7 +41,7 @@ export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void
 }
 
 /** Takes a range out of the gaps of a series, because its rows came after all: a gap that is filled wholly is repaired. */
-export async function fillGaps(db: Kysely<Database>, series: Series, filled: TimeRange, at: TimeMs): Promise<void> {
+export async function closeGaps(db: Kysely<Database>, series: Series, filled: TimeRange, at: TimeMs): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(series)
   const range = sql`tstzrange(${toDate(filled.from)}::timestamptz, ${toDate(filled.to)}::timestamptz)`
   // What is left of a gap may be two gaps; each keeps what is known of the one it was.

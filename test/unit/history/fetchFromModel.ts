@@ -1,4 +1,4 @@
-import { fillRange } from '../../../src/history/fillRange.js'
+import { fetchRange } from '../../../src/history/fetchRange.js'
 import { Conventions } from '../../../src/history/pageRequest.js'
 import { ReachBook } from '../../../src/history/reach.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
@@ -36,7 +36,7 @@ export async function fill(
   delay: () => number = () => 0,
 ) {
   const model = pageModel(behaviour, new Conventions(), delay)
-  const outcome = await fillRange(
+  const outcome = await fetchRange(
     {
       lengthMs: behaviour.lengthMs,
       wanted,

@@ -6,7 +6,7 @@ import type { Emptiness } from './emptiness.js'
 import { type CandleOperation, newestPage, type PageRequest, type PageResponse } from './pageRequest.js'
 
 /**
- * What the filling of a range knows and has to do, newest first, many pages at once. All functions here are pure; fillRange.ts
+ * What the filling of a range knows and has to do, newest first, many pages at once. All functions here are pure; fetchRange.ts
  * asks. After every one of them:
  *
  * 1. Nothing is forgotten: every wanted candle is `known`, or in `fresh`, `retries`, `inFlight`, `silent`, `unresolved` or `empty`.
@@ -15,7 +15,7 @@ import { type CandleOperation, newestPage, type PageRequest, type PageResponse }
  * 4. It ends: a piece is asked for at most three times by each operation, and what is left of a piece is smaller than it.
  * 5. Nothing older departs while a response is awaited that may tell that there is nothing older.
  */
-export interface FillState {
+export interface FetchState {
   readonly lengthMs: number
   readonly maxInFlight: number
   /** Wanted, and not asked for yet. */
@@ -52,7 +52,7 @@ export interface Piece extends TimeRange {
 
 type InVain = Readonly<Record<CandleOperation, number>>
 
-export interface FillRequest {
+export interface FetchRequest {
   readonly piece: Piece
   readonly request: PageRequest
   /** The part of the piece that it asks for. */
@@ -61,7 +61,7 @@ export interface FillRequest {
 }
 
 export interface Decision {
-  readonly state: FillState
+  readonly state: FetchState
   /** An opening time for which `history-candles` has answered and `candles` did not. */
   readonly beyond?: TimeMs
 }
@@ -75,7 +75,7 @@ const sparseShare = 0.1
 const minPlaces = 50
 
 /** Adds what a response shows: it counts for everything that is open, not only for the page that was asked for. */
-export function absorb(state: FillState, { openTimes, silence }: PageResponse): FillState {
+export function absorb(state: FetchState, { openTimes, silence }: PageResponse): FetchState {
   const { lengthMs, oldestKnown } = state
   const shown = union(filledBy(openTimes, lengthMs), silence)
   const isTelling = totalMs(shown) >= minPlaces * lengthMs
@@ -96,7 +96,7 @@ export function absorb(state: FillState, { openTimes, silence }: PageResponse): 
  *
  * @param reachedTo opening time of the oldest candle that `candles` is known to reach
  */
-export function nextRequest(state: FillState, reachedTo: TimeMs): { state: FillState; asked: FillRequest } | null {
+export function nextRequest(state: FetchState, reachedTo: TimeMs): { state: FetchState; asked: FetchRequest } | null {
   if (state.isSparse || state.inFlight.length >= state.window) return null
   const [piece, ...retries] = state.retries
   const isHeldUp = state.silent.length > 0 || state.inFlight.some(({ isInDoubt }) => isInDoubt)
@@ -108,7 +108,7 @@ export function nextRequest(state: FillState, reachedTo: TimeMs): { state: FillS
   return { state: { ...state, fresh, retries, inFlight: [...state.inFlight, next] }, asked }
 }
 
-function newestFresh(state: FillState, reachedTo: TimeMs): Piece | null {
+function newestFresh(state: FetchState, reachedTo: TimeMs): Piece | null {
   const { lengthMs } = state
   const newest = withCandles(gridOf(state), state.fresh).at(-1)
   if (newest === undefined) return null
@@ -121,7 +121,7 @@ function newestFresh(state: FillState, reachedTo: TimeMs): Piece | null {
   return { ...window, operation, inVain: notYet, isInDoubt: false, isRest: false }
 }
 
-function requestFor(piece: Piece, lengthMs: number): FillRequest {
+function requestFor(piece: Piece, lengthMs: number): FetchRequest {
   const attempts = piece.inVain.candles + piece.inVain['history-candles']
   // With the candles on both sides: a response that shows these and none between says that there is none.
   const spare = piece.isRest ? lengthMs : 0
@@ -131,7 +131,7 @@ function requestFor(piece: Piece, lengthMs: number): FillRequest {
 }
 
 /** What a response means: what of its page is open is asked for again, exactly, until both operations have been silent. */
-export function decide(before: FillState, asked: FillRequest, response: PageResponse, reachedTo: TimeMs): Decision {
+export function decide(before: FetchState, asked: FetchRequest, response: PageResponse, reachedTo: TimeMs): Decision {
   const { piece, window } = asked
   const inFlight = before.inFlight.filter((other) => other !== piece)
   const seen = absorb({ ...before, inFlight }, response)
@@ -163,7 +163,7 @@ export function decide(before: FillState, asked: FillRequest, response: PageResp
 }
 
 /** Where `history-candles` responds for the range below `to` and `candles` did not, that does not reach so far. */
-function learnReach(state: FillState, operation: CandleOperation, oldest: TimeMs, to: TimeMs): Decision {
+function learnReach(state: FetchState, operation: CandleOperation, oldest: TimeMs, to: TimeMs): Decision {
   const { oldestOfCandles, vainEnds, lengthMs } = state
   if (operation === 'candles') {
     return { state: { ...state, oldestOfCandles: Math.min(oldest, oldestOfCandles ?? oldest) } }
@@ -174,7 +174,7 @@ function learnReach(state: FillState, operation: CandleOperation, oldest: TimeMs
 }
 
 /** Asks once more for what is left of a piece. A part of it is another question, which was never asked. */
-function askAgain(state: FillState, piece: Piece, ranges: Ranges, reachedTo: TimeMs): FillState {
+function askAgain(state: FetchState, piece: Piece, ranges: Ranges, reachedTo: TimeMs): FetchState {
   const { operation, inVain } = piece
   return ranges.reduce((one, range) => {
     const isWhole = range.from === piece.from && range.to === piece.to
@@ -183,7 +183,7 @@ function askAgain(state: FillState, piece: Piece, ranges: Ranges, reachedTo: Tim
   }, state)
 }
 
-function queue(state: FillState, piece: Piece, reachedTo: TimeMs): FillState {
+function queue(state: FetchState, piece: Piece, reachedTo: TimeMs): FetchState {
   const vainEnds = piece.operation === 'candles' ? [...new Set([...state.vainEnds, piece.to])] : state.vainEnds
   const operation = nextOperation(piece.inVain, piece.to - state.lengthMs >= reachedTo)
   const next = { ...state, vainEnds }
@@ -205,12 +205,12 @@ function nextOperation(inVain: InVain, isReached: boolean): CandleOperation | un
 }
 
 /** Whatever is newer than a candle we know of is a gap; what is older than all of them may be before the beginning. */
-function isGap({ oldestKnown }: FillState, { from }: TimeRange): boolean {
+function isGap({ oldestKnown }: FetchState, { from }: TimeRange): boolean {
   return oldestKnown !== null && oldestKnown < from
 }
 
 /** With nothing under way: what to make of the silent ranges. The one to confirm is no longer among them. */
-export function decideSilence(state: FillState): { state: FillState; confirm: TimeRange | null } {
+export function decideSilence(state: FetchState): { state: FetchState; confirm: TimeRange | null } {
   const { known, oldestKnown, lengthMs } = state
   // Hardly a candle so far: it may well be that it trades once in a while.
   if (oldestKnown === null || totalMs(known) < minPlaces * lengthMs) {
@@ -222,7 +222,7 @@ export function decideSilence(state: FillState): { state: FillState; confirm: Ti
 }
 
 /** What became of a silent range that was to be confirmed. */
-export function decideEmptiness(state: FillState, range: TimeRange, emptiness: Emptiness, floor: TimeMs): FillState {
+export function decideEmptiness(state: FetchState, range: TimeRange, emptiness: Emptiness, floor: TimeMs): FetchState {
   if (emptiness === 'candles-below') {
     return { ...state, unresolved: union(state.unresolved, openParts(state, [range])) }
   }
@@ -234,10 +234,10 @@ export function decideEmptiness(state: FillState, range: TimeRange, emptiness: E
 }
 
 /** The part of ranges that may hold candles and is not received. */
-export function openParts(state: FillState, ranges: Iterable<TimeRange>): TimeRange[] {
+export function openParts(state: FetchState, ranges: Iterable<TimeRange>): TimeRange[] {
   return withCandles(gridOf(state), subtract(normalized(ranges), state.known))
 }
 
-export function gridOf({ lengthMs, anchor }: FillState): Grid {
+export function gridOf({ lengthMs, anchor }: FetchState): Grid {
   return { lengthMs, anchor }
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { fillRange } from '../../../src/history/fillRange.js'
+import { fetchRange } from '../../../src/history/fetchRange.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import type { TimeMs } from '../../../src/market/values.js'
-import { dayMs, fill, minuteMs, now, openings, plain, reachBook } from './fillFromModel.js'
+import { dayMs, fill, minuteMs, now, openings, plain, reachBook } from './fetchFromModel.js'
 import type { Behaviour } from './pageModel.js'
 
 function minutes(days: number): Behaviour {
@@ -143,7 +143,7 @@ describe('when a request fails for good', () => {
       maxInFlight: 8,
     }
     const context = { ask, now: () => now, sleep: () => Promise.resolve(), reach }
-    await expect(fillRange(task, context)).rejects.toThrow(/request \d+ failed/)
+    await expect(fetchRange(task, context)).rejects.toThrow(/request \d+ failed/)
     expect(requests).toBeLessThan(40)
   })
 })

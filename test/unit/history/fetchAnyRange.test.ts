@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { filledBy, withCandles } from '../../../src/market/candleGrid.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
 import type { TimeMs } from '../../../src/market/values.js'
-import { dayMs, fill, minuteMs, now, openings, plain, reachBook } from './fillFromModel.js'
+import { dayMs, fill, minuteMs, now, openings, plain, reachBook } from './fetchFromModel.js'
 import type { Behaviour } from './pageModel.js'
 
 const flags = {

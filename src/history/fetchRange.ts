@@ -2,22 +2,22 @@ import { withCandles } from '../market/candleGrid.js'
 import { normalized, subtract, type Ranges, type TimeRange, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { confirmEmpty } from './emptiness.js'
-import { fillSparse } from './fillSparse.js'
+import { fetchSparse } from './fetchSparse.js'
 import {
   absorb,
   decide,
   decideEmptiness,
   decideSilence,
-  type FillRequest,
-  type FillState,
+  type FetchRequest,
+  type FetchState,
   gridOf,
   nextRequest,
   openParts,
-} from './fillState.js'
+} from './fetchState.js'
 import type { PageRequest, PageResponse } from './pageRequest.js'
 import { exploreReach, isUnexplored, type ReachBook } from './reach.js'
 
-export interface FillTask {
+export interface FetchTask {
   readonly lengthMs: number
   /** Ranges of opening times to get. */
   readonly wanted: readonly TimeRange[]
@@ -36,7 +36,7 @@ export interface FillTask {
 }
 
 /** What filling a range needs from outside. */
-export interface FillContext {
+export interface FetchContext {
   /** Asks for a page and sees to it that what comes is stored; rejects when there is no response to be had. */
   readonly ask: (request: PageRequest) => Promise<PageResponse>
   /** The service's clock. */
@@ -45,7 +45,7 @@ export interface FillContext {
   readonly reach: Pick<ReachBook, 'get' | 'observe' | 'learn'>
 }
 
-export interface FillOutcome {
+export interface FetchOutcome {
   /** Proven to hold no candle: the series begins at its end. */
   readonly empty: Ranges
   /** Asked for repeatedly without getting the candles. */
@@ -59,12 +59,12 @@ export interface FillOutcome {
 /**
  * Gets the candles of the wanted ranges, newest first, whatever the responses look like: what a page leaves open is asked for
  * again, exactly, and by the other operation, too. Ends when nothing is open any more but what stays silent. The decisions are
- * those of fillState.ts; this asks, one loop for all requests.
+ * those of fetchState.ts; this asks, one loop for all requests.
  */
-export async function fillRange(task: FillTask, context: FillContext): Promise<FillOutcome> {
+export async function fetchRange(task: FetchTask, context: FetchContext): Promise<FetchOutcome> {
   const { lengthMs, floor, maxInFlight } = task
   const { now, sleep, reach } = context
-  let state: FillState = {
+  let state: FetchState = {
     lengthMs,
     maxInFlight,
     fresh: normalized(task.wanted),
@@ -126,7 +126,7 @@ export async function fillRange(task: FillTask, context: FillContext): Promise<F
     }
   }
 
-  async function receive(asked: FillRequest): Promise<void> {
+  async function receive(asked: FetchRequest): Promise<void> {
     if (asked.delayMs > 0) await sleep(asked.delayMs)
     const response = await context.ask(asked.request)
     const decision = decide(state, asked, response, reachedTo())
@@ -154,7 +154,7 @@ export async function fillRange(task: FillTask, context: FillContext): Promise<F
 
   async function goOnSparse(): Promise<Ranges> {
     const rest = openParts(state, [...state.fresh, ...state.retries, ...state.silent])
-    const outcome = await fillSparse(rest, {
+    const outcome = await fetchSparse(rest, {
       ask,
       now,
       sleep,

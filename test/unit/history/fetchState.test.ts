@@ -4,11 +4,11 @@ import {
   decide,
   decideEmptiness,
   decideSilence,
-  type FillRequest,
-  type FillState,
+  type FetchRequest,
+  type FetchState,
   gridOf,
   nextRequest,
-} from '../../../src/history/fillState.js'
+} from '../../../src/history/fetchState.js'
 import type { PageResponse } from '../../../src/history/pageRequest.js'
 import { filledBy, silenceBetween, withCandles } from '../../../src/market/candleGrid.js'
 import { normalized, type Ranges, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
@@ -17,7 +17,7 @@ const minuteMs = 60_000
 const base = Date.UTC(2026, 0, 1)
 const minutes = (from: number, to: number): TimeRange => ({ from: base + from * minuteMs, to: base + to * minuteMs })
 
-function stateOf(wanted: Ranges, more: Partial<FillState> = {}): FillState {
+function stateOf(wanted: Ranges, more: Partial<FetchState> = {}): FetchState {
   return {
     lengthMs: minuteMs,
     maxInFlight: 4,
@@ -38,13 +38,13 @@ function stateOf(wanted: Ranges, more: Partial<FillState> = {}): FillState {
   }
 }
 
-function accounted(state: FillState): TimeRange[] {
+function accounted(state: FetchState): TimeRange[] {
   const { known, fresh, retries, inFlight, silent, unresolved, empty } = state
   return normalized([...known, ...fresh, ...retries, ...inFlight, ...silent, ...unresolved, ...empty])
 }
 
 /** Some of the minutes in and around a window, and the silence between them, or not. */
-function responseTo({ request }: FillRequest, next: () => number): PageResponse {
+function responseTo({ request }: FetchRequest, next: () => number): PageResponse {
   const { from, to } = request.window
   const share = [0, 0, 0.5, 0.95, 1][next() % 5] ?? 0
   const openTimes: number[] = []
@@ -74,7 +74,7 @@ describe('whatever the responses are, and in whatever order they come', () => {
           let state = stateOf(wanted)
           let shown: Ranges = []
           let confirmed: Ranges = []
-          const asked: FillRequest[] = []
+          const asked: FetchRequest[] = []
           const floor = wanted[0]?.from ?? 0
           for (let steps = 0; ; steps++) {
             expect(steps).toBeLessThan(5_000)
@@ -110,7 +110,7 @@ describe('whatever the responses are, and in whatever order they come', () => {
 })
 
 describe('a decision', () => {
-  const ask = (state: FillState, reachedTo = -Infinity) => {
+  const ask = (state: FetchState, reachedTo = -Infinity) => {
     const next = nextRequest(state, reachedTo)
     if (next === null) throw new Error('nothing departs')
     return next

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { fillRange } from '../../../src/history/fillRange.js'
+import { fetchRange } from '../../../src/history/fetchRange.js'
 import { filledBy, silenceBetween } from '../../../src/market/candleGrid.js'
 import { Conventions } from '../../../src/history/pageRequest.js'
 import { intersect, normalized, subtract, type TimeRange, totalMs, union } from '../../../src/market/timeRange.js'
@@ -34,7 +34,7 @@ async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {
   const model = pageModel(behaviour, new Conventions(), () => 0)
   const book = new ReachBook({ load: () => Promise.resolve(null), save: () => Promise.resolve() })
   const { lengthMs } = behaviour
-  const outcome = await fillRange(
+  const outcome = await fetchRange(
     {
       lengthMs,
       wanted: [wanted],
@@ -109,7 +109,7 @@ describe('a series that leaves out intervals without a trade', () => {
     const behaviour = service(truth, { hidden: (operation, time) => operation === 'candles' && time === dropped })
     const broken = pageModel(behaviour, new Conventions(), () => 0)
     const asked: string[] = []
-    const outcome = await fillRange(
+    const outcome = await fetchRange(
       {
         lengthMs: minuteMs,
         wanted: [range],
@@ -236,10 +236,10 @@ describe('whatever a sparse series looks like', () => {
 })
 
 describe('a series without a word', () => {
-  const ask = async (behaviour: Behaviour, task: Partial<Parameters<typeof fillRange>[0]>, days: number) => {
+  const ask = async (behaviour: Behaviour, task: Partial<Parameters<typeof fetchRange>[0]>, days: number) => {
     const model = pageModel(behaviour, new Conventions(), () => 0)
     const wanted = { from: now - days * dayMs, to: now }
-    const outcome = await fillRange(
+    const outcome = await fetchRange(
       {
         lengthMs: minuteMs,
         wanted: [wanted],

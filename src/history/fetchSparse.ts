@@ -42,11 +42,11 @@ const retryDelayMs = 100
  * Gets candles of a series that leaves out intervals without a trade, newest first and one page after the other: each
  * begins with the oldest candle of the one before, so that no silence falls between two responses.
  */
-export function fillSparse(wanted: Ranges, context: SparseContext): Promise<SparseOutcome> {
-  return new SparseFilling(wanted, context).run()
+export function fetchSparse(wanted: Ranges, context: SparseContext): Promise<SparseOutcome> {
+  return new SparseFetch(wanted, context).run()
 }
 
-class SparseFilling {
+class SparseFetch {
   readonly #wanted: Ranges
   readonly #context: SparseContext
   readonly #lengthMs: number
