@@ -6,16 +6,16 @@ import * as bookkeeping from '../../../migrations/0004_bookkeeping.js'
 import * as views from '../../../migrations/0005_views.js'
 import * as roles from '../../../migrations/0006_roles.js'
 import * as analystFunctions from '../../../migrations/0007_analyst_functions.js'
-import * as backfill from '../../../migrations/0010_backfill.js'
-import * as egress from '../../../migrations/0030_egress.js'
-import * as instrumentKinds from '../../../migrations/0040_instrument_kinds.js'
-import * as silence from '../../../migrations/0050_silence.js'
-import * as restatements from '../../../migrations/0051_restatements.js'
-import * as furtherIntervals from '../../../migrations/0052_further_intervals.js'
-import * as locks from '../../../migrations/0060_locks.js'
-import * as readers from '../../../migrations/0061_readers.js'
-import * as rejectedRows from '../../../migrations/0070_rejected_rows.js'
-import * as candleWants from '../../../migrations/0080_candle_wants.js'
+import * as backfill from '../../../migrations/0008_backfill.js'
+import * as egress from '../../../migrations/0009_egress.js'
+import * as instrumentKinds from '../../../migrations/0010_instrument_kinds.js'
+import * as silence from '../../../migrations/0011_silence.js'
+import * as restatements from '../../../migrations/0012_restatements.js'
+import * as furtherIntervals from '../../../migrations/0013_further_intervals.js'
+import * as locks from '../../../migrations/0014_locks.js'
+import * as readers from '../../../migrations/0015_readers.js'
+import * as rejectedRows from '../../../migrations/0016_rejected_rows.js'
+import * as candleWants from '../../../migrations/0017_candle_wants.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -28,16 +28,16 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0005_views': views,
   '0006_roles': roles,
   '0007_analyst_functions': analystFunctions,
-  '0010_backfill': backfill,
-  '0030_egress': egress,
-  '0040_instrument_kinds': instrumentKinds,
-  '0050_silence': silence,
-  '0051_restatements': restatements,
-  '0052_further_intervals': furtherIntervals,
-  '0060_locks': locks,
-  '0061_readers': readers,
-  '0070_rejected_rows': rejectedRows,
-  '0080_candle_wants': candleWants,
+  '0008_backfill': backfill,
+  '0009_egress': egress,
+  '0010_instrument_kinds': instrumentKinds,
+  '0011_silence': silence,
+  '0012_restatements': restatements,
+  '0013_further_intervals': furtherIntervals,
+  '0014_locks': locks,
+  '0015_readers': readers,
+  '0016_rejected_rows': rejectedRows,
+  '0017_candle_wants': candleWants,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }
