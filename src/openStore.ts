@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Config } from './config.js'
+import type { Config } from './config/resolve.js'
 import type { Logger } from './runtime/logger.js'
 import { openDatabase, type RecorderDatabase } from './store/db/database.js'
 import { startEmbeddedPostgres } from './store/embedded/embedded.js'

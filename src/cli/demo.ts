@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander'
 import { type Recorder, startRecorder } from '../app.js'
-import { loadConfig } from '../config.js'
+import { loadConfig } from '../config/load.js'
 import { createLogger } from '../runtime/logger.js'
 import { packageFile } from '../runtime/packageFile.js'
 import { stopSignal } from '../runtime/shutdown.js'

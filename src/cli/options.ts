@@ -1,6 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander'
-import type { Config } from '../config.js'
-import { resolveConfig } from '../config/resolve.js'
+import { resolveConfig, type Config } from '../config/resolve.js'
 
 export interface CommonOptions {
   readonly config?: string
@@ -24,7 +23,7 @@ export async function readConfig(options: CommonOptions): Promise<Config> {
 
 /** YAML is only loaded for who has a file. */
 async function readFile(file: string): Promise<Config> {
-  const { loadConfig } = await import('../config.js')
+  const { loadConfig } = await import('../config/load.js')
   return loadConfig({ file, env: process.env })
 }
 

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import type { Config } from '../config.js'
+import type { Config } from '../config/resolve.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { printableValue } from '../runtime/printable.js'
 import { readAddress } from '../serve/address.js'

@@ -1,4 +1,4 @@
-import type { Config } from '../config.js'
+import type { Config } from '../config/resolve.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import type { Candle } from '../market/candle.js'

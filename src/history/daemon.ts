@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { Config } from '../config.js'
+import type { Config } from '../config/resolve.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import { type CandleSeries, seriesText } from '../market/candle.js'
 import type { TimeMs } from '../market/values.js'

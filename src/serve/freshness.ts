@@ -1,6 +1,6 @@
 import { parse as parseCron } from 'node-cron'
 import type { StreamStats } from '../collect/streamStats.js'
-import type { Config } from '../config.js'
+import type { Config } from '../config/resolve.js'
 import { intervalMs } from '../market/candle.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'

@@ -1,4 +1,4 @@
-import type { Config } from '../config.js'
+import type { Config } from '../config/resolve.js'
 import type { Clock } from '../runtime/clock.js'
 import type { RecorderDatabase } from '../store/db/database.js'
 import type { BackfillStatus, Status } from './api/contract.js'

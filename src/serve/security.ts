@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import type { MiddlewareHandler } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
-import type { Config } from '../config.js'
+import type { Config } from '../config/resolve.js'
 
 /** The page loads nothing from elsewhere, runs no inline code, and cannot be framed. */
 export function securityHeaders(): MiddlewareHandler {

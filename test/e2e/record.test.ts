@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Recorder, startRecorder } from '../../src/app.js'
-import { loadConfig } from '../../src/config.js'
+import { loadConfig } from '../../src/config/load.js'
 import { categories } from '../../src/market/category.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import type { ServedResponse } from '../../src/simulator/journal.js'

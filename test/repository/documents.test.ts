@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { generatedFiles } from '../../scripts/generatedFiles.js'
 import { commands } from '../../src/cli/commands.js'
-import { loadConfig } from '../../src/config.js'
+import { loadConfig } from '../../src/config/load.js'
 import { readRepositoryFile, repositoryFiles, repositoryRoot } from '../support/repositoryFiles.js'
 
 const pages = repositoryFiles(/\.md$/)

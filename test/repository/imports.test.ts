@@ -52,7 +52,7 @@ describe('the checker', () => {
     ['src/store/a.ts', "import '../collect/plan.js'"],
     ['src/store/a.ts', "  const x = await import('../collect/plan.js')"],
     ['src/app.ts', "import { x } from '../test/support/database.js'"],
-    ['src/runtime/a.ts', "import type { Config } from '../config.js'"],
+    ['src/runtime/a.ts', "import type { Config } from '../config/resolve.js'"],
     ['src/cli/a.ts', "import pg from 'pg'"],
     ['src/collect/a.ts', "import axios from 'axios'"],
     ['src/market/a.ts', "import { x } from '../unheardOf/a.js'"],
@@ -65,7 +65,7 @@ describe('the checker', () => {
     ['src/serve/a.ts', "import { x } from '../collect/streamStats.js'"],
     ['src/store/a.ts', "import * as first from '../../migrations/0001_first.js'\nimport pg from 'pg'"],
     ['src/exchange/a.ts', "import axios, { type AxiosInstance } from 'axios'\nimport { x } from './pacer.js'"],
-    ['src/collect/a.ts', "import type { Config } from '../config.js'\n// import x from '../app.js'"],
+    ['src/collect/a.ts', "import type { Config } from '../config/resolve.js'\n// import x from '../app.js'"],
   ])('accepts in %s: %s', (path, text) => {
     expect(check(path, text)).toEqual([])
   })

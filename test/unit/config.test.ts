@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { ConfigError, loadConfig } from '../../src/config.js'
+import { ConfigError } from '../../src/config/configError.js'
+import { loadConfig } from '../../src/config/load.js'
 import { maxFileBytes } from '../../src/config/readText.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'config-'))

@@ -1,4 +1,4 @@
-import type { Config } from '../../config.js'
+import type { Config } from '../../config/resolve.js'
 import type { Operation, StreamName } from '../../market/stream.js'
 import { fairShares, type SafeRates, safeRates } from './planBudget.js'
 import { enabledStreams, type StreamDemand, streamDemand, takesWhatFits } from './planDemand.js'

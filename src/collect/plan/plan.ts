@@ -1,4 +1,4 @@
-import type { Config } from '../../config.js'
+import type { Config } from '../../config/resolve.js'
 import { type Category, categories } from '../../market/category.js'
 import { type Operation, operations } from '../../market/stream.js'
 import { advise, type Advice } from './planAdvice.js'

@@ -1,4 +1,4 @@
-import type { Config } from '../../config.js'
+import type { Config } from '../../config/resolve.js'
 import { intervalMs } from '../../market/candle.js'
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { Allowances } from './allowances.js'

@@ -1,4 +1,4 @@
-import type { Config } from '../../config.js'
+import type { Config } from '../../config/resolve.js'
 import { type Operation, operations, type StreamName } from '../../market/stream.js'
 
 export interface SafeRates {

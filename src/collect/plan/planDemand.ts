@@ -1,6 +1,6 @@
 import { parse as parseCron } from 'node-cron'
 
-import type { Config } from '../../config.js'
+import type { Config } from '../../config/resolve.js'
 import { intervalMs } from '../../market/candle.js'
 import { type Operation, type StreamName, streamNames } from '../../market/stream.js'
 import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candlePace.js'

@@ -1,4 +1,4 @@
-import type { Config } from '../../config.js'
+import type { Config } from '../../config/resolve.js'
 import type { Category } from '../../market/category.js'
 import { expectedShare } from '../schedule/fillShare.js'
 import { safeRates } from './planBudget.js'

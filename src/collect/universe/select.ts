@@ -1,5 +1,5 @@
 import picomatch from 'picomatch'
-import type { Config } from '../../config.js'
+import type { Config } from '../../config/resolve.js'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrument.js'
 import type { Decimal } from '../../market/values.js'

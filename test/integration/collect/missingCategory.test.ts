@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Recorder, startRecorder } from '../../../src/app.js'
-import { loadConfig } from '../../../src/config.js'
+import { loadConfig } from '../../../src/config/load.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'

@@ -1,9 +1,6 @@
-import { readText } from './config/readText.js'
-import { type Config, type Environment, resolveConfig } from './config/resolve.js'
-import { parseYaml } from './config/yamlSource.js'
-
-export { ConfigError } from './config/configError.js'
-export type { Config } from './config/resolve.js'
+import { readText } from './readText.js'
+import { type Config, type Environment, resolveConfig } from './resolve.js'
+import { parseYaml } from './yamlSource.js'
 
 /**
  * Reads the configuration: defaults, then `file` (YAML), then the environment.
