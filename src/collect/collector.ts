@@ -131,14 +131,8 @@ export class Collector {
       await this.#rechoosing
       await Promise.all([...this.#pollers.values()].map((poller) => poller.stop()))
     })()
-    const deadline = new AbortController()
-    const drained = await Promise.race([
-      stopped.then(() => true),
-      clock.sleep(config.collector.drainTimeoutMs, deadline.signal).then(
-        () => false,
-        () => true,
-      ),
-    ])
+    const isStopped = stopped.then(() => true)
+    const drained = await within(clock, config.collector.drainTimeoutMs, isStopped, false)
     if (!drained) {
       this.#dependencies.client.close()
       await stopped
@@ -146,12 +140,12 @@ export class Collector {
     // Whatever time is left brings the spool's contents to the database; the rest waits for the next start.
     const expiry = new AbortController()
     const left = config.collector.drainTimeoutMs - (clock.monotonicMs() - startedMs)
-    void clock.sleep(Math.max(0, left), deadline.signal).then(
+    void clock.sleep(Math.max(0, left), expiry.signal).then(
       () => expiry.abort(),
       () => undefined,
     )
     await this.#sink.close(expiry.signal)
-    deadline.abort()
+    expiry.abort()
     return drained
   }
 

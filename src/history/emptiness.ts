@@ -1,7 +1,7 @@
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import type { Grid } from '../market/candleGrid.js'
-import { type CandleOperation, pageCandles, type PageRequest } from './pageRequest.js'
+import { type CandleOperation, maxAttempts, pageCandles, type PageRequest, retryDelayMs } from './pageRequest.js'
 import type { Ask } from './reach.js'
 
 /** `unknown`: the service gave no candle on either side, so that its silence means nothing. */
@@ -17,9 +17,6 @@ export interface SilentRange {
   readonly reachedTo: TimeMs
 }
 
-const attempts = 3
-const retryDelayMs = 100
-
 /**
  * Tells whether a range that stays silent lies before the beginning of its series. An empty page proves nothing, so two
  * things must hold: the pages from its end down to the floor are empty; and a page across its upper end shows the candle
@@ -31,7 +28,8 @@ export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Empti
   // Whoever asked may want less than there is: candles below the floor make a gap of what would else be the beginning.
   const windows = [...windowsFrom(range.to, floor, pageMs), { from: floor - pageMs, to: floor }]
   for (const window of windows) {
-    if ((await askPatiently(ask, { operation: 'history-candles', window }, silent)).length > 0) return 'candles-below'
+    if ((await askPatiently(ask, { operation: 'history-candles', window }, silent.sleep)).length > 0)
+      return 'candles-below'
   }
   const operation: CandleOperation = range.to >= silent.reachedTo ? 'candles' : 'history-candles'
   // Few candles above the end, so that even a page that is shorter than it should be has room for those below.
@@ -39,7 +37,7 @@ export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Empti
   const below = pageCandles('history-candles', grid.lengthMs) - above - 1
   const across = { from: range.to - below * grid.lengthMs, to: range.to + above * grid.lengthMs }
   for (const way of new Set<CandleOperation>([operation, 'history-candles'])) {
-    const openTimes = await askPatiently(ask, { operation: way, window: across }, silent)
+    const openTimes = await askPatiently(ask, { operation: way, window: across }, silent.sleep)
     const inWindow = openTimes.filter((time) => time >= across.from && time < across.to)
     if (inWindow.some((time) => time < range.to)) return 'candles-below'
     if (inWindow.includes(range.to)) return 'empty'
@@ -69,7 +67,7 @@ export async function findsCandle(
     })),
     ...below.map((window) => ({ operation: 'history-candles' as const, window })),
   ]
-  for (let attempt = 1; attempt <= (isAskedBefore ? 1 : attempts); attempt++) {
+  for (let attempt = 1; attempt <= (isAskedBefore ? 1 : maxAttempts); attempt++) {
     if (attempt > 1) await sleep(retryDelayMs * (attempt - 1))
     for (const page of pages) if ((await ask(page)).length > 0) return true
   }
@@ -110,10 +108,14 @@ function windowsFrom(top: TimeMs, floor: TimeMs, pageMs: number, asSample = fals
 }
 
 /** Some responses are empty at first and right when asked again. */
-async function askPatiently(ask: Ask, request: PageRequest, { sleep }: SilentRange): Promise<readonly TimeMs[]> {
+export async function askPatiently(
+  ask: Ask,
+  request: PageRequest,
+  sleep: SilentRange['sleep'],
+): Promise<readonly TimeMs[]> {
   for (let attempt = 1; ; attempt++) {
     const openTimes = await ask(request)
-    if (openTimes.length > 0 || attempt === attempts) return openTimes
+    if (openTimes.length > 0 || attempt === maxAttempts) return openTimes
     await sleep(retryDelayMs * attempt)
   }
 }

@@ -1,8 +1,8 @@
 import { intersect, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { confirmEmpty, type Emptiness, findsCandle, isSampled } from './emptiness.js'
+import { askPatiently, confirmEmpty, type Emptiness, findsCandle, isSampled } from './emptiness.js'
 import { type Grid, withCandles } from '../market/candleGrid.js'
-import { type CandleOperation, pageCandles } from './pageRequest.js'
+import { type CandleOperation, maxAttempts, pageCandles, retryDelayMs } from './pageRequest.js'
 import type { Ask, Reach } from './reach.js'
 
 export interface SparseContext {
@@ -35,8 +35,6 @@ const maxSilentPages = 8
 const maxSilentPagesAgain = 2
 /** How far a question to `candles` reaches. A service that counts candles and not their places gives a whole page of them. */
 const widePages = 8
-const attempts = 3
-const retryDelayMs = 100
 
 /**
  * Gets candles of a series that leaves out intervals without a trade, newest first and one page after the other: each
@@ -139,7 +137,7 @@ class SparseFetch {
       if (!isKnown || openTimes.includes(top)) return older
       // It may give the oldest candles of a range and not the newest, when there are more than a page holds.
       if (isWide && older.length > 0) this.#givesNewest = false
-      else if (older.length > 0 || attempt === attempts) return older
+      else if (older.length > 0 || attempt === maxAttempts) return older
       else await this.#context.sleep(retryDelayMs * attempt)
     }
   }
@@ -167,14 +165,15 @@ class SparseFetch {
   }
 
   async #askAcross(range: TimeRange): Promise<void> {
-    const { ask, known, now } = this.#context
+    const { ask, known, now, sleep } = this.#context
     const lengthMs = this.#lengthMs
     const below = range.from - lengthMs
     const hasAbove = known().some(({ from }) => from === range.to)
     for (const operation of new Set<CandleOperation>([this.#operationFor(below), 'history-candles'])) {
       const page = pageCandles(operation, lengthMs) * lengthMs
       const above = Math.max(range.to, Math.min(below + page, now()))
-      await ask({ operation, window: { from: below, to: hasAbove ? range.to + lengthMs : above } })
+      const window = { from: below, to: hasAbove ? range.to + lengthMs : above }
+      await askPatiently(ask, { operation, window }, sleep)
       if (subtract([range], known()).length === 0) return
     }
   }

@@ -3,7 +3,14 @@ import { normalized, type Ranges, subtract, type TimeRange, totalMs, union } fro
 import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/backoff.js'
 import type { Emptiness } from './emptiness.js'
-import { type CandleOperation, newestPage, type PageRequest, type PageResponse } from './pageRequest.js'
+import {
+  type CandleOperation,
+  maxAttempts,
+  newestPage,
+  type PageRequest,
+  type PageResponse,
+  retryDelayMs,
+} from './pageRequest.js'
 
 /**
  * What the filling of a range knows and has to do, newest first, many pages at once. All functions here are pure; fetchRange.ts
@@ -67,9 +74,7 @@ export interface Decision {
 }
 
 const notYet: InVain = { candles: 0, 'history-candles': 0 }
-/** An operation that was asked so often counts as silent. */
-const maxAttempts = 3
-const retry: Backoff = { minMs: 100, maxMs: 2_000 }
+const retry: Backoff = { minMs: retryDelayMs, maxMs: 2_000 }
 /** A response over so many candles' time that is silent for more than this share of it is one of a sparse series. */
 const sparseShare = 0.1
 const minPlaces = 50

@@ -20,6 +20,10 @@ export interface PageResponse {
   readonly silence: readonly TimeRange[]
 }
 
+/** An operation that was asked for the same so often without a word counts as silent; asked again it is after a while. */
+export const maxAttempts = 3
+export const retryDelayMs = 100
+
 export interface PageParameters {
   readonly startTime?: TimeMs
   readonly endTime: TimeMs

@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { rejectedRow } from '../../market/rejectedRow.js'
-import type { RejectedRow } from '../../market/rejectedRow.js'
+import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
 import type { Extra, TimeMs } from '../../market/values.js'
 import { maxRejectedRows, maxRowBytes, maxUnknownBytes, maxUnknownFields, maxUnknownNames } from '../response/bounds.js'
 import { UnparsedRow } from '../response/longResponse.js'

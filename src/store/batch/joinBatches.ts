@@ -1,5 +1,5 @@
 import { type Fill, fillsPerPage } from '../../market/fill.js'
-import { type Batch, isPlain } from './batch.js'
+import { type Batch, isPlain, seriesKey } from './batch.js'
 
 /** A batch made of several, which says the same as they did one after the other. */
 export interface JoinedBatch {
@@ -11,11 +11,10 @@ const maxParts = 64
 const maxRows = 400
 
 /** Batches with the same key may be joined, and depend on each other's order; null for those that are stored alone. */
-export function joinKey({ stream, target }: Batch): string | null {
+export function joinKey(batch: Batch): string | null {
+  const { stream } = batch
   if (stream === 'order_books' || stream === 'rpi_order_books') return stream
-  if (stream !== 'fills') return null
-  const { category, symbol } = target as Record<string, unknown>
-  return [stream, category, symbol].join(' ')
+  return stream === 'fills' ? seriesKey(batch) : null
 }
 
 /**

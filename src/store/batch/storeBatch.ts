@@ -1,8 +1,7 @@
 import type { Kysely } from 'kysely'
-import { rejectedRow } from '../../market/rejectedRow.js'
 import type { InstrumentKey } from '../../market/category.js'
 import type { Fill } from '../../market/fill.js'
-import type { RejectedRow } from '../../market/rejectedRow.js'
+import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
 import { operationOf, type StreamName } from '../../market/stream.js'
 import { addCoverage, type Series } from '../proof/coverage.js'
 import { describeDatabaseError, isDataError } from '../db/databaseError.js'
@@ -53,7 +52,7 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
   const refused = batch.rows.map((row) => refusedRow(batch, row, error))
   const rejected = [...batch.rejected, ...refused]
   await db.transaction().execute((trx) => insertRejectedRows(trx, rejected, batch.receivedAt))
-  return { ...nothingWritten, rejected: rejected.length, gapsFound: 0, turnedUp: 0 }
+  return storedBatch(nothingWritten, rejected.length)
 }
 
 /**
@@ -63,18 +62,15 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
 export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
   return db.transaction().execute(async (trx) => {
-    const written = isWorthWriting(batch) ? await writerOf(stream)(trx, batch) : nothingWritten
+    const written: Written = isWorthWriting(batch) ? await writerOf(stream)(trx, batch) : nothingWritten
     if (rejected.length > 0) await insertRejectedRows(trx, rejected, receivedAt)
     for (const { range, ...key } of proven) await addCoverage(trx, seriesOf(stream, key), [range])
     for (const { range, reason, state = 'lost', ...key } of gaps) {
       await recordGap(trx, { ...seriesOf(stream, key), range, reason, state, detectedAt: receivedAt })
     }
-    const found = 'gapsFound' in written ? (written as StoredFills).gapsFound : 0
-    const turnedUp = 'turnedUp' in written ? (written as StoredCandles).turnedUp : 0
-    const { inserted, updated } = written
-    const unchanged = rows.length - inserted - updated
+    const unchanged = rows.length - written.inserted - written.updated
     const refused = rejected.length + (batch.unkept ?? 0)
-    return { inserted, updated, unchanged, rejected: refused, gapsFound: found + gaps.length, turnedUp }
+    return storedBatch({ ...written, unchanged }, refused, gaps.length)
   })
 }
 
@@ -85,7 +81,7 @@ export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<S
 export async function commitGroup(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
   const inStream = (stream: StreamName) => batches.filter((batch) => batch.stream === stream)
   return db.transaction().execute(async (trx) => {
-    const written = new Map<Batch, WriteResult & Partial<StoredFills & StoredCandles>>()
+    const written = new Map<Batch, Written>()
     const fills = inStream('fills').filter(isWorthWriting) as Batch<InstrumentKey, Fill>[]
     if (fills.length > 0) {
       const stored = await storeFillPages(trx, fills)
@@ -100,18 +96,17 @@ export async function commitGroup(db: Kysely<Database>, batches: readonly Batch[
     // In one order everywhere, so that two transactions never wait for each other.
     for (const batch of inStream('candles').toSorted((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1)))
       if (isWorthWriting(batch)) written.set(batch, await writerOf('candles')(trx, batch))
-    return batches.map((batch) => {
-      const result: WriteResult & Partial<StoredFills & StoredCandles> = written.get(batch) ?? nothingWritten
-      return {
-        inserted: result.inserted,
-        updated: result.updated,
-        unchanged: result.unchanged,
-        rejected: 0,
-        gapsFound: result.gapsFound ?? 0,
-        turnedUp: result.turnedUp ?? 0,
-      }
-    })
+    return batches.map((batch) => storedBatch(written.get(batch) ?? nothingWritten))
   })
+}
+
+/** What a writer says; gaps are found by that of fills, and late candles by that of candles. */
+type Written = WriteResult & Partial<StoredFills & StoredCandles>
+
+/** The whole account of a batch: of its rows, and of what came beside them. */
+function storedBatch({ gapsFound = 0, turnedUp = 0, ...written }: Written, rejected = 0, gaps = 0): StoredBatch {
+  const { inserted, updated, unchanged } = written
+  return { inserted, updated, unchanged, rejected, gapsFound: gapsFound + gaps, turnedUp }
 }
 
 /** An empty response for fills says something, too: that nothing was traded yet. */

@@ -95,37 +95,6 @@ export async function lockCoverage(
   return wanted.map((_, index) => byPlace.get(index + 1) ?? [])
 }
 
-/** The parts of a range that are not proven yet, ascending. */
-export async function missingRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
-  if (range.from >= range.to) return []
-  const { stream, category, symbol, type, interval } = seriesColumns(series)
-  const { rows } = await sql<{ from: TimeMs; to: TimeMs }>`
-    select lower(r) as "from", upper(r) as "to"
-    from unnest(${multirange([range])} - coalesce((
-      select ranges from recorder.coverage
-      where stream = ${stream} and category = ${category} and symbol = ${symbol}
-        and type = ${type} and interval = ${interval}
-    ), '{}'::tstzmultirange)) as r
-    order by 1`.execute(db)
-  return rows.map(({ from, to }) => ({ from, to }))
-}
-
-/** The proven ranges of a series, ascending; with `since`, only those that end later, and the one before them. */
-export async function coveredRanges(db: Kysely<Database>, series: Series, since?: TimeMs): Promise<TimeRange[]> {
-  const { stream, category, symbol, type, interval } = seriesColumns(series)
-  const from = since === undefined ? sql`'-infinity'` : sql`${new Date(since).toISOString()}`
-  const { rows } = await sql<{ from: TimeMs; to: TimeMs }>`
-    select lower(r) as "from", upper(r) as "to"
-    from recorder.coverage c cross join lateral unnest(c.ranges) as r
-    where stream = ${stream} and category = ${category} and symbol = ${symbol}
-      and type = ${type} and interval = ${interval}
-      and upper(r) >= coalesce(
-        (select max(upper(before)) from unnest(c.ranges) as before where upper(before) <= ${from}::timestamptz),
-        '-infinity')
-    order by 1`.execute(db)
-  return rows.map(({ from, to }) => ({ from, to }))
-}
-
 export function multirange(ranges: readonly TimeRange[]) {
   return sql`${multirangeText(ranges)}::tstzmultirange`
 }

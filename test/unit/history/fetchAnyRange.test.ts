@@ -97,6 +97,21 @@ const oneBelowSilence: Case = {
 }
 const oneBelowLessSilence: Case = { ...oneBelowSilence, age: 735, wanted: [[403, 433]], hiddenFromBoth: [[735, 100]] }
 
+/** A whole silent page above candles that were seen already, by a service whose first response is empty. */
+const knownBelowSilence: Case = {
+  ...oneBelowSilence,
+  count: 1002,
+  age: 1768,
+  reach: 2770,
+  wanted: [
+    [1771, 999],
+    [769, 1],
+  ],
+  hiddenFromBoth: [],
+  emptyAtFirst: 1,
+  limitCountsPlaces: false,
+}
+
 /** What may be claimed to be without a trade: what lies between two neighbours of one response. */
 function silenceOf({ lengthMs, isSilenceTold }: Behaviour, answers: readonly (readonly TimeMs[])[]): TimeRange[] {
   const pairs = answers.flatMap((answer) => {
@@ -149,6 +164,7 @@ describe('filling any range from any service', () => {
           [built(oneBelowSilence), noDelays()],
           [built(oneBelowLessSilence), noDelays()],
           [built({ ...oneBelowSilence, emptyAtFirst: 2 }), noDelays()],
+          [built(knownBelowSilence), noDelays()],
         ],
       },
     )

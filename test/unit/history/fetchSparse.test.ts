@@ -6,28 +6,11 @@ import { Conventions } from '../../../src/history/pageRequest.js'
 import { intersect, normalized, subtract, type TimeRange, totalMs, union } from '../../../src/market/timeRange.js'
 import { ReachBook } from '../../../src/history/reach.js'
 import type { TimeMs } from '../../../src/market/values.js'
+import { dayMs, minuteMs, now, plain } from './fetchFromModel.js'
 import { type Behaviour, pageModel } from './pageModel.js'
 
-const minuteMs = 60_000
-const dayMs = 86_400_000
-const now = Date.UTC(2026, 0, 1)
-
 function service(truth: readonly TimeMs[], more: Partial<Behaviour> = {}): Behaviour {
-  return {
-    truth,
-    lengthMs: minuteMs,
-    reachedFrom: now - 30 * dayMs,
-    candlesStartInclusive: false,
-    candlesEndExclusive: false,
-    historyEndInclusive: false,
-    historyHoldsRecent: true,
-    hidden: () => false,
-    emptyAtFirst: 0,
-    rowsAtMost: Number.POSITIVE_INFINITY,
-    limitCountsPlaces: false,
-    isSilenceTold: true,
-    ...more,
-  }
+  return { ...plain, limitCountsPlaces: false, truth, lengthMs: minuteMs, ...more }
 }
 
 async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {

@@ -76,6 +76,9 @@ describe('records of the spool', () => {
         (torn, next, at) => {
           const { bytes: first } = encode([torn])
           const cut = at % first.length
+          const missing = first.subarray(cut)
+          // What is missing may be just what the next record begins with: then the torn one is whole again.
+          fc.pre(!encode([next]).bytes.subarray(0, missing.length).equals(missing))
           const scanned = scanRecords(Buffer.concat([first.subarray(0, cut), encode([next]).bytes]))
           // The torn record's length may reach over the next one: its checksum then tells, and only that one is skipped.
           if (scanned.records.length > 0) expect(texts(scanned.records)).toEqual(texts([next]))
