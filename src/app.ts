@@ -4,16 +4,17 @@ import { BatchSpool } from './collect/sink/batchSpool.js'
 import { type History, startHistory } from './history/daemon.js'
 import { Collector, type CollectorDependencies } from './collect/collector.js'
 import { type Retention, startRetention } from './collect/retention.js'
-import { routeCronLog } from './collect/poll/cron.js'
 import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
+import type { Carry } from './exchange/http/adapter.js'
 import type { RequestEvent } from './exchange/sender.js'
 import { ServiceClock } from './exchange/serviceClock.js'
 import type { CandleSeries } from './market/candle.js'
 import { operations } from './market/stream.js'
 import { openStore, type OpenStore } from './openStore.js'
 import { type Clock, systemClock } from './runtime/clock.js'
+import { type Disk, systemDisk } from './runtime/disk.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
 import { packageVersion } from './runtime/version.js'
@@ -82,6 +83,7 @@ export function openExchange(
   logger: Logger,
   clock: Clock = systemClock,
   onRequest?: (event: RequestEvent) => void,
+  carry?: Carry,
 ): ExchangeClient {
   const { baseUrl } = config.exchange
   if (baseUrl === undefined) {
@@ -97,6 +99,7 @@ export function openExchange(
     serviceClock,
     logger,
     ...(onRequest && { onRequest }),
+    ...(carry && { carry }),
   })
 }
 
@@ -113,17 +116,23 @@ export interface Recorder {
   stop(lastLook?: () => Promise<void>): Promise<boolean>
 }
 
+/** What the recorder meets besides its database: all of it real by default. */
+export interface World {
+  readonly clock?: Clock
+  readonly carry?: Carry
+  readonly disk?: Disk
+}
+
 /** Starts the whole recorder. Waits for another recorder of the same egress to end first. */
 export async function startRecorder(
   config: Config,
   logger: Logger,
-  options: { readonly clock?: Clock; readonly signal?: AbortSignal } = {},
+  options: World & { readonly signal?: AbortSignal } = {},
 ): Promise<Recorder> {
-  const clock = options.clock ?? systemClock
-  routeCronLog(logger)
+  const { clock = systemClock, disk = systemDisk, carry } = options
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
   countRejectionsFromZero(metrics)
-  const client = openExchange(config, logger, clock, (event) => observeRequest(metrics, event))
+  const client = openExchange(config, logger, clock, (event) => observeRequest(metrics, event), carry)
   const store = await openStore(config, logger)
   const egress = config.collector.egress ?? hostname()
   const parts: RunningParts = {}
@@ -169,10 +178,11 @@ export async function startRecorder(
       // What is waiting for its turn goes on waiting until this recorder may send again.
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
       isPatient: isDatabaseAway,
+      disk,
       noteFile: join(config.database.dataDir, 'egress.json'),
       ...(options.signal && { signal: options.signal }),
     })
-    parts.collecting = await startCollector({ config, client, store, logger, clock, metrics })
+    parts.collecting = await startCollector({ config, client, store, logger, clock, disk, metrics })
     const { collector } = parts.collecting
     const { db } = store.database
     const answeredAt = (of: CandleSeries) => collector.candleResponses.get(of)?.at
@@ -209,10 +219,13 @@ interface RunningCollector {
 async function startCollector(
   parts: Pick<CollectorDependencies, 'config' | 'client' | 'clock' | 'logger' | 'metrics'> & {
     readonly store: OpenStore
+    readonly disk: Disk
   },
 ): Promise<RunningCollector> {
-  const { config, store, logger } = parts
+  const { config, store, logger, clock, disk } = parts
   const spool = await BatchSpool.open({
+    disk,
+    clock,
     root: join(config.database.dataDir, 'spool'),
     maxBytes: config.collector.spoolMaxBytes,
     onDamage: ({ file, stretches, bytes }) =>

@@ -36,7 +36,7 @@ export function startRetention(
       logger.warn(`old rows were not removed, the next attempt is in an hour: ${describeDatabaseError(error)}`)
     }
   }
-  const stopSchedule = onSchedule(hourly, run)
+  const stopSchedule = onSchedule(clock, hourly, run)
   run()
   return {
     async stop() {

@@ -1,6 +1,7 @@
 import { backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import { onAbort } from '../runtime/abort.js'
+import { random } from '../runtime/randomness.js'
 import { ExchangeError } from './errors.js'
 
 export interface RetryPolicy {
@@ -30,7 +31,7 @@ export async function withRetries<T>(
   policy: RetryPolicy,
   signal: AbortSignal,
   attempt: (attempt: Attempt) => Promise<T>,
-  random: () => number = Math.random,
+  spread: () => number = random,
 ): Promise<T> {
   let firstSentMs: number | undefined
   const sent = () => {
@@ -51,7 +52,7 @@ export async function withRetries<T>(
     }
     const leftMs = policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
     const { minDelayMs: minMs, maxDelayMs: maxMs } = policy
-    const delayMs = Math.max(random() * backoffMs(number, { minMs, maxMs }), lastError.retryAfterMs ?? 0)
+    const delayMs = Math.max(spread() * backoffMs(number, { minMs, maxMs }), lastError.retryAfterMs ?? 0)
     if (delayMs >= leftMs) throw lastError
     try {
       await clock.sleep(delayMs, signal)

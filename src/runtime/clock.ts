@@ -30,6 +30,16 @@ export const systemClock: Clock = {
     }),
 }
 
+/** Calls `action` after `ms`; the result takes that back. */
+export function after(clock: Clock, ms: number, action: () => void): () => void {
+  const taken = new AbortController()
+  void clock.sleep(ms, taken.signal).then(action, () => undefined)
+  return () => taken.abort()
+}
+
+/** How long the processor has worked, for work that lets others have a turn when it takes long; no measure of what happens when. */
+export const workedMs = (): number => performance.now()
+
 /** Resolves to true at `time`, or to false as soon as the signal aborts. */
 export async function sleepUntil(clock: Clock, time: number, signal: AbortSignal): Promise<boolean> {
   if (signal.aborted) return false

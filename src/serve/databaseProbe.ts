@@ -1,4 +1,4 @@
-import type { Clock } from '../runtime/clock.js'
+import { type Clock, within } from '../runtime/clock.js'
 import type { RecorderDatabase } from '../store/db/database.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
 import { ping, type StoreOverview, storeOverview } from '../store/read/overview.js'
@@ -16,6 +16,7 @@ export interface DatabaseState {
 const pingEveryMs = 1_000
 const overviewEveryMs = 15_000
 const patienceMs = 3_000
+const late = Symbol('late')
 
 /** Asks whether the database responds, at most once a second however many want to know. */
 export class DatabaseProbe {
@@ -50,11 +51,11 @@ export class DatabaseProbe {
   async #check(): Promise<DatabaseState> {
     const startedMs = this.#clock.monotonicMs()
     try {
-      await withPatience(ping(this.#database.db))
+      await withPatience(this.#clock, ping(this.#database.db))
       const latencyMs = this.#clock.monotonicMs() - startedMs
       this.#state = { ...this.#state, isReachable: true, wasReachable: true, latencyMs, error: null }
       if (startedMs - this.#overviewMs >= overviewEveryMs) {
-        const overview = await withPatience(storeOverview(this.#database.db))
+        const overview = await withPatience(this.#clock, storeOverview(this.#database.db))
         this.#overviewMs = startedMs
         this.#state = { ...this.#state, overview }
       }
@@ -66,18 +67,9 @@ export class DatabaseProbe {
 }
 
 /** A database that hangs is as good as one that is away. */
-async function withPatience<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(
-      () => reject(new Error(`the database did not respond within ${patienceMs / 1000} s`)),
-      patienceMs,
-    )
-  })
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
-    work.catch(() => undefined)
-  }
+async function withPatience<T>(clock: Clock, work: Promise<T>): Promise<T> {
+  work.catch(() => undefined)
+  const result = await within(clock, patienceMs, work, late)
+  if (result === late) throw new Error(`the database did not respond within ${patienceMs / 1000} s`)
+  return result
 }

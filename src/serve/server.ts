@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Server } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -13,6 +12,7 @@ import type { CandleSeries } from '../market/candle.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
+import { randomName } from '../runtime/randomness.js'
 import { openDatabase } from '../store/db/database.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
 import { BadRequest } from './api/badRequest.js'
@@ -60,7 +60,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     isReadOnly: true,
     applicationName: 'market-recorder page',
   })
-  const instanceId = randomUUID()
+  const instanceId = randomName(16)
   const reporter = new StatusReporter({ config, source, database, version, instanceId, clock })
   const api: ApiContext = { database, clock, status: () => reporter.report() }
   const hub = new EventHub(

@@ -1,4 +1,5 @@
 import type { TimeMs } from '../market/values.js'
+import { workedMs } from '../runtime/clock.js'
 import { type CandleQuery, ServiceFailure } from './parameters.js'
 import type { CandleRange, Quirks } from './world/quirks.js'
 import { nextTurn, sliceMs } from './turns.js'
@@ -83,15 +84,15 @@ async function candlesOf(
   // Where silence is left out a page spans any length of time and costs as much as it has rows.
   if (world.leavesOutSilence(series)) return world.candles(series, from, to, at)
   const rows: CandleRow[] = []
-  let turn = performance.now()
+  let turn = workedMs()
   for (let start = from; start < to;) {
     // A slice is about an hour of minutes, or a single candle where candles are longer.
     const stop = Math.min(Math.max(world.closeTime(series, world.openTime(series, start)), start + 3_600_000), to)
     rows.push(...world.candles(series, start, stop, at))
     start = stop
-    if (performance.now() - turn < sliceMs) continue
+    if (workedMs() - turn < sliceMs) continue
     await nextTurn()
-    turn = performance.now()
+    turn = workedMs()
   }
   return rows
 }

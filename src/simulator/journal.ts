@@ -16,7 +16,7 @@ export interface ServedResponse {
    * gave up when it had read everything and understood nothing yet does the same.
    */
   readonly isLastOfConnection?: true
-  /** When that was known, by the wall clock of this machine; absent while it is under way. */
+  /** When that was known, by the wall clock; absent while it is under way. */
   readonly deliveredAtMs?: TimeMs
   /** The envelope's `data` as it was sent; the numbers of order books as their exact text. Null for failures. */
   readonly data: unknown
@@ -25,7 +25,10 @@ export interface ServedResponse {
 /** Keeps every served response, when it is switched on. */
 export class Journal {
   private responses: { -readonly [Key in keyof ServedResponse]: ServedResponse[Key] }[] = []
-  constructor(private readonly isOn: boolean) {}
+  constructor(
+    private readonly isOn: boolean,
+    private readonly now: () => TimeMs,
+  ) {}
 
   /** Notes a response before it is sent; the function that is returned says what became of it. */
   begin(
@@ -40,7 +43,7 @@ export class Journal {
         return
       }
       entry.delivered = outcome
-      entry.deliveredAtMs = Date.now()
+      entry.deliveredAtMs = this.now()
     }
   }
 

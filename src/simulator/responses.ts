@@ -1,6 +1,7 @@
 import type { Category, TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
+import { workedMs } from '../runtime/clock.js'
 import { brokenData } from './brokenRows.js'
 import { bookText, type ResponseData } from './responseData.js'
 import { candlePage } from './candlePages.js'
@@ -190,16 +191,16 @@ function fillPage(
 async function tickerPage(world: World, category: TradedCategory, at: TimeMs): Promise<ResponseData> {
   const rows: unknown[] = []
   const texts: string[] = []
-  let turn = performance.now()
+  let turn = workedMs()
   for (const listing of world.listings()) {
     if (listing.category !== category || !isShown(listing, at)) continue
     const row = world.ticker(category, listing.symbol, at)
     if (!row) continue
     rows.push(row)
     texts.push(JSON.stringify(row))
-    if (performance.now() - turn < sliceMs) continue
+    if (workedMs() - turn < sliceMs) continue
     await nextTurn()
-    turn = performance.now()
+    turn = workedMs()
   }
   return { data: rows, text: Buffer.from(`[${texts.join(',')}]`) }
 }

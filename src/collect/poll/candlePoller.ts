@@ -133,7 +133,7 @@ export function candlePoller(
   }
   const targetedAt = new Map<string, TimeMs>()
   const endings = (Object.keys(closeSchedules) as Interval[]).map((interval) =>
-    schedule(closeSchedules[interval], () => void pollInterval(interval)),
+    schedule(clock, closeSchedules[interval], () => void pollInterval(interval)),
   )
   return {
     retarget(next) {

@@ -1,21 +1,54 @@
-import cron, { setLogger } from 'node-cron'
-import type { Logger } from '../../runtime/logger.js'
+import { createTask, parse as parseCron } from 'node-cron'
+import type { TimeMs } from '../../market/values.js'
+import { type Clock, sleepUntil } from '../../runtime/clock.js'
 
-/** Brings what the library has to say, such as that the process was too busy for a schedule, to our log. */
-export function routeCronLog(logger: Logger): void {
-  const text = (message: string | Error) => `schedule: ${message instanceof Error ? message.message : message}`
-  setLogger({
-    info: (message) => logger.info(text(message)),
-    warn: (message) => logger.warn(text(message)),
-    error: (message) => logger.error(text(message)),
-    debug: (message) => logger.debug(text(message)),
-  })
+const dayMs = 86_400_000
+/** A wall clock that is set forward is noticed after this time at the latest. */
+const maxSleepMs = 60_000
+/** Every weekday has had a 29th of February by then: what has no match until then has none. */
+const maxDays = 40 * 366
+
+/**
+ * Calls `run` at each time of a six-field cron expression, in UTC, by the given clock. One that was missed because the process
+ * was busy is made good once. Returns what ends it.
+ */
+export function onSchedule(clock: Clock, expression: string, run: () => void): () => void {
+  const nextRun = nextRunOf(expression)
+  const stopping = new AbortController()
+  const keepRunning = async () => {
+    let dueAt = nextRun(clock.now())
+    while (dueAt !== null && (await sleepUntil(clock, Math.min(dueAt, clock.now() + maxSleepMs), stopping.signal))) {
+      if (clock.now() >= dueAt) run()
+      // Anew in any case: the clock may have been set.
+      dueAt = nextRun(clock.now())
+    }
+  }
+  void keepRunning()
+  return () => stopping.abort()
 }
 
-/** Calls `run` at each time of a six-field cron expression, in UTC. Returns what ends it. */
-export function onSchedule(expression: string, run: () => void): () => void {
-  const task = cron.schedule(expression, run, { timezone: 'UTC' })
-  return () => {
-    void task.destroy()
+/** What gives the first time of a cron expression after a moment, in UTC; null where there is none. */
+export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null {
+  const { second, minute, hour } = parseCron(expression)
+  // Never started: the library only tells which moments match, so that time passes by our clock alone.
+  const task = createTask(expression, () => undefined, { timezone: 'UTC' })
+  const matches = (time: TimeMs) => task.match(new Date(time))
+  void task.destroy()
+  return (after) => {
+    let time = (Math.floor(after / 1000) + 1) * 1000
+    const until = time + maxDays * dayMs
+    while (time < until) {
+      const date = new Date(time)
+      if (!hour.includes(date.getUTCHours())) time = startOfNext(time, 3_600_000)
+      else if (!minute.includes(date.getUTCMinutes())) time = startOfNext(time, 60_000)
+      else if (!second.includes(date.getUTCSeconds())) time += 1000
+      else if (matches(time)) return time
+      else time = startOfNext(time, dayMs)
+    }
+    return null
   }
+}
+
+function startOfNext(time: TimeMs, lengthMs: number): TimeMs {
+  return (Math.floor(time / lengthMs) + 1) * lengthMs
 }

@@ -18,7 +18,7 @@ export function cronPoller<Target, Row>(
     if (answered) afterPoll()
     return answered
   }
-  const endSchedule = onSchedule(expression, () => {
+  const endSchedule = onSchedule(context.clock, expression, () => {
     for (const target of targets) {
       if (!exclusive.run(JSON.stringify(target), () => pollOne(target))) context.stats[stream.name].skippedPolls += 1
     }

@@ -2,6 +2,8 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { deflateRaw, inflateRaw } from 'node:zlib'
 import type { StreamName } from '../../market/stream.js'
+import type { Clock } from '../../runtime/clock.js'
+import type { Disk } from '../../runtime/disk.js'
 import { type Damage, type Segment, SegmentLog } from '../../store/spool/segmentLog.js'
 import { type SpoolFolder, takeSpoolFolder } from '../../store/spool/spoolFolder.js'
 import type { Batch } from '../../store/batch/batch.js'
@@ -15,6 +17,8 @@ export interface BatchSpoolOptions {
   /** Default 4 MB. */
   readonly segmentBytes?: number
   readonly onDamage: (damage: Damage) => void
+  readonly disk?: Disk
+  readonly clock?: Clock
 }
 
 /** Batches of a stream are all in the same lane, and in their order. */
@@ -63,10 +67,10 @@ export class BatchSpool {
 
   /** Opens the spool, with what recorders left that do not run any more. Rejects when the folder cannot be written to. */
   static async open(options: BatchSpoolOptions): Promise<BatchSpool> {
-    const { root, onDamage, segmentBytes = Math.min(segmentBytesByDefault, options.maxBytes / 8) } = options
+    const { root, segmentBytes = Math.min(segmentBytesByDefault, options.maxBytes / 8) } = options
     try {
-      const folder = await takeSpoolFolder(root, lanes)
-      const openLog = (lane: Lane) => SegmentLog.open(join(folder.directory, lane), { segmentBytes, onDamage })
+      const folder = await takeSpoolFolder(root, lanes, options.disk)
+      const openLog = (lane: Lane) => SegmentLog.open(join(folder.directory, lane), { ...options, segmentBytes })
       const logs = { unrepeatable: await openLog('unrepeatable'), refetchable: await openLog('refetchable') }
       return new BatchSpool(options, folder, logs)
     } catch (cause) {

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
 import type { Extra, TimeMs } from '../../market/values.js'
+import { workedMs } from '../../runtime/clock.js'
 import { maxRejectedRows, maxRowBytes, maxUnknownBytes, maxUnknownFields, maxUnknownNames } from '../response/bounds.js'
 import { UnparsedRow } from '../response/longResponse.js'
 import { losslessText, numbersAsText } from '../response/lossless.js'
@@ -46,7 +47,7 @@ export async function readRows<Query, Row, Wire>(
   const rejected: RejectedRow[] = []
   let rejectedUnkept = 0
   const reader = new RowReader(format, request)
-  let sliceStart = performance.now()
+  let sliceStart = workedMs()
   for (let index = 0; index < values.length; index++) {
     let value = values[index]
     let row = reader.read(value)
@@ -61,9 +62,9 @@ export async function readRows<Query, Row, Wire>(
       if (rejected.length < maxRejectedRows) rejected.push(rejection(request, reader.reason, value, row !== undefined))
       else if (row === undefined) rejectedUnkept += 1
     }
-    if ((!isOrdinary || index % rowsPerLook === 0) && performance.now() - sliceStart > sliceMs) {
+    if ((!isOrdinary || index % rowsPerLook === 0) && workedMs() - sliceStart > sliceMs) {
       await nextTurn()
-      sliceStart = performance.now()
+      sliceStart = workedMs()
     }
   }
   return { rows, rejected, rejectedUnkept, unknownFields: [...reader.unknownNames] }

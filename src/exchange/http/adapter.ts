@@ -33,6 +33,12 @@ export interface AdapterOptions {
   readonly onStarted: (cut: (reason: Error) => void) => void
 }
 
+/** What sends one request for axios. */
+export type Carry = (
+  config: InternalAxiosRequestConfig,
+  options: AdapterOptions,
+) => Promise<AxiosResponse<HttpResponse>>
+
 /** A body beyond what is allowed. */
 export class TooLargeError extends Error {}
 

@@ -4,11 +4,13 @@ import { Axios, isAxiosError } from 'axios'
 import type { Operation } from '../../market/stream.js'
 import { oneLine } from '../../market/oneLine.js'
 import { onAbort } from '../../runtime/abort.js'
+import { after, type Clock, systemClock } from '../../runtime/clock.js'
 import { responseBounds } from '../response/bounds.js'
 import type { RawResponse } from '../response/response.js'
 import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
 import {
   acceptEncoding,
+  type Carry,
   type HttpResponse,
   type RequestMoments,
   sendOverNode,
@@ -26,6 +28,9 @@ export interface TransportOptions {
   readonly maxConnections: number
   /** The source address, on hosts that have several. */
   readonly localAddress?: string
+  readonly clock?: Clock
+  /** Carries a request and brings its response. Default: Node's own HTTP. */
+  readonly carry?: Carry
 }
 
 export interface Transport {
@@ -97,7 +102,7 @@ interface TransportRequest extends TransportOptions {
 }
 
 async function get(axios: Axios, server: Server, path: string, request: TransportRequest): Promise<RawResponse> {
-  const { operation, parameters, signal, moments, timeoutMs } = request
+  const { operation, parameters, signal, moments, timeoutMs, clock = systemClock, carry = sendOverNode } = request
   const maxResponseBytes = Math.min(request.maxResponseBytes, responseBounds[operation].bytes)
   let cut: (reason: Error) => void = () => undefined
   let cause: 'timeout' | 'aborted' | undefined
@@ -106,14 +111,14 @@ async function get(axios: Axios, server: Server, path: string, request: Transpor
     cut(new Error(why))
   }
   // One deadline over everything, from connecting to the last byte.
-  const timer = setTimeout(() => end('timeout'), timeoutMs)
+  const stopTimer = after(clock, timeoutMs, () => end('timeout'))
   const forgetSignal = onAbort(signal, () => end('aborted'))
   try {
     if (signal.aborted) throw signal.reason
     const { data } = await axios.request<HttpResponse>({
       url: path,
       adapter: (config) =>
-        sendOverNode(config, {
+        carry(config, {
           server,
           maxResponseBytes,
           moments,
@@ -127,14 +132,14 @@ async function get(axios: Axios, server: Server, path: string, request: Transpor
       status,
       body,
       remaining: readCount(headers['x-mbx-used-remain-limit']),
-      retryAfterMs: readRetryAfter(headers['retry-after']),
+      retryAfterMs: readRetryAfter(headers['retry-after'], clock),
       location: headers.location,
     }
   } catch (error) {
     const [kind, what] = explainFailure(error, signal.aborted ? 'aborted' : cause, { timeoutMs, maxResponseBytes })
     throw new ExchangeError(kind, { operation, parameters, what, cause: withoutRequest(error) })
   } finally {
-    clearTimeout(timer)
+    stopTimer()
     forgetSignal()
   }
 }
@@ -196,9 +201,9 @@ function readCount(value: unknown): number | undefined {
 }
 
 /** Seconds or a date. */
-function readRetryAfter(value: unknown): number | undefined {
+function readRetryAfter(value: unknown, clock: Clock): number | undefined {
   const seconds = readCount(value)
   if (seconds !== undefined) return seconds * 1000
   const date = Date.parse(readHeader(value) ?? '')
-  return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now())
+  return Number.isNaN(date) ? undefined : Math.max(0, date - clock.now())
 }

@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import { after, systemClock } from '../../runtime/clock.js'
 import type { RecorderDatabase } from './database.js'
 
 export interface QueryColumn {
@@ -71,12 +72,13 @@ export async function readInBatches<Result>(
     throw new Error('only one statement that reads is run here: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW')
   }
   const client = await database.pool.connect()
-  const timer = timeoutMs === undefined ? undefined : setTimeout(() => cancel(database, client), timeoutMs + graceMs)
+  const stopTimer =
+    timeoutMs === undefined ? undefined : after(systemClock, timeoutMs + graceMs, () => cancel(database, client))
   try {
     await client.query("begin isolation level repeatable read read only; set local timezone = 'UTC'")
-    const endAt = timeoutMs === undefined ? undefined : performance.now() + timeoutMs
+    const endAt = timeoutMs === undefined ? undefined : systemClock.monotonicMs() + timeoutMs
     const limitTime = async () => {
-      const restMs = endAt === undefined ? 0 : Math.max(1, Math.ceil(endAt - performance.now()))
+      const restMs = endAt === undefined ? 0 : Math.max(1, Math.ceil(endAt - systemClock.monotonicMs()))
       await client.query(`set local statement_timeout = ${restMs}`)
     }
     await limitTime()
@@ -99,7 +101,7 @@ export async function readInBatches<Result>(
       }
     }
   } finally {
-    clearTimeout(timer)
+    stopTimer?.()
     // Not returned to the pool: a query can leave locks and settings behind in its session.
     client.release(true)
   }

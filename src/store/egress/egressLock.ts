@@ -1,9 +1,10 @@
-import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Kysely } from 'kysely'
 import pg from 'pg'
 import { type Clock, systemClock, within } from '../../runtime/clock.js'
+import { type Disk, systemDisk } from '../../runtime/disk.js'
 import type { Logger } from '../../runtime/logger.js'
+import { randomName } from '../../runtime/randomness.js'
 import { connectionString } from '../db/database.js'
 import { describeDatabaseError, isUnavailable } from '../db/databaseError.js'
 import { lockNames } from '../db/locks/names.js'
@@ -28,6 +29,7 @@ export interface EgressLockOptions {
   readonly onChange?: (maySend: boolean) => void
   /** Where to note whether another recorder is there, for a start without the database. */
   readonly noteFile?: string
+  readonly disk?: Disk
   /** Do not give up when the database is away at first. */
   readonly isPatient?: boolean
 }
@@ -67,7 +69,8 @@ class SessionLock implements EgressLock {
   readonly #egress: string
   readonly #options: EgressLockOptions
   readonly #clock: Clock
-  readonly #owner = `${hostname()} ${process.pid} ${randomUUID().slice(0, 8)}`
+  readonly #disk: Disk
+  readonly #owner = `${hostname()} ${process.pid} ${randomName(4)}`
   readonly #ended = new AbortController()
   #client: pg.Client | undefined
   /** Whether the session of the client has the lock. */
@@ -82,6 +85,7 @@ class SessionLock implements EgressLock {
     this.#egress = egress
     this.#options = options
     this.#clock = options.clock ?? systemClock
+    this.#disk = options.disk ?? systemDisk
   }
 
   get maySend(): boolean {
@@ -166,7 +170,8 @@ class SessionLock implements EgressLock {
   async #mayBeginWithout(): Promise<boolean> {
     const { noteFile, isPatient, logger } = this.#options
     if (isPatient !== true || this.#clock.monotonicMs() - this.#evidence.refusedMs >= rightMs) return false
-    if (this.#isContended ?? (noteFile !== undefined && (await wasContended(noteFile, this.#egress)))) return false
+    if (this.#isContended ?? (noteFile !== undefined && (await wasContended(this.#disk, noteFile, this.#egress))))
+      return false
     logger.warn(`the database is away; recording to the disk begins, as nobody else was there for ${this.#egress}`)
     this.#evidence = { ...this.#evidence, hadStandby: true, isOwner: true }
     return true
@@ -177,7 +182,7 @@ class SessionLock implements EgressLock {
     const { noteFile, logger } = this.#options
     if (noteFile === undefined || this.#isContended === isContended) return
     this.#isContended = isContended
-    void writeEgressNote(noteFile, { egress: this.#egress, isContended }, logger)
+    void writeEgressNote(this.#disk, noteFile, { egress: this.#egress, isContended }, logger)
   }
 
   /** Asks again and again until this process has the lock and its predecessor has fallen silent. */

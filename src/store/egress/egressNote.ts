@@ -1,5 +1,5 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import type { Disk } from '../../runtime/disk.js'
 import type { Logger } from '../../runtime/logger.js'
 
 /**
@@ -12,8 +12,8 @@ export interface EgressNote {
 }
 
 /** Whether another recorder of the egress was there at the last look; false when nobody has looked yet. */
-export async function wasContended(file: string, egress: string): Promise<boolean> {
-  const text = await readFile(file, 'utf8').catch(() => '')
+export async function wasContended(disk: Disk, file: string, egress: string): Promise<boolean> {
+  const text = await disk.readFile(file).then(String, () => '')
   try {
     const note = JSON.parse(text) as Partial<EgressNote>
     return note.egress === egress && note.isContended === true
@@ -23,12 +23,12 @@ export async function wasContended(file: string, egress: string): Promise<boolea
 }
 
 /** Never rejects: without the note, the next start takes its chances. */
-export async function writeEgressNote(file: string, note: EgressNote, logger: Logger): Promise<void> {
+export async function writeEgressNote(disk: Disk, file: string, note: EgressNote, logger: Logger): Promise<void> {
   try {
-    await mkdir(dirname(file), { recursive: true })
+    await disk.mkdir(dirname(file), { recursive: true })
     const partial = `${file}.${process.pid}`
-    await writeFile(partial, `${JSON.stringify(note)}\n`, { mode: 0o600 })
-    await rename(partial, file)
+    await disk.writeFile(partial, `${JSON.stringify(note)}\n`, { mode: 0o600 })
+    await disk.rename(partial, file)
   } catch (error) {
     logger.debug(`egress lock: ${file}: ${(error as Error).message}`)
   }

@@ -1,5 +1,6 @@
-import { type FileHandle, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type Clock, systemClock } from '../../runtime/clock.js'
+import { type Disk, type OpenFile, systemDisk } from '../../runtime/disk.js'
 import { recordBytes, recordHeader, scanRecords } from './records.js'
 
 export interface SegmentLogOptions {
@@ -7,6 +8,8 @@ export interface SegmentLogOptions {
   readonly segmentBytes: number
   /** Told of what could not be read back, once for each segment. */
   readonly onDamage: (damage: Damage) => void
+  readonly disk?: Disk
+  readonly clock?: Clock
 }
 
 export interface Damage {
@@ -29,7 +32,7 @@ interface Pending {
 
 interface OpenSegment {
   readonly name: string
-  readonly file: FileHandle
+  readonly file: OpenFile
   bytes: number
 }
 
@@ -44,6 +47,8 @@ const suffix = '.seg'
 export class SegmentLog {
   readonly #directory: string
   readonly #options: SegmentLogOptions
+  readonly #disk: Disk
+  readonly #clock: Clock
   /** Closed segments, oldest first, with their sizes. */
   readonly #closed = new Map<string, number>()
   #current: OpenSegment | undefined
@@ -54,15 +59,18 @@ export class SegmentLog {
   private constructor(directory: string, options: SegmentLogOptions) {
     this.#directory = directory
     this.#options = options
+    this.#disk = options.disk ?? systemDisk
+    this.#clock = options.clock ?? systemClock
   }
 
   /** Opens a log, with what an earlier process left in it. Reads no contents, so that none can stop the start. */
   static async open(directory: string, options: SegmentLogOptions): Promise<SegmentLog> {
-    await mkdir(directory, { recursive: true, mode: 0o700 })
     const log = new SegmentLog(directory, options)
-    const names = (await readdir(directory)).filter((name) => name.endsWith(suffix)).toSorted()
+    const disk = log.#disk
+    await disk.mkdir(directory, { recursive: true, mode: 0o700 })
+    const names = (await disk.readdir(directory)).filter((name) => name.endsWith(suffix)).toSorted()
     for (const name of names) {
-      const found = await stat(join(directory, name)).catch(() => undefined)
+      const found = await disk.stat(join(directory, name)).catch(() => undefined)
       if (found?.isFile() === true) log.#closed.set(name, found.size)
     }
     return log
@@ -106,7 +114,7 @@ export class SegmentLog {
   }
 
   async remove(segment: Segment): Promise<void> {
-    await rm(join(this.#directory, segment.name), { force: true })
+    await this.#disk.rm(join(this.#directory, segment.name), { force: true })
     this.#closed.delete(segment.name)
   }
 
@@ -124,7 +132,7 @@ export class SegmentLog {
     const file = join(this.#directory, name)
     let bytes: Buffer
     try {
-      bytes = await readFile(file)
+      bytes = await this.#disk.readFile(file)
     } catch (error) {
       const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT'
       this.#options.onDamage({ file, stretches: 1, bytes: this.#closed.get(name) ?? 0 })
@@ -182,10 +190,10 @@ export class SegmentLog {
   }
 
   async #create(): Promise<OpenSegment> {
-    const name = `${String(Date.now()).padStart(15, '0')}-${process.pid}-${String(this.#sequence++).padStart(9, '0')}${suffix}`
-    const file = await open(join(this.#directory, name), 'ax', 0o600)
+    const name = `${String(this.#clock.now()).padStart(15, '0')}-${process.pid}-${String(this.#sequence++).padStart(9, '0')}${suffix}`
+    const file = await this.#disk.open(join(this.#directory, name), 'ax', 0o600)
     // The file's name has to survive a power cut, too.
-    const directory = await open(this.#directory, 'r')
+    const directory = await this.#disk.open(this.#directory, 'r')
     try {
       await directory.sync()
     } finally {

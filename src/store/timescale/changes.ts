@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../db/schema.js'
 import { type CurrentState, policyKey } from './currentState.js'
 import {
@@ -158,7 +159,7 @@ function rollupChanges(
     changes.push({
       text: `fill recorder.${name} and refresh it every ${refreshEveryMs / 60_000} minutes`,
       async apply(db) {
-        await fillRollup(db, rollup, Date.now())
+        await fillRollup(db, rollup, systemClock.now())
         await addRefresh(db, rollup, afterHours)
       },
     })

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
+import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../db/schema.js'
 import { detectServer } from './server.js'
 import type { TableSettings } from './settings.js'
@@ -109,7 +110,7 @@ export async function readRollup(db: Kysely<Database>, { name }: Rollup): Promis
 export async function refreshRollups(
   db: Kysely<Database>,
   ranges: readonly TimeRange[],
-  now: TimeMs = Date.now(),
+  now: TimeMs = systemClock.now(),
 ): Promise<void> {
   if (ranges.length === 0 || (await detectServer(db)).kind !== 'timescale-community') return
   const { rows: ours } = await sql<{ name: string }>`

@@ -77,7 +77,7 @@ beforeEach(async () => {
     rejectionCap: new RejectionCap(),
     signal: stopping.signal,
   }
-  poller = candlePoller(context, streams.candles, 0, answers, (expression, run) => {
+  poller = candlePoller(context, streams.candles, 0, answers, (_clock, expression, run) => {
     closings.set(expression, run)
     return () => void closings.delete(expression)
   })

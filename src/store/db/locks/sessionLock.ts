@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CompiledQuery, type Kysely, sql } from 'kysely'
+import { systemClock } from '../../../runtime/clock.js'
+import { randomName } from '../../../runtime/randomness.js'
 import type { Database } from '../schema.js'
 
 /**
@@ -17,7 +17,7 @@ export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ r
 
 /** A name for a session that no other one has. The server cuts names off at 63 characters. */
 export function lockSessionName(purpose: string): string {
-  return `market-recorder ${purpose} ${randomBytes(6).toString('hex')}`
+  return `market-recorder ${purpose} ${randomName(6)}`
 }
 
 /** A condition on a row of recorder.lock: whether its session is there. */
@@ -69,7 +69,7 @@ const askEveryMs = 200
 
 /** Waits until the lock is this session's. */
 async function waitForLock(query: RunQuery, name: string): Promise<void> {
-  while (!(await tryLock(query, name))) await sleep(askEveryMs)
+  while (!(await tryLock(query, name))) await systemClock.sleep(askEveryMs)
 }
 
 /** Statements of this module on a connection, or on any of a pool where none of its own is needed. */

@@ -1,0 +1,26 @@
+import fs from 'node:fs/promises'
+
+/** A file that is being written. */
+export interface OpenFile {
+  /** Appends; may write less than it was given. */
+  writev(parts: readonly Uint8Array[]): Promise<{ readonly bytesWritten: number }>
+  /** Resolves when what was written survives a power cut. */
+  datasync(): Promise<void>
+  sync(): Promise<void>
+  close(): Promise<void>
+}
+
+/** The file system, as far as what must not be lost needs it: replaceable in tests, as `Clock` is. Failures are those of Node. */
+export interface Disk {
+  mkdir(path: string, options: { readonly recursive: true; readonly mode?: number }): Promise<unknown>
+  open(path: string, flags: 'ax' | 'r', mode?: number): Promise<OpenFile>
+  readdir(path: string): Promise<string[]>
+  readFile(path: string): Promise<Buffer>
+  writeFile(path: string, text: string, options: { readonly mode: number }): Promise<void>
+  rename(from: string, to: string): Promise<void>
+  rm(path: string, options: { readonly force: true }): Promise<void>
+  rmdir(path: string): Promise<void>
+  stat(path: string): Promise<{ readonly size: number; isFile(): boolean }>
+}
+
+export const systemDisk: Disk = fs

@@ -1,0 +1,181 @@
+import { type Operation, operations } from '../market/stream.js'
+import type { TimeMs } from '../market/values.js'
+import { type Control, createControl } from './control.js'
+import { type Outcome, type Outgoing, spoiled } from './delivery.js'
+import { envelope } from './envelope.js'
+import { type CompleteFault, type Fault, FaultSet } from './faults.js'
+import { Journal } from './journal.js'
+import { Limiter, type LimitOptions, specifiedPerSecond } from './limits.js'
+import { type Query, ServiceFailure } from './parameters.js'
+import type { ResponseData } from './responseData.js'
+import { createResponder } from './responses.js'
+import type { StallWatch } from './stalls.js'
+import type { ActivityProfile, Scale } from './world/catalogue.js'
+import { createRandom } from './world/hash.js'
+import type { ListingRequest } from './world/listing.js'
+import { type Quirks, quirksSchema } from './world/quirks.js'
+import { createWorld, type World } from './world/world.js'
+
+export interface ServiceOptions {
+  /** Default 1. */
+  readonly seed?: number
+  /** Default `small`. */
+  readonly scale?: Scale
+  readonly limits?: SimulatorLimits
+  readonly quirks?: Partial<Quirks>
+  readonly faults?: readonly Fault[]
+  readonly activity?: Partial<ActivityProfile>
+  /** Keep every served response in memory. Default false. */
+  readonly journal?: boolean
+  /** Exactly these instruments, instead of those of the scale. */
+  readonly customInstruments?: readonly ListingRequest[]
+  /** These, too; the traits of each can be switched one by one. */
+  readonly extraInstruments?: readonly ListingRequest[]
+}
+
+export interface SimulatorLimits {
+  /** Requests per second of single operations; the others keep the specified limit. */
+  readonly perSecond?: Partial<Record<Operation, number>>
+  /** Default 6,000. */
+  readonly perMinute?: number
+  /** Default 300,000. */
+  readonly blockMs?: number
+  /** Multiplies all limits. Default 1. */
+  readonly factor?: number
+  /** False: count only. Default true. */
+  readonly enforce?: boolean
+}
+
+/** What passes while the service works: where it runs, time need not be that of this machine. */
+export interface ServiceTime {
+  /** The service's clock. */
+  readonly now: () => TimeMs
+  /** The clock of the journal: when something was delivered. */
+  readonly wallClock: () => TimeMs
+  readonly pause: (ms: number) => Promise<void>
+  /** Null: not watched. */
+  readonly stalls: StallWatch | null
+}
+
+/** What the service does with a request that has arrived. */
+export type Reply =
+  | { readonly kind: 'reset' }
+  | { readonly kind: 'noResponse' }
+  | {
+      readonly kind: 'response'
+      readonly outgoing: Outgoing
+      /** How it is delivered otherwise than whole and at once. */
+      readonly fault: CompleteFault | undefined
+      /** To be called when the delivery begins; the result is told how it ended. */
+      begin(): (outcome: Outcome) => void
+    }
+
+/** The service without its connections: who asks, and how a response travels, is the caller's. */
+export interface Service {
+  readonly world: World
+  readonly control: Control
+  quirks(): Quirks
+  /** Whether connections are refused at this moment. */
+  isDown(): boolean
+  mayGoDown(): boolean
+  /** @param arrivedMs when the request arrived, on any clock that only moves forward */
+  respond(operation: Operation, query: Query, address: string, arrivedMs: number): Promise<Reply>
+}
+
+/** @param onFaults called when the faults have changed */
+export function createService(options: ServiceOptions, time: ServiceTime, onFaults: () => void): Service {
+  const seed = options.seed ?? 1
+  const quirks = { current: quirksSchema.parse(options.quirks ?? {}) }
+  const faults = new FaultSet(createRandom(seed))
+  faults.set(options.faults ?? [])
+  const limiter = new Limiter(completeLimits(options.limits ?? {}))
+  const journal = new Journal(options.journal ?? false, time.wallClock)
+  const random = createRandom(seed + 2)
+  const world = createWorld({
+    seed,
+    scale: options.scale ?? 'small',
+    activity: options.activity ?? {},
+    ...(options.customInstruments ? { customInstruments: options.customInstruments } : {}),
+    quirks: () => quirks.current,
+  })
+  for (const request of options.extraInstruments ?? []) world.put(request)
+  const responder = createResponder(world, () => quirks.current)
+  const trueNow = (): TimeMs => Math.floor(time.now())
+  const serviceNow = (): TimeMs => trueNow() + faults.skewMs(trueNow())
+
+  const contentOf = async (
+    operation: Operation,
+    query: Query,
+    at: TimeMs,
+  ): Promise<ResponseData & { outgoing: Outgoing }> => {
+    const headers = { 'content-type': 'application/json;charset=UTF-8' }
+    try {
+      const outgoing = await responder(operation, query, at)
+      const body = outgoing.text === null ? [] : envelope(quirks.current, '00000', 'success', at, outgoing.text)
+      return { ...outgoing, outgoing: { status: 200, headers, body } }
+    } catch (error) {
+      if (!(error instanceof ServiceFailure)) throw error
+      const body = envelope(quirks.current, error.code, error.message, at, 'null')
+      return { data: null, text: 'null', outgoing: { status: quirks.current.errorHttpStatus, headers, body } }
+    }
+  }
+
+  const respond = async (operation: Operation, query: Query, address: string, arrivedMs: number): Promise<Reply> => {
+    const { accepted, remaining } = limiter.admit(address, operation, arrivedMs)
+    const atMs = serviceNow()
+    const note = (status: number, data: unknown) => journal.begin({ atMs, operation, parameters: query, status, data })
+    const refusal = (): Reply => ({
+      kind: 'response',
+      outgoing: tooMany,
+      fault: undefined,
+      begin: () => note(429, null),
+    })
+    if (!accepted) return refusal()
+    const hits = faults.strike(operation, trueNow())
+    for (const hit of hits) {
+      if (hit.kind === 'latency') await time.pause(hit.minMs + random() * (hit.maxMs - hit.minMs))
+    }
+    const fault = hits.find(({ kind }) => kind !== 'latency')
+    if (fault?.kind === 'block') {
+      limiter.block(address, arrivedMs)
+      return refusal()
+    }
+    if (fault?.kind === 'reset' || fault?.kind === 'noResponse') {
+      note(0, null)
+      return { kind: fault.kind }
+    }
+    const { data, outgoing: whole } = await contentOf(operation, query, atMs)
+    const headers = { ...whole.headers, 'x-mbx-used-remain-limit': String(remaining) }
+    const other = fault ? spoiled(fault, { ...whole, headers }, atMs, quirks.current.errorHttpStatus) : null
+    const outgoing = other ?? { ...whole, headers }
+    const begin = () => note(outgoing.status, other && fault?.kind !== 'hugeBody' ? null : data)
+    return { kind: 'response', outgoing, fault, begin }
+  }
+
+  return {
+    world,
+    control: createControl({ world, limiter, faults, journal, stalls: time.stalls, quirks, onFaults }),
+    quirks: () => quirks.current,
+    isDown: () => faults.isDown(trueNow()),
+    mayGoDown: () => faults.mayGoDown(),
+    respond,
+  }
+}
+
+const tooMany: Outgoing = {
+  status: 429,
+  headers: { 'content-type': 'application/json' },
+  body: ['{"code":"429","msg":"Too Many Requests","data":null}'],
+}
+
+function completeLimits(limits: SimulatorLimits): LimitOptions {
+  const factor = limits.factor ?? 1
+  const perSecond = { ...specifiedPerSecond, ...limits.perSecond }
+  for (const operation of operations) perSecond[operation] = Math.max(1, Math.round(perSecond[operation] * factor))
+  return {
+    perSecond,
+    perMinute: Math.max(1, Math.round((limits.perMinute ?? 6_000) * factor)),
+    blockMs: limits.blockMs ?? 300_000,
+    enforce: limits.enforce ?? true,
+  }
+}

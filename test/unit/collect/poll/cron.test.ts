@@ -1,0 +1,49 @@
+import fc from 'fast-check'
+import { createTask } from 'node-cron'
+import { expect, test } from 'vitest'
+import { nextRunOf, onSchedule } from '../../../../src/collect/poll/cron.js'
+import { createFakeClock } from '../../../support/fakeClock.js'
+
+const expressions = [
+  '*/5 * * * * *',
+  '0 */10 * * * *',
+  '30 23 * * * *',
+  '7,22 1-3 0,12 * * *',
+  '0 0 0 L 2 *',
+  '0 0 8 * * 5',
+]
+const moment = fc.integer({ min: Date.UTC(2020, 0, 1), max: Date.UTC(2030, 0, 1) })
+
+test.each(expressions)('%s: the next run matches, and nothing before it does', (expression) => {
+  const next = nextRunOf(expression)
+  const task = createTask(expression, () => undefined, { timezone: 'UTC' })
+  fc.assert(
+    fc.property(moment, fc.double({ min: 0, max: 0.999, noNaN: true }), (after, share) => {
+      const run = next(after) ?? NaN
+      expect(run).toBeGreaterThan(after)
+      expect(task.match(new Date(run))).toBe(true)
+      // Some whole second in between.
+      const between = Math.floor((after + share * (run - after)) / 1000) * 1000
+      if (between > after && between < run) expect(task.match(new Date(between))).toBe(false)
+    }),
+    { numRuns: 50 },
+  )
+})
+
+test('a day that never comes has no next run', () => {
+  expect(nextRunOf('0 0 0 30 2 *')(Date.UTC(2026, 0, 1))).toBeNull()
+})
+
+test('runs at each time until it is ended, also when timers are early or late', async () => {
+  for (const latenessMs of [0, -0.4, 3]) {
+    const clock = createFakeClock(() => latenessMs)
+    const runs: number[] = []
+    const end = onSchedule(clock, '*/5 * * * * *', () => runs.push(Math.floor(clock.now() / 1000) % 60))
+    await clock.advance(20_100)
+    end()
+    await clock.advance(20_000)
+    expect(runs).toHaveLength(4)
+    expect(runs.every((second) => second % 5 === 0)).toBe(true)
+    expect(clock.pendingSleeps).toBe(0)
+  }
+})
