@@ -20,11 +20,13 @@ import { ClockSkew } from './poll/clockSkew.js'
 import { keepDismissingGaps } from './poll/dismissGaps.js'
 import { Incidents } from '../runtime/incidents.js'
 import { allowances } from './plan/allowances.js'
+import { tickerWatch } from './plan/planDemand.js'
 import { keepSteady } from './schedule/fit.js'
 import type { PollContext } from './poll/pollContext.js'
 import { instrumentText, type Poller } from './poll/poller.js'
 import { RejectionCap } from './poll/rejectionCap.js'
 import { type Backlog, Sink } from './sink/sink.js'
+import { watchTickers } from './poll/watchTickers.js'
 import { type CollectorStats, createStats } from './streamStats.js'
 import { type CandleTarget } from '../store/batch/targets.js'
 import { type AnyStream, type Choose, type StreamDefinition, streamNamed, streams } from './streams.js'
@@ -74,6 +76,7 @@ export class Collector {
   readonly #dismissing: Promise<void>
   #isCollecting = false
   #rechoosing: Promise<void> = Promise.resolve()
+  #watching: Promise<void> = Promise.resolve()
   #candleSeries: readonly CandleSeries[] = []
   /** Whom each stream covers, so that whoever is covered stays so while that is right. */
   readonly #covered = new Map<AnyStream, ReadonlySet<string>>()
@@ -129,6 +132,7 @@ export class Collector {
       await this.#starting
       await this.#dismissing
       await this.#rechoosing
+      await this.#watching
       await Promise.all([...this.#pollers.values()].map((poller) => poller.stop()))
     })()
     const isStopped = stopped.then(() => true)
@@ -164,6 +168,7 @@ export class Collector {
     }
     this.#isCollecting = true
     this.#rechoosing = this.#rechooseNowAndThen()
+    this.#watching = this.#watchTickers()
     logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
   }
 
@@ -213,6 +218,12 @@ export class Collector {
   async #rechooseNowAndThen(): Promise<void> {
     const { clock } = this.#dependencies
     while (await sleepUntil(clock, clock.now() + rechooseEveryMs, this.#stopping.signal)) this.#retarget()
+  }
+
+  async #watchTickers(): Promise<void> {
+    const { config } = this.#dependencies
+    const watch = tickerWatch(config)
+    if (watch.categories.length > 0) await watchTickers(this.#context, watch)
   }
 
   #learned(stream: AnyStream): void {

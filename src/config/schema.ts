@@ -244,6 +244,14 @@ const tickers = z
     categories: distinct(z.enum(tradedCategories))
       .default(() => [...tradedCategories])
       .describe('Categories to read, one request each.'),
+    watchSeconds: z
+      .number()
+      .min(0)
+      .max(3600)
+      .default(1)
+      .describe(
+        'Seconds between two looks at the tickers of the categories whose fills are recorded, one request each: bursts of fills are noticed in time. What they show is not recorded. They take at most a twentieth of the overall limit and a third of their own. 0: go by the recorded ones alone.',
+      ),
   })
   .prefault({})
   .describe('Tickers of all instruments of a category at once.')

@@ -1,11 +1,13 @@
 import { parse as parseCron } from 'node-cron'
 
 import type { Config } from '../../config/resolve.js'
+import type { TradedCategory } from '../../market/category.js'
 import { intervalMs } from '../../market/candle.js'
 import { type Operation, type StreamName, streamNames } from '../../market/stream.js'
 import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candlePace.js'
 import type { Select } from '../universe/select.js'
 import { fillsPerPage } from '../../market/fill.js'
+import { safeRates } from './planBudget.js'
 import { fillsDemand } from './fillsDemand.js'
 import { countWithin } from '../schedule/fit.js'
 import {
@@ -77,14 +79,17 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
     requestsPerSecond: runsPerDay(rpiSymbols.schedule) / secondsPerDay,
     ...stored(0, bytesPerRow.tickers),
   }),
-  tickers: ({ streams: { tickers } }, universe) => {
+  tickers: (config, universe) => {
+    const { tickers } = config.streams
     const instruments = tradedCount(universe, tickers.categories)
+    const watch = tickerWatch(config)
+    const watchesPerSecond = (watch.categories.length * 1000) / watch.everyMs
     const runs = runsPerDay(tickers.schedule)
     return {
       operation: 'tickers',
       instruments,
       leftOut: nobody,
-      requestsPerSecond: (tickers.categories.length * runs) / secondsPerDay,
+      requestsPerSecond: (tickers.categories.length * runs) / secondsPerDay + watchesPerSecond,
       ...stored(instruments * runs, bytesPerRow.tickers),
     }
   },
@@ -196,6 +201,27 @@ export function enabledStreams({ streams }: Config): StreamName[] {
 export function takesWhatFits({ streams }: Config, stream: StreamName): boolean {
   const options = streams[streamOptions[stream]]
   return 'select' in options && options.select.busiest === 'fit'
+}
+
+/** Looks at tickers take no more of the overall limit and of their own than this, and are less frequent where those are low. */
+const maxShareOfWatch = { overall: 1 / 20, tickers: 1 / 3 }
+
+/** What tickers are looked at between those that are recorded, and how often. */
+export interface TickerWatch {
+  /** Those whose fills are recorded and whose tickers may be asked for. */
+  readonly categories: readonly TradedCategory[]
+  /** Infinite when there is nothing to look at. */
+  readonly everyMs: number
+}
+
+export function tickerWatch(config: Config): TickerWatch {
+  const { tickers, fills } = config.streams
+  const isWatching = tickers.enabled && fills.enabled && tickers.watchSeconds > 0
+  const categories = tickers.categories.filter((category) => fills.select.categories.includes(category))
+  if (!isWatching || categories.length === 0) return { categories: [], everyMs: Infinity }
+  const { overall, perSecond } = safeRates(config)
+  const allowedPerSecond = Math.min(overall * maxShareOfWatch.overall, perSecond.tickers * maxShareOfWatch.tickers)
+  return { categories, everyMs: 1000 * Math.max(tickers.watchSeconds, categories.length / allowedPerSecond) }
 }
 
 /** Runs of a cron expression (seconds first) on a day on which it runs at all. */

@@ -2,7 +2,7 @@ import type { Category, InstrumentKey } from '../../market/category.js'
 import { type Instrument, kindOf } from '../../market/instrument.js'
 import type { RpiSymbol } from '../../market/orderBook.js'
 import { type Ticker, type TradeSign, turnoverHere } from '../../market/ticker.js'
-import type { Decimal } from '../../market/values.js'
+import type { Decimal, TimeMs } from '../../market/values.js'
 import type { PlanInstrument, PlanUniverse } from './planUniverse.js'
 import { rankInstruments, type Select } from './select.js'
 
@@ -21,6 +21,7 @@ export class Universe {
   readonly #known = new Map<string, Known>()
   readonly #rpi = new Set<string>()
   readonly #measured = new Map<string, number>()
+  readonly #tickersAt = new Map<Category, TimeMs>()
 
   /** Takes the complete list of a category: instruments that are no longer on it are forgotten. */
   setInstruments(category: Category, instruments: readonly Instrument[]): void {
@@ -49,6 +50,7 @@ export class Universe {
 
   setTickers(tickers: readonly Ticker[]): void {
     for (const ticker of tickers) {
+      this.#tickersAt.set(ticker.category, ticker.receivedAt)
       const known = this.#known.get(keyText(ticker))
       if (known === undefined) continue
       known.turnover24h = turnoverHere(known.kind, ticker)
@@ -62,6 +64,11 @@ export class Universe {
     this.#rpi.clear()
     for (const symbol of symbols) this.#rpi.add(keyText(symbol))
     for (const [key, known] of this.#known) known.hasRpi = this.#rpi.has(key)
+  }
+
+  /** When the newest tickers of a category came; null before the first. */
+  tickersAt(category: Category): TimeMs | null {
+    return this.#tickersAt.get(category) ?? null
   }
 
   /** What the newest ticker tells of whether and how much was traded; null where there is none. */

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { applyChange } from '../../../../src/collect/plan/planAdvice.js'
-import { runsPerDay } from '../../../../src/collect/plan/planDemand.js'
+import { runsPerDay, tickerWatch } from '../../../../src/collect/plan/planDemand.js'
 import { assumedUniverse, type PlanUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { type Config } from '../../../../src/config/resolve.js'
 import { loadConfig } from '../../../../src/config/load.js'
@@ -51,11 +51,30 @@ describe('arithmetic', () => {
   test('tickers: one request a category and run, one row an instrument', () => {
     const demand = demandOf(
       withStreams(({ tickers }) =>
-        Object.assign(tickers, { schedule: '*/10 * * * * *', categories: ['SPOT', 'USDC-FUTURES'] }),
+        Object.assign(tickers, { schedule: '*/10 * * * * *', categories: ['SPOT', 'USDC-FUTURES'], watchSeconds: 0 }),
       ),
       'tickers',
     )
     expect(demand).toMatchObject({ instruments: 3443, requestsPerSecond: 0.2, rowsPerDay: 3443 * 8640 })
+  })
+
+  test('tickers: looks between those that are recorded count as requests and make no rows', () => {
+    const recorded = demandOf(
+      withStreams(({ tickers }) => Object.assign(tickers, { watchSeconds: 0 })),
+      'tickers',
+    )
+    const watched = demandOf(defaults, 'tickers')
+    expect(watched.requestsPerSecond - recorded.requestsPerSecond).toBeCloseTo(4)
+    expect(watched.rowsPerDay).toBe(recorded.rowsPerDay)
+  })
+
+  test('tickers: where the limits are low, looks are less frequent', () => {
+    const config = structuredClone(defaults)
+    config.exchange.limits.overallPerMinute = 600
+    expect(tickerWatch(config).everyMs).toBeGreaterThan(7_000)
+    config.exchange.limits.overallPerMinute = 6_000
+    config.exchange.limits.perSecond.tickers = 2
+    expect(tickerWatch(config).everyMs).toBeGreaterThan(6_000)
   })
 
   test('order books: the measured bytes of 100 levels', () => {
