@@ -3,12 +3,13 @@ import { join } from 'node:path'
 import { BatchSpool } from './collect/sink/batchSpool.js'
 import { type History, startHistory } from './history/daemon.js'
 import { Collector, type CollectorDependencies } from './collect/collector.js'
+import { Fleet } from './collect/fleet/fleet.js'
 import { type Retention, startRetention } from './collect/retention.js'
 import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
 import type { Carry } from './exchange/http/adapter.js'
-import type { RequestEvent } from './exchange/sender.js'
+import type { RequestEvent, SenderOptions } from './exchange/sender.js'
 import { ServiceClock } from './exchange/serviceClock.js'
 import type { CandleSeries } from './market/candle.js'
 import { operations } from './market/stream.js'
@@ -24,7 +25,8 @@ import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
 import { openDatabase } from './store/db/database.js'
 import { describeDatabaseError, isAway, isLockedError } from './store/db/databaseError.js'
-import { acquireEgressLock, type EgressLock } from './store/egress/egressLock.js'
+import { acquireEgressLock } from './store/egress/egressLock.js'
+import type { EgressLock } from './store/egress/egressOptions.js'
 import { migrateToLatest } from './store/db/migrate.js'
 import { reconcile } from './store/timescale/reconcile.js'
 
@@ -82,8 +84,7 @@ export function openExchange(
   config: Config,
   logger: Logger,
   clock: Clock = systemClock,
-  onRequest?: (event: RequestEvent) => void,
-  carry?: Carry,
+  hooks: Pick<SenderOptions, 'onRequest' | 'mayDepart' | 'carry'> = {},
 ): ExchangeClient {
   const { baseUrl } = config.exchange
   if (baseUrl === undefined) {
@@ -98,8 +99,7 @@ export function openExchange(
     clock,
     serviceClock,
     logger,
-    ...(onRequest && { onRequest }),
-    ...(carry && { carry }),
+    ...hooks,
   })
 }
 
@@ -132,14 +132,31 @@ export async function startRecorder(
   const { clock = systemClock, disk = systemDisk, carry } = options
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
   countRejectionsFromZero(metrics)
-  const client = openExchange(config, logger, clock, (event) => observeRequest(metrics, event), carry)
+  const parts: RunningParts = {}
+  const client = openExchange(config, logger, clock, {
+    onRequest: (event) => observeRequest(metrics, event),
+    mayDepart: () => parts.lock?.check() ?? true,
+    ...(carry && { carry }),
+  })
   const store = await openStore(config, logger)
   const egress = config.collector.egress ?? hostname()
-  const parts: RunningParts = {}
+  const fleet = new Fleet({
+    config,
+    egress,
+    clock,
+    logger,
+    disk,
+    file: join(config.database.dataDir, 'assignment.json'),
+    universe: () => parts.collecting?.collector.universe.planned() ?? { kind: 'listed', instruments: [] },
+    isReady: () => parts.collecting?.collector.phase === 'collecting',
+    onChange: (ownership) => parts.collecting?.collector.assign(ownership),
+  })
   // In the reverse order of the start; what has not been started yet is left out.
   const stopping = new AbortController()
   const stop = async (lastLook?: () => Promise<void>) => {
     stopping.abort()
+    // The others need not wait for what is under way here.
+    await parts.lock?.leave()
     await parts.history?.stop()
     const drained = (await parts.collecting?.collector.stop()) ?? true
     await parts.collecting?.close()
@@ -172,6 +189,7 @@ export async function startRecorder(
       })
       parts.server = await serve(config, source, metrics, store, logger, clock)
     }
+    await fleet.recall()
     parts.lock = await acquireEgressLock(store.url, egress, {
       logger,
       clock,
@@ -180,10 +198,22 @@ export async function startRecorder(
       isPatient: isDatabaseAway,
       disk,
       noteFile: join(config.database.dataDir, 'egress.json'),
+      sharing: { entry: fleet.entry, look: (run, session) => fleet.look(run, session) },
       ...(options.signal && { signal: options.signal }),
     })
-    parts.collecting = await startCollector({ config, client, store, logger, clock, disk, metrics })
+    parts.collecting = await startCollector({
+      config,
+      client,
+      store,
+      logger,
+      clock,
+      disk,
+      metrics,
+      ownership: fleet.ownership,
+    })
     const { collector } = parts.collecting
+    // It may have changed in the meantime.
+    collector.assign(fleet.ownership)
     const { db } = store.database
     const answeredAt = (of: CandleSeries) => collector.candleResponses.get(of)?.at
     const series = () => collector.candleSeries
@@ -217,7 +247,7 @@ interface RunningCollector {
 }
 
 async function startCollector(
-  parts: Pick<CollectorDependencies, 'config' | 'client' | 'clock' | 'logger' | 'metrics'> & {
+  parts: Pick<CollectorDependencies, 'config' | 'client' | 'clock' | 'logger' | 'metrics' | 'ownership'> & {
     readonly store: OpenStore
     readonly disk: Disk
   },

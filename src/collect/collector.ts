@@ -30,6 +30,8 @@ import { watchTickers } from './poll/watchTickers.js'
 import { type CollectorStats, createStats } from './streamStats.js'
 import { type CandleTarget } from '../store/batch/targets.js'
 import { type AnyStream, type Choose, type StreamDefinition, streamNamed, streams } from './streams.js'
+import { keepReadingLists } from './fleet/sharedLists.js'
+import { type Ownership, ownsEverything } from './universe/ownership.js'
 import { Universe } from './universe/universe.js'
 
 export interface CollectorDependencies {
@@ -41,6 +43,8 @@ export interface CollectorDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly metrics?: RecorderMetrics
+  /** What of the work is this recorder's own at first. Default: everything. */
+  readonly ownership?: Ownership
 }
 
 /** How long to wait before asking again for the lists without which nothing else can start. */
@@ -74,6 +78,8 @@ export class Collector {
   readonly #pollers = new Map<AnyStream, Poller<unknown>>()
   readonly #starting: Promise<void>
   readonly #dismissing: Promise<void>
+  readonly #reading: Promise<void>
+  #ownership: Ownership
   #isCollecting = false
   #rechoosing: Promise<void> = Promise.resolve()
   #watching: Promise<void> = Promise.resolve()
@@ -101,8 +107,26 @@ export class Collector {
       logger,
       signal: this.#stopping.signal,
     }
+    this.#ownership = dependencies.ownership ?? ownsEverything
+    this.assign(this.#ownership)
     this.#starting = this.#start()
-    this.#dismissing = keepDismissingGaps(db, this.#context)
+    this.#dismissing = keepDismissingGaps(db, { ...this.#context, isOwn: () => this.#ownership.hasList('fills', null) })
+    this.#reading = keepReadingLists({
+      db,
+      config,
+      universe: this.universe,
+      clock,
+      logger,
+      signal: this.#stopping.signal,
+    })
+  }
+
+  /** Covers from now on what is its own by this. What is no longer its own and still waits for its turn is not sent. */
+  assign(ownership: Ownership): void {
+    this.#ownership = ownership
+    // Each reads all lists once: nothing is to be chosen from before, and the others may have stored nothing yet.
+    this.universe.ownership = this.#isCollecting ? ownership : { ...ownership, hasList: () => true }
+    if (this.#isCollecting) this.#retarget()
   }
 
   get phase(): 'starting' | 'collecting' | 'stopping' {
@@ -131,6 +155,7 @@ export class Collector {
     const stopped = (async () => {
       await this.#starting
       await this.#dismissing
+      await this.#reading
       await this.#rechoosing
       await this.#watching
       await Promise.all([...this.#pollers.values()].map((poller) => poller.stop()))
@@ -167,6 +192,7 @@ export class Collector {
       if (this.#stopping.signal.aborted) return
     }
     this.#isCollecting = true
+    this.assign(this.#ownership)
     this.#rechoosing = this.#rechooseNowAndThen()
     this.#watching = this.#watchTickers()
     logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
@@ -250,9 +276,11 @@ export class Collector {
       const demand = demands.get(stream.name)
       if (demand !== undefined) this.stats[stream.name].leftOut = demand.leftOut
       const places = demand?.instruments ?? Infinity
+      const own = (ranked: readonly InstrumentKey[]) =>
+        ranked.filter((key) => this.universe.ownership.hasInstrument(stream.name, key))
       // Of what is asked in a cycle the poller learns who is worth a place; of the rest it is decided here.
       const choose: Choose =
-        stream.contentOf === undefined ? (ranked) => this.#chooseSteadily(stream, ranked, places) : (ranked) => ranked
+        stream.contentOf === undefined ? (ranked) => this.#chooseSteadily(stream, own(ranked), places) : own
       const targets = stream.targets(config, this.universe, choose)
       if (stream.name === 'candles') this.#candleSeries = targets as readonly CandleTarget[]
       poller.retarget(targets, places)

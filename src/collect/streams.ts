@@ -49,7 +49,10 @@ const instruments: StreamDefinition<CategoryTarget, Instrument> = {
   name: 'instruments',
   isEnabled: (config) => config.streams.instruments.enabled,
   trigger: (config) => ({ kind: 'cron', expression: config.streams.instruments.schedule }),
-  targets: (config) => config.streams.instruments.categories.map((category) => ({ category })),
+  targets: (config, { ownership }) =>
+    config.streams.instruments.categories
+      .filter((category) => ownership.hasList('instruments', category))
+      .map((category) => ({ category })),
   fetch: (client, { category }, options) => client.instruments({ category }, options),
   learn: (universe, { target, rows }) => universe.setInstruments(target.category, rows),
 }
@@ -58,7 +61,7 @@ const rpiSymbols: StreamDefinition<object, RpiSymbol> = {
   name: 'rpi_symbols',
   isEnabled: (config) => config.streams.rpiSymbols.enabled,
   trigger: (config) => ({ kind: 'cron', expression: config.streams.rpiSymbols.schedule }),
-  targets: () => [{}],
+  targets: (_config, { ownership }) => (ownership.hasList('rpi_symbols', null) ? [{}] : []),
   fetch: (client, _target, options) => client.rpiSymbols(options),
   learn: (universe, { rows }) => universe.setRpiSymbols(rows),
 }
@@ -67,7 +70,10 @@ const tickers: StreamDefinition<TradedCategoryTarget, Ticker> = {
   name: 'tickers',
   isEnabled: (config) => config.streams.tickers.enabled,
   trigger: (config) => ({ kind: 'cron', expression: config.streams.tickers.schedule }),
-  targets: (config) => config.streams.tickers.categories.map((category) => ({ category })),
+  targets: (config, { ownership }) =>
+    config.streams.tickers.categories
+      .filter((category) => ownership.hasList('tickers', category))
+      .map((category) => ({ category })),
   fetch: (client, { category }, options) => client.tickers({ category }, options),
   learn: (universe, { rows }) => universe.setTickers(rows),
 }

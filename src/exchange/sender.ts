@@ -57,6 +57,8 @@ export interface SenderOptions extends TransportOptions {
   readonly serviceClock?: ServiceClock
   readonly logger?: Logger
   readonly onRequest?: (event: RequestEvent) => void
+  /** Asked before each departure. What it refuses waits until `resume`. Default: always true. */
+  readonly mayDepart?: () => boolean
 }
 
 type Parameters = Readonly<Record<string, string>>

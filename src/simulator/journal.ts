@@ -6,6 +6,8 @@ import type { Delivered, Outcome } from './delivery.js'
 export interface ServedResponse {
   /** The service's clock, the same as `requestTime` in the envelope. */
   readonly atMs: TimeMs
+  /** The address that asked. */
+  readonly source: string
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
   readonly status: number

@@ -123,7 +123,8 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
   const respond = async (operation: Operation, query: Query, address: string, arrivedMs: number): Promise<Reply> => {
     const { accepted, remaining } = limiter.admit(address, operation, arrivedMs)
     const atMs = serviceNow()
-    const note = (status: number, data: unknown) => journal.begin({ atMs, operation, parameters: query, status, data })
+    const asked = { atMs, source: address, operation, parameters: query }
+    const note = (status: number, data: unknown) => journal.begin({ ...asked, status, data })
     const refusal = (): Reply => ({
       kind: 'response',
       outgoing: tooMany,

@@ -34,6 +34,11 @@ export function fillsDemand(instruments: readonly PlanInstrument[], polling: Fil
   }
 }
 
+/** What the fills of one instrument take. */
+export function fillRequestsPerSecond(instrument: PlanInstrument, polling: FillsPolling): number {
+  return requestsPerSecond(expectedFillsPerSecond(instrument), polling)
+}
+
 /** As the schedule asks: when a response is worth it, and otherwise by how long an instrument may go unasked. */
 function requestsPerSecond(fillsPerSecond: number, { minPollSeconds, maxPollSeconds }: FillsPolling): number {
   const waitSeconds = meanWaitMs(fillsPerSecond / 1000, maxPollSeconds * 1000) / 1000

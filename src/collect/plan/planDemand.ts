@@ -1,14 +1,14 @@
 import { parse as parseCron } from 'node-cron'
 
 import type { Config } from '../../config/resolve.js'
-import type { TradedCategory } from '../../market/category.js'
 import { intervalMs } from '../../market/candle.js'
+import type { Category, TradedCategory } from '../../market/category.js'
 import { type Operation, type StreamName, streamNames } from '../../market/stream.js'
 import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candlePace.js'
 import type { Select } from '../universe/select.js'
 import { fillsPerPage } from '../../market/fill.js'
 import { safeRates } from './planBudget.js'
-import { fillsDemand } from './fillsDemand.js'
+import { fillRequestsPerSecond, fillsDemand } from './fillsDemand.js'
 import { countWithin } from '../schedule/fit.js'
 import {
   expectedFillsPerSecond,
@@ -64,24 +64,32 @@ type DemandOf = (config: Config, universe: PlanUniverse, allowedPerSecond: numbe
 const nobody: LeftOut = { kind: 0, turnover: 0, number: 0, limits: 0 }
 
 const demandOf: { [Name in StreamName]: DemandOf } = {
-  instruments: ({ streams: { instruments } }, universe) => ({
-    operation: 'instruments',
-    instruments: universe.instruments.filter(({ category }) => instruments.categories.includes(category)).length,
-    leftOut: nobody,
-    requestsPerSecond: (instruments.categories.length * runsPerDay(instruments.schedule)) / secondsPerDay,
-    // A row is written when something changed, which is too rare to count.
-    ...stored(0, bytesPerRow.tickers),
-  }),
-  rpi_symbols: ({ streams: { rpiSymbols } }, universe) => ({
-    operation: 'rpi-symbols',
-    instruments: universe.instruments.filter(({ hasRpi }) => hasRpi).length,
-    leftOut: nobody,
-    requestsPerSecond: runsPerDay(rpiSymbols.schedule) / secondsPerDay,
-    ...stored(0, bytesPerRow.tickers),
-  }),
+  instruments: ({ streams: { instruments } }, universe) => {
+    const categories = ownLists(universe, 'instruments', instruments.categories)
+    return {
+      operation: 'instruments',
+      instruments: universe.instruments.filter(({ category }) => categories.includes(category)).length,
+      leftOut: nobody,
+      requestsPerSecond: (categories.length * runsPerDay(instruments.schedule)) / secondsPerDay,
+      // A row is written when something changed, which is too rare to count.
+      ...stored(0, bytesPerRow.tickers),
+    }
+  },
+  rpi_symbols: ({ streams: { rpiSymbols } }, universe) => {
+    const isOwn = universe.ownership?.hasList('rpi_symbols', null) ?? true
+    return {
+      operation: 'rpi-symbols',
+      instruments: isOwn ? universe.instruments.filter(({ hasRpi }) => hasRpi).length : 0,
+      leftOut: nobody,
+      requestsPerSecond: isOwn ? runsPerDay(rpiSymbols.schedule) / secondsPerDay : 0,
+      ...stored(0, bytesPerRow.tickers),
+    }
+  },
   tickers: (config, universe) => {
     const { tickers } = config.streams
-    const instruments = tradedCount(universe, tickers.categories)
+    const categories = ownLists(universe, 'tickers', tickers.categories)
+    const instruments = tradedCount(universe, categories)
+    // Every recorder looks for itself: it is its own fills that it looks for.
     const watch = tickerWatch(config)
     const watchesPerSecond = (watch.categories.length * 1000) / watch.everyMs
     const runs = runsPerDay(tickers.schedule)
@@ -89,21 +97,23 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
       operation: 'tickers',
       instruments,
       leftOut: nobody,
-      requestsPerSecond: (tickers.categories.length * runs) / secondsPerDay + watchesPerSecond,
+      requestsPerSecond: (categories.length * runs) / secondsPerDay + watchesPerSecond,
       ...stored(instruments * runs, bytesPerRow.tickers),
     }
   },
   order_books: ({ streams: { orderBooks } }, universe, allowed) => ({
     operation: 'orderbook',
-    ...bookDemand(universe, orderBooks, bytesPerRow.bookLevel, allowed),
+    ...bookDemand('order_books', universe, orderBooks, bytesPerRow.bookLevel, allowed),
   }),
   rpi_order_books: ({ streams: { rpiOrderBooks } }, universe, allowed) => {
-    const withRpi = { ...universe, instruments: universe.instruments.filter(({ hasRpi }) => hasRpi) }
-    return { operation: 'rpi-orderbook', ...bookDemand(withRpi, rpiOrderBooks, bytesPerRow.rpiBookLevel, allowed) }
+    return {
+      operation: 'rpi-orderbook',
+      ...bookDemand('rpi_order_books', onlyWithRpi(universe), rpiOrderBooks, bytesPerRow.rpiBookLevel, allowed),
+    }
   },
   fills: ({ streams: { fills } }, universe, allowed) => {
     // Every one fits: with too few requests for all, the schedule decides whose fills are worth them.
-    const { chosen, leftOut } = cover(universe, fills.select, () => 0, allowed)
+    const { chosen, leftOut } = cover('fills', universe, fills.select, () => 0, allowed)
     const { neededPerSecond, fillsPerDay } = fillsDemand(chosen, fills)
     const requestsPerSecond = fills.select.busiest === 'fit' ? Math.min(neededPerSecond, allowed) : neededPerSecond
     // However many happen, no more are stored than responses show.
@@ -118,7 +128,7 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
   },
   candles: ({ streams: { candles } }, universe, allowed) => {
     const costOf = (instrument: PlanInstrument) => candleRequestsPerSecond(instrument, candles)
-    const { chosen, leftOut } = cover(universe, candles.select, costOf, allowed)
+    const { chosen, leftOut } = cover('candles', universe, candles.select, costOf, allowed)
     const series = chosen.length * candles.types.length
     const closesPerSecond = sum(candles.intervals.map((interval) => 1000 / intervalMs[interval]))
     return {
@@ -155,21 +165,26 @@ interface Covered {
   readonly leftOut: LeftOut
 }
 
-/** Whom a selection covers: the first of its ranking, as many as it names or as the allowance has room for. */
+/**
+ * Whom a selection covers: the first of its ranking, as many as it names or as the allowance has room for. A number counts for
+ * all addresses together, of which each takes its own; an allowance is that of one address, for its own.
+ */
 function cover(
+  stream: StreamName,
   universe: PlanUniverse,
   select: Select,
   costOf: (instrument: PlanInstrument) => number,
   allowedPerSecond: number,
 ): Covered {
   const { ranked, leftOut } = rankForPlan(universe, select)
-  const isFit = select.busiest === 'fit'
-  const chosen = ranked.slice(
-    0,
-    select.busiest === 'fit' ? countWithin(ranked.map(costOf), allowedPerSecond) : select.busiest,
-  )
-  const beyond = ranked.length - chosen.length
-  return { chosen, leftOut: { ...leftOut, number: isFit ? 0 : beyond, limits: isFit ? beyond : 0 } }
+  const isOwn = (key: PlanInstrument) => universe.ownership?.hasInstrument(stream, key) ?? true
+  if (select.busiest !== 'fit') {
+    const named = ranked.slice(0, select.busiest)
+    return { chosen: named.filter(isOwn), leftOut: { ...leftOut, number: ranked.length - named.length, limits: 0 } }
+  }
+  const own = ranked.filter(isOwn)
+  const chosen = own.slice(0, countWithin(own.map(costOf), allowedPerSecond))
+  return { chosen, leftOut: { ...leftOut, number: 0, limits: own.length - chosen.length } }
 }
 
 /** The option group of each stream in the configuration. */
@@ -231,12 +246,13 @@ export function runsPerDay(schedule: string): number {
 }
 
 function bookDemand(
+  stream: StreamName,
   universe: PlanUniverse,
   { everySeconds, depth, select }: Config['streams']['orderBooks'],
   level: { plain: number; compressed: number },
   allowedPerSecond: number,
 ) {
-  const { chosen, leftOut } = cover(universe, select, () => 1 / everySeconds, allowedPerSecond)
+  const { chosen, leftOut } = cover(stream, universe, select, () => 1 / everySeconds, allowedPerSecond)
   const levels = 2 * depth
   const bytes = { plain: level.plain * levels, compressed: level.compressed * levels }
   return {
@@ -245,6 +261,45 @@ function bookDemand(
     requestsPerSecond: chosen.length / everySeconds,
     ...stored((chosen.length * secondsPerDay) / everySeconds, bytes),
   }
+}
+
+/** What each instrument that a stream may cover takes, requests a second; none for a stream of lists. */
+export function instrumentDemands(
+  stream: StreamName,
+  { streams }: Config,
+  universe: PlanUniverse,
+): { readonly instrument: PlanInstrument; readonly perSecond: number }[] {
+  const of = (select: Select, among: PlanUniverse, costOf: (instrument: PlanInstrument) => number) =>
+    cover(stream, among, select, () => 0, Infinity).chosen.map((instrument) => ({
+      instrument,
+      perSecond: costOf(instrument),
+    }))
+  switch (stream) {
+    case 'instruments':
+    case 'rpi_symbols':
+    case 'tickers':
+      return []
+    case 'order_books':
+      return of(streams.orderBooks.select, universe, () => 1 / streams.orderBooks.everySeconds)
+    case 'rpi_order_books':
+      return of(streams.rpiOrderBooks.select, onlyWithRpi(universe), () => 1 / streams.rpiOrderBooks.everySeconds)
+    case 'fills':
+      return of(streams.fills.select, universe, (instrument) => fillRequestsPerSecond(instrument, streams.fills))
+    case 'candles':
+      return of(streams.candles.select, universe, (instrument) => candleRequestsPerSecond(instrument, streams.candles))
+  }
+}
+
+function onlyWithRpi(universe: PlanUniverse): PlanUniverse {
+  return { ...universe, instruments: universe.instruments.filter(({ hasRpi }) => hasRpi) }
+}
+
+function ownLists<C extends Category>(
+  { ownership }: PlanUniverse,
+  stream: StreamName,
+  all: readonly C[],
+): readonly C[] {
+  return ownership === undefined ? all : all.filter((category) => ownership.hasList(stream, category))
 }
 
 function stored(rowsPerDay: number, bytes: { plain: number; compressed: number }) {

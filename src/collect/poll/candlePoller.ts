@@ -8,6 +8,7 @@ import { onSchedule } from './cron.js'
 import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from '../schedule/pace.js'
 import { type PollContext, pollAndStore } from './pollContext.js'
 import { Exclusive, type Poller } from './poller.js'
+import { TargetSignals } from './targetSignals.js'
 import type { CandleTarget } from '../../store/batch/targets.js'
 import type { StreamDefinition } from '../streams.js'
 import { sleepUntil } from '../../runtime/clock.js'
@@ -50,6 +51,7 @@ export function candlePoller(
   const { clock, stats, signal, universe } = context
   const exclusive = new Exclusive()
   const known = new Map<string, Known>()
+  const signals = new TargetSignals(signal)
   let targets: ReadonlyMap<string, CandleTarget> = new Map()
 
   const refusedAt = new Map<string, TimeMs>()
@@ -70,7 +72,9 @@ export function candlePoller(
     const before = known.get(key)
     const limit = before === undefined ? candlesPerPage : candlesSince(before.answeredAt, clock.now(), target.interval)
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
-    const ask = (most: number) => pollAndStore(context, noting, { ...target, limit: most }, { signal, deadline })
+    const waiting = signals.of(key)
+    const ask = (most: number) =>
+      pollAndStore(context, noting, { ...target, limit: most }, { signal: waiting, deadline })
     let batch = await ask(limit)
     if (batch === null || !targets.has(key)) return
     // After a silence a response begins with the first candle since: only one that shows the last candle before it as well
@@ -152,6 +156,7 @@ export function candlePoller(
         responses.forget(target)
         targetedAt.delete(key)
       }
+      signals.keepOnly(targets)
       report()
     },
     async stop() {

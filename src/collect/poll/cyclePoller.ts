@@ -4,6 +4,7 @@ import { CycleSchedule } from '../schedule/cycleSchedule.js'
 import { type PollContext, pollAndStore } from './pollContext.js'
 import { Exclusive, instrumentText, type Poller } from './poller.js'
 import { stablePhase } from '../schedule/phase.js'
+import { TargetSignals } from './targetSignals.js'
 import { sleepUntil } from '../../runtime/clock.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
@@ -26,6 +27,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   const exclusive = new Exclusive()
   const ended = new AbortController()
   const { signal } = ended
+  const signals = new TargetSignals(signal)
   const end = () => {
     ended.abort()
     wake.abort()
@@ -34,8 +36,8 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   let wake = new AbortController()
 
   const ask = async (target: Target) => {
-    const deadline = clock.monotonicMs() + everyMs
-    const batch = await pollAndStore(context, stream, target, { signal, deadline })
+    const options = { signal: signals.of(instrumentText(target)), deadline: clock.monotonicMs() + everyMs }
+    const batch = await pollAndStore(context, stream, target, options)
     if (batch === null) schedule.failed(target, now())
     else {
       const sign = universe.quoteSign(target)
@@ -94,6 +96,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   return {
     retarget(targets, places = Infinity) {
       schedule.retarget(targets, places, clock.monotonicMs())
+      signals.keepOnly(new Set(targets.map(instrumentText)))
       report()
       wake.abort()
     },

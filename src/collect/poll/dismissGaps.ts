@@ -12,9 +12,16 @@ const lookbackMs = 24 * 3_600_000
 /** Goes through the gaps in fills from time to time and takes back those in which nothing was lost, until `signal` aborts. */
 export async function keepDismissingGaps(
   db: Kysely<Database>,
-  { clock, logger, signal }: Pick<PollContext, 'clock' | 'logger' | 'signal'>,
+  {
+    clock,
+    logger,
+    signal,
+    isOwn,
+  }: Pick<PollContext, 'clock' | 'logger' | 'signal'> & { readonly isOwn: () => boolean },
 ): Promise<void> {
   while (await sleepUntil(clock, clock.now() + everyMs, signal)) {
+    // One of all recorders does it.
+    if (!isOwn()) continue
     try {
       const dismissed = await dismissEmptyGaps(db, clock)
       if (dismissed > 0) logger.info(`fills: ${dismissed} gap(s) taken back, the candles show that nothing was lost`)

@@ -1,6 +1,7 @@
 import type { Category, TradedCategory } from '../../market/category.js'
 import { categories, isTradedCategory } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrument.js'
+import type { Ownership } from './ownership.js'
 import type { Candidate, Ranking, Select } from './select.js'
 import { rankInstruments } from './select.js'
 
@@ -15,6 +16,8 @@ export interface PlanInstrument extends Candidate {
 export interface PlanUniverse {
   readonly kind: 'listed' | 'assumed'
   readonly instruments: readonly PlanInstrument[]
+  /** What of it is asked for from one address; without it everything. */
+  readonly ownership?: Ownership
 }
 
 /** How many instruments the live service has been seen to list. */

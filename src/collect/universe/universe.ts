@@ -1,8 +1,8 @@
 import type { Category, InstrumentKey } from '../../market/category.js'
-import { type Instrument, kindOf } from '../../market/instrument.js'
-import type { RpiSymbol } from '../../market/orderBook.js'
+import { type Instrument, type InstrumentKind, kindOf } from '../../market/instrument.js'
 import { type Ticker, type TradeSign, turnoverHere } from '../../market/ticker.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
+import { type Ownership, ownsEverything } from './ownership.js'
 import type { PlanInstrument, PlanUniverse } from './planUniverse.js'
 import { rankInstruments, type Select } from './select.js'
 
@@ -16,6 +16,29 @@ interface Known extends PlanInstrument {
   hasRpi: boolean
 }
 
+/** Of an instrument's specification what decides about covering it. */
+export interface ListedInstrument {
+  readonly symbol: string
+  readonly status: string | null
+  readonly kind: InstrumentKind
+}
+
+/** Of a ticker what tells how busy its instrument is. */
+export type TickerSigns = InstrumentKey &
+  Pick<
+    Ticker,
+    | 'ts'
+    | 'receivedAt'
+    | 'volume24h'
+    | 'lastPrice'
+    | 'bid1Price'
+    | 'bid1Size'
+    | 'ask1Price'
+    | 'ask1Size'
+    | 'turnover24h'
+    | 'platformTurnover24h'
+  >
+
 /** What the recorder currently knows of the market: which instruments there are and how busy each is. */
 export class Universe {
   readonly #known = new Map<string, Known>()
@@ -23,21 +46,36 @@ export class Universe {
   readonly #measured = new Map<string, number>()
   readonly #tickersAt = new Map<Category, TimeMs>()
 
+  /** What of the market is this recorder's own: changes what is covered of it, not what is known. */
+  ownership: Ownership = ownsEverything
+
   /** Takes the complete list of a category: instruments that are no longer on it are forgotten. */
   setInstruments(category: Category, instruments: readonly Instrument[]): void {
+    this.setListed(
+      category,
+      instruments.map((instrument) => ({
+        symbol: instrument.symbol,
+        status: instrument.status,
+        kind: kindOf(instrument),
+      })),
+    )
+  }
+
+  /** The same of a list that another recorder has stored. */
+  setListed(category: Category, instruments: readonly ListedInstrument[]): void {
     const listed = new Set(instruments.map((instrument) => instrument.symbol))
     for (const known of this.#known.values()) {
       if (known.category === category && !listed.has(known.symbol)) this.#known.delete(keyText(known))
     }
     for (const instrument of instruments) {
-      const { symbol, status } = instrument
+      const { symbol, status, kind } = instrument
       const key = keyText({ category, symbol })
       const before = this.#known.get(key)
       this.#known.set(key, {
         category,
         symbol,
         status,
-        kind: kindOf(instrument),
+        kind,
         measuredFillsPerSecond: before?.measuredFillsPerSecond ?? this.#measured.get(key) ?? null,
         turnover24h: before?.turnover24h ?? null,
         tradeSign: before?.tradeSign ?? null,
@@ -48,7 +86,7 @@ export class Universe {
     }
   }
 
-  setTickers(tickers: readonly Ticker[]): void {
+  setTickers(tickers: readonly TickerSigns[]): void {
     for (const ticker of tickers) {
       this.#tickersAt.set(ticker.category, ticker.receivedAt)
       const known = this.#known.get(keyText(ticker))
@@ -60,7 +98,7 @@ export class Universe {
     }
   }
 
-  setRpiSymbols(symbols: readonly RpiSymbol[]): void {
+  setRpiSymbols(symbols: readonly InstrumentKey[]): void {
     this.#rpi.clear()
     for (const symbol of symbols) this.#rpi.add(keyText(symbol))
     for (const [key, known] of this.#known) known.hasRpi = this.#rpi.has(key)
@@ -123,7 +161,7 @@ export class Universe {
   planned(): PlanUniverse {
     const believed = (known: Known): PlanInstrument =>
       known.isSilent ? { ...known, turnover24h: '0', measuredFillsPerSecond: 0 } : known
-    return { kind: 'listed', instruments: [...this.#known.values()].map(believed) }
+    return { kind: 'listed', instruments: [...this.#known.values()].map(believed), ownership: this.ownership }
   }
 }
 

@@ -22,6 +22,8 @@ export interface PacerOptions {
   readonly blockMs?: number
   readonly clock?: Clock
   readonly logger?: Logger
+  /** Asked before each departure: a process that was stopped may have lost the right to send meanwhile. Default: always. */
+  readonly mayDepart?: () => boolean
 }
 
 export interface AcquireOptions {
@@ -73,6 +75,7 @@ export class Pacer {
   readonly #clock: Clock
   readonly #maxInFlight: number
   readonly #jitterMs: number
+  readonly #mayDepart: () => boolean
   readonly #budgets: Readonly<Record<Operation, Budget>>
   readonly #overall: Budget
   readonly #roundTrips = forEachOperation(() => new RoundTrip())
@@ -88,6 +91,7 @@ export class Pacer {
     this.#clock = options.clock ?? systemClock
     this.#maxInFlight = options.maxInFlight ?? Number.POSITIVE_INFINITY
     this.#jitterMs = options.latencyJitterMs
+    this.#mayDepart = options.mayDepart ?? (() => true)
     const startMs = this.#clock.monotonicMs()
     const { latencyJitterMs, limits } = options
     this.#budgets = forEachOperation((operation) => {
@@ -205,6 +209,7 @@ export class Pacer {
       const nowMs = this.#clock.monotonicMs()
       // A settled request dispatches again: and so does resuming: no timer is needed for these.
       if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return
+      if (!this.#mayDepart()) return
       const gateMs = Math.max(this.#overall.readyAtMs(), this.#penalty.readyAtMs())
       const isReady = (operation: Operation) => this.#budgets[operation].readyAtMs() <= nowMs
       const entry = gateMs <= nowMs ? this.#queues.shift(isReady) : undefined

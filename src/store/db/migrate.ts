@@ -16,6 +16,7 @@ import * as locks from '../../../migrations/0014_locks.js'
 import * as readers from '../../../migrations/0015_readers.js'
 import * as rejectedRows from '../../../migrations/0016_rejected_rows.js'
 import * as candleWants from '../../../migrations/0017_candle_wants.js'
+import * as fleet from '../../../migrations/0018_fleet.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -38,6 +39,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0015_readers': readers,
   '0016_rejected_rows': rejectedRows,
   '0017_candle_wants': candleWants,
+  '0018_fleet': fleet,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -1,49 +1,25 @@
 import { hostname } from 'node:os'
 import type { Kysely } from 'kysely'
-import pg from 'pg'
-import { type Clock, systemClock, within } from '../../runtime/clock.js'
+import type pg from 'pg'
+import { type Clock, systemClock } from '../../runtime/clock.js'
 import { type Disk, systemDisk } from '../../runtime/disk.js'
-import type { Logger } from '../../runtime/logger.js'
 import { randomName } from '../../runtime/randomness.js'
-import { connectionString } from '../db/database.js'
 import { describeDatabaseError, isUnavailable } from '../db/databaseError.js'
+import type { EgressLock, EgressLockOptions } from './egressOptions.js'
+import { endSilentOwner, fleetChannel, sayGoodbye } from './fleetState.js'
 import { lockNames } from '../db/locks/names.js'
-import {
-  countHolders,
-  lockSessionName,
-  lockShared,
-  queryOn,
-  type RunQuery,
-  tryLock,
-  unlock,
-} from '../db/locks/sessionLock.js'
+import { countHolders, lockShared, queryOn, type RunQuery, tryLock, unlock } from '../db/locks/sessionLock.js'
+import { isNotMigrated, isRefusal, isReply } from './egressErrors.js'
+import { endLockSession, lockClient, startLockSession } from './egressSession.js'
 import { type EgressEvidence, mayStillSend, rightMs } from './egressRight.js'
 import { wasContended, writeEgressNote } from './egressNote.js'
 import type { Database } from '../db/schema.js'
 
-export interface EgressLockOptions {
-  readonly logger: Logger
-  readonly clock?: Clock
-  readonly signal?: AbortSignal
-  /** Told whenever the right to send is lost (`false`) or regained (`true`), before anybody else has it. */
-  readonly onChange?: (maySend: boolean) => void
-  /** Where to note whether another recorder is there, for a start without the database. */
-  readonly noteFile?: string
-  readonly disk?: Disk
-  /** Do not give up when the database is away at first. */
-  readonly isPatient?: boolean
-}
-
-/** The right to send requests from an egress IP. */
-export interface EgressLock {
-  /** Whether requests may be sent at this moment. */
-  readonly maySend: boolean
-  release(): Promise<void>
-}
-
 const checkEveryMs = 500
-const responseWithinMs = 1_500
 const lookEveryMs = 100
+const shareEveryMs = 1_000
+/** An owner that says nothing for so long is stopped, or its machine is: it must not keep the address for that. */
+const silentOwnerMs = 8_000
 /** How long a successor keeps still when its predecessor has not said good-bye: longer than that one's right lasts. */
 const quietMs = rightMs + 500
 
@@ -79,6 +55,15 @@ class SessionLock implements EgressLock {
   #maySend = false
   #isContended: boolean | undefined
   #watching: Promise<unknown> = Promise.resolve()
+  /** When the right was last looked at. Nothing looks in a process that is stopped. */
+  #lookedMs = -Infinity
+  #wokeMs = -Infinity
+  /** When the last attempt was made that told who owns the budget, or that nobody can tell. */
+  #checkedMs = -Infinity
+  #sharedMs = -Infinity
+  #connectedMs = -Infinity
+  #hasLeft = false
+  #wake = new AbortController()
 
   constructor(url: string, egress: string, options: EgressLockOptions) {
     this.#url = url
@@ -105,34 +90,45 @@ class SessionLock implements EgressLock {
       await this.#disconnect()
       throw error
     }
+    this.#lookedMs = this.#clock.monotonicMs()
     this.#judge()
     this.#watching = Promise.all([this.#keepChecking(), this.#keepJudging()])
   }
 
+  check(): boolean {
+    this.#judge()
+    return this.#maySend
+  }
+
+  async leave(): Promise<void> {
+    this.#hasLeft = true
+    if (this.#options.sharing === undefined || this.#client === undefined) return
+    await sayGoodbye(this.#run, this.#egress, this.#owner).catch(() => undefined)
+  }
+
   async release(): Promise<void> {
     this.#ended.abort()
+    this.#wake.abort()
     await this.#watching
     this.#maySend = false
-    const farewell = `update recorder.egress set released_at = now() where egress = $1 and owner = $2`
+    const farewell =
+      'update recorder.egress set released_at = now(), heartbeat_at = null where egress = $1 and owner = $2'
     await this.#client?.query(farewell, [this.#egress, this.#owner]).catch(() => undefined)
     if (this.#client !== undefined) await unlock(this.#run, lockNames.egress(this.#egress)).catch(() => undefined)
     await this.#disconnect()
   }
 
   async #connect(): Promise<void> {
-    const client = new pg.Client({
-      connectionString: connectionString(this.#url),
-      application_name: lockSessionName('egress lock'),
-      connectionTimeoutMillis: responseWithinMs,
-      query_timeout: responseWithinMs,
-      keepAlive: true,
+    const client = lockClient(this.#url)
+    client.on('notification', () => {
+      this.#sharedMs = -Infinity
+      this.#wake.abort()
     })
-    client.on('error', () => undefined)
     this.#client = client
-    await client.connect()
-    // So that the server notices within seconds when this process cannot be reached any more, and gives the lock away.
-    await client.query(`set tcp_keepalives_idle = 1; set tcp_keepalives_interval = 1; set tcp_keepalives_count = 3;
-      set tcp_user_timeout = 4000; set idle_session_timeout = 0; set statement_timeout = 0`)
+    await startLockSession(client)
+    // What is said once a second need not be on the disk: whoever asks after a crash is told anew.
+    if (this.#options.sharing !== undefined) await client.query(`set synchronous_commit = off; listen ${fleetChannel}`)
+    this.#connectedMs = this.#clock.monotonicMs()
   }
 
   async #disconnect(): Promise<void> {
@@ -140,10 +136,7 @@ class SessionLock implements EgressLock {
     this.#client = undefined
     this.#hasLock = false
     if (client === undefined) return
-    const ended = client.end().catch(() => undefined)
-    await within(this.#clock, responseWithinMs, ended, undefined)
-    // A server that does not respond does not say good-bye either.
-    ;(client as unknown as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy()
+    await endLockSession(client, this.#clock)
   }
 
   async #tryTurn(signal: AbortSignal | undefined): Promise<boolean> {
@@ -196,6 +189,7 @@ class SessionLock implements EgressLock {
         this.#note(true)
         isStandby = true
       }
+      await this.#endSilentOwner()
       await this.#clock.sleep(checkEveryMs, signal)
     }
     if (isStandby) await unlock(this.#run, lockNames.egressStandby(this.#egress), this.#owner)
@@ -208,13 +202,38 @@ class SessionLock implements EgressLock {
 
   async #enter(): Promise<void> {
     const sentMs = this.#clock.monotonicMs()
+    const entry = this.#hasLeft ? undefined : this.#options.sharing?.entry
     await this.#query(
-      `insert into recorder.egress (egress, owner, held_since) values ($1, $2, now())
-       on conflict (egress) do update set owner = excluded.owner, held_since = excluded.held_since, released_at = null`,
-      [this.#egress, this.#owner],
+      // A recorder that takes over from one that has just died need not be missed in between.
+      `insert into recorder.egress as known (egress, owner, held_since, fleet, budget, place)
+       values ($1, $2, now(), $3, $4, $5)
+       on conflict (egress) do update set owner = excluded.owner, held_since = excluded.held_since, released_at = null,
+         fleet = excluded.fleet, budget = excluded.budget, place = excluded.place,
+         heartbeat_at = case when excluded.fleet = known.fleet then known.heartbeat_at end`,
+      [this.#egress, this.#owner, entry?.fleet ?? null, entry?.budget ?? null, entry?.place ?? null],
     )
+    await this.#share()
     this.#evidence = { ...this.#evidence, confirmedMs: sentMs, isOwner: true }
     this.#hasLock = true
+  }
+
+  async #share(): Promise<void> {
+    const { sharing } = this.#options
+    if (sharing === undefined || this.#hasLeft) return
+    this.#sharedMs = this.#clock.monotonicMs()
+    await sharing.look(this.#run, { owner: this.#owner, sinceMs: this.#connectedMs })
+  }
+
+  async #endSilentOwner(): Promise<void> {
+    const { sharing, logger } = this.#options
+    if (sharing === undefined) return
+    try {
+      if (await endSilentOwner(this.#run, this.#egress, lockNames.egress(this.#egress), silentOwnerMs))
+        logger.warn(`the owner of the budget of ${this.#egress} does not respond any more; its session was ended`)
+    } catch (error) {
+      // A login that may not end another one's session leaves it to the server.
+      if (!isReply(error)) throw error
+    }
   }
 
   async #tryLock(): Promise<Outcome> {
@@ -231,16 +250,22 @@ class SessionLock implements EgressLock {
 
   async #keepChecking(): Promise<void> {
     const { signal } = this.#ended
-    while (await this.#sleep(checkEveryMs)) {
+    while (await this.#sleep(checkEveryMs, this.#wake.signal)) {
+      this.#wake = new AbortController()
       const sentMs = this.#clock.monotonicMs()
+      // A session that was ended meanwhile tells nothing: only the next one will.
+      const isTelling = this.#client === undefined
       try {
         if (this.#client === undefined) await this.#returnToLock(signal)
         else await this.#check(sentMs)
+        this.#checkedMs = sentMs
       } catch (error) {
         if (signal.aborted) return
+        if (isTelling) this.#checkedMs = sentMs
         if (this.#hasLock && isReply(error)) {
           // The session is alive, and the lock is its own: read-only, out of memory or disk are no reason to stop.
           this.#evidence = { ...this.#evidence, confirmedMs: sentMs }
+          this.#checkedMs = sentMs
           continue
         }
         if (isRefusal(error) || isNotMigrated(error)) this.#evidence = { ...this.#evidence, refusedMs: sentMs }
@@ -251,6 +276,7 @@ class SessionLock implements EgressLock {
 
   async #check(sentMs: number): Promise<void> {
     const standbys = await countHolders(this.#run, lockNames.egressStandby(this.#egress))
+    if (sentMs - this.#sharedMs >= shareEveryMs - checkEveryMs / 2) await this.#share()
     this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hadStandby: standbys > 0 }
     this.#note(standbys > 0)
   }
@@ -274,7 +300,11 @@ class SessionLock implements EgressLock {
   }
 
   #judge(): void {
-    const maySend = mayStillSend(this.#evidence, this.#clock.monotonicMs())
+    const nowMs = this.#clock.monotonicMs()
+    // Stopped for so long, others may have begun: what is known is not of now.
+    if (nowMs - this.#lookedMs >= rightMs) this.#wokeMs = nowMs
+    this.#lookedMs = nowMs
+    const maySend = this.#checkedMs >= this.#wokeMs && mayStillSend(this.#evidence, nowMs)
     if (maySend === this.#maySend) return
     this.#maySend = maySend
     const { logger, onChange } = this.#options
@@ -283,9 +313,10 @@ class SessionLock implements EgressLock {
     onChange?.(maySend)
   }
 
-  async #sleep(ms: number): Promise<boolean> {
+  /** @param wake ends it early */
+  async #sleep(ms: number, wake?: AbortSignal): Promise<boolean> {
     const { signal } = this.#ended
-    await this.#clock.sleep(ms, signal).catch(() => undefined)
+    if (!signal.aborted) await this.#clock.sleep(ms, wake ?? signal).catch(() => undefined)
     return !signal.aborted
   }
 
@@ -302,23 +333,6 @@ class SessionLock implements EgressLock {
       throw error
     }
   }
-}
-
-/** A response of the server that leaves the session as it was. */
-function isReply(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && !/^(08|57P|28|3D)/.test(error.code ?? '') && error.severity !== 'FATAL'
-}
-
-/** The server's machine says that there is no server, or the server that it lets nobody in. */
-function isRefusal(error: unknown): boolean {
-  const cause = error instanceof AggregateError ? (error.errors[0] as unknown) : error
-  const { code } = cause as { readonly code?: unknown }
-  return code === 'ECONNREFUSED' || code === '57P01' || code === '57P02' || code === '57P03'
-}
-
-/** Without the table of the locks, nobody can have been given one. */
-function isNotMigrated(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && (error.code === '42P01' || error.code === '3F000')
 }
 
 /** Whether some process owns the budget of an egress at this moment. */

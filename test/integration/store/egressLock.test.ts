@@ -1,7 +1,8 @@
 import pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { acquireEgressLock, type EgressLock } from '../../../src/store/egress/egressLock.js'
+import { acquireEgressLock } from '../../../src/store/egress/egressLock.js'
+import type { EgressLock } from '../../../src/store/egress/egressOptions.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.js'
 

@@ -14,6 +14,7 @@ describe('journal', () => {
     expect(simulator.control.journal()).toEqual<ServedResponse[]>([
       {
         atMs: noon,
+        source: '127.0.0.1',
         operation: 'tickers',
         parameters: { category: 'USDC-FUTURES' },
         status: 200,
@@ -23,6 +24,7 @@ describe('journal', () => {
       },
       {
         atMs: noon,
+        source: '127.0.0.1',
         operation: 'orderbook',
         parameters: { category: 'SPOT', symbol: 'WEIUSDT', limit: '2' },
         status: 200,
@@ -32,6 +34,7 @@ describe('journal', () => {
       },
       {
         atMs: noon,
+        source: '127.0.0.1',
         operation: 'tickers',
         parameters: { category: 'MOON' },
         status: 400,

@@ -1,0 +1,16 @@
+import type { Config } from '../../config/resolve.js'
+import { enabledStreams, instrumentDemands } from '../plan/planDemand.js'
+import type { PlanUniverse } from '../universe/planUniverse.js'
+import { instrumentName } from './assignment.js'
+import type { Demand } from './reassign.js'
+
+/** What each instrument of each stream takes: as recorded lately where that is known, and otherwise as its ticker claims. */
+export function fleetDemand(config: Config, { kind, instruments }: PlanUniverse): Demand[] {
+  return enabledStreams(config).flatMap((stream) =>
+    instrumentDemands(stream, config, { kind, instruments }).map(({ instrument, perSecond }) => ({
+      stream,
+      key: instrumentName(instrument),
+      perSecond,
+    })),
+  )
+}

@@ -1,0 +1,27 @@
+import type { FleetMember, FleetSight } from '../../store/egress/fleetState.js'
+
+/** A recorder that has said nothing for so long is taken for gone: what it asked for is asked for by others. */
+export const goneAfterMs = 5_000
+/**
+ * A recorder that has just come to the database, or back to it, takes nobody for gone: where the database was away, the others
+ * may not have been able to say anything yet.
+ */
+const settledAfterMs = 6_000
+
+/** Those that share the work at this moment, by name: who has spoken lately, and who is not known to be gone. */
+export function presentMembers(sight: FleetSight, self: FleetMember, sessionAgeMs: number): FleetMember[] {
+  const before = new Set(sight.members.map(({ egress }) => egress))
+  const isPresent = (egress: string, silentMs: number) =>
+    silentMs < goneAfterMs || (sessionAgeMs < settledAfterMs && before.has(egress))
+  const others = sight.recorders
+    .filter(({ egress, silentMs }) => egress !== self.egress && isPresent(egress, silentMs))
+    .map(({ egress, budget }) => ({ egress, weight: budget }))
+  return [...others, self].toSorted((a, b) => (a.egress < b.egress ? -1 : 1))
+}
+
+export function areSame(some: readonly FleetMember[], others: readonly FleetMember[]): boolean {
+  return (
+    some.length === others.length &&
+    some.every(({ egress, weight }, index) => egress === others[index]?.egress && weight === others[index]?.weight)
+  )
+}

@@ -1,0 +1,95 @@
+import type { Kysely } from 'kysely'
+import type { Config } from '../../config/resolve.js'
+import type { InstrumentKey, TradedCategory } from '../../market/category.js'
+import { type Clock, sleepUntil } from '../../runtime/clock.js'
+import type { Logger } from '../../runtime/logger.js'
+import { describeDatabaseError } from '../../store/db/databaseError.js'
+import type { Database } from '../../store/db/schema.js'
+import { recentFillRates } from '../../store/read/fillRates.js'
+import { listedInstruments, listedRpiSymbols, newestTickerSigns } from '../../store/read/sharedLists.js'
+import { tickerWatch } from '../plan/planDemand.js'
+import type { Universe } from '../universe/universe.js'
+
+export interface SharedListsOptions {
+  readonly db: Kysely<Database>
+  readonly config: Config
+  readonly universe: Universe
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly signal: AbortSignal
+}
+
+/** Tickers come every few seconds and are stored at once. */
+const ownTickersEveryMs = 2_000
+/** Whom the others ask for matters for ranks alone. */
+const allEveryMs = 60_000
+const ratesEveryMs = 600_000
+
+/**
+ * Keeps what this recorder knows of the market up to date where another one asks for the lists: from what that one has stored.
+ * While the database is away, what is known stands. Does nothing for a recorder that has all lists itself. Ends with `signal`.
+ */
+export async function keepReadingLists(options: SharedListsOptions): Promise<void> {
+  const { clock, signal, logger } = options
+  let allAtMs = -Infinity
+  let ratesAtMs = clock.monotonicMs() + ratesEveryMs
+  while (await sleepUntil(clock, clock.now() + ownTickersEveryMs, signal)) {
+    const foreign = foreignLists(options)
+    if (!foreign.isAny) continue
+    const nowMs = clock.monotonicMs()
+    try {
+      const isAll = nowMs - allAtMs >= allEveryMs
+      if (isAll) await readLists(options, foreign)
+      await readTickers(options, foreign, isAll)
+      if (isAll) allAtMs = nowMs
+      if (nowMs < ratesAtMs) continue
+      ratesAtMs = nowMs + ratesEveryMs
+      options.universe.setFillRates(await recentFillRates(options.db, clock.now()))
+    } catch (error) {
+      logger.debug(`lists of other recorders could not be read: ${describeDatabaseError(error)}`)
+    }
+  }
+}
+
+interface ForeignLists {
+  readonly isAny: boolean
+  readonly instruments: Config['streams']['instruments']['categories']
+  readonly tickers: readonly TradedCategory[]
+  readonly rpiSymbols: boolean
+}
+
+function foreignLists({ config, universe: { ownership } }: SharedListsOptions): ForeignLists {
+  const { streams } = config
+  const instruments = streams.instruments.enabled
+    ? streams.instruments.categories.filter((category) => !ownership.hasList('instruments', category))
+    : []
+  // Those that it looks at itself for its fills need not be read.
+  const watched = new Set(tickerWatch(config).categories)
+  const tickers = streams.tickers.enabled
+    ? streams.tickers.categories.filter((category) => !watched.has(category) && !ownership.hasList('tickers', category))
+    : []
+  const rpiSymbols = streams.rpiSymbols.enabled && !ownership.hasList('rpi_symbols', null)
+  return { instruments, tickers, rpiSymbols, isAny: rpiSymbols || instruments.length + tickers.length > 0 }
+}
+
+async function readLists({ db, universe }: SharedListsOptions, foreign: ForeignLists): Promise<void> {
+  const listed = await listedInstruments(db, foreign.instruments)
+  for (const category of foreign.instruments) {
+    const ofCategory = listed.filter((instrument) => instrument.category === category)
+    // Nothing stored yet is no list without instruments.
+    if (ofCategory.length > 0) universe.setListed(category, ofCategory)
+  }
+  if (!foreign.rpiSymbols) return
+  const symbols = await listedRpiSymbols(db)
+  if (symbols.length > 0) universe.setRpiSymbols(symbols)
+}
+
+/** Those of this recorder's own instruments, or of all. */
+async function readTickers({ db, universe }: SharedListsOptions, foreign: ForeignLists, isAll: boolean): Promise<void> {
+  const categories = new Set<string>(foreign.tickers)
+  const { ownership } = universe
+  const isOwn = (key: InstrumentKey) =>
+    (['order_books', 'rpi_order_books', 'fills', 'candles'] as const).some((name) => ownership.hasInstrument(name, key))
+  const wanted = universe.planned().instruments.filter((key) => categories.has(key.category) && (isAll || isOwn(key)))
+  universe.setTickers(await newestTickerSigns(db, wanted))
+}
