@@ -101,7 +101,7 @@ class StreamShare {
   #giveToAny(demand: Demand): void {
     const first = this.#loads.get(this.#hashed.hashedTo(demand.key) ?? '')
     if (first !== undefined && this.#hasRoom(first, demand)) return give(first, demand)
-    const taker = this.#withRoom(demand, () => true) ?? this.#leastLoaded()
+    const taker = this.#withRoom(demand, () => true) ?? this.#freest()
     if (taker !== undefined) give(taker, demand)
   }
 
@@ -131,7 +131,7 @@ class StreamShare {
       .find((load) => load !== undefined && mayTake(load) && this.#hasRoom(load, demand))
   }
 
-  #leastLoaded(): Load | undefined {
+  #freest(): Load | undefined {
     return [...this.#loads.values()].toSorted((a, b) => a.perSecond / a.part - b.perSecond / b.part)[0]
   }
 
