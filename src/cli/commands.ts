@@ -65,6 +65,12 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import('./export.js')).exportCommand(),
   },
   {
+    name: 'archive',
+    description:
+      'Write settled days to Parquet files with the proof of what they hold; verify, restore, certify and prune them.',
+    load: async () => (await import('./archive.js')).archiveCommand(),
+  },
+  {
     name: 'migrate',
     description: 'Bring the database to the newest schema and its time-series features in line with the configuration.',
     load: async () => (await import('./migrate.js')).migrateCommand(),

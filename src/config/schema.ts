@@ -7,6 +7,7 @@ import { candleTypes, intervals } from '../market/candle.js'
 import { type Category, categories, tradedCategories } from '../market/category.js'
 import { type InstrumentKind, instrumentKinds } from '../market/instrument.js'
 import { logLevels } from '../runtime/logLevel.js'
+import { archive } from './archiveSchema.js'
 import { serve } from './serveSchema.js'
 import { storage } from './storageSchema.js'
 import { whole } from './wholeNumber.js'
@@ -326,4 +327,4 @@ const log = z
   .prefault({})
   .describe('Logging, to standard error.')
 
-export const configSchema = z.strictObject({ database, exchange, collector, streams, storage, serve, log })
+export const configSchema = z.strictObject({ database, exchange, collector, streams, storage, archive, serve, log })

@@ -17,6 +17,7 @@ import * as readers from '../../../migrations/0015_readers.js'
 import * as rejectedRows from '../../../migrations/0016_rejected_rows.js'
 import * as candleWants from '../../../migrations/0017_candle_wants.js'
 import * as fleet from '../../../migrations/0018_fleet.js'
+import * as archive from '../../../migrations/0019_archive.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -40,6 +41,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0016_rejected_rows': rejectedRows,
   '0017_candle_wants': candleWants,
   '0018_fleet': fleet,
+  '0019_archive': archive,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -38,6 +38,7 @@ export interface Database {
   'recorder.candle_revision': CandleRevisionTable
   'recorder.rejected_row': RejectedRowTable
   'recorder.lock': LockTable
+  'recorder.archived_day': ArchivedDayTable
 }
 
 /** A lock that a session holds; of those that a transaction holds, the names alone. */
@@ -228,4 +229,16 @@ export interface RejectedRowTable {
   first_seen_at: Instant
   last_seen_at: Instant
   times_seen: Generated<number>
+}
+
+/** `day` as `2026-03-01`; the driver would make a local midnight of it. */
+interface ArchivedDayTable {
+  table_name: string
+  day: string
+  version: number
+  rows: number
+  digest: string
+  proof_digest: string
+  archived_at: Generated<TimeMs>
+  removed_at: NullableInstant
 }

@@ -1,10 +1,11 @@
 import { createWriteStream } from 'node:fs'
 import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
-import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import { csvLine } from './csv.js'
 import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
-import { columnsOf, type ParquetColumn, parquetColumn } from './parquetTypes.js'
+import { type ParquetColumn, parquetColumn } from '../parquet/columns.js'
+import { createParquetFile } from '../parquet/file.js'
+import { loadZstd } from '../parquet/zstd.js'
 
 export const exportFormats = ['parquet', 'csv'] as const
 export type ExportFormat = (typeof exportFormats)[number]
@@ -20,12 +21,13 @@ export interface OpenFile {
   close(): Promise<void>
 }
 
-export function fileFormat(
+export async function fileFormat(
   format: ExportFormat,
   columns: readonly QueryColumn[],
   asText: ReadonlySet<string>,
-): FileFormat {
-  return format === 'csv' ? csvFormat(columns) : parquetFormat(columns.map((column) => parquetColumn(column, asText)))
+): Promise<FileFormat> {
+  if (format === 'csv') return csvFormat(columns)
+  return parquetFormat(columns.map((column) => parquetColumn(column, asText.has(column.name) ? 'text' : undefined)))
 }
 
 function csvFormat(columns: readonly QueryColumn[]): FileFormat {
@@ -56,38 +58,11 @@ function csvFormat(columns: readonly QueryColumn[]): FileFormat {
   }
 }
 
-/** A row group is held in memory until it is written. */
-const rowsPerGroup = 50_000
-const charactersPerGroup = 16_000_000
-
-function parquetFormat(columns: readonly ParquetColumn[]): FileFormat {
+async function parquetFormat(columns: readonly ParquetColumn[]): Promise<FileFormat> {
   const byName = new Map(columns.map((column) => [column.name, column]))
-  const schema = [{ name: 'root', num_children: columns.length }, ...columns.flatMap((column) => column.schema)]
+  const compression = await loadZstd()
   return {
     expression: ({ name }, quoted) => byName.get(name)?.expression(quoted) ?? quoted,
-    open(path) {
-      const writer = new ParquetWriter({ writer: fileWriter(path), schema, createdBy: 'market-recorder' })
-      let pending: QueryRow[] = []
-      let characters = 0
-      const flush = async () => {
-        if (pending.length === 0) return
-        await writer.write({ columnData: columnsOf(columns, pending), rowGroupSize: pending.length })
-        pending = []
-        characters = 0
-      }
-      return {
-        async write(rows) {
-          for (const row of rows) {
-            pending.push(row)
-            for (const value of row) characters += value?.length ?? 0
-            if (pending.length >= rowsPerGroup || characters >= charactersPerGroup) await flush()
-          }
-        },
-        async close() {
-          await flush()
-          await writer.finish()
-        },
-      }
-    },
+    open: (path) => createParquetFile(path, columns, { compression }),
   }
 }

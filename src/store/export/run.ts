@@ -6,7 +6,7 @@ import type { RecorderDatabase } from '../db/database.js'
 import { type QueryRow, readInBatches } from '../db/readOnlyQuery.js'
 import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from './files.js'
 import { type Manifest, readManifest, writeManifest } from './manifest.js'
-import { UnfitDecimal } from './parquetTypes.js'
+import { UnfitDecimal } from '../parquet/columns.js'
 import { type ExportSource, type Selection, selectRows } from './source.js'
 
 export interface ExportRequest {
@@ -115,7 +115,7 @@ async function writeParts(
   { now, signal, onProgress }: ExportOptions,
 ): Promise<ExportResult> {
   const { source, folder } = request
-  const format = fileFormat(request.format, source.columns, new Set(manifest.asText))
+  const format = await fileFormat(request.format, source.columns, new Set(manifest.asText))
   const parts = partsOf(request, now())
   const finished = { ...manifest.parts }
   let rows = 0

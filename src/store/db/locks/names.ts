@@ -9,6 +9,7 @@
  * | egress standby NAME        | daemons that wait for it, each for itself | a session          | as long as they wait    |
  * | a row of candle_slice      | the worker that fetches a slice           | a session          | minutes                 |
  * | reconcile                  | start and migrate, changing features      | a session          | seconds to hours        |
+ * | archive                    | who writes the archive or restores from it | a session         | minutes to hours        |
  * | instruments CATEGORY       | the writer of a list of instruments       | a transaction      | milliseconds            |
  * | rpi-symbols                | the writer of the RPI list                | a transaction      | milliseconds            |
  * | candle wants               | who adds a want or takes a slice          | a transaction      | milliseconds            |
@@ -19,6 +20,7 @@ export const lockNames = {
   egress: (egress: string) => `egress ${egress}`,
   egressStandby: (egress: string) => `egress standby ${egress}`,
   reconcile: 'reconcile',
+  archive: 'archive',
   instruments: (category: string) => `instruments ${category}`,
   rpiSymbols: 'rpi-symbols',
   candleWants: 'candle wants',

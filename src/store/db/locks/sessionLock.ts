@@ -83,6 +83,27 @@ export async function withSessionLock<Result>(
   name: string,
   work: (connection: Kysely<Database>) => Promise<Result>,
 ): Promise<Result> {
+  return holding(db, name, work, (query) => waitForLock(query, name))
+}
+
+/** The same without waiting: throws what `refusal` gives while another one holds the lock. */
+export async function withSessionLockNow<Result>(
+  db: Kysely<Database>,
+  name: string,
+  refusal: () => Error,
+  work: (connection: Kysely<Database>) => Promise<Result>,
+): Promise<Result> {
+  return holding(db, name, work, async (query) => {
+    if (!(await tryLock(query, name))) throw refusal()
+  })
+}
+
+async function holding<Result>(
+  db: Kysely<Database>,
+  name: string,
+  work: (connection: Kysely<Database>) => Promise<Result>,
+  lock: (query: RunQuery) => Promise<void>,
+): Promise<Result> {
   return db.connection().execute(async (connection) => {
     const { rows } = await sql<{ before: string }>`select current_setting('application_name') as before`.execute(
       connection,
@@ -91,7 +112,7 @@ export async function withSessionLock<Result>(
     const query = queryOn(connection)
     await rename(lockSessionName(name))
     try {
-      await waitForLock(query, name)
+      await lock(query)
       try {
         return await work(connection)
       } finally {

@@ -1,0 +1,112 @@
+import { Command } from 'commander'
+import { prepareStore } from '../app.js'
+import { openStore } from '../openStore.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/shutdown.js'
+import { packageVersion } from '../runtime/version.js'
+import { type ArchiveOptions, runArchive } from '../store/archive/run.js'
+import { certifyCommand } from './archiveCertify.js'
+import { pruneCommand } from './archivePrune.js'
+import { restoreCommand } from './archiveRestore.js'
+import { openArchive, tableOption } from './archiveTarget.js'
+import { verifyCommand } from './archiveVerify.js'
+import { Failed } from './failed.js'
+import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { writeOut } from './output.js'
+
+interface RunOptions extends CommonOptions {
+  readonly table?: readonly string[]
+  readonly dryRun?: boolean
+  readonly json?: boolean
+}
+
+const examples = `
+Examples:
+  market-recorder archive --config recorder.yaml
+  market-recorder archive verify --config recorder.yaml
+  market-recorder archive restore --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01
+  market-recorder archive certify --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01 --symbol BTCUSDT
+
+Without a subcommand every settled day is written that the archive does not have yet, or has otherwise than the database.
+The same command again goes on where it was stopped. archive <subcommand> --help says more.`
+
+export function archiveCommand(): Command {
+  const command = new Command('archive')
+    .enablePositionalOptions()
+    .addOption(tableOption('only these (default: archive.tables)'))
+    .option('--dry-run', 'only say which days would be written')
+    .option('--json', 'print the result as JSON')
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addHelpText('after', examples)
+    .action(runIt)
+  for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand()]) {
+    command.addCommand(sub.exitOverride())
+  }
+  return command
+}
+
+async function runIt(options: RunOptions): Promise<void> {
+  const config = await readConfig(options)
+  const target = openArchive(config)
+  const logger = createLogger('warn')
+  const stop = stopSignal()
+  const store = await openStore(config, logger)
+  const progress = progressLine()
+  try {
+    await prepareStore(store, config, logger)
+    const { tables, afterHours } = config.archive
+    const result = await runArchive(
+      store.database,
+      target,
+      { tables: options.table ?? tables, afterHours, isDryRun: options.dryRun === true },
+      { now: Date.now, recorder: packageVersion(), signal: stop.signal, onProgress: progress.show },
+    )
+    progress.end()
+    if (options.json === true) return await writeOut(`${JSON.stringify(result)}\n`)
+    if (options.dryRun === true) {
+      for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)
+      return await writeOut(`${result.due.length} days of tables are due; nothing was written\n`)
+    }
+    for (const { table, day, version, rows, bytes, files } of result.written) {
+      await writeOut(`${table} of ${day}: ${rows} rows, ${bytes} bytes in ${files} files, version ${version}\n`)
+    }
+    await writeOut(`${result.written.length} days of tables written to ${target.name}\n`)
+  } catch (error) {
+    progress.end()
+    if (!stop.signal.aborted) throw error
+    process.stderr.write('stopped: the same command goes on from here\n')
+    throw new Failed()
+  } finally {
+    stop.release()
+    await target.close()
+    await store.close()
+  }
+}
+
+interface ProgressLine {
+  readonly show: NonNullable<ArchiveOptions['onProgress']>
+  readonly end: () => void
+}
+
+/** A line that is written over on a terminal, and a line every ten seconds elsewhere; on standard error. */
+function progressLine(): ProgressLine {
+  const { stderr } = process
+  const everyMs = stderr.isTTY ? 200 : 10_000
+  let shownAt = performance.now()
+  let isOpen = false
+  return {
+    show({ table, day, rows }) {
+      const now = performance.now()
+      if (now - shownAt < everyMs) return
+      shownAt = now
+      const line = `${table} of ${day}, ${rows} rows`
+      stderr.write(stderr.isTTY ? `\r\u001b[K${line}` : `${line}\n`)
+      isOpen = stderr.isTTY
+    },
+    end() {
+      if (isOpen) stderr.write('\n')
+      isOpen = false
+    },
+  }
+}

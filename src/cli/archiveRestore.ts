@@ -1,0 +1,65 @@
+import { Command, Option } from 'commander'
+import { prepareStore } from '../app.js'
+import { openStore } from '../openStore.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/shutdown.js'
+import { restoreArchive } from '../store/archive/restore.js'
+import { day, openArchive, tableOption } from './archiveTarget.js'
+import { Failed } from './failed.js'
+import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { writeOut } from './output.js'
+
+interface RestoreOptions extends CommonOptions {
+  readonly table?: readonly string[]
+  readonly from?: string
+  readonly to?: string
+  readonly json?: boolean
+}
+
+export function restoreCommand(): Command {
+  return new Command('restore')
+    .description('Bring days back into the database, coverage and gaps included. What is there already stays as it is.')
+    .addOption(tableOption('only these (default: archive.tables)'))
+    .addOption(new Option('--from <day>', 'first day (default: the oldest)').argParser(day))
+    .addOption(new Option('--to <day>', 'end, not included (default: all days)').argParser(day))
+    .option('--json', 'print the result as JSON')
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addHelpText(
+      'after',
+      '\nExample:\n  market-recorder archive restore --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01',
+    )
+    .action(runRestore)
+}
+
+async function runRestore(options: RestoreOptions): Promise<void> {
+  const config = await readConfig(options)
+  const target = openArchive(config)
+  const logger = createLogger('warn')
+  const stop = stopSignal()
+  const store = await openStore(config, logger)
+  try {
+    await prepareStore(store, config, logger)
+    const request = {
+      tables: options.table ?? config.archive.tables,
+      ...(options.from !== undefined && { from: options.from }),
+      ...(options.to !== undefined && { to: options.to }),
+    }
+    const restored = await restoreArchive(store.database, target, request, {
+      signal: stop.signal,
+      onDay: ({ table, day: done, rows, inserted }) =>
+        process.stderr.write(`${table} of ${done}: ${rows} rows, ${inserted} of them new\n`),
+    })
+    const inserted = restored.reduce((sum, one) => sum + one.inserted, 0)
+    if (options.json === true) return await writeOut(`${JSON.stringify(restored)}\n`)
+    await writeOut(`${restored.length} days of tables restored, ${inserted} rows were new\n`)
+  } catch (error) {
+    if (!stop.signal.aborted) throw error
+    process.stderr.write('stopped: the same command goes on from here\n')
+    throw new Failed()
+  } finally {
+    stop.release()
+    await target.close()
+    await store.close()
+  }
+}

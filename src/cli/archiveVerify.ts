@@ -1,0 +1,73 @@
+import { Command, Option } from 'commander'
+import { openStore } from '../openStore.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/shutdown.js'
+import { type VerifiedDay, verifyArchive } from '../store/archive/verify.js'
+import { day, openArchive, tableOption } from './archiveTarget.js'
+import { Failed } from './failed.js'
+import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { writeOut } from './output.js'
+
+interface VerifyOptions extends CommonOptions {
+  readonly table?: readonly string[]
+  readonly from?: string
+  readonly to?: string
+  readonly offline?: boolean
+  readonly json?: boolean
+}
+
+export function verifyCommand(): Command {
+  return new Command('verify')
+    .description(
+      'Read the archive and compare it with its manifests, and with the database where that has the day, too.',
+    )
+    .addOption(tableOption('only these (default: all)'))
+    .addOption(new Option('--from <day>', 'first day (default: the oldest)').argParser(day))
+    .addOption(new Option('--to <day>', 'end, not included (default: all days)').argParser(day))
+    .option('--offline', 'leave the database alone')
+    .option('--json', 'print one JSON array')
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addHelpText(
+      'after',
+      '\nExample:\n  market-recorder archive verify --config recorder.yaml --offline\n\nExit code: 0 when everything is as it was written, 1 when anything is not.',
+    )
+    .action(runVerify)
+}
+
+async function runVerify(options: VerifyOptions): Promise<void> {
+  const config = await readConfig(options)
+  const target = openArchive(config)
+  const stop = stopSignal()
+  const store = options.offline === true ? null : await openStore(config, createLogger('warn'))
+  const results: VerifiedDay[] = []
+  const count = { days: 0, rows: 0, compared: 0, problems: 0 }
+  try {
+    const days = verifyArchive(target, {
+      ...(options.table !== undefined && { tables: options.table }),
+      ...(options.from !== undefined && { from: options.from }),
+      ...(options.to !== undefined && { to: options.to }),
+      ...(store !== null && { database: store.database }),
+      signal: stop.signal,
+    })
+    for await (const result of days) {
+      count.days++
+      count.rows += result.rows
+      count.compared += result.isEqual === null ? 0 : 1
+      count.problems += result.problems.length
+      if (options.json === true) results.push(result)
+      else for (const problem of result.problems) await writeOut(`${result.table} of ${result.day}: ${problem}\n`)
+    }
+  } finally {
+    stop.release()
+    await store?.close()
+  }
+  if (options.json === true) await writeOut(`${JSON.stringify(results)}\n`)
+  else {
+    const { days, rows, compared, problems } = count
+    await writeOut(
+      `${days} days of tables read, ${rows} rows, ${compared} compared with the database: ${problems === 0 ? 'ok' : `${problems} problems`}\n`,
+    )
+  }
+  if (count.problems > 0) throw new Failed()
+}

@@ -1,0 +1,28 @@
+import { z } from 'zod'
+import { whole } from './wholeNumber.js'
+
+const tables = [
+  'fills',
+  'candles',
+  'order_books',
+  'rpi_order_books',
+  'tickers',
+  'instruments',
+  'instrument_history',
+  'rpi_symbols',
+] as const
+
+export const archive = z
+  .strictObject({
+    folder: z.string().min(1).exactOptional().describe('Folder of the archive. Without it nothing is archived.'),
+    tables: z
+      .array(z.enum(tables))
+      .min(1)
+      .default(() => [...tables])
+      .describe('Tables to archive.'),
+    afterHours: whole(1, 87_600)
+      .default(24)
+      .describe('How long after its end (UTC) a day is archived, hours: repair is over by then.'),
+  })
+  .prefault({})
+  .describe('Parquet files of settled days, with the proof of what they hold.')

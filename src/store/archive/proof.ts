@@ -1,0 +1,112 @@
+import { type SeriesProof } from './manifest.js'
+import type { Snapshot } from './snapshot.js'
+import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
+
+type Ranges = [string, string][]
+type Part = Partial<Pick<SeriesProof, 'coverage' | 'empty' | 'noTrade' | 'noTradeConfirmed'>> &
+  Partial<Pick<SeriesProof, 'gaps' | 'revisions' | 'restatements'>>
+
+const series = 'category::text, symbol, type::text, interval::text'
+const inDay = 'tstzrange($2::timestamptz, $3::timestamptz)'
+const rangesOf = (multirange: string) =>
+  `(select coalesce(json_agg(json_build_array(lower(r), upper(r)) order by r), '[]') from unnest(${multirange}) as r)`
+
+/** What is proven of each series of a table in a day, in one order everywhere. A series of which nothing is known is left out. */
+export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, day: Day): Promise<SeriesProof[]> {
+  if (stream === null) return []
+  const found = new Map<string, SeriesProof>()
+  const collect = async (sql: string, read: (known: SeriesProof, json: unknown) => Part) => {
+    const rows = await snapshot.query(sql, [stream, new Date(dayStart(day)), new Date(dayEnd(day))])
+    for (const [category, symbol, type, interval, json] of rows) {
+      const key = [category, symbol, type, interval].join('\t')
+      const known = found.get(key) ?? nothingKnown(stream, [category, symbol, type, interval])
+      found.set(key, { ...known, ...read(known, withShortTimes(JSON.parse(json ?? 'null'))) })
+    }
+  }
+  for (const [table, name] of [
+    ['coverage', 'coverage'],
+    ['empty_range', 'empty'],
+  ] as const) {
+    await collect(
+      `select ${series}, ${rangesOf(`ranges * tstzmultirange(${inDay})`)}
+       from recorder.${table} where stream = $1 and ranges && ${inDay}`,
+      (_, json) => ({ [name]: json as Ranges }),
+    )
+  }
+  await collect(
+    `select ${series}, json_build_object('from', lower(range), 'to', upper(range), 'reason', reason, 'state', state,
+       'detectedAt', detected_at, 'repairedAt', repaired_at, 'lostAt', lost_at)
+     from recorder.gap where stream = $1 and range && ${inDay} order by range`,
+    (known, json) => ({ gaps: [...known.gaps, json as SeriesProof['gaps'][number]] }),
+  )
+  if (stream === 'candles') await collectCandles(collect)
+  const sorted = [...found].toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return sorted.map(([, proof]) => proof)
+}
+
+async function collectCandles(
+  collect: (sql: string, read: (known: SeriesProof, json: unknown) => Part) => Promise<void>,
+): Promise<void> {
+  await collect(
+    `select ${series}, json_build_object('noTrade', ${rangesOf('found')}, 'noTradeConfirmed', ${rangesOf('confirmed * found')})
+     from (
+       select category, symbol, type, interval, confirmed, (
+         select range_agg(r) from unnest(ranges) as r where lower(r) >= $2::timestamptz and lower(r) < $3::timestamptz) as found
+       from recorder.no_trade where $1 = 'candles' and part < $3::timestamptz and until > $2::timestamptz
+     ) n where found is not null
+     order by found`,
+    (known, json) => {
+      const { noTrade, noTradeConfirmed } = json as Record<'noTrade' | 'noTradeConfirmed', Ranges>
+      return {
+        noTrade: [...known.noTrade, ...noTrade],
+        noTradeConfirmed: [...known.noTradeConfirmed, ...noTradeConfirmed],
+      }
+    },
+  )
+  const values = (when: 'old' | 'new') =>
+    ['open', 'high', 'low', 'close', 'base_volume', 'quote_turnover'].map((name) => `${when}_${name}::text`).join(', ')
+  await collect(
+    `select ${series}, json_build_object('openTime', open_time, 'revisedAt', revised_at,
+       'old', json_build_array(${values('old')}), 'new', json_build_array(${values('new')}))
+     from recorder.candle_revision
+     where $1 = 'candles' and open_time >= $2::timestamptz and open_time < $3::timestamptz
+     order by open_time, revised_at, id`,
+    (known, json) => ({ revisions: [...known.revisions, json as SeriesProof['revisions'][number]] }),
+  )
+  await collect(
+    `select ${series}, json_build_object('from', from_time, 'to', to_time, 'numerator', numerator::text,
+       'denominator', denominator::text, 'candles', candles, 'detectedAt', detected_at)
+     from recorder.restatement
+     where $1 = 'candles' and from_time < $3::timestamptz and to_time > $2::timestamptz
+     order by from_time, to_time, detected_at, id`,
+    (known, json) => ({ restatements: [...known.restatements, json as SeriesProof['restatements'][number]] }),
+  )
+}
+
+function nothingKnown(
+  stream: string,
+  [category, symbol, type, interval]: readonly (string | null | undefined)[],
+): SeriesProof {
+  return {
+    stream,
+    category: category ?? '',
+    symbol: symbol ?? '',
+    type: type ?? '',
+    interval: interval ?? '',
+    coverage: [],
+    empty: [],
+    noTrade: [],
+    noTradeConfirmed: [],
+    gaps: [],
+    revisions: [],
+    restatements: [],
+  }
+}
+
+/** `2026-03-01T00:00:00+00:00` as `2026-03-01T00:00:00Z`. */
+function withShortTimes(value: unknown): unknown {
+  if (typeof value === 'string') return value.replace(/^(\d{4,}-\d{2}-\d{2}T[\d:.]+)\+00:00$/, '$1Z')
+  if (Array.isArray(value)) return value.map(withShortTimes)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withShortTimes(inner)]))
+}

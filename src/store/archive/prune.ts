@@ -1,0 +1,42 @@
+import { manifestPath } from './manifest.js'
+import { listDays, readManifest } from './manifests.js'
+import { archivedTableNames } from './tables.js'
+import type { ArchiveTarget } from './target.js'
+
+export interface Pruned {
+  /** Former versions of days. */
+  readonly versions: number
+  readonly files: number
+  readonly bytes: number
+}
+
+/**
+ * Removes all but the newest version of each day, and files that no manifest names. To be called by one process at a time. A
+ * manifest goes before its files, so that none is ever without them.
+ */
+export async function pruneArchive(
+  target: ArchiveTarget,
+  { isDryRun = false }: { readonly isDryRun?: boolean } = {},
+): Promise<Pruned> {
+  const named = new Set<string>()
+  const former: string[] = []
+  for (const [table, days] of await listDays(target)) {
+    for (const [day, versions] of days) {
+      for (const version of versions.slice(0, -1)) former.push(manifestPath(table, day, version))
+      const { files } = await readManifest(target, table, day, versions.at(-1) ?? 0)
+      for (const { path } of files) named.add(path)
+    }
+  }
+  if (!isDryRun) for (const path of former) await target.remove(path)
+  let files = 0
+  let bytes = 0
+  for (const table of archivedTableNames) {
+    for (const file of await target.list(`table=${table}/`)) {
+      if (named.has(file.path)) continue
+      files++
+      bytes += file.bytes
+      if (!isDryRun) await target.remove(file.path)
+    }
+  }
+  return { versions: former.length, files, bytes }
+}

@@ -1,0 +1,49 @@
+import type { RecorderDatabase } from '../db/database.js'
+import type { QueryRow } from '../db/readOnlyQuery.js'
+
+/** One state of the database for as many reads as it takes: rows and what is proven of them belong together. */
+export interface Snapshot {
+  query(text: string, values?: readonly unknown[]): Promise<readonly QueryRow[]>
+  /** The same with any number of rows in bounded memory. */
+  stream(text: string, values: readonly unknown[]): AsyncIterable<readonly QueryRow[]>
+}
+
+const rowsPerFetch = 2_000
+
+/** Runs `work` in a read-only transaction. Values come in the server's own text form, times in UTC. */
+export async function withSnapshot<Result>(
+  { pool }: RecorderDatabase,
+  work: (snapshot: Snapshot) => Promise<Result>,
+): Promise<Result> {
+  const client = await pool.connect()
+  const query = async (text: string, values: readonly unknown[] = []) => {
+    const types = { getTypeParser: () => asText }
+    const asked = { text, values: [...values], rowMode: 'array' as const, queryMode: 'extended', types }
+    return (await client.query<(string | null)[]>(asked)).rows
+  }
+  try {
+    await client.query(`begin isolation level repeatable read read only;
+      set local timezone = 'UTC'; set local jit = off; set local statement_timeout = 0`)
+    const result = await work({
+      query,
+      async *stream(text, values) {
+        await query(`declare archived_rows no scroll cursor for ${text}`, values)
+        for (;;) {
+          const rows = await query(`fetch ${rowsPerFetch} from archived_rows`)
+          if (rows.length > 0) yield rows
+          if (rows.length < rowsPerFetch) break
+        }
+        await query('close archived_rows')
+      },
+    })
+    await client.query('commit')
+    client.release()
+    return result
+  } catch (error) {
+    // With its transaction, in whatever state that is.
+    client.release(true)
+    throw error
+  }
+}
+
+const asText = (value: string): string => value

@@ -1,0 +1,74 @@
+import { type TimeTable, timeTables } from '../timescale/settings.js'
+import type { StreamName } from '../../market/stream.js'
+
+/** A table of schema `market` that is archived. */
+export interface ArchivedTable {
+  readonly name: ArchivedTableName
+  /** What its coverage and gaps are kept under; null where another table has them. */
+  readonly stream: StreamName | null
+  /** By which it is cut into days. Absent for a table that is kept as a whole, as it was at the end of a day. */
+  readonly timeColumn?: string
+  /** The order of the rows of an instrument, the same on every server. */
+  readonly order: readonly string[]
+}
+
+export const archivedTableNames = [
+  'fills',
+  'candles',
+  'order_books',
+  'rpi_order_books',
+  'tickers',
+  'instruments',
+  'instrument_history',
+  'rpi_symbols',
+] as const
+export type ArchivedTableName = (typeof archivedTableNames)[number]
+
+const whole: readonly ArchivedTable[] = [
+  { name: 'instruments', stream: 'instruments', order: [] },
+  { name: 'instrument_history', stream: null, order: ['valid_from'] },
+  { name: 'rpi_symbols', stream: 'rpi_symbols', order: ['valid_from'] },
+]
+
+export const archivedTables: readonly ArchivedTable[] = [...timeTables.map(byDay), ...whole]
+
+function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): ArchivedTable {
+  const columns = [...seriesColumns.slice(2), ...orderColumns]
+  return {
+    name: name as ArchivedTableName,
+    stream: name as StreamName,
+    timeColumn,
+    // Texts sort by the rules of a database, unless they are told to sort by their bytes.
+    order: columns.map((column) => (column === 'exec_id' ? `${column} collate "C"` : column)),
+  }
+}
+
+export function archivedTable(name: string): ArchivedTable {
+  const found = archivedTables.find((table) => table.name === name)
+  if (found === undefined) throw new Error(`${name} is not a table that is archived: ${archivedTableNames.join(', ')}`)
+  return found
+}
+
+const dayMs = 86_400_000
+
+/** A day in UTC: `2026-03-01`. */
+export type Day = string
+
+export function dayOf(time: number): Day {
+  return new Date(time).toISOString().slice(0, 10)
+}
+
+export function dayStart(day: Day): number {
+  return Date.parse(`${day}T00:00:00Z`)
+}
+
+export function dayEnd(day: Day): number {
+  return dayStart(day) + dayMs
+}
+
+/** All days from the one of `from` to the last that has ended by `to`. */
+export function daysBetween(from: number, to: number): Day[] {
+  const days: Day[] = []
+  for (let start = Math.floor(from / dayMs) * dayMs; start + dayMs <= to; start += dayMs) days.push(dayOf(start))
+  return days
+}

@@ -1,0 +1,130 @@
+import type { Encoding, SchemaElement } from 'hyparquet'
+import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
+import { type DecimalShape, type DecimalType, widestUsual } from './decimalShape.js'
+
+/** A value that the type of its column cannot hold exactly. */
+export class UnfitDecimal extends Error {
+  constructor(
+    readonly column: string,
+    value: string,
+    { precision, scale }: DecimalType,
+  ) {
+    super(`${column} holds ${value}, which DECIMAL(${precision}, ${scale}) cannot hold exactly`)
+  }
+}
+
+/** How a column of the database becomes one of a Parquet file. */
+export interface ParquetColumn {
+  readonly name: string
+  readonly schema: readonly SchemaElement[]
+  /** The SQL that gives the text from which `convert` makes the value. */
+  expression(quoted: string): string
+  readonly convert: (text: string) => unknown
+  /** Default: the writer's choice between a dictionary and plain values. */
+  readonly encoding?: Encoding
+}
+
+/** The type of each column; of its decimals the shape, by default one with room for all that was ever seen. */
+export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape = widestUsual): ParquetColumn {
+  const plain = { name, expression: (quoted: string) => quoted }
+  const optional = (element: Partial<SchemaElement>): SchemaElement[] => [
+    { name, repetition_type: 'OPTIONAL', ...element },
+  ]
+  const text = { ...plain, schema: optional(utf8), expression: (quoted: string) => `${quoted}::text`, convert: same }
+  switch (type) {
+    case 'numeric':
+      if (shape === 'text') return text
+      return { ...plain, schema: optional(decimalElement(shape)), convert: unitsOf(name, shape) }
+    case '_numeric': {
+      const one = shape === 'text' ? same : unitsOf(name, shape)
+      return {
+        ...plain,
+        schema: [
+          { name, repetition_type: 'OPTIONAL', converted_type: 'LIST', num_children: 1 },
+          { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
+          { name: 'element', repetition_type: 'OPTIONAL', ...(shape === 'text' ? utf8 : decimalElement(shape)) },
+        ],
+        convert: (value) => elements(value).map((each) => (each === 'NULL' ? null : one(each))),
+      }
+    }
+    case 'timestamptz':
+      return {
+        ...plain,
+        schema: optional({
+          type: 'INT64',
+          converted_type: 'TIMESTAMP_MICROS',
+          logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MICROS' },
+        }),
+        expression: (quoted) => `(extract(epoch from ${quoted}) * 1000000)::bigint`,
+        convert: BigInt,
+        encoding: 'DELTA_BINARY_PACKED',
+      }
+    case 'int2':
+    case 'int4':
+      return { ...plain, schema: optional({ type: 'INT32' }), convert: Number }
+    case 'int8':
+      return { ...plain, schema: optional({ type: 'INT64' }), convert: BigInt }
+    case 'float4':
+    case 'float8':
+      return { ...plain, schema: optional({ type: 'DOUBLE' }), convert: Number }
+    case 'bool':
+      return { ...plain, schema: optional({ type: 'BOOLEAN' }), convert: (value) => value === 't' }
+    default:
+      return text
+  }
+}
+
+const utf8 = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const
+
+function decimalElement({ precision, scale }: DecimalType): Partial<SchemaElement> {
+  const decimal = {
+    converted_type: 'DECIMAL',
+    precision,
+    scale,
+    logical_type: { type: 'DECIMAL', precision, scale },
+  } as const
+  return precision === 18
+    ? { type: 'INT64', ...decimal }
+    : { type: 'FIXED_LEN_BYTE_ARRAY', type_length: 16, ...decimal }
+}
+
+const same = (text: string): string => text
+
+/** `{1.0,2}` as its elements; decimals need no quotes. */
+function elements(text: string): string[] {
+  return text === '{}' ? [] : text.slice(1, -1).split(',')
+}
+
+/** Makes of a decimal's text its units of the last digit. */
+function unitsOf(column: string, shape: DecimalType): (text: string) => bigint {
+  const { precision, scale } = shape
+  const maxUnits = 10n ** BigInt(precision)
+  return (text) => {
+    const match = /^(-?\d+)(?:\.(\d*?)0*)?$/.exec(text)
+    const fraction = match?.[2] ?? ''
+    if (match === null || fraction.length > scale) throw new UnfitDecimal(column, text, shape)
+    const value = BigInt(`${match[1] ?? ''}${fraction.padEnd(scale, '0')}`)
+    if (value >= maxUnits || value <= -maxUnits) throw new UnfitDecimal(column, text, shape)
+    return value
+  }
+}
+
+/** Rows by column, as the writer takes them: values that were made by `convert`. */
+export function columnsOf(
+  columns: readonly ParquetColumn[],
+  rows: readonly (readonly unknown[])[],
+): { name: string; data: unknown[]; encoding?: Encoding }[] {
+  return columns.map(({ name, encoding }, i) => ({
+    name,
+    data: rows.map((row) => row[i]),
+    ...(encoding !== undefined && { encoding }),
+  }))
+}
+
+/** A row as the server gave it, in the values of a file. */
+export function convertRow(columns: readonly ParquetColumn[], row: QueryRow): unknown[] {
+  return columns.map(({ convert }, i) => {
+    const value = row[i] ?? null
+    return value === null ? null : convert(value)
+  })
+}

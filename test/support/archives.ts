@@ -1,0 +1,54 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { folderTarget } from '../../src/store/archive/folder.js'
+import { runArchive } from '../../src/store/archive/run.js'
+import { archivedTableNames } from '../../src/store/archive/tables.js'
+import type { ArchiveTarget } from '../../src/store/archive/target.js'
+import type { RecorderDatabase } from '../../src/store/db/database.js'
+
+/** An archive in a folder of its own. */
+export async function temporaryArchive(): Promise<{ target: ArchiveTarget; folder: string; drop(): Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-archive-'))
+  const drop = () => rm(folder, { recursive: true, force: true })
+  return { target: folderTarget(folder), folder, drop }
+}
+
+/** Archives everything that has ended by `now`. */
+export async function archiveAll(database: RecorderDatabase, target: ArchiveTarget, now: number) {
+  try {
+    return await runArchive(
+      database,
+      target,
+      { tables: archivedTableNames, afterHours: 1 },
+      { now: () => now, recorder: '0.0.0-test' },
+    )
+  } finally {
+    await target.close()
+  }
+}
+
+const bookkeeping: Readonly<Record<string, string>> = {
+  'recorder.coverage': 'stream, category, symbol, type, interval, ranges',
+  'recorder.empty_range': 'stream, category, symbol, type, interval, ranges',
+  'recorder.gap': 'stream, category, symbol, type, interval, range, reason, state, detected_at, repaired_at, lost_at',
+  'recorder.no_trade': 'category, symbol, type, interval, part, ranges, confirmed',
+  'recorder.candle_revision':
+    'category, symbol, type, interval, open_time, revised_at, old_open, new_open, old_close, new_close',
+  'recorder.restatement': 'category, symbol, type, interval, from_time, to_time, numerator, denominator, detected_at',
+}
+
+/** Every row that an archive has to bring back, by table, as text: decimals without zeros at the end. */
+export async function everything({ db }: RecorderDatabase): Promise<Record<string, string[]>> {
+  const found: Record<string, string[]> = {}
+  const market = archivedTableNames.map((name): [string, string] => [`market.${name}`, '*'])
+  for (const [table, columns] of [...market, ...Object.entries(bookkeeping)]) {
+    const { rows } = await sql<{ row: string }>`
+      select regexp_replace(to_jsonb(t)::text, '(\\.\\d*?)0+(?=[^\\d])', '\\1', 'g') as row
+      from (select ${sql.raw(columns)} from ${sql.table(table)}) t`.execute(db)
+    // 1. and 1 are the same number, too.
+    found[table] = rows.map(({ row }) => row.replaceAll(/\.(?=[^\d])/g, '')).toSorted()
+  }
+  return found
+}
