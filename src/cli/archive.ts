@@ -32,7 +32,6 @@ The same command again goes on where it was stopped. archive <subcommand> --help
 
 export function archiveCommand(): Command {
   const command = new Command('archive')
-    .enablePositionalOptions()
     .addOption(tableOption('only these (default: archive.tables)'))
     .option('--dry-run', 'only say which days would be written')
     .option('--json', 'print the result as JSON')
@@ -40,6 +39,7 @@ export function archiveCommand(): Command {
     .addOption(dataDirOption())
     .addHelpText('after', examples)
     .action(runIt)
+  // Options that both have are read by this one, wherever they stand: subcommands take them from here.
   for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand()]) {
     command.addCommand(sub.exitOverride())
   }

@@ -38,7 +38,7 @@ export function certifyCommand(): Command {
         'The report is made of the archive alone, after every file of it was read and found as it was written.\n' +
         'Exit code: 0, or 1 when a file is not as it was written: then there is no report.',
     )
-    .action(runCertify)
+    .action((_, command: Command) => runCertify(command.optsWithGlobals()))
 }
 
 async function runCertify(options: CertifyOptions): Promise<void> {

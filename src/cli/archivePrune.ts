@@ -14,7 +14,7 @@ export function pruneCommand(): Command {
     .addOption(configOption())
     .addOption(dataDirOption())
     .addHelpText('after', '\nExample:\n  market-recorder archive prune --config recorder.yaml --dry-run')
-    .action(runPrune)
+    .action((_, command: Command) => runPrune(command.optsWithGlobals()))
 }
 
 async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }): Promise<void> {

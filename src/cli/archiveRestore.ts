@@ -29,7 +29,7 @@ export function restoreCommand(): Command {
       'after',
       '\nExample:\n  market-recorder archive restore --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01',
     )
-    .action(runRestore)
+    .action((_, command: Command) => runRestore(command.optsWithGlobals()))
 }
 
 async function runRestore(options: RestoreOptions): Promise<void> {

@@ -32,7 +32,7 @@ export function verifyCommand(): Command {
       'after',
       '\nExample:\n  market-recorder archive verify --config recorder.yaml --offline\n\nExit code: 0 when everything is as it was written, 1 when anything is not.',
     )
-    .action(runVerify)
+    .action((_, command: Command) => runVerify(command.optsWithGlobals()))
 }
 
 async function runVerify(options: VerifyOptions): Promise<void> {

@@ -45,7 +45,7 @@ function textOf(value: unknown, scale: number | undefined): string {
   if (typeof value === 'string') return special.test(value) ? JSON.stringify(value) : value
   if (typeof value === 'bigint' && scale !== undefined) return decimalText(value, scale)
   if (Array.isArray(value)) return `[${value.map((each) => textOf(each, scale)).join(',')}]`
-  return String(value as bigint | number | boolean)
+  return `${value as bigint | number | boolean}`
 }
 
 export function sha256(bytes: Buffer | string): string {

@@ -91,7 +91,7 @@ export async function runArchive(
   })
 }
 
-export async function openContext(
+async function openContext(
   database: RecorderDatabase,
   target: ArchiveTarget,
   { now, recorder }: Pick<ArchiveOptions, 'now' | 'recorder'>,

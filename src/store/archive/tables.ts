@@ -30,7 +30,7 @@ const whole: readonly ArchivedTable[] = [
   { name: 'rpi_symbols', stream: 'rpi_symbols', order: ['valid_from'] },
 ]
 
-export const archivedTables: readonly ArchivedTable[] = [...timeTables.map(byDay), ...whole]
+const archivedTables: readonly ArchivedTable[] = [...timeTables.map(byDay), ...whole]
 
 function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): ArchivedTable {
   const columns = [...seriesColumns.slice(2), ...orderColumns]

@@ -19,6 +19,7 @@ import { archiveAll, everything, temporaryArchive } from '../../support/archives
 import { loadCookbookMarket } from '../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle, aFill } from '../../support/marketRows.js'
+import { runProgram } from '../../support/program.js'
 import { readRepositoryFile } from '../../support/repositoryFiles.js'
 
 const hourMs = 3_600_000
@@ -187,7 +188,10 @@ describe('its files', () => {
         select symbol, trim_scale(sum(price * size))::text as turnover from market.fills
         where category = 'SPOT' and ts >= '2026-03-02Z' and ts < '2026-03-03Z' group by 1`.execute(source.database.db)
       expect(rows.length).toBeGreaterThan(0)
-      const trimmed = found.map(([symbol, turnover]) => ({ symbol, turnover: String(turnover as string).replace(/\.?0+$/, '') }))
+      const trimmed = found.map(([symbol, turnover]) => ({
+        symbol,
+        turnover: (turnover as string).replace(/\.?0+$/, ''),
+      }))
       expect(trimmed).toEqual(rows)
     } finally {
       connection.closeSync()
@@ -217,5 +221,33 @@ describe('verify', () => {
     expect(problems.join('\n')).toMatch(/candles-v1-0\.parquet is not what was written/)
     expect(problems.join('\n')).toMatch(/stray\.parquet belongs to no manifest/)
     expect(problems.join('\n')).toMatch(/not as in the database: [A-Z-]+: as many rows, but not the same/)
+  })
+})
+
+test('the command writes, verifies, certifies, restores and prunes, and says what it did', async () => {
+  const config = join(archive.folder, '.recorder.yaml')
+  await writeFile(config, `archive: { folder: '${archive.folder}', tables: [fills, candles] }\n`)
+  const run = async (...args: string[]) => {
+    const { exitCode, stdout, stderr } = await runProgram(['archive', ...args, '--config', config], {
+      DATABASE_URL: source.url,
+    })
+    return { exitCode, said: stdout + stderr }
+  }
+  expect(await run()).toEqual({ exitCode: 0, said: `0 days of tables written to ${archive.folder}\n` })
+  const checked = await run('verify', '--table', 'fills')
+  expect(checked.said).toMatch(/^\d+ days of tables read, \d+ rows, \d+ compared with the database: ok\n$/)
+  const range = ['--from', '2026-03-02', '--to', '2026-03-03']
+  const certificate = await run('certify', '--table', 'candles', '--symbol', 'RARE*', ...range)
+  expect(certificate.said).toContain('| SPOT RAREUSDT market 1H | 20.83 % | 1 | 1 | 0 |')
+  expect(certificate.said).toContain('Gap 2026-03-02T20:00:00Z to 2026-03-03T02:00:00Z, open: the service was away')
+  const restored = await run('restore', '--table', 'fills', ...range)
+  expect(restored.said).toMatch(/fills of 2026-03-02: \d+ rows, 0 of them new\n/)
+  expect((await run('prune', '--dry-run')).said).toBe('would remove 0 former versions, 0 files of 0 bytes\n')
+  expect((await run('certify', '--table', 'candles')).exitCode).toBe(2)
+  await archive.target.remove('table=candles/day=2026-03-02/category=SPOT/candles-v1-0.parquet')
+  const refused = await run('certify', '--table', 'candles', ...range)
+  expect(refused).toEqual({
+    exitCode: 1,
+    said: 'error: table=candles/day=2026-03-02/category=SPOT/candles-v1-0.parquet is missing\n',
   })
 })
