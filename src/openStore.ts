@@ -39,16 +39,3 @@ export async function openStore(config: Config, logger: Logger): Promise<OpenSto
     throw error
   }
 }
-
-/** Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one. */
-export async function openReader(config: Config, logger: Logger): Promise<Pick<OpenStore, 'database' | 'close'>> {
-  const store = await openStore(config, logger)
-  const database = openDatabase({ url: store.readUrl, poolSize: config.database.poolSize, isReadOnly: true })
-  return {
-    database,
-    async close() {
-      await database.close()
-      await store.close()
-    },
-  }
-}

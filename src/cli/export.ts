@@ -4,15 +4,15 @@ import picomatch from 'picomatch'
 import { ConfigError } from '../config/configError.js'
 import { categories } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
-import { openReader } from '../openStore.js'
-import { createLogger } from '../runtime/logger.js'
+import { openReader } from '../openReader.js'
 import { stopSignal } from '../runtime/shutdown.js'
-import type { RecorderDatabase } from '../store/db/database.js'
+import type { DatabasePool } from '../store/db/pool.js'
 import { type ExportFormat, exportFormats } from '../store/export/files.js'
 import { type ExportProgress, runExport } from '../store/export/run.js'
 import { describeSource, knownSymbols } from '../store/export/source.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { warnings } from './output.js'
 
 interface ExportOptions extends CommonOptions {
   readonly out: string
@@ -54,10 +54,10 @@ export function exportCommand(): Command {
 async function runExportCommand(what: string, options: ExportOptions): Promise<void> {
   const config = await readConfig(options)
   const stop = stopSignal()
-  const store = await openReader(config, createLogger('warn'))
+  const store = await openReader(config, warnings)
   const progress = progressLines()
   try {
-    const source = await describeSource(store.database, what)
+    const source = await describeSource(store, what)
     const hasSelection = [options.from, options.to, options.category, options.symbol].some(
       (value) => value !== undefined,
     )
@@ -72,9 +72,9 @@ async function runExportCommand(what: string, options: ExportOptions): Promise<v
     const from = options.from ?? 0
     const to = options.to ?? Date.now()
     if (from >= to) throw new ConfigError(['--from must be before --to'])
-    const symbols = options.symbol && (await matchingSymbols(store.database, options.symbol))
+    const symbols = options.symbol && (await matchingSymbols(store, options.symbol))
     const result = await runExport(
-      store.database,
+      store,
       {
         what,
         source,
@@ -107,7 +107,7 @@ async function runExportCommand(what: string, options: ExportOptions): Promise<v
 }
 
 /** Patterns become the symbols that are known; one without a pattern in it stands for itself. */
-async function matchingSymbols(database: RecorderDatabase, globs: readonly string[]): Promise<string[]> {
+async function matchingSymbols(database: DatabasePool, globs: readonly string[]): Promise<string[]> {
   const known = await knownSymbols(database)
   const literal = globs.filter((glob) => !picomatch.scan(glob).isGlob)
   const isMatch = picomatch([...globs])

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { printable } from '../runtime/printable.js'
 
 let isGuarded = false
 
@@ -13,3 +14,10 @@ export async function writeOut(text: string): Promise<void> {
   }
   if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain')
 }
+
+function complain(message: string): void {
+  process.stderr.write(`${printable(message)}\n`)
+}
+
+/** A logger for a command that ends soon: what is worth a warning, as a line on standard error. */
+export const warnings = { info: () => undefined, warn: complain, error: complain }

@@ -1,12 +1,11 @@
 import { text as readAll } from 'node:stream/consumers'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { openReader } from '../openStore.js'
-import { createLogger } from '../runtime/logger.js'
+import { openReader } from '../openReader.js'
 import { printable, printableJson } from '../runtime/printable.js'
 import { csvLine } from '../store/export/csv.js'
 import { type QueryColumn, type QueryRow, readInBatches, runReadOnlyQuery } from '../store/db/readOnlyQuery.js'
 import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
-import { writeOut } from './output.js'
+import { warnings, writeOut } from './output.js'
 import { rowsTable } from './rowsTable.js'
 
 interface QueryOptions extends CommonOptions {
@@ -38,14 +37,14 @@ export function queryCommand(): Command {
 async function runQuery(argument: string, options: QueryOptions): Promise<void> {
   const config = await readConfig(options)
   const sql = argument === '-' ? await readAll(process.stdin) : argument
-  const store = await openReader(config, createLogger('warn'))
+  const store = await openReader(config, warnings)
   const timeoutMs = options.timeout * 1000
   try {
     if (options.csv === true || options.json === true) {
       const print = options.csv === true ? printCsv : printJson
-      await readInBatches(store.database, sql, { timeoutMs, batchRows: 1000 }, print)
+      await readInBatches(store, sql, { timeoutMs, batchRows: 1000 }, print)
     } else {
-      const result = await runReadOnlyQuery(store.database, sql, { timeoutMs, maxRows: options.rows })
+      const result = await runReadOnlyQuery(store, sql, { timeoutMs, maxRows: options.rows })
       const { columns, rows, isTruncated } = result
       if (rows.length > 0) await writeOut(`${rowsTable(columns, rows, process.stdout.columns)}\n`)
       const count = `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`

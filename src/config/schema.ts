@@ -12,6 +12,9 @@ import { serve } from './serveSchema.js'
 import { storage } from './storageSchema.js'
 import { whole } from './wholeNumber.js'
 
+// A configuration is read once: compiling its checks would take longer than they do.
+z.config({ jitless: true })
+
 // Descriptions end up in the documentation, the example file and editors: each says what the option does and its unit.
 
 const schedule = z

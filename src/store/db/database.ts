@@ -1,59 +1,15 @@
-import type { Socket } from 'node:net'
 import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely'
-import pg from 'pg'
-import type { TimeMs } from '../../market/values.js'
+import { type DatabaseOptions, type DatabasePool, openPool } from './pool.js'
 import type { Database } from './schema.js'
 
 /** An open database. Close it once; every query after that fails. */
-export interface RecorderDatabase {
+export interface RecorderDatabase extends DatabasePool {
   readonly db: Kysely<Database>
-  readonly pool: pg.Pool
-  close(): Promise<void>
 }
 
-export interface DatabaseOptions {
-  /** `postgresql://user:password@host:port/database`; any `sslmode` from prefer up verifies the server's certificate. */
-  readonly url: string
-  /** Most connections at once. Default 5, minimum 1. */
-  readonly poolSize?: number
-  /** Shown in pg_stat_activity. Default `market-recorder`. */
-  readonly applicationName?: string
-  /** The server cancels statements that take longer. Default: the server's own setting. */
-  readonly statementTimeoutMs?: number
-  /** A connection on which nothing moves for so long is given up. Default: never. */
-  readonly silenceTimeoutMs?: number
-  /** Whether the server refuses every change on these connections. Default false. */
-  readonly isReadOnly?: boolean
-  /** Told of connections that break while idle: nobody waits for them, and the pool replaces them. */
-  readonly onConnectionLost?: (error: Error) => void
-}
-
-const connectTimeoutMs = 10_000
-
-/** Opens a pool. Connects at the first query, so an unreachable server shows there. Throws on a malformed URL. */
+/** Opens a pool with the query builder on it. Connects at the first query. Throws on a malformed URL. */
 export function openDatabase(options: DatabaseOptions): RecorderDatabase {
-  const poolSize = options.poolSize ?? 5
-  if (!Number.isInteger(poolSize) || poolSize < 1) {
-    throw new RangeError(`poolSize must be a whole number of at least 1, got ${poolSize}`)
-  }
-  const pool = new pg.Pool({
-    connectionString: connectionString(options.url),
-    max: poolSize,
-    application_name: options.applicationName ?? 'market-recorder',
-    connectionTimeoutMillis: connectTimeoutMs,
-    keepAlive: true,
-    types: { getTypeParser },
-    ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
-    // Many small look-ups look expensive to the planner, and compiling them would take longer than they do.
-    ...(options.isReadOnly === true ? { options: '-c default_transaction_read_only=on -c jit=off' } : {}),
-  })
-  // Without a handler a connection that breaks ends the process: 'error' on the pool comes from idle clients, on the
-  // client from one that is checked out, whose query rejects with the same error.
-  pool.on('error', options.onConnectionLost ?? (() => undefined))
-  pool.on('connect', (client) => {
-    client.on('error', () => undefined)
-    if (options.silenceTimeoutMs !== undefined) giveUpSilent(client, options.silenceTimeoutMs)
-  })
+  const pool = openPool(options)
   const db = new Kysely<Database>({ dialect: new Dialect({ pool }) })
   return {
     db,
@@ -82,52 +38,3 @@ class Adapter extends PostgresAdapter {
     // Ends with the transaction.
   }
 }
-
-const urlForm = 'write postgresql://user:password@host:port/database'
-
-/** Without this a server that vanishes without a word keeps whoever waits for it for as long as TCP repeats itself. */
-function giveUpSilent(client: pg.PoolClient, timeoutMs: number): void {
-  const { stream } = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection
-  stream.setTimeout(timeoutMs, () => stream.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))
-}
-
-/** The URL as the driver takes it. Throws one line that does not quote it when it is malformed. */
-export function connectionString(url: string): string {
-  let parsed: URL
-  try {
-    parsed = new URL(url)
-  } catch {
-    // Without the cause, which quotes the URL and its password.
-    throw new Error(`the database URL is malformed; ${urlForm}, with special characters percent-encoded`)
-  }
-  if (parsed.protocol !== 'postgresql:' && parsed.protocol !== 'postgres:') {
-    throw new Error(`the database URL begins with ${parsed.protocol}; ${urlForm}`)
-  }
-  // The driver verifies certificates in these modes already, and prints a warning that libpq would not.
-  const mode = parsed.searchParams.get('sslmode')
-  if (mode === 'prefer' || mode === 'require' || mode === 'verify-ca') parsed.searchParams.set('sslmode', 'verify-full')
-  return parsed.href
-}
-
-const { getTypeParser: driverParser, builtins } = pg.types
-const numericArrayOid = 1231
-const textArrayOid: number = 1009
-const parseDate = driverParser(builtins.TIMESTAMPTZ) as (text: string) => Date | number
-
-/** Instants as `TimeMs`; ±infinity stays ±Infinity. */
-function parseTime(text: string): TimeMs {
-  const value = parseDate(text)
-  return typeof value === 'number' ? value : value.getTime()
-}
-
-type Parse = (text: string) => unknown
-
-// numeric stays text by default, but the driver's own parser turns numeric[] into floats.
-const parsers = new Map<number, Parse>([
-  [builtins.INT8, Number],
-  [builtins.TIMESTAMPTZ, parseTime],
-  [numericArrayOid, driverParser(textArrayOid) as Parse],
-])
-
-const getTypeParser: typeof pg.types.getTypeParser = (oid, format): Parse =>
-  (format === 'binary' ? undefined : parsers.get(oid)) ?? (driverParser(oid, format) as Parse)

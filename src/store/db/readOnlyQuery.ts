@@ -1,6 +1,6 @@
-import type pg from 'pg'
+import pg from 'pg'
 import { after, systemClock } from '../../runtime/clock.js'
-import type { RecorderDatabase } from './database.js'
+import type { DatabasePool } from './pool.js'
 
 export interface QueryColumn {
   readonly name: string
@@ -41,7 +41,7 @@ const explain = /^explain\b\s*(\([^()]*\)|(\b(analy[sz]e|verbose)\b\s*)*)/i
 
 /** Runs one statement that reads, in a read-only transaction. Throws on any other, on a timeout and on errors of SQL. */
 export async function runReadOnlyQuery(
-  database: RecorderDatabase,
+  database: DatabasePool,
   sql: string,
   { timeoutMs, maxRows = Infinity }: QueryOptions,
 ): Promise<QueryResult> {
@@ -61,7 +61,7 @@ export async function runReadOnlyQuery(
  * state of the database. There is at least one batch, which may be empty.
  */
 export async function readInBatches<Result>(
-  database: RecorderDatabase,
+  database: DatabasePool,
   sql: string,
   { timeoutMs, batchRows, parameters = [] }: BatchOptions,
   use: (columns: readonly QueryColumn[], batches: AsyncIterable<readonly QueryRow[]>) => Promise<Result>,
@@ -75,13 +75,13 @@ export async function readInBatches<Result>(
   const stopTimer =
     timeoutMs === undefined ? undefined : after(systemClock, timeoutMs + graceMs, () => cancel(database, client))
   try {
-    await client.query("begin isolation level repeatable read read only; set local timezone = 'UTC'")
     const endAt = timeoutMs === undefined ? undefined : systemClock.monotonicMs() + timeoutMs
-    const limitTime = async () => {
+    const timeLimit = () => {
       const restMs = endAt === undefined ? 0 : Math.max(1, Math.ceil(endAt - systemClock.monotonicMs()))
-      await client.query(`set local statement_timeout = ${restMs}`)
+      return `set local statement_timeout = ${restMs}`
     }
-    await limitTime()
+    const utc = "set local timezone = 'UTC'"
+    await client.query(`begin isolation level repeatable read read only; ${utc}; ${timeLimit()}`)
     // A cursor takes nothing but a query, and leaves on the server what has not been asked for.
     if (isCursor) await queryText(client, `declare recorder_query no scroll cursor for ${statement}`, parameters)
     const fetch = () => queryText(client, isCursor ? `fetch ${batchRows} from recorder_query` : statement, [])
@@ -95,7 +95,7 @@ export async function readInBatches<Result>(
       yield batch
       if (!isCursor) return
       while (batch.length === batchRows) {
-        if (endAt !== undefined) await limitTime()
+        if (endAt !== undefined) await client.query(timeLimit())
         batch = (await fetch()).rows
         yield batch
       }
@@ -108,7 +108,7 @@ export async function readInBatches<Result>(
 }
 
 /** For a query that has lifted its own limit, which every login may: PostgreSQL has none that would hold. */
-function cancel(database: RecorderDatabase, client: pg.PoolClient): void {
+function cancel(database: DatabasePool, client: pg.PoolClient): void {
   const { processID } = client as unknown as { readonly processID: number | null }
   database.pool.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
 }
@@ -126,12 +126,17 @@ async function queryText(
 
 const asText = (value: string): string => value
 
+const builtinNames = new Map(Object.entries(pg.types.builtins).map(([name, oid]) => [oid, name.toLowerCase()]))
+
+/** The server is only asked for the names of types that the driver does not know. */
 async function typeNames(client: pg.PoolClient, fields: readonly pg.FieldDef[]): Promise<Map<number, string>> {
+  const unknown = fields.map(({ dataTypeID }) => dataTypeID).filter((oid) => !builtinNames.has(oid))
+  if (unknown.length === 0) return builtinNames
   const { rows } = await client.query<{ oid: string; name: string }>(
     'select oid::text, typname as name from pg_type where oid = any($1::oid[])',
-    [fields.map(({ dataTypeID }) => dataTypeID)],
+    [unknown],
   )
-  return new Map(rows.map(({ oid, name }) => [Number(oid), name]))
+  return new Map([...builtinNames, ...rows.map(({ oid, name }) => [Number(oid), name] as const)])
 }
 
 function isQuery(statement: string): boolean {

@@ -7,7 +7,7 @@ import pg from 'pg'
 import { serverAccount } from './embeddedAccount.js'
 import { findBinaries } from './embeddedBinaries.js'
 import { logins, replaceSuperuser } from './embeddedRoles.js'
-import { type EmbeddedPostgres, joinRunning, leave, serverUrl } from './embeddedJoin.js'
+import { type EmbeddedPostgres, type IsUsable, joinRunning, leave, serverUrl } from './embeddedJoin.js'
 import { prepareDirectory, rememberedPassword, requireCluster, rotateLog } from './embeddedDirectory.js'
 import {
   embeddedPaths,
@@ -29,6 +29,8 @@ export interface EmbeddedOptions {
   /** Server settings on top of ours, for this start only. */
   readonly settings?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
+  /** Asked before a running server is joined; by default whether its logins are there. */
+  readonly isUsable?: IsUsable
 }
 
 const database = 'recorder'
@@ -47,7 +49,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   }
   const dataDir = resolve(options.dataDir)
   const paths = embeddedPaths(dataDir)
-  const joined = await joinRunning(dataDir, database)
+  const joined = await joinRunning(dataDir, database, options.isUsable)
   if (joined !== undefined) return joined
   const account = await serverAccount()
   await prepareDirectory(dataDir, account)

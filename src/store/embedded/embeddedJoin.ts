@@ -16,13 +16,20 @@ export interface EmbeddedPostgres {
   stop(): Promise<void>
 }
 
+/** Whether a server that says that it is ready takes us, its first start over. Does not reject. */
+export type IsUsable = (urls: Pick<EmbeddedPostgres, 'url' | 'readUrl'>) => Promise<boolean>
+
 const stopDeadlineMs = 60_000
 
 /**
  * Joins the server that runs, if one does and another process holds it, without any of what a start prepares: a command
  * that asks one question is done in the time that this would take. Undefined where only a start can tell what to do.
  */
-export async function joinRunning(dataDir: string, database: string): Promise<EmbeddedPostgres | undefined> {
+export async function joinRunning(
+  dataDir: string,
+  database: string,
+  isUsable: IsUsable = hasLogins,
+): Promise<EmbeddedPostgres | undefined> {
   const paths = embeddedPaths(dataDir)
   const [state, owner, reader] = await Promise.all([
     readServerState(dataDir),
@@ -33,11 +40,11 @@ export async function joinRunning(dataDir: string, database: string): Promise<Em
   const place = await placeBesideOthers(paths.users)
   if (place === undefined) return undefined
   const urlOf = (user: string, password: string) => serverUrl({ port: state.port, name: database, user, password })
-  const url = urlOf(logins.owner, owner)
-  if (await hasLogins(url)) {
+  const [url, readUrl] = [urlOf(logins.owner, owner), urlOf(logins.reader, reader)]
+  if (await isUsable({ url, readUrl })) {
     const again = await readServerState(dataDir)
     if (again?.pid === state.pid && again.status === 'ready') {
-      return { url, readUrl: urlOf(logins.reader, reader), stop: () => leave(dataDir, place) }
+      return { url, readUrl, stop: () => leave(dataDir, place) }
     }
   }
   await leave(dataDir, place)
@@ -64,7 +71,7 @@ async function placeBesideOthers(users: string): Promise<UserPlace | undefined> 
 }
 
 /** Whether the server's first start is over: its database and its logins are there. */
-async function hasLogins(url: string): Promise<boolean> {
+async function hasLogins({ url }: { readonly url: string }): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
   client.on('error', () => undefined)
   try {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { TimeMs } from '../../market/values.js'
-import type { RecorderDatabase } from '../db/database.js'
+import type { DatabasePool } from '../db/pool.js'
 import { type QueryRow, readInBatches } from '../db/readOnlyQuery.js'
 import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from './files.js'
 import { type Manifest, readManifest, writeManifest } from './manifest.js'
@@ -64,7 +64,7 @@ interface Part {
  * are, so that the same call goes on after an interruption. Throws when the folder holds another export, or on an abort.
  */
 export async function runExport(
-  database: RecorderDatabase,
+  database: DatabasePool,
   request: ExportRequest,
   options: ExportOptions,
 ): Promise<ExportResult> {
@@ -109,7 +109,7 @@ async function startManifest(request: ExportRequest): Promise<Manifest> {
 }
 
 async function writeParts(
-  database: RecorderDatabase,
+  database: DatabasePool,
   request: ExportRequest,
   manifest: Manifest,
   { now, signal, onProgress }: ExportOptions,
@@ -163,7 +163,7 @@ async function isFinished(found: Manifest['parts'][string] | undefined, part: Pa
 }
 
 async function writePart(
-  database: RecorderDatabase,
+  database: DatabasePool,
   request: ExportRequest,
   format: FileFormat,
   part: Part,

@@ -1,4 +1,4 @@
-import type { RecorderDatabase } from '../db/database.js'
+import type { DatabasePool } from '../db/pool.js'
 import { type QueryColumn, readInBatches } from '../db/readOnlyQuery.js'
 
 /** What is exported: a relation of schema `market`, or a query. */
@@ -16,7 +16,7 @@ export interface ExportSource {
 const timeColumns = ['ts', 'open_time', 'from_time']
 
 /** Finds out what a relation or query has. Throws on one that does not exist, and on statements that write. */
-export async function describeSource(database: RecorderDatabase, what: string): Promise<ExportSource> {
+export async function describeSource(database: DatabasePool, what: string): Promise<ExportSource> {
   const relation = /^(?:market\.)?([a-z_][a-z0-9_]*)$/.exec(what.trim())?.[1]
   const sql = relation === undefined ? `(${withoutEnd(what)}\n) as q` : `market.${relation} as q`
   const options = { batchRows: 1, timeoutMs: 60_000 }
@@ -67,7 +67,7 @@ export function selectRows(
 }
 
 /** Every symbol that the recorder knows, for patterns to choose from. */
-export async function knownSymbols(database: RecorderDatabase): Promise<string[]> {
+export async function knownSymbols(database: DatabasePool): Promise<string[]> {
   const { rows } = await database.pool.query<{ symbol: string }>(
     'select symbol from market.instruments union select symbol from market.coverage order by 1',
   )

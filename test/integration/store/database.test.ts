@@ -1,5 +1,6 @@
 import { createServer } from 'node:net'
 import { sql } from 'kysely'
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/store/db/database.js'
 import { describeDatabaseError, isConnectionError, isDataError } from '../../../src/store/db/databaseError.js'
@@ -134,6 +135,15 @@ describe('a read-only query', () => {
     expect((await run('show server_encoding')).rows).toEqual([['UTF8']])
     expect((await run('explain select 1')).rows.length).toBeGreaterThan(0)
     expect((await run('select from market.fills')).rows).toEqual([])
+  })
+
+  it('names every type as the server does, whether the driver knows it or not', async () => {
+    const { rows } = await run(`select oid::int8, typname::text from pg_type where typtype = 'b' and typname !~ '^_'`)
+    const known = rows.filter(([oid]) => Object.values<number>(pg.types.builtins).includes(Number(oid)))
+    expect(known.length).toBeGreaterThan(40)
+    const columns = [...known, ...rows.slice(0, 20)].map(([, name]) => `null::"${name}"`)
+    const result = await run(`select ${columns.join(', ')}`)
+    expect(result.columns.map(({ type }) => type)).toEqual([...known, ...rows.slice(0, 20)].map(([, name]) => name))
   })
 
   it('stops at the wanted number of rows', async () => {
