@@ -32,12 +32,14 @@ class LongestFirst extends BaseSequencer {
 /** What is waited for comes when the machine has the time: a test is red when it does not come at all. */
 const everywhere = { setupFiles: ['test/support/fixedSeed.ts'], expect: { poll: { timeout: 60_000, interval: 50 } } }
 
+/** For what never ends. A busy machine may take its time. */
+const patience = { testTimeout: 300_000, hookTimeout: 300_000 }
+
 /** Servers, daemons and browsers: they wait for one another, for schedules, and for minutes to end. */
 const withServers = {
   globalSetup: ['test/support/globalDatabase.ts'],
   ...everywhere,
-  testTimeout: 300_000,
-  hookTimeout: 300_000,
+  ...patience,
 }
 
 /**
@@ -54,7 +56,7 @@ export default defineConfig({
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
           ...everywhere,
-          testTimeout: 60_000,
+          ...patience,
           isolate: false,
         },
       },
@@ -62,7 +64,7 @@ export default defineConfig({
         test: {
           name: 'repository',
           include: ['test/repository/**/*.test.ts'],
-          testTimeout: 60_000,
+          ...patience,
           isolate: false,
         },
       },

@@ -12,6 +12,7 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
   cli: [
     'app',
     'openStore',
+    'openReader',
     'doctor',
     'collect',
     'history',
@@ -26,6 +27,7 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
   doctor: ['app', 'openStore', 'collect', 'store', 'market', 'runtime', 'config'],
   app: ['openStore', 'collect', 'history', 'serve', 'simulator', 'exchange', 'store', 'market', 'runtime', 'config'],
   openStore: ['store', 'runtime', 'config'],
+  openReader: ['store', 'config'],
   collect: ['exchange', 'store', 'market', 'runtime', 'config'],
   history: ['exchange', 'store', 'market', 'runtime', 'config'],
   serve: ['collect', 'store', 'market', 'runtime', 'config'],
