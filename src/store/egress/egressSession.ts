@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { type Clock, within } from '../../runtime/clock.js'
-import { connectionString } from '../db/database.js'
+import { connectionString } from '../db/pool.js'
 import { lockSessionName } from '../db/locks/sessionLock.js'
 
 const responseWithinMs = 1_500
