@@ -30,11 +30,19 @@ export const systemClock: Clock = {
     }),
 }
 
+/** Why a sleep ended that nobody waits for any more. One for all: without it each abort makes an exception of its own. */
+const takenBack = new Error('taken back')
+
 /** Calls `action` after `ms`; the result takes that back. */
 export function after(clock: Clock, ms: number, action: () => void): () => void {
+  // Every request has a timer, and a signal for each takes longer than the timer.
+  if (clock.sleep === systemClock.sleep) {
+    const timer = setTimeout(action, ms)
+    return () => clearTimeout(timer)
+  }
   const taken = new AbortController()
   void clock.sleep(ms, taken.signal).then(action, () => undefined)
-  return () => taken.abort()
+  return () => taken.abort(takenBack)
 }
 
 /** How long the processor has worked, for work that lets others have a turn when it takes long; no measure of what happens when. */
@@ -66,6 +74,6 @@ export async function within<Result, Late>(
   try {
     return await Promise.race([work, expired])
   } finally {
-    timer.abort()
+    timer.abort(takenBack)
   }
 }

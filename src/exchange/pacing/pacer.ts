@@ -1,5 +1,5 @@
 import type { Operation } from '../../market/stream.js'
-import { type Clock, systemClock } from '../../runtime/clock.js'
+import { after, type Clock, systemClock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { onAbort } from '../../runtime/abort.js'
 import { Budget } from './budget.js'
@@ -51,7 +51,7 @@ interface Entry extends Waiting {
 
 interface Timer {
   readonly wakeAtMs: number
-  readonly abort: AbortController
+  readonly cancel: () => void
 }
 
 /**
@@ -236,24 +236,17 @@ export class Pacer {
   #wakeAt(wakeAtMs: number, nowMs: number): void {
     if (this.#timer !== undefined && this.#timer.wakeAtMs <= wakeAtMs) return
     this.#cancelTimer()
-    this.#timer = { wakeAtMs, abort: new AbortController() }
-    void this.#dispatchAfter(Math.ceil(wakeAtMs - nowMs), this.#timer)
-  }
-
-  /** Timers count whole milliseconds and may fire early: the dispatch then finds nothing ready and waits again. */
-  async #dispatchAfter(ms: number, timer: Timer): Promise<void> {
-    try {
-      await this.#clock.sleep(ms, timer.abort.signal)
-    } catch {
-      return
+    // Timers count whole milliseconds and may fire early: the dispatch then finds nothing ready and waits again.
+    const dispatch = () => {
+      this.#timer = undefined
+      this.#dispatch()
     }
-    if (this.#timer === timer) this.#timer = undefined
-    this.#dispatch()
+    this.#timer = { wakeAtMs, cancel: after(this.#clock, Math.ceil(wakeAtMs - nowMs), dispatch) }
   }
 
   /** A timer for nobody would keep the process alive. */
   #cancelTimer(): void {
-    this.#timer?.abort.abort()
+    this.#timer?.cancel()
     this.#timer = undefined
   }
 
