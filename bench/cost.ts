@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
+import { measureBulk } from './costBulk.js'
 import { measureClient } from './costClient.js'
 import { measureStartup } from './costStartup.js'
 import { measureStoring } from './costStoring.js'
@@ -11,6 +12,7 @@ const sections: Readonly<Record<string, (rounds: number) => Promise<Check[]>>> =
   // A round takes twenty processes: as many as it needs for a median.
   client: (rounds) => measureClient(Math.ceil(rounds / 3)),
   storing: (rounds) => measureStoring(Math.ceil(rounds / 3)),
+  bulk: (rounds) => measureBulk(Math.ceil(rounds / 3)),
 }
 
 /** What the program costs, as ratios. */

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { type Candle, type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
 import { candleStream } from '../history/candleCoverage.js'
-import { upsertCandles } from '../history/candles.js'
+import { insertNewCandles, upsertCandles } from '../history/candles.js'
 import { addCoverage } from '../proof/coverage.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { addNoTrade, takeBackNoTrade } from '../history/noTrade.js'
@@ -26,7 +26,9 @@ export async function storeCandles(
   candles: readonly Candle[],
   silence: readonly TimeRange[] = [],
 ): Promise<StoredCandles> {
-  const written = await upsertCandles(db, candles)
+  const written = (await insertNewCandles(db, candles))
+    ? { inserted: candles.length, updated: 0, unchanged: 0 }
+    : await upsertCandles(db, candles)
   const bySeries = new Map<string, { readonly series: CandleSeries; readonly openTimes: TimeMs[] }>()
   for (const candle of candles) {
     if (!candle.isClosed) continue

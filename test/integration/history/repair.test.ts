@@ -50,7 +50,7 @@ describe('the daemon', () => {
         quoteTurnover,
         isClosed: true,
       }))
-    await storeCandles(db, live)
+    await db.transaction().execute((trx) => storeCandles(trx, live))
 
     const priorities = new Set<string>()
     const client = clientOf(simulator.url, 10, { onRequest: ({ priority }) => void priorities.add(priority) })

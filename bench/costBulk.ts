@@ -1,0 +1,122 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { from as copyFrom } from 'pg-copy-streams'
+import { pino } from 'pino'
+import { CandleWriter } from '../src/history/candleWriter.js'
+import type { Candle } from '../src/market/candle.js'
+import { systemClock as clock } from '../src/runtime/clock.js'
+import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import { migrateToLatest } from '../src/store/db/migrate.js'
+import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import { type Check, median } from './figures.js'
+
+const symbols = ['AUSDT', 'BUSDT'] as const
+const pages = 60
+const pageRows = 1_000
+const minuteMs = 60_000
+const someTime = Date.UTC(2025, 0, 1)
+const logger = pino({ level: 'silent' })
+
+/**
+ * Candles of the past, two series at once on a connection each, with coverage, revisions and everything, against COPY of the same
+ * rows as text into the same table on one connection. On the database that `BENCH_DATABASE_URL` names, or the embedded one.
+ */
+export async function measureBulk(rounds: number): Promise<Check[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-bulk-'))
+  const given = process.env['BENCH_DATABASE_URL']
+  const server = given === undefined ? await startEmbeddedPostgres({ dataDir: join(folder, 'postgres') }) : undefined
+  const database = openDatabase({ url: given ?? server?.url ?? '', poolSize: symbols.length })
+  try {
+    await migrateToLatest(database)
+    const ratios: number[] = []
+    for (let round = 0; round < rounds; round++) {
+      const copied = await rowsPerSecond(database, copyAll)
+      const written = await rowsPerSecond(database, writeAll)
+      console.log(`candles a second: COPY ${copied.toFixed(0)}, two writers ${written.toFixed(0)}`)
+      ratios.push(written / copied)
+    }
+    const ratio = median(ratios)
+    const what = 'candles of the past on two connections, against COPY on one'
+    return [{ what, measured: ratio.toFixed(2), target: '>= 0.65', isMet: ratio >= 0.65 }]
+  } finally {
+    await database.close()
+    await server?.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function rowsPerSecond(database: RecorderDatabase, store: (database: RecorderDatabase) => Promise<void>) {
+  await database.pool.query('truncate market.candles, recorder.coverage')
+  await database.pool.query('checkpoint').catch(() => undefined)
+  const startedMs = performance.now()
+  await store(database)
+  const rate = (symbols.length * pages * pageRows * 1000) / (performance.now() - startedMs)
+  const { rows } = await database.pool.query<{ count: number }>('select count(*) as count from market.candles')
+  if (rows[0]?.count !== symbols.length * pages * pageRows) throw new Error(`${rows[0]?.count} candles were stored`)
+  return rate
+}
+
+function pageOf(symbol: string, page: number): Candle[] {
+  return Array.from({ length: pageRows }, (_, index): Candle => {
+    const number = page * pageRows + index
+    return {
+      category: 'USDT-FUTURES',
+      symbol,
+      type: 'market',
+      interval: '1m',
+      openTime: someTime + number * minuteMs,
+      open: `${60_000 + (number % 977)}.1`,
+      high: `${60_010 + (number % 977)}.25`,
+      low: `${59_990 + (number % 977)}.1`,
+      close: `${60_001 + (number % 977)}.7`,
+      baseVolume: `${(number * 7) % 1000}.1234`,
+      quoteTurnover: `${(number * 13) % 100_000}.12345678`,
+      isClosed: true,
+    }
+  })
+}
+
+async function writeAll({ db }: RecorderDatabase): Promise<void> {
+  const { signal } = new AbortController()
+  await Promise.all(
+    symbols.map(async (symbol) => {
+      const series = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
+      const writer = new CandleWriter(db, { series, clock, logger, signal })
+      // As many at once as there are requests under way.
+      const waiting = Array.from({ length: pages }, (_, index) => pages - 1 - index)
+      const work = async () => {
+        for (let page = waiting.shift(); page !== undefined; page = waiting.shift()) {
+          const candles = pageOf(symbol, page)
+          await writer.store({ candles, silence: [], rejected: [], requestTime: someTime, receivedAt: someTime })
+        }
+      }
+      await Promise.all(Array.from({ length: 8 }, work))
+    }),
+  )
+}
+
+async function copyAll({ pool }: RecorderDatabase): Promise<void> {
+  const lines: string[] = []
+  for (const symbol of symbols) {
+    for (let page = 0; page < pages; page++) {
+      const texts = pageOf(symbol, page).map((candle) =>
+        [
+          ...[candle.category, candle.symbol, candle.type, candle.interval, new Date(candle.openTime).toISOString()],
+          ...[candle.open, candle.high, candle.low, candle.close, candle.baseVolume, candle.quoteTurnover, 't'],
+        ].join('\t'),
+      )
+      lines.push(`${texts.join('\n')}\n`)
+    }
+  }
+  const client = await pool.connect()
+  try {
+    const columns =
+      'category, symbol, type, interval, open_time, open, high, low, close, base_volume, quote_turnover, is_closed'
+    await pipeline(Readable.from(lines), client.query(copyFrom(`copy market.candles (${columns}) from stdin`)))
+  } finally {
+    client.release()
+  }
+}
