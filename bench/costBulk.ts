@@ -6,10 +6,12 @@ import { pipeline } from 'node:stream/promises'
 import { from as copyFrom } from 'pg-copy-streams'
 import { pino } from 'pino'
 import { CandleWriter } from '../src/history/candleWriter.js'
+import { loadConfig } from '../src/config/load.js'
 import type { Candle } from '../src/market/candle.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
+import { reconcile } from '../src/store/timescale/reconcile.js'
 import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 import { type Check, median } from './figures.js'
 
@@ -31,6 +33,8 @@ export async function measureBulk(rounds: number): Promise<Check[]> {
   const database = openDatabase({ url: given ?? server?.url ?? '', poolSize: symbols.length })
   try {
     await migrateToLatest(database)
+    // Hypertables where the server has them.
+    await reconcile(database.db, { settings: loadConfig({ env: {} }).storage })
     const ratios: number[] = []
     for (let round = 0; round < rounds; round++) {
       const copied = await rowsPerSecond(database, copyAll)
