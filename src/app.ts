@@ -7,6 +7,7 @@ import { Fleet } from './collect/fleet/fleet.js'
 import { type Retention, startRetention } from './collect/retention.js'
 import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
+import { storageOf } from './config/storageOf.js'
 import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
 import type { Carry } from './exchange/http/adapter.js'
 import type { RequestEvent, SenderOptions } from './exchange/sender.js'
@@ -34,7 +35,7 @@ import { reconcile } from './store/timescale/reconcile.js'
 export async function prepareStore(store: OpenStore, config: Config, logger: Logger): Promise<void> {
   const { applied } = await migrateToLatest(store.database, { logger })
   if (applied.length > 0) logger.info(`migrated: ${applied.join(', ')}`)
-  for (const change of await reconcile(store.database.db, { settings: config.storage })) logger.info(change)
+  for (const change of await reconcile(store.database.db, { settings: storageOf(config) })) logger.info(change)
 }
 
 const prepareAgainMs = 1_000
@@ -108,6 +109,7 @@ export interface Recorder {
   readonly store: OpenStore
   /** Address of the page; null when nothing is served. */
   readonly pageUrl: string | null
+  readonly metrics: RecorderMetrics
   /**
    * Stops asking, stores what is in hand and closes everything. Resolves to whether all of it was stored in time.
    *
@@ -224,7 +226,7 @@ export async function startRecorder(
     }
     parts.preparing = prepared.then(startRest)
     if (!isDatabaseAway) await parts.preparing
-    return { collector, store, pageUrl: parts.server?.url ?? null, stop }
+    return { collector, store, pageUrl: parts.server?.url ?? null, metrics, stop }
   } catch (error) {
     await stop()
     throw error

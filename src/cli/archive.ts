@@ -1,22 +1,29 @@
 import { Command } from 'commander'
 import { prepareStore } from '../app.js'
+import type { Config } from '../config/resolve.js'
+import { storageOf } from '../config/storageOf.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { packageVersion } from '../runtime/version.js'
+import { removeArchived, type RemovalResult } from '../store/archive/removal.js'
 import { type ArchiveOptions, runArchive } from '../store/archive/run.js'
+import type { ArchiveTarget } from '../store/archive/target.js'
+import type { RecorderDatabase } from '../store/db/database.js'
+import { timeTables } from '../store/timescale/settings.js'
 import { certifyCommand } from './archiveCertify.js'
 import { pruneCommand } from './archivePrune.js'
 import { restoreCommand } from './archiveRestore.js'
 import { openArchive, tableOption } from './archiveTarget.js'
 import { verifyCommand } from './archiveVerify.js'
-import { Failed } from './failed.js'
+import { exitCodes, Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface RunOptions extends CommonOptions {
   readonly table?: readonly string[]
   readonly dryRun?: boolean
+  readonly remove?: boolean
   readonly json?: boolean
 }
 
@@ -34,6 +41,7 @@ export function archiveCommand(): Command {
   const command = new Command('archive')
     .addOption(tableOption('only these (default: archive.tables)'))
     .option('--dry-run', 'only say which days would be written')
+    .option('--remove', 'then remove the rows that storage keeps no longer, if they are in the archive and equal')
     .option('--json', 'print the result as JSON')
     .addOption(configOption())
     .addOption(dataDirOption())
@@ -63,7 +71,13 @@ async function runIt(options: RunOptions): Promise<void> {
       { now: Date.now, recorder: packageVersion(), signal: stop.signal, onProgress: progress.show },
     )
     progress.end()
-    if (options.json === true) return await writeOut(`${JSON.stringify(result)}\n`)
+    const isRemoving = options.remove === true && options.dryRun !== true
+    const removal = isRemoving ? await removeOld(store.database, target, config, stop.signal) : noRemoval
+    for (const { table, day, reason } of removal.kept) {
+      process.stderr.write(`error: ${table} of ${day} and later stays in the database, past its age: ${reason}\n`)
+    }
+    if (removal.kept.length > 0) process.exitCode = exitCodes.failed
+    if (options.json === true) return await writeOut(`${JSON.stringify({ ...result, ...removal })}\n`)
     if (options.dryRun === true) {
       for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)
       return await writeOut(`${result.due.length} days of tables are due; nothing was written\n`)
@@ -72,6 +86,7 @@ async function runIt(options: RunOptions): Promise<void> {
       await writeOut(`${table} of ${day}: ${rows} rows, ${bytes} bytes in ${files} files, version ${version}\n`)
     }
     await writeOut(`${result.written.length} days of tables written to ${target.name}\n`)
+    for (const line of removal.removed) await writeOut(`${line}\n`)
   } catch (error) {
     progress.end()
     if (!stop.signal.aborted) throw error
@@ -82,6 +97,22 @@ async function runIt(options: RunOptions): Promise<void> {
     await target.close()
     await store.close()
   }
+}
+
+const noRemoval: RemovalResult = { removed: [], kept: [] }
+
+async function removeOld(
+  database: RecorderDatabase,
+  target: ArchiveTarget,
+  config: Config,
+  signal: AbortSignal,
+): Promise<RemovalResult> {
+  const storage = storageOf(config)
+  const tables = timeTables.flatMap(({ name, setting }) => {
+    const { retentionDays, isArchived } = storage[setting]
+    return retentionDays === undefined || isArchived !== true ? [] : [{ name, retentionDays }]
+  })
+  return removeArchived(database, target, { tables }, { now: Date.now, signal })
 }
 
 interface ProgressLine {

@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { storageOf } from '../config/storageOf.js'
 import { prepareStore } from '../app.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
@@ -40,6 +41,6 @@ async function runMigrate(options: MigrateOptions): Promise<void> {
       const { kind } = await serverToBe(store.database.db)
       return kind === 'postgresql' ? migrations : [...migrations, `set up the features of ${kind}`]
     }
-    return reconcile(store.database.db, { dryRun: true, settings: config.storage })
+    return reconcile(store.database.db, { dryRun: true, settings: storageOf(config) })
   }
 }

@@ -2,6 +2,7 @@ import { Command, Option } from 'commander'
 import { startRecorder } from '../app.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
+import { startArchiving } from './archiving.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
 import { refuseOverload } from './plan.js'
@@ -39,7 +40,9 @@ async function runStart(options: StartOptions): Promise<void> {
       wait: options.wait === true,
     })
     const recorder = await startRecorder(config, logger, { signal: stop.signal })
+    const archiving = startArchiving(config, options, { logger, failing: recorder.metrics.archiveFailing })
     await sleepUnlessStopped(options.for, stop.signal)
+    await archiving?.stop()
     logger.info('stopping: storing what is in hand')
     if (!(await recorder.stop())) {
       logger.error('not everything in hand could be stored in time')

@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../config/resolve.js'
+import { storageOf } from '../config/storageOf.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
@@ -30,7 +31,7 @@ export function startRetention(
   }
   const removeOld = async () => {
     try {
-      const lines = await applyRetention(db, config.storage, clock.now(), stopping.signal)
+      const lines = await applyRetention(db, storageOf(config), clock.now(), stopping.signal)
       for (const line of lines) logger.info(line)
     } catch (error) {
       logger.warn(`old rows were not removed, the next attempt is in an hour: ${describeDatabaseError(error)}`)

@@ -25,4 +25,6 @@ export const archive = z
       .describe('How long after its end (UTC) a day is archived, hours: repair is over by then.'),
   })
   .prefault({})
-  .describe('Parquet files of settled days, with the proof of what they hold.')
+  .describe(
+    'Parquet files of settled days, with the proof of what they hold. With an archive, rows leave the database for their age only when their day is in it.',
+  )

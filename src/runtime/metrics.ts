@@ -12,6 +12,7 @@ export interface RecorderMetrics {
   readonly responseBytes: Counter<'operation'>
   readonly writeDuration: Histogram<'stream'>
   readonly storeLag: Histogram<'stream'>
+  readonly archiveFailing: Gauge
   /** Only where labels by instrument are switched on: there may be thousands. */
   readonly instrumentStored: Gauge<'stream' | 'category' | 'symbol'> | null
 }
@@ -82,6 +83,11 @@ export function createMetrics({ version, byInstrument = false }: MetricsOptions)
       help: "From the last byte of a response to its commit, by the recorder's clock.",
       labelNames: ['stream'],
       buckets: lagBuckets,
+      registers,
+    }),
+    archiveFailing: new Gauge({
+      name: name('archive_failing'),
+      help: 'Whether the last run of the archiver failed, or rows had to stay past their age because the archive does not have them.',
       registers,
     }),
     instrumentStored: byInstrument

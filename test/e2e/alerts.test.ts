@@ -209,7 +209,9 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
     const scrapes = async () => (await prometheus.values(`sum_over_time(up{instance="${blocked.instance}"}[5m])`))[0]
     await expect.poll(async () => (await scrapes())?.value, times).toBeGreaterThanOrEqual(60)
     const fired = await prometheus.values('count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[10m]))')
-    const all = [...(await readFile(rules, 'utf8')).matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
+    const named = [...(await readFile(rules, 'utf8')).matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
+    // The archiver runs hourly and its alert waits for hours: the rules' own tests have it, and archiving.test.ts the metric.
+    const all = named.filter((name) => name !== 'ArchiveFailing')
     expect(new Set(fired.map(({ labels }) => labels['alertname']))).toEqual(new Set(all))
   })
 })

@@ -4,6 +4,7 @@ import { loadZstd } from '../parquet/zstd.js'
 import { detectServer } from '../timescale/server.js'
 import { archiveDay, type ArchiveContext } from './archiveDay.js'
 import { withArchiveLock } from './lock.js'
+import { firstTime } from './firstTime.js'
 import { proofDigest } from './manifest.js'
 import { listDays, readManifest } from './manifests.js'
 import { readProof } from './proof.js'
@@ -146,30 +147,4 @@ async function daysDue(
     if (isDue) due.push(day)
   }
   return due
-}
-
-/** The oldest time that there are rows or proof of; null when there is neither. */
-async function firstTime({ database, isHypertable }: ArchiveContext, table: ArchivedTable): Promise<number | null> {
-  const { name, timeColumn = '', order } = table
-  const series = ['category', 'symbol', ...order.slice(0, order.indexOf(timeColumn))]
-  const of = (alias: string) => series.map((column) => `${alias}.${column}`).join(', ')
-  const oldestRow = isHypertable
-    ? `select min(${timeColumn}) as t from market.${name}`
-    : `with recursive series as (
-         (select ${series.join(', ')} from market.${name} order by ${series.join(', ')} limit 1)
-         union all
-         select ${of('next')} from series s cross join lateral (
-           select ${of('t')} from market.${name} t where (${of('t')}) > (${of('s')}) order by ${of('t')} limit 1
-         ) next
-       )
-       select min(o.t) as t from series s cross join lateral (
-         select t.${timeColumn} as t from market.${name} t where (${of('t')}) = (${of('s')}) order by t.${timeColumn} limit 1
-       ) o`
-  const { rows } = await sql<{ first: number | null }>`
-    select min(t) as first from (
-      select t from (${sql.raw(oldestRow)}) as oldest
-      union all
-      select lower(ranges) from recorder.coverage where stream = ${name}
-    ) as found where t > '-infinity'`.execute(database.db)
-  return rows[0]?.first ?? null
 }

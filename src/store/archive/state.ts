@@ -37,6 +37,13 @@ export async function noteArchivedDay(db: Kysely<Database>, manifest: Manifest):
     .execute()
 }
 
+/** @param before days that end by then */
+export async function noteRemoved(db: Kysely<Database>, table: string, before: Day): Promise<void> {
+  await sql`
+    update recorder.archived_day set removed_at = now()
+    where table_name = ${table} and day < ${before}::date and removed_at is null`.execute(db)
+}
+
 /** One digest for all rows of a day. */
 function dayDigest({ digests }: Pick<Manifest, 'digests'>): string {
   const sorted = Object.entries(digests).toSorted(([a], [b]) => (a < b ? -1 : 1))

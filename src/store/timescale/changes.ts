@@ -108,7 +108,9 @@ function columnstoreChanges(
   return changes
 }
 
-function retentionChanges({ name }: TimeTable, { policies }: CurrentState, { retentionDays }: TableSettings): Change[] {
+function retentionChanges({ name }: TimeTable, { policies }: CurrentState, settings: TableSettings): Change[] {
+  // The server does not know what is in the archive.
+  const retentionDays = settings.isArchived === true ? undefined : settings.retentionDays
   const policy = policies.get(policyKey('retention', name))
   const remove = (db: Kysely<Database>) =>
     sql`select public.remove_retention_policy(${relation(name)}, if_exists => true)`.execute(db)

@@ -22,8 +22,8 @@ export async function applyRetention(
   const { kind } = await detectServer(db)
   const removed: string[] = []
   for (const table of timeTables) {
-    const { retentionDays } = settings[table.setting]
-    if (retentionDays === undefined || signal?.aborted === true) continue
+    const { retentionDays, isArchived } = settings[table.setting]
+    if (retentionDays === undefined || isArchived === true || signal?.aborted === true) continue
     const before = new Date(now - retentionDays * dayMs)
     // First, so that nothing is claimed that is gone. What stays a while longer with its chunk is then merely not claimed.
     await forgetCoverage(db, table.name, before)
@@ -34,6 +34,18 @@ export async function applyRetention(
   const rejected = await deleteRejected(db, before, signal)
   if (rejected > 0) removed.push(`removed ${rejected} of recorder.rejected_row from before ${before.toISOString()}`)
   return removed
+}
+
+/** Removes the rows of one table from before a time, whatever the configuration says. Returns what it was, if anything. */
+export async function removeBefore(
+  db: Kysely<Database>,
+  table: TimeTable,
+  before: Date,
+  signal?: AbortSignal,
+): Promise<string | undefined> {
+  const { kind } = await detectServer(db)
+  await forgetCoverage(db, table.name, before)
+  return kind === 'postgresql' ? deleteRows(db, table, before, signal) : dropChunks(db, table, before)
 }
 
 /** Rows that could not be understood and have not come again since. */

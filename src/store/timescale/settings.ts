@@ -6,6 +6,8 @@ export interface TableSettings {
   readonly columnstoreAfterHours: number
   /** Age at which rows are removed, days; without it they stay. */
   readonly retentionDays?: number
+  /** Whether rows are removed by the archiver alone, when they are in the archive. Default false. */
+  readonly isArchived?: boolean
 }
 
 export interface StorageSettings {

@@ -1,0 +1,96 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { constants, setPriority } from 'node:os'
+import { text } from 'node:stream/consumers'
+import { onSchedule } from '../collect/poll/cron.js'
+import type { Config } from '../config/resolve.js'
+import { systemClock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import type { CommonOptions } from './options.js'
+
+export interface Archiving {
+  stop(): Promise<void>
+}
+
+interface Parts {
+  readonly logger: Logger
+  readonly failing: { set(value: number): void }
+}
+
+/** After what else is done every hour. */
+const hourly = '0 43 * * * *'
+
+/**
+ * Archives what is due, now and every hour, in a process of its own with the lowest priority: neither its work nor its memory is
+ * the recording's. Null when no archive is configured.
+ */
+export function startArchiving(config: Config, options: CommonOptions, { logger, failing }: Parts): Archiving | null {
+  if (config.archive.folder === undefined) return null
+  const stopping = new AbortController()
+  let running: Promise<void> | undefined
+  const run = () => {
+    running ??= archiveOnce()
+      .then((isWell) => {
+        if (!stopping.signal.aborted) failing.set(isWell ? 0 : 1)
+      })
+      .finally(() => {
+        running = undefined
+      })
+  }
+  const archiveOnce = async () => {
+    const child = spawn(process.execPath, [process.argv[1] ?? '', ...argumentsOf(options)], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    if (child.pid !== undefined) lowerPriority(child.pid)
+    const end = () => child.kill('SIGTERM')
+    stopping.signal.addEventListener('abort', end, { once: true })
+    try {
+      const [[code], said, complaints] = await Promise.all([
+        once(child, 'close') as Promise<[number | null]>,
+        text(child.stdout),
+        text(child.stderr),
+      ])
+      if (stopping.signal.aborted) return true
+      for (const line of linesOf(said)) logger.info(`archive: ${line}`)
+      for (const line of linesOf(complaints)) {
+        if (line.startsWith('error: ')) logger.warn(`archive: ${line.slice('error: '.length)}`)
+      }
+      return code === 0
+    } catch (error) {
+      logger.warn(`the archiver could not be started: ${error instanceof Error ? error.message : String(error)}`)
+      return false
+    } finally {
+      stopping.signal.removeEventListener('abort', end)
+    }
+  }
+  const stopSchedule = onSchedule(systemClock, hourly, run)
+  run()
+  return {
+    async stop() {
+      stopSchedule()
+      stopping.abort()
+      await running
+    },
+  }
+}
+
+function argumentsOf({ config, dataDir }: CommonOptions): string[] {
+  return [
+    'archive',
+    '--remove',
+    ...(config === undefined ? [] : ['--config', config]),
+    ...(dataDir === undefined ? [] : ['--data-dir', dataDir]),
+  ]
+}
+
+function lowerPriority(pid: number): void {
+  try {
+    setPriority(pid, constants.priority.PRIORITY_LOW)
+  } catch {
+    // It has ended already, or the system does not allow it: it works all the same.
+  }
+}
+
+function linesOf(output: string): string[] {
+  return output.split('\n').filter((line) => line !== '')
+}

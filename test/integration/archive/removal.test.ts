@@ -1,0 +1,90 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { removeArchived } from '../../../src/store/archive/removal.js'
+import { restoreArchive } from '../../../src/store/archive/restore.js'
+import { insertFills } from '../../../src/store/live/fills.js'
+import { addCoverage } from '../../../src/store/proof/coverage.js'
+import { applyRetention } from '../../../src/store/timescale/retention.js'
+import { archiveAll, everything, temporaryArchive } from '../../support/archives.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { testStorage } from '../../support/databaseServer.js'
+import { aFill } from '../../support/marketRows.js'
+
+const dayMs = 86_400_000
+const from = Date.UTC(2026, 2, 1)
+const now = from + 10 * dayMs
+const tables = [{ name: 'fills', retentionDays: 4 }]
+const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+
+let created: TestDatabase
+let archive: Awaited<ReturnType<typeof temporaryArchive>>
+beforeEach(async () => {
+  created = await createTestDatabase()
+  archive = await temporaryArchive()
+  const { db } = created.database
+  const fills = Array.from({ length: 40 }, (_, i) => aFill({ ts: from + (i * dayMs) / 4, execId: `${i}` }))
+  await insertFills(db, fills)
+  await addCoverage(db, series, [{ from, to: now }])
+})
+afterEach(async () => {
+  await archive.drop()
+  await created.drop()
+})
+
+async function days(): Promise<string[]> {
+  const { rows } = await sql<{ day: string }>`
+    select distinct (ts at time zone 'UTC')::date::text as day from market.fills order by 1`.execute(created.database.db)
+  return rows.map(({ day }) => day.slice(-2))
+}
+const remove = () => removeArchived(created.database, archive.target, { tables }, { now: () => now })
+const all = ['01', '02', '03', '04', '05', '06', '07', '08', '09', '10']
+
+test('rows leave when their day is in the archive, and come back from there with their proof', async () => {
+  const before = await everything(created.database)
+  expect(await remove()).toEqual({
+    removed: [],
+    kept: [{ table: 'fills', day: '2026-03-01', reason: 'it is not in the archive' }],
+  })
+  expect(await days()).toEqual(all)
+  await archiveAll(created.database, archive.target, now)
+  const { removed, kept } = await remove()
+  expect(kept).toEqual([])
+  expect(removed.length).toBeGreaterThan(0)
+  expect(await days()).toEqual(all.slice(6))
+  // What was removed is not archived once more, as if it were empty.
+  expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
+  await restoreArchive(created.database, archive.target, { tables: ['fills'] })
+  expect(await everything(created.database)).toEqual(before)
+})
+
+test('rows stay, with all after them, when the archive has something else', async () => {
+  await archiveAll(created.database, archive.target, now)
+  await sql`update market.fills set price = price + 1 where exec_id = '13'`.execute(created.database.db)
+  const { kept } = await remove()
+  expect(kept).toEqual([
+    {
+      table: 'fills',
+      day: '2026-03-04',
+      reason: 'the archive has something else: SPOT: as many rows, but not the same',
+    },
+  ])
+  expect(await days()).toEqual(all.slice(3))
+})
+
+test('rows stay when a file of the archive is not what was written', async () => {
+  await archiveAll(created.database, archive.target, now)
+  const paths = await readdir(archive.folder, { recursive: true })
+  const path = join(archive.folder, paths.find((one) => /day=2026-03-02.*\.parquet$/.test(one)) ?? '')
+  await writeFile(path, (await readFile(path)).subarray(1))
+  const { kept } = await remove()
+  expect(kept[0]?.reason).toMatch(/^table=fills\/day=2026-03-02\/.* is not what was written/)
+  expect(await days()).toEqual(all.slice(1))
+})
+
+test('the daemon leaves tables alone whose rows the archiver removes', async () => {
+  const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: 4, isArchived: true } }
+  expect(await applyRetention(created.database.db, settings, now)).toEqual([])
+  expect(await days()).toEqual(all)
+})
