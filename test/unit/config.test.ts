@@ -121,7 +121,7 @@ describe('problems', () => {
     ['orderBooks: {}', 'recorder.yaml:1: orderBooks is not an option; did you mean streams.orderBooks?'],
     [
       '\nzzzzzz: 1',
-      'recorder.yaml:2: zzzzzz is not an option; options here are database, exchange, collector, streams, storage, serve, log; remove it',
+      'recorder.yaml:2: zzzzzz is not an option; options here are database, exchange, collector, streams, storage, archive, serve, log; remove it',
     ],
     [
       'streams:\n  tickers:\n    enabled: yes',
