@@ -35,7 +35,9 @@ afterEach(async () => {
 
 async function days(): Promise<string[]> {
   const { rows } = await sql<{ day: string }>`
-    select distinct (ts at time zone 'UTC')::date::text as day from market.fills order by 1`.execute(created.database.db)
+    select distinct (ts at time zone 'UTC')::date::text as day from market.fills order by 1`.execute(
+    created.database.db,
+  )
   return rows.map(({ day }) => day.slice(-2))
 }
 const remove = () => removeArchived(created.database, archive.target, { tables }, { now: () => now })
