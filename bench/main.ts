@@ -6,6 +6,7 @@ import { benchMarket } from './market.js'
 import { benchOutage } from './outage.js'
 import { benchPacing } from './pacing.js'
 import { benchPage } from './page.js'
+import { benchScale } from './scale.js'
 import { benchSoak } from './soak.js'
 import { benchSql } from './sql.js'
 
@@ -41,6 +42,10 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchPage,
     summary:
       'first paint, API times and bytes with a year of candles; what open pages cost [--pages 20] [--seconds 40]',
+  },
+  scale: {
+    run: benchScale,
+    summary: 'who asks for what, from one address to a thousand, and what so many record: --simulate [--books 1]',
   },
   sql: {
     run: benchSql,

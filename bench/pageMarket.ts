@@ -36,6 +36,7 @@ export async function openMarket(size: { readonly instruments: number; readonly 
     collector: () => undefined,
     budget: () => unusedBudget,
     maySend: () => true,
+    fleet: () => ({ version: 1, unowned: 0, recorders: [] }),
     backfills: () => Promise.resolve([]),
   })
   const metrics = createMetrics({ version: 'bench' })

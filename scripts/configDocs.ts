@@ -34,7 +34,8 @@ valid configuration. A file may have 512 KiB. An unknown option is an error that
 every option at its default, and \`config/recorder.schema.json\` describes the file to editors.
 
 Four environment variables take precedence over the file: \`DATABASE_URL\` (\`database.url\`), \`DATABASE_READ_URL\`
-(\`database.readUrl\`), \`EXCHANGE_BASE_URL\` (\`exchange.baseUrl\`) and \`LOG_LEVEL\` (\`log.level\`). \`market-recorder plan\` shows what a configuration asks of the
+(\`database.readUrl\`), \`EXCHANGE_BASE_URL\` (\`exchange.baseUrl\`), \`LOG_LEVEL\` (\`log.level\`), and for several recorders with one file
+\`COLLECTOR_EGRESS\` (\`collector.egress\`), \`EXCHANGE_LOCAL_ADDRESS\` (\`exchange.localAddress\`) and \`SERVE_PORT\` (\`serve.port\`). \`market-recorder plan\` shows what a configuration asks of the
 service's limits.
 
 ${sections.join('\n')}`

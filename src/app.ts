@@ -187,6 +187,7 @@ export async function startRecorder(
         collector: () => parts.collecting?.collector,
         budget: () => client.stats(),
         maySend: () => parts.lock?.maySend === true,
+        fleet: () => fleet.report(),
         backfills: async () => (await parts.history?.reports()) ?? [],
       })
       parts.server = await serve(config, source, metrics, store, logger, clock)

@@ -1,7 +1,8 @@
 import Table from 'cli-table3'
-import { Command } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { openExchange } from '../app.js'
-import { type Plan, planConfig } from '../collect/plan/plan.js'
+import { type FleetPlan, planFleet } from '../collect/fleet/fleetPlan.js'
+import type { Plan } from '../collect/plan/plan.js'
 import type { Advice } from '../collect/plan/planAdvice.js'
 import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniverse.js'
 import { readUniverse } from '../collect/universe/readUniverse.js'
@@ -16,6 +17,7 @@ import { type CommonOptions, configOption, dataDirOption, readConfig } from './o
 interface PlanOptions extends CommonOptions {
   readonly offline?: boolean
   readonly json?: boolean
+  readonly egresses?: number
 }
 
 export function planCommand(): Command {
@@ -23,14 +25,26 @@ export function planCommand(): Command {
     .addOption(configOption())
     .addOption(dataDirOption())
     .option('--offline', 'do not ask the service for its instruments; assume the numbers of the live one')
+    .addOption(
+      new Option('--egresses <number>', 'plan for so many addresses that share the work').argParser(egressCount),
+    )
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExample:\n  market-recorder plan --offline\n\nExit code: 0 if it fits, 1 if it does not.')
     .action(runPlan)
 }
 
+function egressCount(text: string): number {
+  const count = Number(text)
+  if (!Number.isInteger(count) || count < 1 || count > 10_000) {
+    throw new InvalidArgumentError('Give a whole number from 1 to 10000, such as 8.')
+  }
+  return count
+}
+
 async function runPlan(options: PlanOptions): Promise<void> {
   const config = await readConfig(options)
-  const plan = planConfig(config, options.offline === true ? assumedUniverse() : await universeToPlanFor(config))
+  const universe = options.offline === true ? assumedUniverse() : await universeToPlanFor(config)
+  const plan = planFleet(config, universe, options.egresses ?? config.collector.egresses)
   console.log(options.json === true ? JSON.stringify(plan, null, 2) : planText(plan))
   if (!plan.fits) throw new Failed()
 }
@@ -56,7 +70,7 @@ export async function refuseOverload(
     process.stderr.write(`warning: ${error.message}; waiting for it\n`)
     return
   }
-  const plan = planConfig(config, universe)
+  const plan = planFleet(config, universe, config.collector.egresses)
   if (plan.fits) return
   const lines = [
     'error: the configuration asks for more than the limits of the service allow',
@@ -120,12 +134,16 @@ async function askUniverse(config: Config): Promise<PlanUniverse> {
   }
 }
 
-function planText(plan: Plan): string {
+function planText(plan: FleetPlan): string {
   const counts = Object.entries(plan.universe.instruments).map(([category, count]) => `${category} ${grouped(count)}`)
   return [
     `Instruments ${plan.universe.kind === 'listed' ? 'listed by the service' : 'assumed'}: ${counts.join(', ')}`,
     streamTable(plan),
+    ...(plan.egresses > 1 ? [`Figures are of all ${plan.egresses} addresses together.`] : []),
     ...(plan.fits ? ['It fits.'] : ['It does not fit.', ...plan.advice.flatMap(adviceLines)]),
+    ...(plan.egressesNeeded > plan.egresses
+      ? [`Note: All of it takes about ${plan.egressesNeeded} addresses, each with a recorder of its own.`]
+      : []),
     ...plan.notes.map((note) => `Note: ${note}`),
   ].join('\n')
 }

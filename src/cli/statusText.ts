@@ -45,6 +45,7 @@ export function statusText(status: Status, withColour: boolean): string {
     `Waiting    ${budget.waiting.map(({ class: name, count, oldestWaitMs }) => `${name} ${count}${count > 0 ? ` for ${inWords(oldestWaitMs)}` : ''}`).join(' · ')}`,
     `Database   ${database.isReachable ? `responds in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${size(database.bytes)} on disk; ` +
       `not yet stored: ${number(backlog.rows)} rows in memory, ${size(spool.bytes)} spooled`,
+    ...fleetLines(status, paint),
     `Gaps      ${gapsText(status.gaps)}`,
     `Process    ${size(process.residentBytes)} of memory, event loop lag p99 ${process.eventLoopLagP99Ms.toFixed(1)} ms`,
     ...section('Backfills', backfills.slice(0, shownBackfills).map(backfillLine), backfills.length - shownBackfills),
@@ -56,6 +57,18 @@ export function statusText(status: Status, withColour: boolean): string {
       incidents.length - shownIncidents,
     ),
   ].join('\n')
+}
+
+/** Nothing for a recorder without others. */
+function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): string[] {
+  if (recorders.length < 2) return []
+  const rows = recorders.map(({ egress, state, silentMs, instruments, perSecond }) =>
+    state === 'gone'
+      ? paint(`${egress} gone for ${inWords(silentMs)}`, 'red')
+      : `${egress} ${number(instruments)} for ${perSecond.toFixed(1)}/s`,
+  )
+  const lost = unowned > 0 ? [paint(`           nobody asks for ${number(unowned)} of them`, 'red')] : []
+  return [...inLines(rows, 3).map((line, index) => (index === 0 ? `Recorders ${line.slice(10)}` : line)), ...lost]
 }
 
 /** What is known when no recorder responds. */

@@ -23,6 +23,9 @@ const environmentOptions = {
   DATABASE_URL: ['database', 'url'],
   DATABASE_READ_URL: ['database', 'readUrl'],
   EXCHANGE_BASE_URL: ['exchange', 'baseUrl'],
+  EXCHANGE_LOCAL_ADDRESS: ['exchange', 'localAddress'],
+  COLLECTOR_EGRESS: ['collector', 'egress'],
+  SERVE_PORT: ['serve', 'port'],
   LOG_LEVEL: ['log', 'level'],
 } as const
 
@@ -60,7 +63,7 @@ function withEnvironment(value: unknown, env: Environment) {
     if (text === undefined || text === '' || !isRecord(input)) continue
     const inner = input[section] ?? {}
     if (!isRecord(inner)) continue
-    input = { ...input, [section]: { ...inner, [key]: text } }
+    input = { ...input, [section]: { ...inner, [key]: key === 'port' && /^\d+$/.test(text) ? Number(text) : text } }
     used.set(`${section}.${key}`, variable)
   }
   return { input, variableAt: (path: readonly PropertyKey[]) => used.get(path.join('.')) }

@@ -190,7 +190,9 @@ const exchange = z
       .string()
       .refine((text) => isIP(text) !== 0, { error: 'must be an IP address of this machine' })
       .exactOptional()
-      .describe('The IP address of this machine to send from; by default the system chooses.'),
+      .describe(
+        'The IP address of this machine to send from; by default the system chooses. Also EXCHANGE_LOCAL_ADDRESS in the environment.',
+      ),
     limits,
     retry,
   })
@@ -205,7 +207,12 @@ const collector = z
       .max(200)
       .exactOptional()
       .describe(
-        "Name of the IP address that requests leave from; one daemon per name owns its budget. Default: the host's name.",
+        "Name of the IP address that requests leave from; one daemon per name owns its budget. Default: the host's name. Also COLLECTOR_EGRESS in the environment.",
+      ),
+    egresses: whole(1, 10_000)
+      .default(1)
+      .describe(
+        'How many recorders, each with an address of its own, are meant to share the work. Only plan and the check at the start go by it.',
       ),
     drainTimeoutMs: whole(0, 600_000).default(10_000).describe('Longest time to store what is in hand when stopping.'),
     maxInFlightWrites: whole(1, 64).default(4).describe('Most writes to the database at the same time.'),

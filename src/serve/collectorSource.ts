@@ -4,7 +4,7 @@ import { streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { BackfillStatus } from './api/contract.js'
-import type { BudgetUse, RecorderSource } from './source.js'
+import type { BudgetUse, FleetUse, RecorderSource } from './source.js'
 
 export interface CollectorSourceOptions {
   readonly egress: string
@@ -14,6 +14,7 @@ export interface CollectorSourceOptions {
   readonly collector: () => Collector | undefined
   readonly budget: () => BudgetUse
   readonly maySend: () => boolean
+  readonly fleet: () => FleetUse
   readonly backfills: () => Promise<readonly BackfillStatus[]>
 }
 
@@ -41,6 +42,7 @@ export function collectorSource(options: CollectorSourceOptions): RecorderSource
       return { bytes: spooledBytes, limitBytes: spoolMaxBytes, since: spoolingSince, droppedRows }
     },
     maySend: () => options.maySend(),
+    fleet: () => options.fleet(),
     backfills: () => options.backfills(),
   }
 }

@@ -43,6 +43,21 @@ export interface SpoolUse {
   readonly droppedRows: number
 }
 
+/** How the work is shared with other recorders of the database. */
+export interface FleetUse {
+  readonly version: number
+  /** Instruments of streams that nobody asks for, because their owner is gone. */
+  readonly unowned: number
+  readonly recorders: readonly {
+    readonly egress: string
+    readonly place: string
+    readonly state: 'recording' | 'gone'
+    readonly silentMs: number
+    readonly instruments: number
+    readonly perSecond: number
+  }[]
+}
+
 /** The running recorder, as the server sees it: read at any moment, never changed. */
 export interface RecorderSource {
   readonly egress: string
@@ -56,6 +71,7 @@ export interface RecorderSource {
   spool(): SpoolUse
   /** Whether requests may be sent: the budget of an egress belongs to one recorder at a time. */
   maySend(): boolean
+  fleet(): FleetUse
   /** Backfills that wait, run or have failed. May ask the database, and may reject when it does not respond. */
   backfills(): Promise<readonly BackfillStatus[]>
 }

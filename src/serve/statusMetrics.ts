@@ -47,6 +47,7 @@ export class StatusMetrics {
     m.spoolLimit.set(spool.limitBytes)
     m.spoolAge.set(age(spool.since))
 
+    this.#updateFleet(status)
     m.databaseUp.set(database.isReachable ? 1 : 0)
     setOrRemove(m.latency, {}, database.latencyMs === null ? null : database.latencyMs / milli)
     setOrRemove(m.size, {}, database.bytes)
@@ -75,6 +76,20 @@ export class StatusMetrics {
       setCounter(m.rejected, labels, stream.rowsRejected)
       setCounter(m.dropped, labels, stream.rowsDropped)
       setCounter(m.gapsFound, labels, stream.gapsFound)
+    }
+  }
+
+  #updateFleet({ fleet: { recorders, unowned } }: Status): void {
+    const m = this.#metrics
+    for (const state of ['recording', 'gone'] as const) {
+      m.fleetRecorders.set({ state }, recorders.filter((recorder) => recorder.state === state).length)
+    }
+    m.fleetUnowned.set(unowned)
+    for (const metric of [m.fleetSilence, m.fleetInstruments, m.fleetRequests]) metric.reset()
+    for (const { egress, silentMs, instruments, perSecond } of recorders) {
+      m.fleetSilence.set({ egress }, silentMs / milli)
+      m.fleetInstruments.set({ egress }, instruments)
+      m.fleetRequests.set({ egress }, perSecond)
     }
   }
 
@@ -165,6 +180,19 @@ function define(registry: Registry) {
     spoolLimit: gauge('spool_limit_bytes', 'Size at which the spool drops its oldest responses.'),
     spoolAge: gauge('spool_age_seconds', 'How long responses have gone to the disk; 0 while the database takes them.'),
     dropped: counter('rows_dropped_total', 'Rows lost because neither database nor spool took them.', 'stream'),
+
+    fleetRecorders: gauge(
+      'fleet_recorders',
+      'Recorders that share the work, as this one sees them; gone: ended within a day without a word.',
+      'state',
+    ),
+    fleetUnowned: gauge(
+      'fleet_unowned_instruments',
+      'Instruments of streams whose recorder is gone and nobody else has.',
+    ),
+    fleetSilence: gauge('fleet_silent_seconds', 'How long ago a recorder last said that it is there.', 'egress'),
+    fleetInstruments: gauge('fleet_instruments', 'Instruments of streams that a recorder asks for.', 'egress'),
+    fleetRequests: gauge('fleet_demand_requests', 'Requests a second that these take, as far as is known.', 'egress'),
 
     databaseUp: gauge('database_up', 'Whether the database answered when it was last asked.'),
     latency: gauge('database_latency_seconds', 'How long it took to respond; absent when it did not.'),

@@ -56,6 +56,7 @@ export function statusReport(input: ReportInput): Status {
       error: database.error,
       bytes: database.overview?.bytes ?? null,
     },
+    fleet: fleetStatus(source),
     gaps: [...(database.overview?.gaps ?? [])],
     backfills: [...backfills],
     incidents: source
@@ -64,6 +65,11 @@ export function statusReport(input: ReportInput): Status {
       .map(({ what, message, count, since, lastAt, until }) => ({ what, message, count, since, lastAt, until })),
     process: { residentBytes: process.memoryUsage.rss(), eventLoopLagP99Ms: sampler.eventLoopLagP99Ms },
   }
+}
+
+function fleetStatus(source: RecorderSource): Status['fleet'] {
+  const { version, unowned, recorders } = source.fleet()
+  return { version, unowned, recorders: recorders.map((recorder) => ({ ...recorder })) }
 }
 
 function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
@@ -145,6 +151,17 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
     }
     const since = age === null ? 'since the start' : `for ${inWords(age)}`
     add('stream', name, `${name}: nothing stored ${since}; more than ${inWords(freshnessLimitMs)} is too long.`)
+  }
+  const { recorders, unowned } = source.fleet()
+  for (const { egress, state, silentMs } of recorders) {
+    if (state !== 'gone') continue
+    const takenOver = unowned > 0 ? 'are taken over by the others in a moment' : 'are asked for by the others'
+    add(
+      'egress',
+      egress,
+      `The recorder of ${egress} has been gone for ${inWords(silentMs)}; its instruments ${takenOver}.`,
+      false,
+    )
   }
   if (pausedMs > 0) {
     add('budget', 'budget', `The service rejected requests; all of them pause for ${inWords(pausedMs)}.`, false)

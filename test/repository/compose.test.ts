@@ -39,7 +39,7 @@ describe('docker-compose.yml', () => {
   })
 
   test('runs the recorder as an ordinary user on a read-only root, without capabilities, and watches its health', () => {
-    for (const name of ['recorder', 'simulator']) {
+    for (const name of ['recorder', 'recorder-2', 'recorder-3', 'simulator']) {
       expect(services[name]).toMatchObject({
         user: '65532:65532',
         read_only: true,
@@ -62,12 +62,20 @@ describe('docker-compose.yml', () => {
 
   test('lets nobody reach the database but the recorder and Grafana', () => {
     const inStore = all.filter(([, service]) => service.networks?.includes('store') ?? false).map(([name]) => name)
-    expect(inStore.toSorted()).toEqual(['database', 'grafana', 'recorder'])
+    expect(inStore.toSorted()).toEqual(['database', 'grafana', 'recorder', 'recorder-2', 'recorder-3'])
     expect(services.database?.networks).toEqual(['store'])
     expect(networks['store']).toEqual({ internal: true })
     expect(
       all.filter(([, { networks: joined, network_mode: mode }]) => joined === undefined && mode !== 'none'),
     ).toEqual([])
+  })
+
+  test('gives each recorder of the fleet a network and a folder of its own', () => {
+    const fleet = ['recorder', 'recorder-2', 'recorder-3'].map((name) => services[name])
+    const ways = fleet.flatMap((service) => service?.networks?.filter((name) => name.startsWith('outside')) ?? [])
+    expect(new Set(ways).size).toBe(3)
+    const folders = fleet.map((service) => service?.volumes?.find((mount) => mount.endsWith(':/data')))
+    expect(new Set(folders).size).toBe(3)
   })
 
   test('listens nowhere beyond this machine', () => {

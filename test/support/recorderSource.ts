@@ -3,7 +3,7 @@ import { type CollectorStats, createStats } from '../../src/collect/streamStats.
 import { operations } from '../../src/market/stream.js'
 import type { TimeMs } from '../../src/market/values.js'
 import type { BackfillStatus } from '../../src/serve/api/contract.js'
-import type { Backlog, BudgetUse, RecorderSource, SpoolUse } from '../../src/serve/source.js'
+import type { Backlog, BudgetUse, FleetUse, RecorderSource, SpoolUse } from '../../src/serve/source.js'
 
 type Changeable<T> = { -readonly [Key in keyof T]: T[Key] }
 
@@ -17,6 +17,7 @@ export interface SettableSource extends RecorderSource {
     budget: Changeable<BudgetUse>
     spool: Changeable<SpoolUse>
     maySend: boolean
+    fleet: FleetUse
     backfills: BackfillStatus[]
   }
 }
@@ -42,6 +43,7 @@ export function settableSource(startedAt: TimeMs): SettableSource {
     },
     spool: { bytes: 0, limitBytes: 1_000_000, since: null, droppedRows: 0 },
     maySend: true,
+    fleet: { version: 1, unowned: 0, recorders: [] },
     backfills: [],
   }
   return {
@@ -55,6 +57,7 @@ export function settableSource(startedAt: TimeMs): SettableSource {
     budget: () => state.budget,
     spool: () => state.spool,
     maySend: () => state.maySend,
+    fleet: () => state.fleet,
     backfills: () => Promise.resolve(state.backfills),
   }
 }

@@ -23,7 +23,7 @@ import { keepAssignment, lastAssignment } from './assignmentFile.js'
 import { fleetDemand } from './fleetDemand.js'
 import { type FleetReport, reportOf } from './fleetReport.js'
 import { areSame, presentMembers } from './presence.js'
-import { reassign } from './reassign.js'
+import { type Demand, reassign } from './reassign.js'
 
 export interface FleetOptions {
   readonly config: Config
@@ -44,6 +44,7 @@ export interface FleetOptions {
 /** Demand changes all day; looking at it now and then keeps instruments where they are. The first look follows the first lists. */
 const rebalanceEveryMs = 600_000
 const firstRebalanceMs = 30_000
+const demandEveryMs = 10_000
 
 /**
  * Shares the work with the other recorders of the database: sees who is there, and when that has changed stores an assignment
@@ -60,6 +61,8 @@ export class Fleet {
   #sight: FleetSight | null = null
   #ownership: Ownership = ownsEverything
   #rebalanceAtMs = Infinity
+  #demand: readonly Demand[] = []
+  #demandAtMs = -Infinity
   /** Whether it has said that it is there: from then on others rely on it. */
   #isThere = false
 
@@ -93,8 +96,19 @@ export class Fleet {
 
   /** What is known of the others, and how the work is shared. */
   report(): FleetReport {
-    const { config, egress, universe } = this.#options
-    return reportOf(egress, this.#sight, this.#assignment, () => fleetDemand(config, universe()))
+    const { egress } = this.#options
+    return reportOf(egress, this.#sight, this.#assignment, () => this.#demandOfLate())
+  }
+
+  /** As it was a moment ago: every open page asks. */
+  #demandOfLate(): readonly Demand[] {
+    const { config, universe, clock } = this.#options
+    const nowMs = clock.monotonicMs()
+    if (nowMs - this.#demandAtMs >= demandEveryMs) {
+      this.#demand = fleetDemand(config, universe())
+      this.#demandAtMs = nowMs
+    }
+    return this.#demand
   }
 
   /** Looks at who is there, and sees to it that the assignment is theirs. Call it about once a second. */

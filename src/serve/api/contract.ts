@@ -131,6 +131,24 @@ export const status = z.strictObject({
     error: orNull(z.string().describe('Why it did not respond, and what to do.')),
     bytes: orNull(z.int().describe('Size on disk.')),
   }),
+  fleet: z
+    .strictObject({
+      version: count('Counts the changes of who asks for what; 0 before the first look.'),
+      unowned: count('Instruments of streams whose recorder is gone and that nobody has taken over yet.'),
+      recorders: z.array(
+        z.strictObject({
+          egress: z.string().describe('Name of the IP address that it sends from.'),
+          place: z.string().describe('Host, process and address of this machine that it sends from.'),
+          state: z
+            .enum(['recording', 'gone'])
+            .describe('gone: it ended within a day without a word, or does not reach the database.'),
+          silentMs: z.number().nonnegative().describe('How long ago it last said that it is there, milliseconds.'),
+          instruments: count('Instruments of streams that it asks for; 0 for one alone.'),
+          perSecond: z.number().nonnegative().describe('Requests a second that these take, as far as is known.'),
+        }),
+      ),
+    })
+    .describe('The recorders that share the work, this one among them.'),
   gaps: z.array(
     z
       .strictObject({

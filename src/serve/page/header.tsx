@@ -26,7 +26,7 @@ export function Header({ live, now, change }: { live: Live; now: number; change:
       </p>
       <p class="running">
         {status !== null &&
-          `up ${uptime(status.time - status.startedAt)} · egress ${status.egress} · v${status.version}`}
+          `up ${uptime(status.time - status.startedAt)} · egress ${status.egress}${others(status)} · v${status.version}`}
       </p>
       <Search change={change} />
       <p class="clock">
@@ -37,6 +37,15 @@ export function Header({ live, now, change }: { live: Live; now: number; change:
       </button>
     </header>
   )
+}
+
+/** How many share the work; nothing for a recorder without others. */
+function others({ fleet: { recorders } }: Status): string {
+  if (recorders.length < 2) return ''
+  const present = recorders.filter(({ state }) => state === 'recording').length
+  return present === recorders.length
+    ? `, one of ${present} recorders`
+    : `, ${present} of ${recorders.length} recorders there`
 }
 
 interface Health {

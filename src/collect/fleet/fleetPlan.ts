@@ -1,0 +1,133 @@
+import type { Config } from '../../config/resolve.js'
+import { operationOf, operations, type StreamName, streamNames } from '../../market/stream.js'
+import { type LimitUse, type Plan, planConfig } from '../plan/plan.js'
+import { safeRates } from '../plan/planBudget.js'
+import { planNotes } from '../plan/planNotes.js'
+import { enabledStreams, type StreamDemand, streamDemand, streamOptions, tickerWatch } from '../plan/planDemand.js'
+import type { PlanInstrument, PlanUniverse } from '../universe/planUniverse.js'
+import { Assignment, instrumentName } from './assignment.js'
+import { fleetDemand } from './fleetDemand.js'
+import { reassign } from './reassign.js'
+
+/** A plan for several addresses: figures are of all of them together, and it fits when it fits each. */
+export interface FleetPlan extends Plan {
+  readonly egresses: number
+  /** How many addresses it takes so that nothing is left out for want of requests. */
+  readonly egressesNeeded: number
+}
+
+/** Asked for by one of all. */
+const lists: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols', 'tickers'])
+
+/** Where each plan needs to know all instruments, so many are reckoned one by one, and of more these stand for all. */
+const maxReckoned = 64
+/** Of a limit, what can be planned for: the rest is for second attempts, and for shares that are not quite even. */
+const plannedShare = 0.85
+
+/** What a configuration asks of so many addresses with the same limits. */
+export function planFleet(config: Config, universe: PlanUniverse, egresses: number): FleetPlan {
+  const egressesNeeded = egressesNeededFor(config, universe)
+  if (egresses === 1) return { ...planConfig(config, universe), egresses, egressesNeeded }
+  const weight = config.exchange.limits.overallPerMinute
+  const members = Array.from({ length: egresses }, (_, index) => ({ egress: `egress ${index + 1}`, weight }))
+  const nobody = new Assignment({ members: [], placements: [] })
+  const assignment = reassign(nobody, members, fleetDemand(config, universe))
+  // A number of instruments counts for all together: then each plan needs to know the whole ranking.
+  const isSplit = enabledStreams(config).every((stream) => !takesNumber(config, stream))
+  const reckoned = isSplit ? members : members.slice(0, maxReckoned)
+  const instrumentsOf = isSplit ? splitByOwner(assignment, universe) : null
+  const plans = reckoned.map(({ egress }) => {
+    const instruments = instrumentsOf === null ? universe.instruments : (instrumentsOf.get(egress) ?? [])
+    return planConfig(config, { ...universe, instruments, ownership: assignment.ownershipOf(egress) })
+  })
+  const factor = egresses / reckoned.length
+  const [first] = plans
+  if (first === undefined) throw new RangeError(`a plan needs at least one egress, got ${egresses}`)
+  const sum = (of: (plan: Plan) => number) => plans.reduce((total, plan) => total + of(plan), 0) * factor
+  const watchPerSecond = watchRequestsPerSecond(config)
+  const streams = first.streams.map((demand, index): StreamDemand => {
+    const whole = streamDemand(demand.stream, config, universe, Infinity)
+    if (lists.has(demand.stream)) {
+      const watches = demand.stream === 'tickers' ? (egresses - 1) * watchPerSecond : 0
+      return { ...whole, requestsPerSecond: whole.requestsPerSecond + watches }
+    }
+    const total = (of: (one: StreamDemand) => number) => sum((plan) => of(plan.streams[index] ?? demand))
+    return {
+      ...demand,
+      instruments: Math.round(total(({ instruments }) => instruments)),
+      leftOut: { ...whole.leftOut, limits: Math.round(total(({ leftOut }) => leftOut.limits)) },
+      requestsPerSecond: total(({ requestsPerSecond }) => requestsPerSecond),
+      rowsPerDay: total(({ rowsPerDay }) => rowsPerDay),
+      bytesPerDay: total(({ bytesPerDay }) => bytesPerDay),
+      compressedBytesPerDay: total(({ compressedBytesPerDay }) => compressedBytesPerDay),
+    }
+  })
+  const use = (asking: readonly StreamDemand[], safePerSecond: number): LimitUse => {
+    const requestsPerSecond = asking.reduce((total, demand) => total + demand.requestsPerSecond, 0)
+    return { requestsPerSecond, safePerSecond, share: requestsPerSecond / safePerSecond }
+  }
+  const safe = safeRates(config)
+  return {
+    ...first,
+    universe: planConfig(config, universe).universe,
+    fits: plans.every(({ fits }) => fits),
+    streams,
+    operations: Object.fromEntries(
+      operations.map((operation) => [
+        operation,
+        use(
+          streams.filter((demand) => demand.operation === operation),
+          safe.perSecond[operation] * egresses,
+        ),
+      ]),
+    ) as Plan['operations'],
+    overall: use(streams, safe.overall * egresses),
+    bytesPerDay: streams.reduce((total, { bytesPerDay }) => total + bytesPerDay, 0),
+    compressedBytesPerDay: streams.reduce((total, { compressedBytesPerDay }) => total + compressedBytesPerDay, 0),
+    advice: plans.find(({ fits }) => !fits)?.advice ?? [],
+    notes: planNotes(config, universe, streams),
+    egresses,
+    egressesNeeded,
+  }
+}
+
+function takesNumber({ streams }: Config, stream: StreamName): boolean {
+  const options = streams[streamOptions[stream]]
+  return 'select' in options && options.select.busiest !== 'fit' && options.select.busiest !== Infinity
+}
+
+/** What each asks for in any stream. */
+function splitByOwner(assignment: Assignment, { instruments }: PlanUniverse): Map<string, PlanInstrument[]> {
+  const byOwner = new Map<string, PlanInstrument[]>()
+  for (const instrument of instruments) {
+    const key = instrumentName(instrument)
+    const owners = new Set(streamNames.map((stream) => assignment.ownerOf(stream, key) ?? ''))
+    for (const owner of owners) {
+      const own = byOwner.get(owner)
+      if (own === undefined) byOwner.set(owner, [instrument])
+      else own.push(instrument)
+    }
+  }
+  return byOwner
+}
+
+/** Every recorder looks at tickers for its own fills; all else is shared. */
+function watchRequestsPerSecond(config: Config): number {
+  const { categories, everyMs } = tickerWatch(config)
+  return (categories.length * 1000) / everyMs
+}
+
+function egressesNeededFor(config: Config, universe: PlanUniverse): number {
+  const safe = safeRates(config)
+  const watchPerSecond = watchRequestsPerSecond(config)
+  const demands = enabledStreams(config).map((stream) => {
+    const { requestsPerSecond } = streamDemand(stream, config, universe, Infinity)
+    return { stream, perSecond: requestsPerSecond - (stream === 'tickers' ? watchPerSecond : 0) }
+  })
+  const ofStreams = demands.map(
+    ({ stream, perSecond }) => perSecond / (safe.perSecond[operationOf[stream]] * plannedShare),
+  )
+  const all = demands.reduce((total, { perSecond }) => total + perSecond, 0)
+  const overall = all / Math.max(1e-9, safe.overall * plannedShare - watchPerSecond)
+  return Math.max(1, Math.ceil(Math.max(overall, ...ofStreams)))
+}
