@@ -89,6 +89,16 @@ describe('environment', () => {
     expect(config.log.level).toBe('warn')
   })
 
+  test('tells the recorders of one file apart', () => {
+    const env = { COLLECTOR_EGRESS: 'host-2', EXCHANGE_LOCAL_ADDRESS: '127.0.0.2', SERVE_PORT: '8082' }
+    expect(loadConfig({ env })).toMatchObject({
+      collector: { egress: 'host-2' },
+      exchange: { localAddress: '127.0.0.2' },
+      serve: { port: 8082 },
+    })
+    expect(() => loadConfig({ env: { SERVE_PORT: 'http' } })).toThrow(/SERVE_PORT/)
+  })
+
   test('names a file that holds the connection string', () => {
     const path = join(folder, 'url')
     writeFileSync(path, 'postgresql://a:b@127.0.0.1/market\n')

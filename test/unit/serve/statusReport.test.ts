@@ -92,6 +92,23 @@ describe('what is wrong is said in words', () => {
     expect(waiting(11_000)).toMatchObject([{ about: 'budget', name: 'live', isBlocking: false }])
   })
 
+  test('a recorder that shares the work and is gone', () => {
+    const of = (egress: string, state: 'recording' | 'gone', silentMs: number) =>
+      ({ egress, place: 'host 1', state, silentMs, instruments: 3, perSecond: 0.5 }) as const
+    const withFleet = (source: SettableSource) => {
+      source.state.fleet = { version: 4, unowned: 0, recorders: [of('a', 'recording', 0), of('b', 'gone', 90_000)] }
+    }
+    expect(messages(withFleet)).toEqual([
+      {
+        about: 'egress',
+        name: 'b',
+        isBlocking: false,
+        message: 'The recorder of b has been gone for 90 s; its instruments are asked for by the others.',
+      },
+    ])
+    expect(statusSchema.parse(report(withFleet)).fleet.recorders).toHaveLength(2)
+  })
+
   test('a pause after a rejection', () => {
     const problems = messages(({ state }) => void (state.budget.pausedMs = 1500))
     expect(problems[0]?.message).toContain('pause for 2 s')
