@@ -25,6 +25,8 @@ export interface ChaosOptions {
   readonly awayAtStartMs?: number
   /** Default: 4 to 16 s. */
   readonly spacing?: Spacing
+  /** Whether to wait until the candles of the last minute are final and were compared with the fills. Default true. */
+  readonly waitsForMinute?: boolean
   readonly print: (line: string) => void
 }
 
@@ -45,6 +47,8 @@ export interface ChaosReport {
 
 const settleMs = 2_000
 const minuteMs = 60_000
+/** A block of the service is over by then, and every circuit has been tried again. */
+const calmMs = 15_000
 /** After the end of a minute its candles are fetched and compared with the fills. */
 const comparedWithinMs = 40_000
 
@@ -54,6 +58,7 @@ export async function runChaos({
   durationMs,
   awayAtStartMs = 0,
   spacing,
+  waitsForMinute = true,
   print,
 }: ChaosOptions): Promise<ChaosReport> {
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-chaos-'))
@@ -103,7 +108,7 @@ export async function runChaos({
     await database.start()
     print('the accidents are over; waiting until everything is stored')
     // Until the candles of the last minute with an accident are final, and have been compared with the fills.
-    await sleep(minuteMs - (Date.now() % minuteMs) + comparedWithinMs)
+    await sleep(waitsForMinute ? minuteMs - (Date.now() % minuteMs) + comparedWithinMs : calmMs)
     const stoppedAt = Date.now()
     const exitCode = await daemon.stop()
     return await compare(simulator, database, deadTimes, history, {
@@ -138,7 +143,8 @@ async function createDaemon(folder: string, simulator: Simulator, database: Chao
     streams: {
       instruments: { schedule: '*/15 * * * * *' },
       rpiSymbols: { schedule: '7,22,37,52 * * * * *' },
-      tickers: { schedule: '*/5 * * * * *' },
+      // What is only looked at is not stored.
+      tickers: { schedule: '*/5 * * * * *', watchSeconds: 0 },
       orderBooks: { everySeconds: 5, depth: 10, select: { busiest: 20 } },
       rpiOrderBooks: { everySeconds: 10, depth: 10, select: { busiest: 10 } },
       fills: { maxPollSeconds: 30 },

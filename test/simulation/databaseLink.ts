@@ -1,0 +1,40 @@
+import type pg from 'pg'
+import type { Done } from './clientPatch.js'
+import type { RealClient } from './realClient.js'
+
+/** How the way between one machine and its database is at the moment. */
+export interface DatabaseLink {
+  /** `refused`: no server there; `silent`: nothing gets through, and nobody says so. */
+  state: 'up' | 'refused' | 'silent'
+  /** How long a statement takes on its way and in the server, at most, in milliseconds. */
+  slowMs: number
+}
+
+export interface LinkOptions {
+  readonly link: DatabaseLink
+  readonly random: () => number
+  readonly isDead: () => boolean
+  readonly onLost: (what: string) => void
+}
+
+/** A session as the recorder sees it, with the real one behind it. */
+export interface Session {
+  readonly client: pg.Client
+  readonly options: LinkOptions
+  real: RealClient | undefined
+  pid: number
+  isOver: boolean
+  statementTimeoutMs: number
+  silenceMs: number | undefined
+  onSilence: (() => void) | undefined
+  /** Statements that were sent and have no result yet, in their order. */
+  readonly sent: Statement[]
+}
+
+export interface Statement {
+  readonly text: string
+  readonly run: () => Promise<unknown>
+  readonly done: Done
+  isOver: boolean
+  stopTimers: (() => void)[]
+}

@@ -1,0 +1,342 @@
+import pg from 'pg'
+import { answerForClients, type ClientTarget, type Done, visible } from './clientPatch.js'
+import type { LinkOptions, Session, Statement } from './databaseLink.js'
+import { real } from './machine.js'
+import { RealClient, type RealServer, searchPath } from './realClient.js'
+import type { VirtualTime } from './virtualTime.js'
+
+/** Statements that ask the server for the time, or leave it to the default of a column. */
+const readsTime = /\bnow\(\)|insert into\W*recorder\W+(?!coverage|lock|egress)/i
+
+const blockedAfterMs = 30
+const pollMs = 15
+
+/**
+ * The database of a world: the real server, asked one statement at a time while time stands still. Whoever waits for a lock of
+ * another session waits in simulated time. The way to it can be cut, refused, slow, and sessions can be severed.
+ */
+export class SimulatedDatabase implements ClientTarget {
+  readonly #time: VirtualTime
+  readonly #server: RealServer
+  readonly #admin: RealClient
+  readonly #links = new Map<string, LinkOptions>()
+  readonly #sessions = new Set<Session>()
+  readonly #blocked: {
+    readonly session: Session
+    readonly statement: Statement
+    readonly result: Promise<() => void>
+  }[] = []
+  #toldMs = -1
+  readonly #epochMs: number
+  statements = 0
+
+  constructor(time: VirtualTime, epochMs: number, server: RealServer, admin: RealClient) {
+    this.#time = time
+    this.#epochMs = epochMs
+    this.#server = server
+    this.#admin = admin
+    answerForClients(this)
+  }
+
+  /** Who connects to this host name comes over this link. */
+  addMachine(host: string, options: LinkOptions): void {
+    this.#links.set(host, options)
+  }
+
+  async connect(client: pg.Client): Promise<void> {
+    const { host, connectionParameters } = visible(client)
+    const options = this.#links.get(host)
+    if (options === undefined) throw new Error(`no machine is called ${host}`)
+    const session: Session = {
+      client,
+      options,
+      real: undefined,
+      pid: 0,
+      isOver: false,
+      statementTimeoutMs: Number(connectionParameters.statement_timeout || 0),
+      silenceMs: undefined,
+      onSilence: undefined,
+      sent: [],
+    }
+    sessionOf.set(client, session)
+    const own = visible(client)
+    own.connection = {
+      ref: () => undefined,
+      unref: () => undefined,
+      stream: {
+        destroy: (error?: Error) => this.drop(session, error?.message ?? 'Connection terminated'),
+        setTimeout: (ms, onSilence) => Object.assign(session, { silenceMs: ms, onSilence }),
+      },
+    }
+    const timeoutMs = own['_connectionTimeoutMillis']
+    return new Promise((resolve, reject) => {
+      let stopTimeout = (): void => undefined
+      let isSettled = false
+      const fail = (error: Error) => {
+        if (isSettled || options.isDead()) return
+        isSettled = true
+        session.isOver = true
+        reject(error)
+      }
+      session.sent.push({
+        text: 'connect',
+        run: async () => undefined,
+        done: (e) => e && fail(e),
+        isOver: false,
+        stopTimers: [],
+      })
+      if (timeoutMs > 0) stopTimeout = this.#time.after(timeoutMs, () => fail(new Error('timeout expired')))
+      this.#time.after(0.2 + options.random(), async () => {
+        if (options.isDead() || session.isOver || options.link.state === 'silent') return
+        stopTimeout()
+        if (options.link.state === 'refused')
+          return fail(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
+        try {
+          await this.#open(session)
+        } catch (error) {
+          return fail(error as Error)
+        }
+        isSettled = true
+        session.sent.length = 0
+        this.#sessions.add(session)
+        own['_connected'] = true
+        resolve()
+      })
+    })
+  }
+
+  query(client: pg.Client, config: unknown, values: unknown, done: Done): void {
+    const session = sessionOf.get(client)
+    const own = visible(client)
+    if (session === undefined || session.isOver || own['_ending']) {
+      const error = new Error('Client has encountered a connection error and is not queryable')
+      process.nextTick(() => session?.options.isDead() === true || done(error))
+      return
+    }
+    const text = typeof config === 'string' ? config : (config as { text: string }).text
+    const statement: Statement = {
+      text,
+      done,
+      isOver: false,
+      stopTimers: [],
+      run: async () => (session.real as RealClient).query(config as string, values as unknown[]),
+    }
+    const timeoutMs = Number(own.connectionParameters.query_timeout || 0)
+    if (timeoutMs > 0)
+      statement.stopTimers.push(
+        this.#time.after(timeoutMs, () => this.#finish(session, statement, new Error('Query read timeout'))),
+      )
+    if (session.silenceMs !== undefined)
+      statement.stopTimers.push(
+        this.#time.after(session.silenceMs, () => {
+          if (!session.isOver && !statement.isOver && !session.options.isDead()) session.onSilence?.()
+        }),
+      )
+    session.sent.push(statement)
+    if (session.sent.length === 1) this.#send(session, statement)
+  }
+
+  /** Says good-bye. */
+  async end(client: pg.Client): Promise<void> {
+    const session = sessionOf.get(client)
+    visible(client)['_ending'] = true
+    if (session === undefined || session.isOver) return
+    return new Promise((resolve) => {
+      const leave = async (): Promise<void> => {
+        if (session.options.isDead()) return
+        if (session.isOver) return resolve()
+        // Nobody hears it.
+        if (session.options.link.state === 'silent') return void this.#time.after(200, leave)
+        session.isOver = true
+        await this.#close(session)
+        client.emit('end')
+        resolve()
+      }
+      this.#time.after(0.2, leave)
+    })
+  }
+
+  /** The connection breaks: what is under way is lost, and whether it was done is not known. */
+  drop(session: Session, message: string): void {
+    if (session.isOver) return
+    session.isOver = true
+    const own = visible(session.client)
+    own['_queryable'] = false
+    own['_ending'] = true
+    this.#time.after(0, () => {
+      this.#time.after(0, () => this.#closeWhenReached(session))
+      if (session.options.isDead()) return
+      const error = new Error(message)
+      for (const statement of session.sent.splice(0)) this.#finish(session, statement, error)
+      // Before it is connected, the caller of `connect` is told instead.
+      if (own['_connected']) session.client.emit('error', error)
+      session.client.emit('end')
+    })
+  }
+
+  /** A server that cannot be reached does not learn that a session is over, and keeps what it holds. */
+  async #closeWhenReached(session: Session): Promise<void> {
+    if (session.options.link.state === 'silent' && !session.options.isDead())
+      return void this.#time.after(200, () => this.#closeWhenReached(session))
+    await this.#close(session)
+  }
+
+  /** The server ends sessions that asked it to look after them more often, and cannot be reached. */
+  async endUnreachable(which: (options: LinkOptions) => boolean): Promise<void> {
+    for (const session of Array.from(this.#sessions)) {
+      const { connectionParameters } = visible(session.client)
+      if (which(session.options) && connectionParameters.application_name.includes('egress lock'))
+        await this.#close(session)
+    }
+  }
+
+  /** Breaks the sessions of a machine, or of all. */
+  sever(which: (options: LinkOptions) => boolean, message = 'Connection terminated unexpectedly'): void {
+    for (const session of this.#sessions) if (which(session.options)) this.drop(session, message)
+  }
+
+  /** What the server does when a machine is gone: its sessions end. */
+  async bury(which: (options: LinkOptions) => boolean): Promise<void> {
+    for (const session of Array.from(this.#sessions)) {
+      if (!which(session.options)) continue
+      session.isOver = true
+      await this.#close(session)
+    }
+  }
+
+  async #open(session: Session): Promise<void> {
+    const { connectionParameters: given, _types: types } = visible(session.client)
+    const client = new RealClient({
+      ...this.#server,
+      database: given.database,
+      application_name: given.application_name,
+      options: `${searchPath} ${given.options ?? ''}`,
+      types,
+    })
+    client.on('error', () => undefined)
+    await client.connect()
+    session.real = client
+    session.pid = (client as unknown as { readonly processID: number }).processID
+  }
+
+  /** Ends the real session, and waits until the server has let go of what it held. */
+  async #close(session: Session): Promise<void> {
+    this.#sessions.delete(session)
+    const { real: client, pid } = session
+    if (client === undefined) return
+    session.real = undefined
+    await this.#admin.query('select pg_terminate_backend($1, 5000)', [pid])
+    await client.end().catch(() => undefined)
+    await this.#released()
+  }
+
+  #send(session: Session, statement: Statement): void {
+    const { random, link } = session.options
+    const thereMs = 0.05 + random() * 0.5 + random() * link.slowMs
+    const { statementTimeoutMs } = session
+    const execute = async (): Promise<void> => {
+      if (session.options.isDead() || session.isOver || statement.isOver) return
+      if (link.state === 'silent') {
+        // It goes again and again until it gets through.
+        this.#time.after(200, execute)
+        return
+      }
+      if (statementTimeoutMs > 0 && thereMs > statementTimeoutMs) {
+        const error = Object.assign(new pg.DatabaseError('canceling statement due to statement timeout', 0, 'error'), {
+          code: '57014',
+          severity: 'ERROR',
+        })
+        return this.#finish(session, statement, error)
+      }
+      await this.#execute(session, statement)
+    }
+    this.#time.after(Math.min(thereMs, statementTimeoutMs > 0 ? statementTimeoutMs + 1 : Infinity), execute)
+  }
+
+  async #execute(session: Session, statement: Statement): Promise<void> {
+    // The server has ended it meanwhile.
+    if (session.real === undefined) return this.drop(session, 'Connection terminated unexpectedly')
+    this.statements++
+    await this.#tellTime(statement.text)
+    const result = statement.run().then(
+      (value) => () => this.#deliver(session, statement, null, value),
+      (error: Error) => () => this.#deliver(session, statement, error),
+    )
+    const finished = await this.#untilDoneOrBlocked(session.pid, result)
+    if (finished === null) {
+      this.#blocked.push({ session, statement, result })
+      if (session.statementTimeoutMs > 0)
+        statement.stopTimers.push(this.#time.after(session.statementTimeoutMs, () => this.#cancel(session)))
+    } else finished()
+    await this.#released()
+  }
+
+  async #cancel(session: Session): Promise<void> {
+    await this.#admin.query('select pg_cancel_backend($1)', [session.pid])
+    await this.#released()
+  }
+
+  /** Looks after those who waited for a lock: it may be free now. */
+  async #released(): Promise<void> {
+    for (const waiting of Array.from(this.#blocked)) {
+      const finished = await this.#untilDoneOrBlocked(waiting.session.pid, waiting.result)
+      if (finished === null) continue
+      this.#blocked.splice(this.#blocked.indexOf(waiting), 1)
+      finished()
+    }
+  }
+
+  /** Null when the statement waits for another session. */
+  async #untilDoneOrBlocked(pid: number, result: Promise<() => void>): Promise<(() => void) | null> {
+    const startedMs = real.monotonicMs()
+    let blockedSinceMs: number | undefined
+    for (;;) {
+      const finished = await Promise.race([result, realPause(pollMs)])
+      if (finished !== undefined) return finished
+      const { rows } = (await this.#admin.query(
+        `select wait_event_type = 'Lock' as waits from pg_stat_activity where pid = $1`,
+        [pid],
+      )) as pg.QueryResult<{ waits: boolean | null }>
+      const nowMs = real.monotonicMs()
+      if (rows[0]?.waits !== true) blockedSinceMs = undefined
+      else blockedSinceMs ??= nowMs
+      // A deadlock is found by the server within this time.
+      if (blockedSinceMs !== undefined && nowMs - blockedSinceMs > blockedAfterMs) return null
+      if (nowMs - startedMs > 60_000) throw new Error('the database takes more than a minute for one statement')
+    }
+  }
+
+  /** The server's own clock says what the world's does. */
+  async #tellTime(text: string): Promise<void> {
+    if (this.#toldMs === this.#time.nowMs || !readsTime.test(text)) return
+    this.#toldMs = this.#time.nowMs
+    const ms = Math.floor(this.#epochMs + this.#time.nowMs)
+    await this.#admin.query(`select setval('simulated.clock', $1)`, [ms])
+  }
+
+  #deliver(session: Session, statement: Statement, error: Error | null, value?: unknown): void {
+    const { random, link, isDead } = session.options
+    const deliver = (): void => {
+      if (isDead() || session.isOver) return
+      if (link.state === 'silent') return void this.#time.after(200, deliver)
+      this.#finish(session, statement, error, value)
+    }
+    this.#time.after(0.05 + random() * 0.3 + random() * link.slowMs * 0.2, deliver)
+  }
+
+  #finish(session: Session, statement: Statement, error: Error | null, value?: unknown): void {
+    if (statement.isOver || session.options.isDead()) return
+    statement.isOver = true
+    for (const stop of statement.stopTimers) stop()
+    const place = session.sent.indexOf(statement)
+    if (place >= 0) session.sent.splice(place, 1)
+    const next = session.sent[0]
+    if (place === 0 && next !== undefined && !session.isOver) this.#send(session, next)
+    statement.done(error, value)
+  }
+}
+
+const sessionOf = new WeakMap<pg.Client, Session>()
+function realPause(ms: number): Promise<undefined> {
+  return new Promise((resolve) => void real.setTimeout(() => resolve(undefined), ms))
+}

@@ -1,0 +1,100 @@
+import type { Fault } from '../../src/simulator/faults.js'
+import type { Service } from '../../src/simulator/service.js'
+import type { DeadTime } from '../chaos/compare.js'
+import type { SimulatedDatabase } from './driver.js'
+import { type PlannedFault, faultText } from './faultPlan.js'
+import { clearWay } from './network.js'
+import type { SimulatedMachine } from './simulatedMachine.js'
+import type { VirtualTime } from './virtualTime.js'
+
+export interface FaultTargets {
+  readonly faults: readonly PlannedFault[]
+  readonly machines: readonly SimulatedMachine[]
+  readonly service: Service
+  readonly database: SimulatedDatabase
+  readonly time: VirtualTime
+  readonly epochMs: number
+  readonly trace: (line: string) => void
+  /** Filled with the times in which a machine was dead. */
+  readonly deadTimes: DeadTime[]
+}
+
+/** So long the server looks for the session of a lock that does not respond. */
+const unreachableMs = 5_000
+
+/** Lets every fault begin and end at its time. */
+export function applyFaults({
+  faults,
+  machines,
+  service,
+  database,
+  time,
+  epochMs,
+  trace,
+  deadTimes,
+}: FaultTargets): void {
+  const active = new Set<PlannedFault>()
+  const now = () => epochMs + time.nowMs
+  /** States follow from all faults that are in force: two may overlap. */
+  const settle = () => {
+    for (const [index, machine] of machines.entries()) {
+      Object.assign(machine.way, clearWay())
+      Object.assign(machine.link, { state: 'up', slowMs: 0 })
+      Object.assign(machine.diskState, { isFull: false, syncMs: 0 })
+      for (const fault of active) if (fault.machine === index) spoil(machine, fault)
+    }
+  }
+  for (const fault of faults) {
+    const machine = machines[fault.machine] as SimulatedMachine
+    time.after(fault.atMs, async () => {
+      trace(`FAULT ${faultText(fault)}`)
+      active.add(fault)
+      settle()
+      const hit = serviceFault(fault)
+      if (hit !== null) service.control.addFault({ ...hit, toMs: now() + fault.forMs })
+      const isOfMachine = ({ link }: { link: object }) => link === machine.link
+      if (fault.what === 'database refused' || fault.what === 'database severed') database.sever(isOfMachine)
+      if (fault.what === 'database silent')
+        time.after(unreachableMs, async () => {
+          if (active.has(fault)) await database.endUnreachable(isOfMachine)
+        })
+      if (fault.what === 'crash') {
+        const dead = { from: now(), to: now() + fault.forMs }
+        deadTimes.push(dead)
+        await machine.crash()
+      }
+      if (fault.what === 'restart') void machine.stop()
+      if (fault.what === 'clock jump') machine.setClock((fault.size - 0.5) * 20_000)
+    })
+    time.after(fault.atMs + fault.forMs, () => {
+      trace(`over: ${fault.what}, machine ${fault.machine}`)
+      active.delete(fault)
+      settle()
+      if (fault.what === 'crash' || fault.what === 'restart') machine.start()
+    })
+  }
+}
+
+function spoil({ way, link, diskState }: SimulatedMachine, { what, size }: PlannedFault): void {
+  if (what === 'network cut') way.isCut = true
+  else if (what === 'network loss') way.lossShare = size / 2
+  else if (what === 'network resets') way.resetShare = size / 2
+  else if (what === 'network slow') way.slowMs = size * 4_000
+  else if (what === 'service refused') way.isRefused = true
+  else if (what === 'database refused') link.state = 'refused'
+  else if (what === 'database silent') link.state = link.state === 'refused' ? 'refused' : 'silent'
+  else if (what === 'database slow') link.slowMs = size ** 2 * 4_000
+  else if (what === 'disk full') diskState.isFull = true
+  else if (what === 'disk slow') diskState.syncMs = size * 1_000
+}
+
+/** What the service itself does wrong. */
+function serviceFault({ what, size }: PlannedFault): Fault | null {
+  const probability = Math.max(0.05, size)
+  if (what === 'service errors') return { kind: 'http', status: size < 0.5 ? 503 : 502, probability }
+  if (what === 'service garbage') return size < 0.5 ? { kind: 'html', probability } : { kind: 'emptyBody', probability }
+  if (what === 'service torn bodies') return { kind: 'tornBody', probability }
+  if (what === 'service trickles') return { kind: 'slowBody', overMs: Math.round(size * 8_000), probability }
+  if (what === 'service late') return { kind: 'latency', minMs: 0, maxMs: Math.round(size * 8_000) }
+  return null
+}

@@ -1,0 +1,125 @@
+import type pg from 'pg'
+import { operationOf, type StreamName, streamNames } from '../../src/market/stream.js'
+import { freshnessLimits } from '../../src/serve/freshness.js'
+import type { ServedResponse } from '../../src/simulator/journal.js'
+import type { Service } from '../../src/simulator/service.js'
+import { compareGaps, compareTables, type DeadTime } from '../chaos/compare.js'
+import type { SimulatedMachine } from './simulatedMachine.js'
+import { settleMs } from './worldPlan.js'
+
+type Violate = (line: string) => void
+
+/** More responses in memory than ever wait for a database or a disk that is only slow. */
+const maxBatches = 400
+/** The daemon looks so often for gaps that the candles show to be none, with some time for doing it. */
+const dismissedWithinMs = 30_000
+
+/** What is seen of the recorders from outside while they run. */
+export function watchMachines(machines: readonly SimulatedMachine[], violate: Violate) {
+  let mostBatches = 0
+  return {
+    mostBatches: () => mostBatches,
+    look() {
+      for (const { recorder } of machines) {
+        if (recorder === undefined) continue
+        const { batches } = recorder.collector.backlog()
+        mostBatches = Math.max(mostBatches, batches)
+        if (batches > maxBatches) violate(`${batches} responses wait in memory`)
+      }
+    },
+    /** All faults are over for long: one of the machines records, everything is fresh, and nothing waits. */
+    judgeRest() {
+      const recording = machines.filter(({ recorder }) => recorder !== undefined)
+      if (recording.length === 0) violate('nobody records although all faults are over')
+      for (const machine of recording) judgeBacklog(machine, violate)
+      // One of them has the right to send; another one that had it before waits for it.
+      const stale = recording.map(staleStreams).toSorted((a, b) => a.length - b.length)[0] ?? []
+      for (const line of stale) violate(line)
+    },
+  }
+}
+
+function judgeBacklog({ recorder }: SimulatedMachine, violate: Violate): void {
+  if (recorder === undefined) return
+  const { isSpooling, spooledBytes } = recorder.collector.backlog()
+  if (isSpooling || spooledBytes > 0)
+    violate(`${spooledBytes} bytes are still in the spool although all faults are over`)
+}
+
+function staleStreams(machine: SimulatedMachine): string[] {
+  const { recorder, config } = machine
+  if (recorder === undefined || config === undefined) return []
+  const { phase, stats } = recorder.collector
+  const limits = freshnessLimits(config)
+  const lines = phase === 'collecting' ? [] : [`a recorder is still ${phase}`]
+  for (const name of streamNames) {
+    const limit = limits[name]
+    if (limit === null) continue
+    const at = Math.max(stats[name].lastStoredAt ?? -Infinity, stats[name].lastIdleAt ?? -Infinity)
+    const ageMs = machine.now() - at
+    if (ageMs > limit) lines.push(`${name} is stale: last stored ${Math.round(ageMs / 1000)} s ago`)
+  }
+  return lines
+}
+
+/** At any moment what is proven is stored. */
+export async function judgeClaims(pool: pg.Pool, service: Service, violate: Violate): Promise<void> {
+  const { falseClaims } = await compareGaps(pool, service.world, -Infinity)
+  for (const claim of falseClaims.slice(0, 5)) violate(claim)
+}
+
+/** At the end everything that was served is there, as it was served, and what was lost is in a gap. */
+export async function judgeAtLast(
+  pool: pg.Pool,
+  service: Service,
+  deadTimes: readonly DeadTime[],
+  stoppedAt: number,
+  violate: Violate,
+): Promise<{ readonly gaps: number; readonly lostFills: number }> {
+  const journal = await withoutDropped(pool, service.control.journal())
+  const tables = await compareTables(pool, journal, deadTimes, [], settleMs)
+  for (const { wrong } of tables) for (const line of wrong.slice(0, 5)) violate(line)
+  const report = await compareGaps(pool, service.world, stoppedAt - settleMs - dismissedWithinMs)
+  for (const line of [...report.falseClaims, ...report.wrong].slice(0, 10)) violate(line)
+  return { gaps: report.gaps, lostFills: report.lostFills }
+}
+
+interface KnownGap {
+  readonly stream: string
+  readonly category: string
+  readonly symbol: string
+  readonly from: number
+  readonly to: number
+}
+
+/**
+ * What neither database nor disk took is lost, and said to be: such a response is not expected to be stored. Of fills and candles
+ * a gap names the times of rows, of the others that of the response.
+ */
+async function withoutDropped(pool: pg.Pool, journal: readonly ServedResponse[]): Promise<readonly ServedResponse[]> {
+  const { rows: gaps } = await pool.query<KnownGap>(
+    `select stream, category, symbol, (extract(epoch from lower(range)) * 1000)::float8 as "from",
+       (extract(epoch from upper(range)) * 1000)::float8 as "to"
+     from recorder.gap where state <> 'repaired'`,
+  )
+  const isDropped = ({ operation, parameters, atMs, data }: ServedResponse) => {
+    const { category, symbol } = parameters
+    const times =
+      operation === 'fills'
+        ? (data as readonly { readonly ts: string }[]).map(({ ts }) => Number(ts))
+        : operation === 'candles' || operation === 'history-candles'
+          ? (data as readonly (readonly string[])[]).map(([openTime]) => Number(openTime))
+          : [atMs]
+    return gaps.some(
+      (gap) =>
+        operationOf[gap.stream as StreamName].split('history-').at(-1) === operation.split('history-').at(-1) &&
+        (category === undefined || gap.category === category) &&
+        (gap.symbol === '*' || gap.symbol === symbol) &&
+        times.some((time) => gap.from <= time && time < gap.to),
+    )
+  }
+  if (gaps.length === 0) return journal
+  return journal.map((response) =>
+    response.data !== null && isDropped(response) ? { ...response, isLastOfConnection: true } : response,
+  )
+}

@@ -1,0 +1,42 @@
+import { type Operation, operations } from '../../src/market/stream.js'
+
+/** Arrivals of one kind within the width of a window, oldest first. */
+class Window {
+  readonly #times: number[] = []
+  readonly #widthMs: number
+
+  constructor(widthMs: number) {
+    this.#widthMs = widthMs
+  }
+
+  /** How many arrivals are in the half-open window that ends with this one. */
+  arrive(atMs: number): number {
+    const times = this.#times
+    times.push(atMs)
+    while ((times[0] ?? atMs) <= atMs - this.#widthMs) times.shift()
+    return times.length
+  }
+}
+
+export interface Limits {
+  readonly perSecond: Readonly<Record<Operation, number>>
+  readonly overallPerMinute: number
+}
+
+/** Counts what arrives at the service from one address, apart from the simulator's own count; returns what is too much. */
+export function createLimitsJudge({ perSecond, overallPerMinute }: Limits) {
+  const windows = Object.fromEntries(operations.map((name) => [name, new Window(1_000)])) as Record<Operation, Window>
+  const minute = new Window(60_000)
+  const most: Partial<Record<Operation, number>> = {}
+  return {
+    most,
+    arrive(operation: Operation, atMs: number): string | null {
+      const inSecond = windows[operation].arrive(atMs)
+      most[operation] = Math.max(most[operation] ?? 0, inSecond)
+      const inMinute = minute.arrive(atMs)
+      if (inSecond > perSecond[operation]) return `${inSecond} ${operation} requests within a second`
+      if (inMinute > overallPerMinute) return `${inMinute} requests within a minute`
+      return null
+    },
+  }
+}

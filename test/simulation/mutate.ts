@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs, promisify } from 'node:util'
+import { packageFile } from '../../src/runtime/packageFile.js'
+import { type Mutation, mutations } from './mutations.js'
+
+/**
+ * `npm run mutations`: makes each known mistake in a copy of the sources, and says after how many seeds simulated time
+ * finds it. One that is not found is a promise of the recorder that nothing watches.
+ */
+const { values } = parseArgs({
+  options: {
+    /** At most so many seeds for each. */
+    seeds: { type: 'string', default: '200' },
+    seed: { type: 'string', default: '1' },
+    minutes: { type: 'string', default: '2' },
+    /** Only mistakes whose name holds this. */
+    only: { type: 'string', default: '' },
+  },
+})
+const run = promisify(execFile)
+const copied = ['src', 'migrations', 'bench', 'scripts', 'test', 'package.json', 'tsconfig.json', 'tsconfig.build.json']
+const folder = await mkdtemp(join(tmpdir(), 'market-recorder-mutations-'))
+let found = 0
+let tried = 0
+try {
+  for (const name of copied) await cp(packageFile(name), join(folder, name), { recursive: true })
+  await symlink(packageFile('node_modules'), join(folder, 'node_modules'))
+  for (const mutation of mutations.filter(({ name }) => name.includes(values.only))) {
+    tried++
+    const outcome = await tryMutation(mutation)
+    if (outcome.isFound) found++
+    process.stdout.write(`${outcome.isFound ? 'found    ' : 'NOT FOUND'} ${mutation.name}: ${outcome.how}\n`)
+  }
+} finally {
+  await rm(folder, { recursive: true, force: true })
+}
+process.stdout.write(`${found} of ${tried} found\n`)
+process.exitCode = found === tried ? 0 : 1
+
+async function tryMutation({ file, find, replace }: Mutation): Promise<{ isFound: boolean; how: string }> {
+  const path = join(folder, file)
+  const text = await readFile(path, 'utf8')
+  if (text.split(find).length !== 2) throw new Error(`${file} does not hold this once: ${find}`)
+  await writeFile(
+    path,
+    text.replace(find, () => replace),
+  )
+  try {
+    // A mistake may leave something unused, which is no reason not to try it.
+    await run(
+      'npx',
+      ['tsc', '-p', 'tsconfig.build.json', '--noUnusedLocals', 'false', '--noUnusedParameters', 'false'],
+      {
+        cwd: folder,
+      },
+    )
+    const args = ['--seed', values.seed, '--seeds', values.seeds, '--minutes', values.minutes, '--stop-at-first']
+    const output = await run('node', ['dist/test/simulation/main.js', ...args], { cwd: folder }).then(
+      ({ stdout }) => stdout,
+      (error: { readonly stdout: string; readonly stderr: string }) => `${error.stdout}\n${error.stderr}`,
+    )
+    const violation = /^ {2}VIOLATION (.*)$/m.exec(output)?.[1]
+    const seeds = output.match(/^seed \d+:/gm)?.length ?? 0
+    if (violation !== undefined) return { isFound: true, how: `after ${seeds} seed(s): ${violation.slice(0, 150)}` }
+    if (!/^\d+ seeds, 0 with violations/m.test(output))
+      return { isFound: true, how: `it ended: ${output.slice(0, 400)}` }
+    return { isFound: false, how: `in ${seeds} seeds` }
+  } finally {
+    await writeFile(path, text)
+  }
+}

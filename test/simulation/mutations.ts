@@ -1,0 +1,137 @@
+/** A mistake that somebody could make: the harness has to find it. */
+export interface Mutation {
+  readonly name: string
+  readonly file: string
+  readonly find: string
+  readonly replace: string
+}
+
+export const mutations: readonly Mutation[] = [
+  {
+    name: 'two responses follow on without a shared fill',
+    file: 'src/store/batch/fillContinuity.ts',
+    find: 'if (joined !== undefined)',
+    replace: 'if (joined !== undefined || covered.length > 0)',
+  },
+  {
+    name: 'a loss between two responses is no gap',
+    file: 'src/store/batch/storeFills.ts',
+    find: 'if (gap !== null) {',
+    replace: 'if (gap !== null && gap.to - gap.from > 3_600_000) {',
+  },
+  {
+    name: 'a response is proven up to when it was asked for',
+    file: 'src/store/batch/storeFills.ts',
+    find: 'claims.push({ series, ranges: [proven] })',
+    replace: 'claims.push({ series, ranges: [{ from: proven.from, to: batch.requestTime }] })',
+  },
+  {
+    name: 'acknowledged before it is committed',
+    file: 'src/collect/sink/sink.ts',
+    find: 'if (!this.#isSpooling && (await this.#writeDirectly(batch))) return await this.#storeNotes()',
+    replace: 'if (!this.#isSpooling) return void this.#writeDirectly(batch)',
+  },
+  {
+    name: 'a failed write is not spooled',
+    file: 'src/collect/sink/sink.ts',
+    find: `incidents.failed('database', \`\${describeDatabaseError(error)}; responses go to the spool\`)
+      this.#isSpooling = true
+      return false`,
+    replace: `incidents.failed('database', \`\${describeDatabaseError(error)}; responses go to the spool\`)
+      this.#isSpooling = true
+      return true`,
+  },
+  {
+    name: 'the disk says it is done before it is',
+    file: 'src/store/spool/segmentLog.ts',
+    find: 'await current.file.datasync()',
+    replace: 'void current.file.datasync()',
+  },
+  {
+    name: 'a short write goes unnoticed',
+    file: 'src/store/spool/segmentLog.ts',
+    find: 'if (bytesWritten < size)',
+    replace: 'if (bytesWritten > size)',
+  },
+  {
+    name: 'a segment is removed before all of it is stored',
+    file: 'src/collect/sink/batchSpool.ts',
+    find: 'if (isStored) await',
+    replace: 'await',
+  },
+  {
+    name: 'a batch counts as replayed before it is stored',
+    file: 'src/collect/sink/replay.ts',
+    find: `          await store(joined)
+          for (const index of indexes) stored.add(index)`,
+    replace: `          for (const index of indexes) stored.add(index)
+          await store(joined)`,
+  },
+  {
+    name: 'the spool is not replayed after a failure',
+    file: 'src/collect/sink/replay.ts',
+    find: 'failures++\n',
+    replace: 'failures++\n        if (failures > 2) return\n',
+  },
+  {
+    name: 'a permit can be used twice',
+    file: 'src/exchange/pacing/pacer.ts',
+    find: 'this.#queues.shift(isReady) : undefined',
+    replace: 'this.#queues.shift((operation) => operation === "fills" || isReady(operation)) : undefined',
+  },
+  {
+    name: 'the way of a request takes no time',
+    file: 'src/exchange/pacing/pacer.ts',
+    find: 'return new Budget({ limit, windowMs: secondMs, latencyJitterMs, spacingGuardMs, catchUpMs, startMs })',
+    replace:
+      'return new Budget({ limit, windowMs: secondMs, latencyJitterMs: 0, spacingGuardMs: 0, catchUpMs, startMs })',
+  },
+  {
+    name: 'one request more than the limit',
+    file: 'src/exchange/pacing/pacer.ts',
+    find: 'const limit = limits.perSecond[operation]',
+    replace: 'const limit = limits.perSecond[operation] + 1',
+  },
+  {
+    name: 'the right to send has no end',
+    file: 'src/store/egress/egressRight.ts',
+    find: 'if (!isOwner) return false',
+    replace: 'if (!isOwner || nowMs > 0) return true',
+  },
+  {
+    name: 'a successor does not wait for its predecessor to fall silent',
+    file: 'src/store/egress/egressLock.ts',
+    find: 'await this.#clock.sleep(quietMs, signal)',
+    replace: 'await this.#clock.sleep(0, signal)',
+  },
+  {
+    name: 'a request has no end when nothing comes',
+    file: 'src/exchange/http/transport.ts',
+    find: "const stopTimer = after(clock, timeoutMs, () => end('timeout'))",
+    replace: "const stopTimer = after(clock, timeoutMs * 1e6, () => end('timeout'))",
+  },
+  {
+    name: 'a circuit does not close again',
+    file: 'src/exchange/circuit.ts',
+    find: "if (outcome === 'works') this.#close()",
+    replace: "if (outcome === 'works' && !isProbe) this.#close()",
+  },
+  {
+    name: 'schedules run once',
+    file: 'src/collect/poll/cron.ts',
+    find: 'if (clock.now() >= dueAt) run()',
+    replace: 'if (clock.now() >= dueAt) {\n        run()\n        return\n      }',
+  },
+  {
+    name: 'a request that failed is not made good',
+    file: 'src/collect/poll/fillsPoller.ts',
+    find: 'if (batch === null) schedule.failed(target, now)',
+    replace: 'if (batch === null) return',
+  },
+  {
+    name: 'a candle is final as soon as it has closed',
+    file: 'src/exchange/formats/candles.ts',
+    find: 'requestTime >= closeTime(openTime, query.interval) + settleMs',
+    replace: 'requestTime >= closeTime(openTime, query.interval)',
+  },
+]

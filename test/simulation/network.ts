@@ -1,0 +1,113 @@
+import { AxiosError } from 'axios'
+import type { IncomingHttpHeaders } from 'node:http'
+import { type Carry, TooLargeError } from '../../src/exchange/http/adapter.js'
+import { type Operation, operations } from '../../src/market/stream.js'
+import { type Query, queryOf } from '../../src/simulator/parameters.js'
+import type { Service } from '../../src/simulator/service.js'
+import type { VirtualTime } from './virtualTime.js'
+
+/** How the way between a machine and the service is at the moment. */
+export interface Way {
+  /** Nothing gets through, in either direction, and nobody says so. */
+  isCut: boolean
+  /** Share of the requests that get lost on their way there, or whose responses do on their way back. */
+  lossShare: number
+  /** Share of the connections that are reset at some moment. */
+  resetShare: number
+  /** How much longer than usual responses take, at most, in milliseconds. */
+  slowMs: number
+  /** New connections are refused. */
+  isRefused: boolean
+}
+
+export const clearWay = (): Way => ({ isCut: false, lossShare: 0, resetShare: 0, slowMs: 0, isRefused: false })
+
+export interface NetworkOptions {
+  readonly time: VirtualTime
+  readonly service: Service
+  readonly random: () => number
+  /** The address that the service sees. */
+  readonly address: string
+  /** How much the time from departure to arrival varies, at most: that is what the recorder was told. */
+  readonly jitterMs: number
+  readonly way: Way
+  readonly isDead: () => boolean
+  readonly onArrival: (operation: Operation, address: string) => void
+  readonly onResponse: (operation: Operation, status: number | 'lost' | 'reset') => void
+}
+
+const fastestMs = 4
+
+/** A way to the service as a function: what departs arrives after a while, or does not; the same for what comes back. */
+export function createNetwork(options: NetworkOptions): Carry {
+  const { time, service, random, way, isDead, address } = options
+  return (config, { maxResponseBytes, moments, onStarted }) =>
+    new Promise((resolve, reject) => {
+      let isOver = false
+      const fail = (error: Error) => {
+        if (isOver || isDead()) return
+        isOver = true
+        reject(error)
+      }
+      const reset = () => fail(new AxiosError('read ECONNRESET', 'ECONNRESET', config))
+      onStarted((reason) => fail(new AxiosError(reason.message, undefined, config)))
+      const url = new URL(config.url ?? '/', 'http://service')
+      const operation = operations.find((name) => url.pathname.endsWith(`/${name}`)) as Operation
+      const lost = (where: 'lost' | 'reset') => options.onResponse(operation, where)
+
+      time.after(0, () => {
+        if (way.isRefused || service.isDown())
+          return fail(new AxiosError('connect ECONNREFUSED', 'ECONNREFUSED', config))
+        if (!isDead()) moments.onSent()
+      })
+      const isLostThere = random() < way.lossShare
+      const isResetThere = random() < way.resetShare / 2
+      time.after(fastestMs + random() * options.jitterMs, () => {
+        if (isDead() && random() < 0.5) return
+        if (isOver || way.isCut || isLostThere) return lost('lost')
+        if (isResetThere) {
+          lost('reset')
+          return reset()
+        }
+        options.onArrival(operation, address)
+        void respond(operation, queryOf(url.searchParams))
+      })
+      /** Takes its own time: nobody stands still for it. */
+      const respond = async (operation: Operation, query: Query) => {
+        const reply = await service.respond(operation, query, address, time.nowMs)
+        if (reply.kind === 'noResponse') return
+        if (reply.kind === 'reset') return reset()
+        const delivered = reply.begin()
+        const { outgoing, fault } = reply
+        const body = Buffer.concat(outgoing.body.map((part) => Buffer.from(part)))
+        const isTorn = fault?.kind === 'tornBody' || random() < way.resetShare / 2
+        const trickleMs = fault?.kind === 'slowBody' ? fault.overMs : 0
+        const isLostBack = random() < way.lossShare
+        const backMs = fastestMs / 2 + random() * 10 + random() * way.slowMs
+        time.after(backMs, () => {
+          if (isOver || isDead() || way.isCut || isLostBack) {
+            delivered('none')
+            return lost('lost')
+          }
+          moments.onResponse()
+          time.after(trickleMs, () => {
+            if (isOver || isDead() || way.isCut) return delivered('none')
+            if (isTorn) {
+              delivered('torn')
+              lost('reset')
+              return reset()
+            }
+            if (body.length > maxResponseBytes) {
+              delivered('torn')
+              return fail(new TooLargeError(`more than ${maxResponseBytes} bytes`))
+            }
+            isOver = true
+            delivered('complete')
+            options.onResponse(operation, outgoing.status)
+            const data = { status: outgoing.status, body, headers: outgoing.headers as IncomingHttpHeaders }
+            resolve({ data, status: outgoing.status, statusText: '', headers: {}, config, request: undefined })
+          })
+        })
+      }
+    })
+}

@@ -1,0 +1,109 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { openDatabase } from '../../src/store/db/database.js'
+import { migrateToLatest } from '../../src/store/db/migrate.js'
+import { startEmbeddedPostgres } from '../../src/store/embedded/embedded.js'
+import { databaseUrl } from '../support/databaseServer.js'
+import { RealClient, type RealServer, searchPath } from './realClient.js'
+
+/** The database server that all worlds of a run share, each with a database of its own. */
+export interface WorldServer {
+  readonly login: RealServer
+  createDatabase(name: string): Promise<WorldDatabase>
+  stop(): Promise<void>
+}
+
+export interface WorldDatabase {
+  readonly name: string
+  readonly admin: RealClient
+  /** For looking at what is stored; asked while time stands still. */
+  readonly pool: pg.Pool
+  drop(): Promise<void>
+}
+
+const template = 'simulated_template'
+
+export async function startWorldServer(): Promise<WorldServer> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'market-recorder-worlds-'))
+  // Nothing in it has to survive, and nothing may happen by itself.
+  const settings = {
+    fsync: 'off',
+    synchronous_commit: 'off',
+    full_page_writes: 'off',
+    autovacuum: 'off',
+    jit: 'off',
+    deadlock_timeout: '10ms',
+    max_parallel_workers_per_gather: '0',
+    max_wal_size: '4GB',
+    shared_buffers: '128MB',
+  }
+  const server = await startEmbeddedPostgres({ dataDir, settings })
+  const stop = async () => {
+    await server.stop()
+    await rm(dataDir, { recursive: true, force: true })
+  }
+  try {
+    await createTemplate(server.url)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return {
+    login: loginOf(server.url),
+    stop,
+    async createDatabase(name) {
+      await asOwner(server.url, `create database ${name} template ${template}`)
+      const connectionString = databaseUrl(server.url, name)
+      const admin = new RealClient({ connectionString })
+      await admin.connect()
+      const pool = new pg.Pool({ connectionString, max: 1, Client: RealClient })
+      return {
+        name,
+        admin,
+        pool,
+        async drop() {
+          await pool.end()
+          await admin.end()
+          await asOwner(server.url, `drop database if exists ${name} with (force)`)
+        },
+      }
+    },
+  }
+}
+
+async function createTemplate(serverUrl: string): Promise<void> {
+  await asOwner(serverUrl, `create database ${template}`)
+  const url = new URL(databaseUrl(serverUrl, template))
+  const client = new RealClient({ connectionString: url.href })
+  await client.connect()
+  await client.query(`create schema simulated;
+    create sequence simulated.clock;
+    create function simulated.now() returns timestamptz language sql stable
+      as $$ select pg_catalog.to_timestamp(last_value / 1000.0) from simulated.clock $$`)
+  await client.end()
+  url.searchParams.set('options', searchPath)
+  const database = openDatabase({ url: url.href, poolSize: 1 })
+  try {
+    await migrateToLatest(database)
+  } finally {
+    await database.close()
+  }
+}
+
+/** Runs a statement that cannot be in a transaction. */
+async function asOwner(connectionString: string, statement: string): Promise<void> {
+  const client = new RealClient({ connectionString })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+function loginOf(url: string): RealServer {
+  const { hostname: host, port, username, password } = new URL(url)
+  return { host, port: Number(port), user: decodeURIComponent(username), password: decodeURIComponent(password) }
+}

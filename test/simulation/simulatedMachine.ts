@@ -1,0 +1,196 @@
+import { type Logger, pino } from 'pino'
+import { type Recorder, startRecorder } from '../../src/app.js'
+import { type Config, resolveConfig } from '../../src/config/resolve.js'
+import type { Service } from '../../src/simulator/service.js'
+import type { DatabaseLink } from './databaseLink.js'
+import type { SimulatedDatabase } from './driver.js'
+import { DiskContent, mountDisk } from './memoryDisk.js'
+import { clearWay, createNetwork, type NetworkOptions, type Way } from './network.js'
+import { MachineClock, type VirtualTime } from './virtualTime.js'
+
+/** Where a machine stands, and what the machines of a world share. */
+export interface Surroundings {
+  readonly time: VirtualTime
+  readonly epochMs: number
+  readonly service: Service
+  readonly database: SimulatedDatabase
+  readonly databaseName: string
+  readonly settings: Readonly<Record<string, unknown>>
+  readonly random: () => number
+  readonly address: string
+  readonly jitterMs: number
+  readonly trace: (line: string) => void
+  readonly violate: (line: string) => void
+  readonly onArrival: NetworkOptions['onArrival']
+}
+
+/** What runs on a machine between its start and its end. */
+interface Run {
+  readonly clock: MachineClock
+  readonly host: string
+  isDead: boolean
+  recorder: Recorder | undefined
+  config: Config
+}
+
+/** A machine with a recorder that a supervisor starts again whenever it ends. */
+export class SimulatedMachine {
+  readonly way: Way = clearWay()
+  readonly link: DatabaseLink = { state: 'up', slowMs: 0 }
+  readonly disk = new DiskContent()
+  readonly diskState = { isFull: false, syncMs: 0 }
+  readonly #name: string
+  readonly #around: Surroundings
+  readonly #drift: number
+  #runs = 0
+  #run: Run | undefined
+  /** How far its wall clock is off; stays so over a restart. */
+  skewMs = 0
+  isWanted = false
+  /** Resolves when the recorder that was told to stop has stopped. */
+  #stopping: Promise<void> | undefined
+
+  constructor(name: string, around: Surroundings) {
+    this.#name = name
+    this.#around = around
+    this.#drift = (around.random() - 0.5) * 2e-4
+  }
+
+  get recorder(): Recorder | undefined {
+    return this.#run?.recorder
+  }
+
+  /** By its own wall clock. */
+  now(): number {
+    return this.#run?.clock.now() ?? NaN
+  }
+
+  get config(): Config | undefined {
+    return this.#run?.config
+  }
+
+  start(): void {
+    if (this.isWanted) return
+    this.isWanted = true
+    const stopping = this.#stopping
+    if (stopping === undefined) this.#begin()
+    else void stopping.then(() => this.isWanted && this.#begin())
+  }
+
+  /** The power goes. What was not on the disk for good is lost, and whatever was under way ends nowhere. */
+  async crash(): Promise<void> {
+    this.isWanted = false
+    const run = this.#run
+    if (run === undefined) return
+    this.#trace('crashes')
+    this.#run = undefined
+    this.#stopping = undefined
+    run.isDead = true
+    run.clock.isDead = true
+    await this.#around.database.bury((options) => options.isDead())
+    this.disk.cutPower(this.#around.random)
+  }
+
+  /** As a service manager stops it. */
+  stop(): Promise<void> {
+    this.isWanted = false
+    const run = this.#run
+    if (this.#stopping !== undefined || run === undefined) return this.#stopping ?? Promise.resolve()
+    this.#trace('is told to stop')
+    const stopping = (async () => {
+      if (run.recorder === undefined) {
+        // It is still starting: that is simply ended.
+        run.isDead = true
+        run.clock.isDead = true
+        await this.#around.database.bury((options) => options.isDead())
+      }
+      const drained = await run.recorder?.stop()
+      if (run.isDead && run.recorder !== undefined) return
+      this.#trace(`has stopped${drained === false ? ', not everything in time' : ''}`)
+      run.isDead = true
+      run.clock.isDead = true
+      if (this.#run === run) this.#run = undefined
+      this.#stopping = undefined
+    })()
+    this.#stopping = stopping
+    return stopping
+  }
+
+  setClock(skewMs: number): void {
+    this.skewMs = skewMs
+    if (this.#run !== undefined) this.#run.clock.skewMs = skewMs
+  }
+
+  #begin(): void {
+    const { time, epochMs, random, database, databaseName, settings, service, address, jitterMs, trace } = this.#around
+    const clock = new MachineClock(time, epochMs, () => random() * 2)
+    clock.drift = this.#drift
+    clock.skewMs = this.skewMs
+    const host = `${this.#name}-${++this.#runs}`
+    const config = resolveConfig(
+      { DATABASE_URL: `postgresql://recorder:none@${host}:5432/${databaseName}`, EXCHANGE_BASE_URL: 'http://service' },
+      { value: settings, place: () => 'simulation' },
+    )
+    const run: Run = { clock, host, config, isDead: false, recorder: undefined }
+    this.#run = run
+    const isDead = () => run.isDead
+    database.addMachine(host, { link: this.link, random, isDead, onLost: trace })
+    const disk = mountDisk(this.disk, {
+      isFull: () => this.diskState.isFull && random() < 0.8,
+      random,
+      work: (kind) =>
+        new Promise((resolve) => {
+          const ms = 0.05 + random() * (kind === 'sync' ? 3 + this.diskState.syncMs : 0.2)
+          time.after(ms, () => {
+            if (!run.isDead) resolve()
+          })
+        }),
+    })
+    const carry = createNetwork({
+      time,
+      service,
+      random,
+      address,
+      jitterMs,
+      way: this.way,
+      isDead,
+      onArrival: this.#around.onArrival,
+      onResponse: (operation, status) => trace(`${this.#name} ${operation} ${status}`),
+    })
+    this.#trace('starts')
+    startRecorder(config, this.#logger(run), { clock, carry, disk }).then(
+      (recorder) => {
+        if (run.isDead) return
+        run.recorder = recorder
+        this.#trace('records')
+        // It was told to stop before it could be.
+        if (!this.isWanted) void this.stop()
+      },
+      (error: Error) => {
+        if (run.isDead) return
+        this.#trace(`could not start: ${error.message}`)
+        run.isDead = true
+        clock.isDead = true
+        if (this.#run === run) this.#run = undefined
+        time.after(500, () => {
+          if (this.isWanted && this.#run === undefined) this.#begin()
+        })
+      },
+    )
+  }
+
+  #trace(line: string): void {
+    this.#around.trace(`${this.#name} ${line}`)
+  }
+
+  #logger(run: Run): Logger {
+    const write = (line: string) => {
+      if (run.isDead) return
+      const { level, msg } = JSON.parse(line) as { readonly level: number; readonly msg: string }
+      this.#around.trace(`${this.#name} ${pino.levels.labels[level] ?? level}: ${msg}`)
+      if (level >= 50 && !msg.startsWith('the spool is damaged'))
+        this.#around.violate(`${this.#name} logged an error: ${msg}`)
+    }
+    return pino({ level: 'info', base: null, timestamp: false }, { write })
+  }
+}

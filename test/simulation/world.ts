@@ -1,0 +1,170 @@
+import { createHash } from 'node:crypto'
+import { createService } from '../../src/simulator/service.js'
+import { specifiedPerSecond } from '../../src/simulator/limits.js'
+import { createRandom, mix } from '../../src/simulator/world/hash.js'
+import type { DeadTime } from '../chaos/compare.js'
+import { SimulatedDatabase } from './driver.js'
+import { faultText, type PlannedFault } from './faultPlan.js'
+import { applyFaults } from './faults.js'
+import { judgeAtLast, judgeClaims, watchMachines } from './judgement.js'
+import { createLimitsJudge } from './limitsJudge.js'
+import { real, setMachineTime } from './machine.js'
+import type { WorldServer } from './server.js'
+import { SimulatedMachine, type Surroundings } from './simulatedMachine.js'
+import { VirtualTime } from './virtualTime.js'
+import { planWorld, settingsOf, type WorldPlan } from './worldPlan.js'
+
+export interface WorldReport {
+  readonly seed: number
+  /** What must not be, in the order in which it was found. Empty: all went well. */
+  readonly violations: readonly string[]
+  readonly plan: WorldPlan
+  /** Of everything that happened, for comparing runs. */
+  readonly traceHash: string
+  readonly simulatedMs: number
+  readonly realMs: number
+  readonly arrivals: number
+  readonly statements: number
+  readonly fills: number
+  readonly gaps: number
+  readonly lostFills: number
+  readonly mostBatches: number
+}
+
+export interface WorldOptions {
+  readonly seed: number
+  readonly minutes: number
+  /** Instead of those of the seed. */
+  readonly faults?: readonly PlannedFault[]
+  readonly onTrace?: (line: string) => void
+}
+
+/** Faults leave this behind them: candles are final, looked at again, and compared with fills. */
+const settlingMs = 105_000
+const lookEveryMs = 5_000
+const compareEveryMs = 60_000
+const stopWithinMs = 60_000
+
+/** Runs one world from its seed: recorders, service, database and everything between them, and judges it all along. */
+export async function runWorld(server: WorldServer, options: WorldOptions): Promise<WorldReport> {
+  const plan = planWorld(options.seed, options.minutes)
+  const faults = options.faults ?? plan.faults
+  const startedMs = real.monotonicMs()
+  const database = await server.createDatabase(`world_${options.seed}_${Math.floor(startedMs)}`)
+  const time = new VirtualTime()
+  const random = createRandom(mix(options.seed, 1))
+  const hash = createHash('sha256')
+  const violations: string[] = []
+  const trace = (line: string) => {
+    const text = `${(time.nowMs / 1000).toFixed(6)} ${line}`
+    hash.update(`${text}\n`)
+    options.onTrace?.(text)
+  }
+  const violate = (line: string) => {
+    if (violations.length >= 20 || violations.some((known) => known.endsWith(line))) return
+    violations.push(`${(time.nowMs / 1000).toFixed(3)} s: ${line}`)
+    trace(`VIOLATION ${line}`)
+  }
+  const onUnhandled = (reason: unknown) =>
+    violate(
+      `an error that nobody heard: ${reason instanceof Error ? (reason.stack ?? reason.message) : String(reason)}`,
+    )
+  process.on('unhandledRejection', onUnhandled)
+  process.on('uncaughtException', onUnhandled)
+  const service = createService(
+    {
+      seed: options.seed,
+      scale: 'tiny',
+      journal: true,
+      limits: { blockMs: 6_000, ...plan.limits },
+      quirks: { brotli: false },
+    },
+    {
+      now: () => plan.epochMs + time.nowMs,
+      wallClock: () => plan.epochMs + time.nowMs,
+      pause: (ms) => new Promise((resolve) => void time.after(ms, resolve)),
+      stalls: null,
+    },
+    () => undefined,
+  )
+  const judge = createLimitsJudge({
+    perSecond: { ...specifiedPerSecond, ...plan.limits.perSecond },
+    overallPerMinute: plan.limits.perMinute,
+  })
+  let arrivals = 0
+  const simulated = new SimulatedDatabase(time, plan.epochMs, server.login, database.admin)
+  setMachineTime({
+    now: () => plan.epochMs + Math.floor(time.nowMs),
+    monotonicMs: () => time.nowMs,
+    random,
+    after: (ms, fire) => time.after(ms, fire),
+  })
+  const around: Surroundings = {
+    time,
+    epochMs: plan.epochMs,
+    service,
+    database: simulated,
+    databaseName: database.name,
+    settings: settingsOf(plan),
+    random,
+    address: '192.0.2.1',
+    jitterMs: plan.jitterMs,
+    trace,
+    violate,
+    onArrival(operation, address) {
+      arrivals++
+      const problem = judge.arrive(operation, time.nowMs)
+      if (problem !== null) violate(`${problem} from ${address}`)
+    },
+  }
+  const machines = plan.machines.map((name) => new SimulatedMachine(name, around))
+  const deadTimes: DeadTime[] = []
+  try {
+    for (const [index, machine] of machines.entries()) time.after(index * 3_000, () => machine.start())
+    applyFaults({ faults, machines, service, database: simulated, time, epochMs: plan.epochMs, trace, deadTimes })
+    const endMs = options.minutes * 60_000
+    const watch = watchMachines(machines, violate)
+    for (let nextMs = lookEveryMs; nextMs <= endMs + settlingMs; nextMs += lookEveryMs) {
+      await time.runUntil(nextMs)
+      watch.look()
+      if (nextMs % compareEveryMs === 0) await judgeClaims(database.pool, service, violate)
+      if (violations.length > 0) break
+    }
+    let gaps = { gaps: 0, lostFills: 0 }
+    if (violations.length === 0) {
+      watch.judgeRest()
+      const stoppedAt = plan.epochMs + time.nowMs
+      let left = machines.length
+      for (const machine of machines) void machine.stop().then(() => left--)
+      await time.runUntil(time.nowMs + stopWithinMs, () => left === 0)
+      if (left > 0) violate(`${left} recorder(s) did not stop within ${stopWithinMs / 1000} s`)
+      gaps = await judgeAtLast(database.pool, service, deadTimes, stoppedAt, violate)
+    }
+    const { rows } = await database.pool.query<{ count: number }>('select count(*)::int as count from market.fills')
+    return {
+      seed: options.seed,
+      violations,
+      plan: { ...plan, faults },
+      traceHash: hash.digest('hex'),
+      simulatedMs: time.nowMs,
+      realMs: real.monotonicMs() - startedMs,
+      arrivals,
+      statements: simulated.statements,
+      fills: rows[0]?.count ?? 0,
+      ...gaps,
+      mostBatches: watch.mostBatches(),
+    }
+  } finally {
+    for (const machine of machines) await machine.crash()
+    setMachineTime(undefined)
+    process.off('unhandledRejection', onUnhandled)
+    process.off('uncaughtException', onUnhandled)
+    await database.drop()
+  }
+}
+
+/** Says of a world what goes on in it. */
+export function planText({ faults, machines, limits }: WorldPlan): string[] {
+  const requests = Object.entries(limits.perSecond).map(([operation, limit]) => `${operation} ${limit}/s`)
+  return [`machines: ${machines.join(', ')}; limits: ${requests.join(', ')}`, ...faults.map(faultText)]
+}
