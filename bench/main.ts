@@ -18,7 +18,8 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   },
   cost: {
     run: benchCost,
-    summary: 'what the program costs, as ratios, by section: [startup] [client] [storing] [bulk] [--rounds 15]',
+    summary:
+      'what the program costs, as ratios, by section: [startup] [client] [storing] [bulk] [database] [--rounds 15] [--write]',
   },
   daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
   fills: {
