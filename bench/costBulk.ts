@@ -9,6 +9,7 @@ import { CandleWriter } from '../src/history/candleWriter.js'
 import { loadConfig } from '../src/config/load.js'
 import type { Candle } from '../src/market/candle.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
+import { snakeCase } from '../src/store/db/columns.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
 import { reconcile } from '../src/store/timescale/reconcile.js'
@@ -102,23 +103,36 @@ async function writeAll({ db }: RecorderDatabase): Promise<void> {
   )
 }
 
+const fields = [
+  'category',
+  'symbol',
+  'type',
+  'interval',
+  'openTime',
+  'open',
+  'high',
+  'low',
+  'close',
+  'baseVolume',
+  'quoteTurnover',
+  'isClosed',
+] as const
+
 async function copyAll({ pool }: RecorderDatabase): Promise<void> {
   const lines: string[] = []
   for (const symbol of symbols) {
     for (let page = 0; page < pages; page++) {
       const texts = pageOf(symbol, page).map((candle) =>
-        [
-          ...[candle.category, candle.symbol, candle.type, candle.interval, new Date(candle.openTime).toISOString()],
-          ...[candle.open, candle.high, candle.low, candle.close, candle.baseVolume, candle.quoteTurnover, 't'],
-        ].join('\t'),
+        fields
+          .map((field) => (field === 'openTime' ? new Date(candle[field]).toISOString() : candle[field]))
+          .join('\t'),
       )
       lines.push(`${texts.join('\n')}\n`)
     }
   }
   const client = await pool.connect()
   try {
-    const columns =
-      'category, symbol, type, interval, open_time, open, high, low, close, base_volume, quote_turnover, is_closed'
+    const columns = fields.map(snakeCase).join(', ')
     await pipeline(Readable.from(lines), client.query(copyFrom(`copy market.candles (${columns}) from stdin`)))
   } finally {
     client.release()

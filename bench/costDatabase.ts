@@ -88,11 +88,12 @@ export async function measureDatabase(): Promise<Check[]> {
   }
 }
 
-async function costOf({ db, pool }: RecorderDatabase, { what, table, batches }: Load): Promise<Check> {
+async function costOf({ db, pool }: RecorderDatabase, load: Load): Promise<Check> {
+  const { what, table } = load
   // The first round after a checkpoint writes whole pages, and fills catalogues and caches.
-  for (const batch of batches(0)) await storeBatch(db, batch)
+  for (const batch of load.batches(0)) await storeBatch(db, batch)
   const before = await look(pool, table)
-  for (let round = 1; round <= rounds; round++) for (const batch of batches(round)) await storeBatch(db, batch)
+  for (let round = 1; round <= rounds; round++) for (const batch of load.batches(round)) await storeBatch(db, batch)
   const after = await look(pool, table)
   const rows = after.inserted - before.inserted
   const perRow = (from: number, to: number) => ((to - from) / rows).toFixed(0)
@@ -195,7 +196,10 @@ function candleOf(symbol: string, minute: number, isClosed: boolean): Candle {
   return {
     ...({ category: 'SPOT', symbol, type: 'market', interval: '1m' } as const),
     openTime: someTime + minute * minuteMs,
-    ...{ open: '60000.1', high: '60010.2', low: '59990.3', close: '60001.4' },
+    open: '60000.1',
+    high: '60010.2',
+    low: '59990.3',
+    close: '60001.4',
     baseVolume: volume,
     quoteTurnover: volume,
     isClosed,

@@ -10,8 +10,7 @@ import { createRandom } from './random.js'
 /** 20 requests a second allowed make 18.2 that can depart. */
 const jitterMs = 80
 const latencyMs = 40
-/** As the recorder looks at them by default. */
-export const usualTickersMs = 1_000
+export const usualTickersMs = 5_000
 const [minTickerLagMs, maxTickerLagMs] = [500, 1_700]
 const serviceStart = Date.UTC(2026, 0, 5, 12)
 

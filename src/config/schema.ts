@@ -259,9 +259,9 @@ const tickers = z
       .number()
       .min(0)
       .max(3600)
-      .default(1)
+      .default(0)
       .describe(
-        'Seconds between two looks at the tickers of the categories whose fills are recorded, one request each: bursts of fills are noticed in time. What they show is not recorded. They take at most a twentieth of the overall limit and a third of their own. 0: go by the recorded ones alone.',
+        'Seconds between two looks at the tickers of the categories whose fills are recorded, one request each, so that bursts of fills are noticed in time: 1 captures about a hundredth more of a busy market. What they show is not recorded. They take at most a twentieth of the overall limit and a third of their own. 0: go by the recorded tickers alone.',
       ),
   })
   .prefault({})

@@ -51,25 +51,23 @@ describe('arithmetic', () => {
   test('tickers: one request a category and run, one row an instrument', () => {
     const demand = demandOf(
       withStreams(({ tickers }) =>
-        Object.assign(tickers, { schedule: '*/10 * * * * *', categories: ['SPOT', 'USDC-FUTURES'], watchSeconds: 0 }),
+        Object.assign(tickers, { schedule: '*/10 * * * * *', categories: ['SPOT', 'USDC-FUTURES'] }),
       ),
       'tickers',
     )
     expect(demand).toMatchObject({ instruments: 3443, requestsPerSecond: 0.2, rowsPerDay: 3443 * 8640 })
   })
 
+  const watching = withStreams(({ tickers }) => Object.assign(tickers, { watchSeconds: 1 }))
+
   test('tickers: looks between those that are recorded count as requests and make no rows', () => {
-    const recorded = demandOf(
-      withStreams(({ tickers }) => Object.assign(tickers, { watchSeconds: 0 })),
-      'tickers',
-    )
-    const watched = demandOf(defaults, 'tickers')
+    const [watched, recorded] = [demandOf(watching, 'tickers'), demandOf(defaults, 'tickers')]
     expect(watched.requestsPerSecond - recorded.requestsPerSecond).toBeCloseTo(4)
     expect(watched.rowsPerDay).toBe(recorded.rowsPerDay)
   })
 
   test('tickers: where the limits are low, looks are less frequent', () => {
-    const config = structuredClone(defaults)
+    const config = structuredClone(watching)
     config.exchange.limits.overallPerMinute = 600
     expect(tickerWatch(config).everyMs).toBeGreaterThan(7_000)
     config.exchange.limits.overallPerMinute = 6_000
