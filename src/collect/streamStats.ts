@@ -1,5 +1,4 @@
-import type { StreamName } from '../market/stream.js'
-import { streamNames } from '../market/stream.js'
+import { type StreamName, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { LeftOut } from './plan/planDemand.js'
 

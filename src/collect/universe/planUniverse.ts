@@ -1,9 +1,7 @@
-import type { Category, TradedCategory } from '../../market/category.js'
-import { categories, isTradedCategory } from '../../market/category.js'
+import { categories, type Category, isTradedCategory, type TradedCategory } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrument.js'
 import type { Ownership } from './ownership.js'
-import type { Candidate, Ranking, Select } from './select.js'
-import { rankInstruments } from './select.js'
+import { type Candidate, rankInstruments, type Ranking, type Select } from './select.js'
 
 /** An instrument as far as planning needs to know it. */
 export interface PlanInstrument extends Candidate {

@@ -1,7 +1,6 @@
 import type { TimeMs } from '../../market/values.js'
 import type { ListingRequest } from './listing.js'
-import type { Coin } from './names.js'
-import { drawnName } from './names.js'
+import { type Coin, drawnName } from './names.js'
 
 const dayMs = 86_400_000
 const calendarStart = Date.UTC(2024, 0, 1)

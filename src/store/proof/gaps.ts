@@ -75,22 +75,6 @@ export async function gapEndsWithin(db: Kysely<Database>, series: Series, range:
   return rows.map(({ end }) => end)
 }
 
-/** Says what became of an open gap, at `at`. One that is not open stays as it is. */
-export async function resolveGap(
-  db: Kysely<Database>,
-  id: number,
-  state: 'repaired' | 'lost',
-  at: TimeMs,
-): Promise<boolean> {
-  const resolved = await db
-    .updateTable('recorder.gap')
-    .set({ state, [state === 'lost' ? 'lost_at' : 'repaired_at']: toDate(at) })
-    .where('id', '=', id)
-    .where('state', '=', 'open')
-    .executeTakeFirst()
-  return resolved.numUpdatedRows > 0n
-}
-
 /** Known gaps, oldest first; all of them, or those in one state. */
 export async function listGaps(db: Kysely<Database>, filter: { readonly state?: GapState } = {}): Promise<Gap[]> {
   const query = db

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { addCoverage, type Series } from '../../../src/store/proof/coverage.js'
 import { coveredRanges, missingRanges } from '../../support/coverage.js'
-import { listGaps, recordGap, resolveGap } from '../../../src/store/proof/gaps.js'
+import { listGaps, recordGap } from '../../../src/store/proof/gaps.js'
 import { insertFills } from '../../../src/store/live/fills.js'
 import { countRows } from '../../../src/store/read/tableCounts.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -80,7 +80,7 @@ describe('coverage', () => {
 })
 
 describe('gaps', () => {
-  it('are kept once, and become repaired or lost once', async () => {
+  it('are kept once, open or lost', async () => {
     const { db } = test.database
     const gap = { ...fills, range: range(0, 10), reason: 'pages did not overlap' }
     await recordGap(db, { ...gap, detectedAt: someTime + 50 })
@@ -88,12 +88,8 @@ describe('gaps', () => {
     await recordGap(db, { ...candles, range: range(5, 6), reason: 'outage', state: 'lost', detectedAt: someTime })
     const [open] = await listGaps(db, { state: 'open' })
     expect(open).toMatchObject({ ...gap, state: 'open', detectedAt: someTime + 50, repairedAt: null, lostAt: null })
-    const id = open?.id ?? 0
-    expect(await resolveGap(db, id, 'repaired', someTime + 99)).toBe(true)
-    expect(await resolveGap(db, id, 'lost', someTime + 100)).toBe(false)
-    expect(await listGaps(db, { state: 'open' })).toEqual([])
     expect(await listGaps(db)).toMatchObject([
-      { ...gap, state: 'repaired', repairedAt: someTime + 99, lostAt: null },
+      { ...gap, state: 'open', repairedAt: null, lostAt: null },
       { ...candles, state: 'lost', lostAt: someTime, repairedAt: null },
     ])
     const { rows } = await sql`select symbol, stream, interval, state, reason from market.gaps order by stream`.execute(
@@ -101,7 +97,7 @@ describe('gaps', () => {
     )
     expect(rows).toEqual([
       { symbol: 'BTCUSDT', stream: 'candles', interval: '1m', state: 'lost', reason: 'outage' },
-      { symbol: 'BTCUSDT', stream: 'fills', interval: null, state: 'repaired', reason: 'pages did not overlap' },
+      { symbol: 'BTCUSDT', stream: 'fills', interval: null, state: 'open', reason: 'pages did not overlap' },
     ])
   })
 
