@@ -10,8 +10,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'two responses follow on without a shared fill',
     file: 'src/store/batch/fillContinuity.ts',
-    find: 'if (joined !== undefined)',
-    replace: 'if (joined !== undefined || covered.length > 0)',
+    find: 'const joined = stretchBefore(covered, gapEnds, page)',
+    replace: 'const joined = stretchBefore(covered, gapEnds, page) ?? covered.at(-1)',
   },
   {
     name: 'a loss between two responses is no gap',
@@ -42,10 +42,10 @@ export const mutations: readonly Mutation[] = [
       return true`,
   },
   {
-    name: 'the disk says it is done before it is',
+    name: 'what is written is not synced',
     file: 'src/store/spool/segmentLog.ts',
     find: 'await current.file.datasync()',
-    replace: 'void current.file.datasync()',
+    replace: 'await Promise.resolve()',
   },
   {
     name: 'a short write goes unnoticed',

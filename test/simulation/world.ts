@@ -76,6 +76,9 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       seed: options.seed,
       scale: 'tiny',
       journal: true,
+      extraInstruments: [
+        { category: 'SPOT', symbol: 'HOTUSDT', fillsPerHour: plan.fillsPerHour, launchTime: Date.UTC(2025, 0, 1) },
+      ],
       limits: { blockMs: 6_000, ...plan.limits },
       quirks: { brotli: false },
     },

@@ -10,6 +10,8 @@ export interface WorldPlan {
   /** Tight enough that recorders are at their limits most of the time. */
   readonly limits: { readonly perSecond: Readonly<Record<string, number>>; readonly perMinute: number }
   readonly booksEverySeconds: number
+  /** Of the busiest instrument, on average: what lasts for seconds costs some of its fills. */
+  readonly fillsPerHour: number
   readonly poolSize: number
   readonly faults: readonly PlannedFault[]
 }
@@ -45,6 +47,7 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
       meanGapMs: 1_500 + random() * 25_000,
       machines: machines.length,
     }),
+    fillsPerHour: between(4_000, 40_000),
   }
 }
 
