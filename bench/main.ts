@@ -1,3 +1,4 @@
+import { benchArchive } from './archive.js'
 import { benchBackfill } from './backfill.js'
 import { benchCost } from './cost.js'
 import { benchDaemon } from './daemon.js'
@@ -38,6 +39,11 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchBackfill,
     summary:
       'a year of candles killed five times, the rate at the limits, beside the daemon, two workers [--only year,limits,beside,two] [--days 365] [--seconds 300]',
+  },
+  archive: {
+    run: benchArchive,
+    summary:
+      'bytes a row, memory and time of an archive; its process killed again and again [--fills 5000000] [--candles 500000] [--books 20000] [--kills 20]',
   },
   page: {
     run: benchPage,

@@ -1,9 +1,16 @@
 import { text as readAll } from 'node:stream/consumers'
 import { Command, InvalidArgumentError, Option } from 'commander'
+import type { Config } from '../config/resolve.js'
 import { openReader } from '../openReader.js'
 import { printable, printableJson } from '../runtime/printable.js'
 import { csvLine } from '../store/export/csv.js'
-import { type QueryColumn, type QueryRow, readInBatches, runReadOnlyQuery } from '../store/db/readOnlyQuery.js'
+import {
+  type QueryColumn,
+  type QueryResult,
+  type QueryRow,
+  readInBatches,
+  runReadOnlyQuery,
+} from '../store/db/readOnlyQuery.js'
 import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
 import { warnings, writeOut } from './output.js'
 import { rowsTable } from './rowsTable.js'
@@ -13,13 +20,16 @@ interface QueryOptions extends CommonOptions {
   readonly json?: boolean
   readonly timeout: number
   readonly rows: number
+  readonly archive?: boolean
+  readonly offline?: boolean
 }
 
 const examples = `
 Examples:
   market-recorder query "select symbol, last_price from market.latest_tickers limit 5"
   market-recorder query --csv "select * from market.candles where symbol = 'BTCUSDT'" > candles.csv
-  market-recorder query - < question.sql`
+  market-recorder query - < question.sql
+  market-recorder query --archive --config recorder.yaml "select symbol, sum(price * size) from market.fills group by symbol"`
 
 export function queryCommand(): Command {
   return new Command('query')
@@ -30,6 +40,8 @@ export function queryCommand(): Command {
     .addOption(new Option('--json', 'print a JSON array of objects; decimals and 64-bit numbers as text, exact'))
     .addOption(new Option('--timeout <seconds>', 'give up after this time').default(60).argParser(positiveSeconds))
     .addOption(new Option('--rows <number>', 'most rows of the table').default(1000).argParser(wholeNumber))
+    .option('--archive', 'ask the archive, and of the days that it does not have the database; in the SQL of DuckDB')
+    .option('--offline', 'with --archive: the archive alone')
     .addHelpText('after', examples)
     .action(runQuery)
 }
@@ -37,6 +49,7 @@ export function queryCommand(): Command {
 async function runQuery(argument: string, options: QueryOptions): Promise<void> {
   const config = await readConfig(options)
   const sql = argument === '-' ? await readAll(process.stdin) : argument
+  if (options.archive === true) return askArchive(config, sql, options)
   const store = await openReader(config, warnings)
   const timeoutMs = options.timeout * 1000
   try {
@@ -44,15 +57,34 @@ async function runQuery(argument: string, options: QueryOptions): Promise<void> 
       const print = options.csv === true ? printCsv : printJson
       await readInBatches(store, sql, { timeoutMs, batchRows: 1000 }, print)
     } else {
-      const result = await runReadOnlyQuery(store, sql, { timeoutMs, maxRows: options.rows })
-      const { columns, rows, isTruncated } = result
-      if (rows.length > 0) await writeOut(`${rowsTable(columns, rows, process.stdout.columns)}\n`)
-      const count = `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`
-      await writeOut(isTruncated ? `the first ${count}; --rows, --csv and --json give more\n` : `${count}\n`)
+      await printTable(await runReadOnlyQuery(store, sql, { timeoutMs, maxRows: options.rows }))
     }
   } finally {
     await store.close()
   }
+}
+
+/** Loaded when it is asked for: it brings what reads and writes Parquet with it. */
+async function askArchive(config: Config, sql: string, options: QueryOptions): Promise<void> {
+  const { queryConfiguredArchive } = await import('./queryArchive.js')
+  const isWhole = options.csv === true || options.json === true
+  const maxRows = isWhole ? Number.MAX_SAFE_INTEGER - 1 : options.rows
+  const { columns, rows, isTruncated } = await queryConfiguredArchive(config, sql, {
+    maxRows,
+    isOffline: options.offline === true,
+  })
+  const batches = (async function* () {
+    yield await Promise.resolve(rows)
+  })()
+  if (options.csv === true) return printCsv(columns, batches)
+  if (options.json === true) return printJson(columns, batches)
+  await printTable({ columns, rows, isTruncated })
+}
+
+async function printTable({ columns, rows, isTruncated }: QueryResult): Promise<void> {
+  if (rows.length > 0) await writeOut(`${rowsTable(columns, rows, process.stdout.columns)}\n`)
+  const count = `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`
+  await writeOut(isTruncated ? `the first ${count}; --rows, --csv and --json give more\n` : `${count}\n`)
 }
 
 type Batches = AsyncIterable<readonly QueryRow[]>

@@ -19,7 +19,11 @@ test('nothing imports in a circle: no file, and no folder at any depth', () => {
 })
 
 test('every imported package is a dependency, and every dependency is used', () => {
-  const { dependencies } = JSON.parse(readRepositoryFile('package.json')) as { dependencies: Record<string, string> }
+  const { dependencies: always, peerDependencies } = JSON.parse(readRepositoryFile('package.json')) as {
+    dependencies: Record<string, string>
+    peerDependencies: Record<string, string>
+  }
+  const dependencies = { ...always, ...peerDependencies }
   // The page is bundled when the project is built: what it imports is not needed afterwards.
   const installed = shipped.filter(({ path }) => !path.startsWith('src/serve/page/'))
   const imported = new Set(

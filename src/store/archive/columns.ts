@@ -67,13 +67,7 @@ function extentOf(max: string | null, scale: string | null): DecimalExtent {
 
 function withSpare(extent: DecimalExtent): DecimalExtent {
   const wider = { digits: extent.digits + spare, scale: extent.scale + spare }
-  const isSameType = shapeFor(wider) !== 'text' && shapePrecision(wider) === shapePrecision(extent)
-  return isSameType ? wider : extent
-}
-
-function shapePrecision(extent: DecimalExtent): number {
-  const shape = shapeFor(extent)
-  return shape === 'text' ? 0 : shape.precision
+  return shapeFor(wider) === 'text' ? extent : wider
 }
 
 export function parquetColumns(columns: readonly ManifestColumn[]): ParquetColumn[] {

@@ -2,9 +2,13 @@ import { sql } from 'kysely'
 import type { RecorderDatabase } from '../db/database.js'
 import type { ArchivedTable } from './tables.js'
 
-/** The oldest time that there are rows or proof of; null when there is neither. */
+/** The oldest time that there are rows or, by default, proof of; null when there is neither. */
 export async function firstTime(
-  { database, isHypertable }: { readonly database: RecorderDatabase; readonly isHypertable: boolean },
+  {
+    database,
+    isHypertable,
+    withProof = true,
+  }: { readonly database: RecorderDatabase; readonly isHypertable: boolean; readonly withProof?: boolean },
   table: ArchivedTable,
 ): Promise<number | null> {
   const { name, timeColumn = '', order } = table
@@ -26,7 +30,7 @@ export async function firstTime(
     select min(t) as first from (
       select t from (${sql.raw(oldestRow)}) as oldest
       union all
-      select lower(ranges) from recorder.coverage where stream = ${name}
+      select from_time from market.coverage where stream = ${name} and ${withProof}
     ) as found where t > '-infinity'`.execute(database.db)
   return rows[0]?.first ?? null
 }

@@ -36,6 +36,8 @@ export interface StageOptions {
   readonly isHypertable: boolean
   /** What earlier days needed for their decimals. */
   readonly known: readonly ManifestColumn[]
+  /** Whether what is proven of the rows is read, too. Default true. */
+  readonly withProof?: boolean
   /** Told the rows so far; may throw to end it. */
   readonly onRows?: (rows: number) => void
 }
@@ -52,7 +54,7 @@ export async function stageDay(
   options: StageOptions,
 ): Promise<StagedDay> {
   const described = await tableColumns(snapshot, table)
-  const proof = await readProof(snapshot, table, day)
+  const proof = options.withProof === false ? [] : await readProof(snapshot, table, day)
   const symbols = await symbolsOfDay(snapshot, table, day, options.isHypertable)
   const measured = () => withExtents(snapshot, rowsOfDay(table, day), described, options.known)
   const stage = async (columns: readonly ManifestColumn[]): Promise<StagedDay> => {

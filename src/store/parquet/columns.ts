@@ -77,15 +77,14 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
 const utf8 = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const
 
 function decimalElement({ precision, scale }: DecimalType): Partial<SchemaElement> {
-  const decimal = {
+  return {
+    type: 'FIXED_LEN_BYTE_ARRAY',
+    type_length: 16,
     converted_type: 'DECIMAL',
     precision,
     scale,
     logical_type: { type: 'DECIMAL', precision, scale },
-  } as const
-  return precision === 18
-    ? { type: 'INT64', ...decimal }
-    : { type: 'FIXED_LEN_BYTE_ARRAY', type_length: 16, ...decimal }
+  }
 }
 
 const same = (text: string): string => text

@@ -1,12 +1,12 @@
 /**
- * How the decimals of a column are written: as whole numbers of their last digit, with so many digits after the point. Of 18
- * digits and less they are 64-bit numbers, which multiply with each other in DuckDB without an overflow; else 128-bit ones.
- * `text` where no decimal type holds all of them.
+ * How the decimals of a column are written: as whole numbers of their last digit, with so many digits after the point. Of 38
+ * digits, however few there are: DuckDB multiplies two decimals of up to 18 digits in 64 bits, which overflows. `text` where 38
+ * are too few.
  */
 export type DecimalShape = DecimalType | 'text'
 
 export interface DecimalType {
-  readonly precision: 18 | 38
+  readonly precision: 38
   readonly scale: number
 }
 
@@ -21,9 +21,8 @@ export interface DecimalExtent {
 /** What fits all prices and sizes that were ever seen, with room: 20 digits before the point and 18 after it. */
 export const widestUsual: DecimalType = { precision: 38, scale: 18 }
 
-/** The narrowest shape that holds values of this extent. */
+/** The shape that holds values of this extent, with as few digits after the point as they have: the others are for products. */
 export function shapeFor({ digits, scale }: DecimalExtent): DecimalShape {
-  if (digits + scale <= 18) return { precision: 18, scale }
   return digits + scale <= 38 ? { precision: 38, scale } : 'text'
 }
 

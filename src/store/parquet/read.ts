@@ -78,9 +78,8 @@ function wholeNumbers(value: unknown): unknown {
   return value ?? null
 }
 
-/** Two's complement, as decimals of more than 18 digits are stored. */
-function bigEndian(bytes: Uint8Array): bigint {
-  let value = 0n
-  for (const byte of bytes) value = (value << 8n) | BigInt(byte)
-  return BigInt.asIntN(bytes.length * 8, value)
+/** Two's complement of 16 bytes, as decimals are stored. */
+function bigEndian({ buffer, byteOffset }: Uint8Array): bigint {
+  const view = new DataView(buffer, byteOffset, 16)
+  return (view.getBigInt64(0) << 64n) | view.getBigUint64(8)
 }

@@ -1,0 +1,30 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Config } from '../config/resolve.js'
+import { openStore } from '../openStore.js'
+import { createLogger } from '../runtime/logger.js'
+import { type ArchiveQueryResult, queryArchive } from '../store/archive/duck.js'
+import { openDatabase } from '../store/db/database.js'
+import { openArchive } from './archiveTarget.js'
+
+/** One query over the configured archive and database. */
+export async function queryConfiguredArchive(
+  config: Config,
+  sql: string,
+  { maxRows, isOffline }: { readonly maxRows: number; readonly isOffline: boolean },
+): Promise<ArchiveQueryResult> {
+  const target = openArchive(config)
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-query-'))
+  const store = isOffline ? null : await openStore(config, createLogger('warn'))
+  // As the login that may only read, where there is one.
+  const database = store && openDatabase({ url: store.readUrl, isReadOnly: true })
+  try {
+    const now = Date.now()
+    return await queryArchive(target, { sql, folder, now, maxRows, ...(database && { database }) })
+  } finally {
+    await database?.close()
+    await store?.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+}

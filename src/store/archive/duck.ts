@@ -1,0 +1,154 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type * as duckdb from '@duckdb/node-api'
+import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
+import type { RecorderDatabase } from '../db/database.js'
+import { loadZstd } from '../parquet/zstd.js'
+import { detectServer } from '../timescale/server.js'
+import { firstTime } from './firstTime.js'
+import type { ManifestColumn } from './manifest.js'
+import { listDays, readManifest } from './manifests.js'
+import { withSnapshot } from './snapshot.js'
+import { stageDay } from './stageDay.js'
+import { archivedTable, type ArchivedTableName, archivedTableNames, type Day, daysBetween } from './tables.js'
+import type { ArchiveTarget } from './target.js'
+import { viewsOver } from './duckViews.js'
+
+export interface ArchiveQuery {
+  readonly sql: string
+  /** For the rows of the days that the archive does not have; without it the archive is asked alone. */
+  readonly database?: RecorderDatabase
+  /** Of this machine, for those rows, as long as the query takes. */
+  readonly folder: string
+  readonly now: number
+  readonly maxRows: number
+}
+
+export interface ArchiveQueryResult {
+  readonly columns: readonly QueryColumn[]
+  /** Decimals exact, times in UTC; null is NULL. */
+  readonly rows: readonly QueryRow[]
+  readonly isTruncated: boolean
+}
+
+/**
+ * Runs one query in DuckDB over the archive and, of the days that it does not have, the database: with the same names, such as
+ * market.fills. Throws one line when DuckDB is not installed, and on errors of SQL.
+ */
+export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): Promise<ArchiveQueryResult> {
+  const { DuckDBInstance } = await loadDuck()
+  // Only what the text names is looked for: a table that is not asked for costs nothing.
+  const wanted = archivedTableNames.filter((name) => isNamed(query.sql, name))
+  const files = new Map<ArchivedTableName, string[]>()
+  for (const name of wanted) files.set(name, await filesOf(target, name, query))
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2', memory_limit: '2GB' })
+  const connection = await instance.connect()
+  try {
+    await connection.run(
+      `set timezone = 'UTC'; create schema market; ${viewsOver(files)}; set search_path = 'market,main'`,
+    )
+    const reader = await connection.streamAndReadUntil(query.sql, query.maxRows + 1)
+    const types = reader.columnTypes()
+    const rows = reader.getRowsJson().map((row) => row.map(textOf))
+    return {
+      columns: reader.columnNames().map((name, i) => ({ name, type: typeName(String(types[i])) })),
+      rows: rows.slice(0, query.maxRows),
+      isTruncated: rows.length > query.maxRows,
+    }
+  } finally {
+    connection.closeSync()
+    instance.closeSync()
+  }
+}
+
+async function loadDuck(): Promise<typeof duckdb> {
+  try {
+    return await import('@duckdb/node-api')
+  } catch (error) {
+    throw new Error('DuckDB is not installed, which query --archive runs in: npm install @duckdb/node-api', {
+      cause: error,
+    })
+  }
+}
+
+/** The views that are made of a table are as good as its name. */
+function isNamed(sql: string, name: ArchivedTableName): boolean {
+  const madeOf: Readonly<Partial<Record<ArchivedTableName, string>>> = {
+    candles: 'candles|ohlcv_\\w+',
+    tickers: 'tickers|latest_tickers',
+    order_books: 'order_books|order_book_levels',
+    rpi_order_books: 'rpi_order_books|rpi_order_book_levels',
+  }
+  return new RegExp(`\\b(?:${madeOf[name] ?? name})\\b`, 'i').test(sql)
+}
+
+async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: ArchiveQuery): Promise<string[]> {
+  const table = archivedTable(name)
+  const days = [...((await listDays(target, name)).get(name) ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1))
+  const isWhole = table.timeColumn === undefined
+  if (isWhole && query.database !== undefined) return fromDatabase(query.database, name, [''], [], query)
+  const files: string[] = []
+  let known: readonly ManifestColumn[] = []
+  for (const [day, versions] of isWhole ? days.slice(-1) : days) {
+    const manifest = await readManifest(target, name, day, versions.at(-1) ?? 0)
+    files.push(...manifest.files.map(({ path }) => target.locate(path)))
+    known = manifest.columns
+  }
+  if (query.database === undefined) return files
+  const isHypertable = (await detectServer(query.database.db)).kind !== 'postgresql'
+  const first = await firstTime({ database: query.database, isHypertable, withProof: false }, table)
+  if (first === null) return files
+  const archived = new Set(days.map(([day]) => day))
+  // The day that has not ended, too.
+  const missing = daysBetween(first, query.now + 86_400_000).filter((day) => !archived.has(day))
+  return [...files, ...(await fromDatabase(query.database, name, missing, known, query))]
+}
+
+/** Rows of days as files, by the same writer as those of the archive, so that they have the same types. */
+async function fromDatabase(
+  database: RecorderDatabase,
+  name: ArchivedTableName,
+  days: readonly Day[],
+  known: readonly ManifestColumn[],
+  { folder }: ArchiveQuery,
+): Promise<string[]> {
+  const compression = await loadZstd()
+  const isHypertable = (await detectServer(database.db)).kind !== 'postgresql'
+  const place = join(folder, name)
+  await mkdir(place, { recursive: true })
+  const files: string[] = []
+  for (const day of days) {
+    const staged = await withSnapshot(database, (snapshot) =>
+      stageDay(snapshot, archivedTable(name), day, {
+        folder: place,
+        compression,
+        isHypertable,
+        known,
+        withProof: false,
+      }),
+    )
+    files.push(...staged.files.map(({ localPath }) => localPath))
+  }
+  return files
+}
+
+function typeName(type: string): string {
+  if (type.startsWith('DECIMAL')) return 'numeric'
+  const names: Readonly<Record<string, string>> = {
+    INTEGER: 'int4',
+    SMALLINT: 'int2',
+    BIGINT: 'int8',
+    DOUBLE: 'float8',
+    BOOLEAN: 'bool',
+    VARCHAR: 'text',
+    'TIMESTAMP WITH TIME ZONE': 'timestamptz',
+  }
+  return names[type] ?? type.toLowerCase()
+}
+
+function textOf(value: unknown): string | null {
+  if (value === null || value === undefined) return null
+  if (typeof value === 'string') return value
+  if (typeof value === 'boolean') return value ? 't' : 'f'
+  return JSON.stringify(value)
+}

@@ -1,0 +1,111 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { queryArchive } from '../../../src/store/archive/duck.js'
+import { runArchive } from '../../../src/store/archive/run.js'
+import { archivedTableNames } from '../../../src/store/archive/tables.js'
+import { runReadOnlyQuery } from '../../../src/store/db/readOnlyQuery.js'
+import { temporaryArchive } from '../../support/archives.js'
+import { loadCookbookMarket } from '../../support/cookbookMarket.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { runProgram } from '../../support/program.js'
+
+const dayMs = 86_400_000
+const from = Date.UTC(2026, 2, 2)
+
+let source: TestDatabase
+let archive: Awaited<ReturnType<typeof temporaryArchive>>
+let folder: string
+beforeAll(async () => {
+  source = await createTestDatabase()
+  archive = await temporaryArchive()
+  folder = await mkdtemp(join(tmpdir(), 'market-recorder-query-'))
+  await loadCookbookMarket(source.database.db)
+  // The first of the two days goes to the archive and leaves the database; the second is in the database alone.
+  const now = from + dayMs + 2 * 3_600_000
+  await runArchive(
+    source.database,
+    archive.target,
+    { tables: archivedTableNames, afterHours: 1 },
+    { now: () => now, recorder: '0.0.0-test' },
+  )
+})
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true })
+  await archive.drop()
+  await source.drop()
+})
+
+const futures = `category = 'USDT-FUTURES' and symbol = 'BTCUSDT'`
+/** In SQL that both understand; what either rounds is rounded to the same digits. */
+const questions = [
+  `select count(*) as n from market.fills`,
+  `select symbol, round(sum(price * size), 4) as turnover from market.fills group by 1 order by 1`,
+  `select category::text as category, side::text as side, count(*) as n, sum(size) as size from market.fills
+   group by 1, 2 order by 1, 2`,
+  `select date_trunc('minute', ts)::text as minute, sum(size) as size, round(sum(price * size) / sum(size), 4) as vwap
+   from market.fills where ${futures} group by 1 order by 1`,
+  `select max(price) as high, min(price) as low from market.fills where ${futures}`,
+  `select exec_id, price, size from market.fills where ${futures} order by size desc, exec_id limit 10`,
+  `select open_time::text as at, open, high, low, close, base_volume from market.ohlcv_1h
+   where ${futures} order by 1`,
+  `select open_time::text as at, close, quote_turnover from market.ohlcv_1d order by category::text, symbol, 1`,
+  `select category::text as category, symbol, count(*) as n, sum(base_volume) as volume from market.candles
+   where is_closed group by 1, 2 order by 1, 2`,
+  `select date_trunc('hour', open_time)::text as hour, max(high) - min(low) as range from market.candles
+   where ${futures} and type = 'market' group by 1 order by 1`,
+  `select count(*) as books, min(spread) as narrowest, max(spread) as widest from market.order_books`,
+  `select ts::text as at, best_bid, best_ask, mid, spread from market.order_books where ${futures} order by ts limit 20`,
+  `select side, level, sum(size) as size, min(price) as low from market.order_book_levels where ${futures}
+   group by 1, 2 order by 1, 2`,
+  `select side, sum(rpi_size) as rpi, sum(size) as size from market.rpi_order_book_levels group by 1 order by 1`,
+  `select category::text as category, symbol, last_price, funding_rate from market.latest_tickers order by 1, 2`,
+  `select symbol, count(*) as n, max(open_interest) as oi from market.tickers group by 1 order by 1`,
+  `select category::text as category, symbol, status from market.instruments order by 1, 2`,
+  `select symbol, count(*) as versions from market.instrument_history group by 1 order by 1`,
+]
+
+/** Both as numbers without zeros at the end: the types differ in them. */
+const plain = (rows: readonly (readonly (string | null)[])[]) =>
+  rows.map((row) =>
+    row.map((value) => (value !== null && /^-?\d+\.\d+$/.test(value) ? value.replace(/\.?0+$/, '') : value)),
+  )
+
+async function asked(question: string, database = true) {
+  const query = { sql: question, folder, now: from + 2 * dayMs, maxRows: 100_000 }
+  return queryArchive(archive.target, { ...query, ...(database && { database: source.database }) })
+}
+
+describe('a query over archive and database', () => {
+  test.each(questions)('gives what the database alone gave: %s', async (question) => {
+    const expected = await runReadOnlyQuery(source.database, question, { timeoutMs: 60_000 })
+    expect(expected.rows.length).toBeGreaterThan(0)
+    const { columns, rows } = await asked(question)
+    expect(columns.map(({ name }) => name)).toEqual(expected.columns.map(({ name }) => name))
+    expect(plain(rows)).toEqual(plain(expected.rows))
+  })
+
+  test('takes each day from one of them alone', async () => {
+    const perDay = `select (ts at time zone 'UTC')::date::text as day, count(*) as n from market.tickers group by 1 order by 1`
+    const both = await asked(perDay)
+    expect(both.rows).toHaveLength(2)
+    const alone = await asked(perDay, false)
+    expect(alone.rows).toEqual(both.rows.slice(0, 1))
+    const oldest = sql`delete from market.tickers where ts < ${new Date(from + dayMs)}`
+    await oldest.execute(source.database.db)
+    expect((await asked(perDay)).rows).toEqual(both.rows)
+  })
+})
+
+test('query --archive prints it as query does', async () => {
+  const config = join(folder, 'recorder.yaml')
+  await writeFile(config, `archive: { folder: '${archive.folder}' }\n`)
+  const question = 'select side, count(*) as n from market.fills group by 1 order by 1'
+  const run = (...args: string[]) =>
+    runProgram(['query', '--config', config, ...args, question], { DATABASE_URL: source.url })
+  const [archived, stored] = [await run('--archive', '--csv'), await run('--csv')]
+  expect(archived).toEqual(stored)
+  expect(archived.exitCode).toBe(0)
+})
