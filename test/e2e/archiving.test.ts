@@ -5,14 +5,15 @@ import { insertFills } from '../../src/store/live/fills.js'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { aFill } from '../support/marketRows.js'
-import { startProgram } from '../support/program.js'
+import { type Running, startProgram } from '../support/program.js'
 import { temporaryFolder } from '../support/temporaryFolder.js'
 
 const dayMs = 86_400_000
-const times = { timeout: 50_000, interval: 250 }
+const times = { timeout: 150_000, interval: 250 }
 
 let simulator: Simulator
 let database: TestDatabase
+let started: Running | undefined
 beforeAll(async () => {
   simulator = await startSimulator({ scale: 'tiny' })
   database = await createTestDatabase()
@@ -20,6 +21,8 @@ beforeAll(async () => {
   await insertFills(database.database.db, old)
 })
 afterAll(async () => {
+  started?.process.kill('SIGKILL')
+  await started?.finished
   await simulator?.close()
   await database?.drop()
 })
@@ -40,6 +43,7 @@ database: { dataDir: '${join(folder, 'data')}' }
     DATABASE_URL: database.url,
     EXCHANGE_BASE_URL: simulator.url,
   })
+  started = running
   const [, page = ''] = await running.printed(/the page is at (http:\/\/[\d.:]+)/)
   const failing = async () =>
     /^market_recorder_archive_failing (\d)$/m.exec(await (await fetch(`${page}/metrics`)).text())?.[1]
