@@ -3,6 +3,7 @@ import { benchBackfill } from './backfill.js'
 import { benchCost } from './cost.js'
 import { benchDaemon } from './daemon.js'
 import { benchFills } from './fills.js'
+import { benchFleet } from './fleet.js'
 import { benchMarket } from './market.js'
 import { benchOutage } from './outage.js'
 import { benchPacing } from './pacing.js'
@@ -27,6 +28,11 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchFills,
     summary:
       'share of fills captured within the limits, on the simulator and on trade tapes [--tapes DIR] [--part report] [--minutes 10] [--windows 3] [--tickers 5] [--only CELL]',
+  },
+  fleet: {
+    run: benchFleet,
+    summary:
+      'eight recorders on one database: what they record, and what accidents cost [--only share,faults] [--seconds 40] [--seeds 1,2,3]',
   },
   market: {
     run: benchMarket,

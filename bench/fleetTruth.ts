@@ -1,0 +1,126 @@
+import type { ServedResponse } from '../src/simulator/journal.js'
+import type { World } from '../src/simulator/world/world.js'
+import type { Category } from '../src/market/category.js'
+import type { RecorderDatabase } from '../src/store/db/database.js'
+
+export interface Asked {
+  readonly atMs: number
+  readonly source: string
+}
+
+/** Who asked for the books of each instrument, and when, ascending. */
+export function askedBooks(journal: readonly ServedResponse[]): Map<string, Asked[]> {
+  const byKey = new Map<string, Asked[]>()
+  for (const { atMs, source, operation, parameters } of journal) {
+    if (operation !== 'orderbook') continue
+    const key = `${parameters['category']} ${parameters['symbol']}`
+    const asked = byKey.get(key)
+    if (asked === undefined) byKey.set(key, [{ atMs, source }])
+    else asked.push({ atMs, source })
+  }
+  for (const asked of byKey.values()) asked.sort((a, b) => a.atMs - b.atMs)
+  return byKey
+}
+
+/**
+ * The longest time for which two asked for the same instrument: from when a second one began until the first one asked for the last
+ * time, as long as it did so again within `idleMs`. One that comes back later has it again.
+ */
+export function longestOverlapMs(books: ReadonlyMap<string, readonly Asked[]>, idleMs: number): number {
+  let longest = 0
+  for (const asked of books.values()) {
+    let since: number | null = null
+    for (const [index, { atMs, source }] of asked.entries()) {
+      const between = asked[index - 1]
+      const own = asked.slice(0, index).findLast((earlier) => earlier.source === source)
+      const isShared =
+        between !== undefined && between.source !== source && own !== undefined && atMs - own.atMs <= idleMs
+      if (!isShared) {
+        if (between !== undefined && atMs - between.atMs > idleMs) since = null
+        continue
+      }
+      since ??= between.atMs
+      longest = Math.max(longest, atMs - since)
+    }
+  }
+  return longest
+}
+
+/** How long after a moment the books of those that had asked until then were asked for by somebody who lives, the longest. */
+export function longestWithoutOwnerMs(
+  books: ReadonlyMap<string, readonly Asked[]>,
+  gone: ReadonlySet<string>,
+  atMs: number,
+): { readonly longestMs: number; readonly count: number } {
+  let longestMs = 0
+  let count = 0
+  for (const asked of books.values()) {
+    const last = asked.findLast((before) => before.atMs <= atMs)
+    if (last === undefined || !gone.has(last.source)) continue
+    count++
+    const next = asked.find((after) => after.atMs > atMs && !gone.has(after.source))
+    longestMs = Math.max(longestMs, (next?.atMs ?? Infinity) - atMs)
+  }
+  return { longestMs, count }
+}
+
+export interface FillTruth {
+  readonly stored: number
+  readonly lost: number
+  /** Lost fills outside every recorded gap. */
+  readonly unnamed: number
+  readonly gaps: number
+  /** Gaps in which nothing was lost, of those that candles could have told. */
+  readonly wrongGaps: number
+  /** Lost fills inside what is claimed to be complete. */
+  readonly falseClaims: number
+}
+
+/** Compares stored fills and gaps with what happened between the first and the last stored fill of each instrument. */
+export async function fillTruth({ pool }: RecorderDatabase, world: World, judgedUntil: number): Promise<FillTruth> {
+  const { rows: instruments } = await pool.query<{
+    category: Category
+    symbol: string
+    ids: string[]
+    first: number
+    last: number
+  }>(
+    `select category, symbol, array_agg(exec_id) as ids, (extract(epoch from min(ts)) * 1000)::float8 as first,
+       (extract(epoch from max(ts)) * 1000)::float8 as last from market.fills group by category, symbol`,
+  )
+  const bounds = (ranges: string) =>
+    `(extract(epoch from lower(${ranges})) * 1000)::float8 as "from", (extract(epoch from upper(${ranges})) * 1000)::float8 as "to"`
+  const truth = { stored: 0, lost: 0, unnamed: 0, gaps: 0, wrongGaps: 0, falseClaims: 0 }
+  for (const { category, symbol, ids, first, last } of instruments) {
+    const key = [category, symbol]
+    type Range = { readonly from: number; readonly to: number }
+    const { rows: gaps } = await pool.query<Range>(
+      `select ${bounds('range')} from recorder.gap where stream = 'fills' and category = $1 and symbol = $2 and state <> 'repaired'`,
+      key,
+    )
+    const { rows: covered } = await pool.query<Range>(
+      `select ${bounds('r')} from recorder.coverage, unnest(ranges) r where stream = 'fills' and category = $1 and symbol = $2`,
+      key,
+    )
+    const known = new Set(ids)
+    const happened = world.fills(category, symbol, first, last + 1)
+    const isStored = ({ execId }: { readonly execId: string }) => known.has(execId)
+    const lost = happened
+      .slice(happened.findIndex(isStored), happened.findLastIndex(isStored))
+      .filter((fill) => !isStored(fill))
+      .map(({ ts }) => Number(ts))
+    const isIn = (ts: number) => (range: Range) => range.from <= ts && ts < range.to
+    truth.stored += ids.length
+    truth.lost += lost.length
+    truth.gaps += gaps.length
+    truth.unnamed += lost.filter((ts) => !gaps.some(isIn(ts))).length
+    truth.falseClaims += lost.filter((ts) => covered.some(isIn(ts))).length
+    const minuteOf = (ts: number) => Math.floor(ts / 60_000)
+    truth.wrongGaps += gaps.filter(
+      (gap) =>
+        (minuteOf(gap.to) + 1) * 60_000 <= judgedUntil &&
+        !lost.some((ts) => minuteOf(ts) >= minuteOf(gap.from) && minuteOf(ts) <= minuteOf(gap.to - 1)),
+    ).length
+  }
+  return truth
+}
