@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
+import type { ServedResponse } from '../src/simulator/journal.js'
+import type { Stall } from '../src/simulator/stalls.js'
 import type { Report } from '../src/simulator/limits.js'
 import type { Check } from './figures.js'
 import { addressOf, type FleetBench, openFleetBench } from './fleetSetup.js'
 import { askedBooks, fillTruth, longestOverlapMs, longestWithoutOwnerMs } from './fleetTruth.js'
 
 const limitFactor = 0.2
-const everySeconds = 4
+const everySeconds = 5
 const eight = [1, 2, 3, 4, 5, 6, 7, 8] as const
 const limits = {
   overallPerMinute: 1200,
@@ -116,7 +118,7 @@ async function benchFaults(seed: number): Promise<Check[]> {
     exchange: { limits },
     streams: {
       tickers: { watchSeconds: 0 },
-      orderBooks: { everySeconds, depth: 5, select: { busiest: 48 } },
+      orderBooks: { everySeconds, depth: 5, select: { busiest: 'all' } },
       rpiOrderBooks: { enabled: false },
       fills: { maxPollSeconds: 30 },
       candles: { settleMs: 2000, select: { busiest: 'all' } },
@@ -149,6 +151,8 @@ async function benchFaults(seed: number): Promise<Check[]> {
     console.log(
       `seed ${seed}: ${journal.length} requests, ${truth.stored} fills stored, ${truth.lost} lost, ${truth.gaps} gaps; books without owner for ${without.map(({ longestMs, count }) => `${(longestMs / 1000).toFixed(1)} s at most, of ${count}`).join('; ')}`,
     )
+    const rejected = journal.filter(({ status }) => status === 429)
+    if (rejected.length > 0) console.log(rejectedText(rejected, bench.simulator.control.stalls()))
     const named = (what: string) => `seed ${seed}, ${killed} + 1 killed: ${what}`
     return [
       atMost(named('longest without an owner, s'), Math.max(...without.map(({ longestMs }) => longestMs)) / 1000, 10),
@@ -173,6 +177,15 @@ async function settleAndStop(bench: FleetBench): Promise<number> {
   const endedAt = Date.now()
   await bench.stop(bench.running(), 'SIGTERM')
   return endedAt
+}
+
+/** When requests were rejected, and how long before the simulator had last stood still: what arrives in a stall is counted at its end. */
+function rejectedText(rejected: readonly ServedResponse[], stalls: readonly Stall[]): string {
+  const behind = rejected.filter(({ atMs }) =>
+    stalls.some(({ fromMs, toMs }) => atMs >= fromMs - 1_000 && atMs <= toMs + 1_000),
+  )
+  const operations = new Set(rejected.map(({ operation, source }) => `${operation} ${source}`))
+  return `rejected: ${rejected.length}, of which within a second of a stall of the simulator of 40 ms or more: ${behind.length}; ${[...operations].join(', ')}`
 }
 
 function rejectedOf(report: Report): number {

@@ -43,7 +43,7 @@ export function statusText(status: Status, withColour: boolean): string {
       4,
     ),
     `Waiting    ${budget.waiting.map(({ class: name, count, oldestWaitMs }) => `${name} ${count}${count > 0 ? ` for ${inWords(oldestWaitMs)}` : ''}`).join(' · ')}`,
-    `Database   ${database.isReachable ? `responds in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${size(database.bytes)} on disk; ` +
+    `Database   ${database.isReachable ? `responds in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${database.lagMs === null ? '' : `${inWords(database.lagMs)} behind as a standby, `}${size(database.bytes)} on disk; ` +
       `not yet stored: ${number(backlog.rows)} rows in memory, ${size(spool.bytes)} spooled`,
     ...fleetLines(status, paint),
     `Gaps      ${gapsText(status.gaps)}`,

@@ -6,6 +6,8 @@ import { ping, type StoreOverview, storeOverview } from '../store/read/overview.
 export interface DatabaseState {
   readonly isReachable: boolean
   readonly latencyMs: number | null
+  /** How far a standby is behind; null where the database itself is read, and when it did not respond. */
+  readonly lagMs: number | null
   readonly error: string | null
   /** Whether it has answered since the start. */
   readonly wasReachable: boolean
@@ -26,6 +28,7 @@ export class DatabaseProbe {
   #state: DatabaseState = {
     isReachable: false,
     latencyMs: null,
+    lagMs: null,
     error: 'not asked yet',
     overview: null,
     wasReachable: false,
@@ -51,16 +54,22 @@ export class DatabaseProbe {
   async #check(): Promise<DatabaseState> {
     const startedMs = this.#clock.monotonicMs()
     try {
-      await withPatience(this.#clock, ping(this.#database.db))
+      const lagMs = await withPatience(this.#clock, ping(this.#database.db))
       const latencyMs = this.#clock.monotonicMs() - startedMs
-      this.#state = { ...this.#state, isReachable: true, wasReachable: true, latencyMs, error: null }
+      this.#state = { ...this.#state, isReachable: true, wasReachable: true, latencyMs, lagMs, error: null }
       if (startedMs - this.#overviewMs >= overviewEveryMs) {
         const overview = await withPatience(this.#clock, storeOverview(this.#database.db))
         this.#overviewMs = startedMs
         this.#state = { ...this.#state, overview }
       }
     } catch (error) {
-      this.#state = { ...this.#state, isReachable: false, latencyMs: null, error: describeDatabaseError(error) }
+      this.#state = {
+        ...this.#state,
+        isReachable: false,
+        latencyMs: null,
+        lagMs: null,
+        error: describeDatabaseError(error),
+      }
     }
     return this.#state
   }

@@ -50,6 +50,7 @@ export class StatusMetrics {
     this.#updateFleet(status)
     m.databaseUp.set(database.isReachable ? 1 : 0)
     setOrRemove(m.latency, {}, database.latencyMs === null ? null : database.latencyMs / milli)
+    setOrRemove(m.lag, {}, database.lagMs === null ? null : database.lagMs / milli)
     setOrRemove(m.size, {}, database.bytes)
     m.gaps.reset()
     for (const { stream, state, reason, count } of status.gaps) m.gaps.set({ stream, state, reason }, count)
@@ -196,6 +197,7 @@ function define(registry: Registry) {
 
     databaseUp: gauge('database_up', 'Whether the database answered when it was last asked.'),
     latency: gauge('database_latency_seconds', 'How long it took to respond; absent when it did not.'),
+    lag: gauge('database_read_lag_seconds', 'How far the standby that is read is behind; absent without one.'),
     size: gauge('database_size_bytes', 'Size of the database on disk.'),
     gaps: gauge('gaps', 'Known gaps in what was recorded.', 'stream', 'state', 'reason'),
     backfills: gauge('backfills', 'Backfills that wait, run or have failed.', 'state'),

@@ -53,6 +53,7 @@ export function statusReport(input: ReportInput): Status {
     database: {
       isReachable: database.isReachable,
       latencyMs: database.latencyMs,
+      lagMs: database.lagMs,
       error: database.error,
       bytes: database.overview?.bytes ?? null,
     },

@@ -128,6 +128,12 @@ export const status = z.strictObject({
   database: z.strictObject({
     isReachable: z.boolean().describe('Whether it answered the last time it was asked.'),
     latencyMs: orNull(z.number().nonnegative().describe('How long it took to respond, milliseconds.')),
+    lagMs: orNull(
+      z
+        .number()
+        .nonnegative()
+        .describe('How far the standby that is read is behind, milliseconds; null where the database itself is read.'),
+    ),
     error: orNull(z.string().describe('Why it did not respond, and what to do.')),
     bytes: orNull(z.int().describe('Size on disk.')),
   }),

@@ -60,7 +60,18 @@ export async function newestRows(db: Kysely<Database>): Promise<Record<StreamNam
   return { ...empty, ...rows[0] }
 }
 
-/** Responses when the database does. Rejects with the driver's error. */
-export async function ping(db: Kysely<Database>): Promise<void> {
-  await sql`select 1`.execute(db)
+/**
+ * Responds when the database does; rejects with the driver's error. Resolves to how far a standby is behind, in milliseconds: the age of
+ * the newest change that it shows, 0 where it has nothing to catch up with; null for a server that is no standby.
+ */
+export async function ping(db: Kysely<Database>): Promise<number | null> {
+  const { rows } = await sql<{ lagMs: number | null }>`
+    select case
+      when not pg_is_in_recovery() then null
+      -- The age of the newest change grows while nothing changes, too.
+      when pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() then 0
+      else (extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000)::float8
+    end as "lagMs"`.execute(db)
+  const lagMs = rows[0]?.lagMs ?? null
+  return lagMs === null ? null : Math.max(0, lagMs)
 }

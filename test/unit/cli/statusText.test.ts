@@ -18,6 +18,7 @@ function text(prepare: (source: SettableSource) => void, isReachable = true): st
     isReachable,
     wasReachable: true,
     latencyMs: isReachable ? 2 : null,
+    lagMs: null,
     error: isReachable ? null : 'refused',
     overview: { bytes: 12_345_678, gaps: [{ stream: 'fills', state: 'lost', reason: 'x', count: 1234 } as const] },
   }

@@ -12,6 +12,7 @@ const reachable: DatabaseState = {
   isReachable: true,
   wasReachable: true,
   latencyMs: 1.5,
+  lagMs: null,
   error: null,
   overview: { bytes: 5, gaps: [{ stream: 'fills', state: 'lost', reason: 'x', count: 2 }] },
 }
