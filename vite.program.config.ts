@@ -28,16 +28,11 @@ export default defineConfig({
     emptyOutDir: true,
     target: 'node20.19',
     sourcemap: true,
-    // Names in stack traces are worth more than a smaller file: only white space and comments go, which Node reads, too.
+    // Names in stack traces are worth more than a smaller file.
     minify: false,
     license: { fileName: 'licenses.md' },
     rolldownOptions: {
-      output: {
-        entryFileNames: '[name].js',
-        chunkFileNames: '[name]-[hash].js',
-        sourcemapExcludeSources: true,
-        minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
-      },
+      output: { entryFileNames: '[name].js', chunkFileNames: '[name]-[hash].js', sourcemapExcludeSources: true },
     },
   },
   ssr: {
