@@ -10,7 +10,9 @@ const longest = [
   'browser/page',
   'e2e/market',
   'e2e/backfill',
+  'e2e/simulatedTime',
   'e2e/demo',
+  'integration/archive/archive',
   'integration/exchange/simulator',
   'integration/collect/missingCategory',
   'integration/store/egressLock',
@@ -48,7 +50,7 @@ const withServers = {
  */
 export default defineConfig({
   test: {
-    maxWorkers: 4,
+    maxWorkers: 5,
     sequence: { sequencer: LongestFirst },
     projects: [
       {

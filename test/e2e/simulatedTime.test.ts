@@ -21,6 +21,6 @@ test('a world with faults is in order, and the same one the second time, event b
 })
 
 test('a world with two recorders for one address and every other kind of fault is in order', async () => {
-  const told = await worlds('--seed', '100', '--minutes', '1')
+  const told = await worlds('--seed', '100', '--minutes', '0.5')
   expect(told).toContain('seed 100: in order')
 })
