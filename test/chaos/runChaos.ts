@@ -16,7 +16,7 @@ import {
 } from './compare.js'
 import { lastingPort } from '../support/lastingPort.js'
 import { type ChaosEvent, eventText, planChaos, type Spacing } from './events.js'
-import { untilSpooling } from './spooling.js'
+import { untilReplayed, untilSpooling } from './spooling.js'
 
 export interface ChaosOptions {
   readonly seed: number
@@ -109,6 +109,7 @@ export async function runChaos({
     print('the accidents are over; waiting until everything is stored')
     // Until the candles of the last minute with an accident are final, and have been compared with the fills.
     await sleep(waitsForMinute ? minuteMs - (Date.now() % minuteMs) + comparedWithinMs : calmMs)
+    await untilReplayed(join(folder, 'data', 'spool'))
     const stoppedAt = Date.now()
     const exitCode = await daemon.stop()
     return await compare(simulator, database, deadTimes, history, {

@@ -23,3 +23,15 @@ async function bytesIn(root: string): Promise<number> {
   }
   return bytes
 }
+
+const calmMs = 2_000
+const patienceMs = 240_000
+
+/** Resolves when nothing has been in the spool for a while: all of it has been stored. A busy machine may take its time. */
+export async function untilReplayed(root: string): Promise<void> {
+  const startedAt = Date.now()
+  for (let emptySince = Date.now(); Date.now() - emptySince < calmMs; await sleep(100)) {
+    if ((await bytesIn(root)) > 0) emptySince = Date.now()
+    if (Date.now() - startedAt > patienceMs) throw new Error(`there is something in ${root} still`)
+  }
+}
