@@ -32,7 +32,7 @@ class LongestFirst extends BaseSequencer {
 }
 
 /** What is waited for comes when the machine has the time: a test is red when it does not come at all. */
-const everywhere = { setupFiles: ['test/support/fixedSeed.ts'], expect: { poll: { timeout: 60_000, interval: 50 } } }
+const everywhere = { setupFiles: ['test/support/fixedSeed.ts'], expect: { poll: { timeout: 120_000, interval: 50 } } }
 
 /** For what never ends. A busy machine may take its time. */
 const patience = { testTimeout: 300_000, hookTimeout: 300_000 }
@@ -50,7 +50,7 @@ const withServers = {
  */
 export default defineConfig({
   test: {
-    maxWorkers: 5,
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     projects: [
       {

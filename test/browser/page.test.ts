@@ -57,7 +57,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     port = await lastingPort()
     await start()
     // The calendar is read only now and then: opened before anything is proven, it would stay empty for a while.
-    await vi.waitUntil(async () => (await sql('select from market.coverage limit 1')).length > 0, { timeout: 60_000 })
+    await vi.waitUntil(async () => (await sql('select from market.coverage limit 1')).length > 0, { timeout: 240_000 })
     browser = await launchBrowser(chromiumPath ?? '')
     watched = await openPage(browser, url(instrument))
     page = watched.page
@@ -107,7 +107,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
 
   test('updates live', async () => {
     const before = await cell('tickers', 6)
-    await expect.poll(() => cell('tickers', 6), { timeout: 60_000 }).not.toBe(before)
+    await expect.poll(() => cell('tickers', 6), { timeout: 240_000 }).not.toBe(before)
   })
 
   test('shows the candles that the database holds, to the last digit', async () => {
@@ -282,9 +282,9 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.getByText('The recorder does not respond; trying again.').waitFor()
     expect(await page.locator('.health').innerText()).toBe('No connection')
     await start()
-    await page.getByText('The recorder does not respond').waitFor({ state: 'detached', timeout: 60_000 })
+    await page.getByText('The recorder does not respond').waitFor({ state: 'detached', timeout: 240_000 })
     await page.locator('.health.good').waitFor({ timeout: 200_000 })
-    await expect.poll(() => page.locator('.running').innerText(), { timeout: 60_000 }).toMatch(/^up [0-5] min/)
+    await expect.poll(() => page.locator('.running').innerText(), { timeout: 240_000 }).toMatch(/^up [0-5] min/)
     // The browser reports the connections that failed meanwhile; nothing else has gone wrong.
     const others = watched.complaints.filter((text) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|503|ERR_/.test(text))
     expect(others).toEqual([])

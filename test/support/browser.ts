@@ -33,7 +33,7 @@ export async function openPage(
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options })
   const page = await context.newPage()
   // Generous: other tests may have the processor at the same time.
-  page.setDefaultTimeout(60_000)
+  page.setDefaultTimeout(240_000)
   const complaints: string[] = []
   const { host } = new URL(url)
   let bytes = 0
