@@ -48,6 +48,8 @@ describe('recording everything beyond the end of a minute', () => {
     })
     config.database.dataDir = dataDir
     config.serve.enabled = false
+    // Whether all of it is stored is asked here, not how fast a busy machine does it.
+    config.collector.drainTimeoutMs = 120_000
     config.exchange.latencyJitterMs = latencyJitterMs
     config.streams.instruments.schedule = '*/15 * * * * *'
     config.streams.rpiSymbols.schedule = '5,20,35,50 * * * * *'
