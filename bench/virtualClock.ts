@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Clock } from '../src/runtime/clock.js'
+import { afterSleep, type Clock } from '../src/runtime/clock.js'
 
 export interface VirtualClock extends Clock {
   /** Lets time pass: everything that falls due on the way happens in its order. */
@@ -11,27 +11,29 @@ export function createVirtualClock(startsAt: number): VirtualClock {
   let nowMs = 0
   let sequence = 0
   let timers: { readonly atMs: number; readonly order: number; readonly fire: () => void }[] = []
+  const sleep: Clock['sleep'] = (ms, signal) =>
+    new Promise((resolve, reject) => {
+      if (signal?.aborted === true) return reject(signal.reason as Error)
+      const timer = {
+        atMs: nowMs + Math.max(0, ms),
+        order: sequence++,
+        fire: () => {
+          signal?.removeEventListener('abort', stop)
+          resolve()
+        },
+      }
+      const stop = () => {
+        timers = timers.filter((other) => other !== timer)
+        reject(signal?.reason as Error)
+      }
+      signal?.addEventListener('abort', stop, { once: true })
+      timers.push(timer)
+    })
   return {
     now: () => startsAt + nowMs,
     monotonicMs: () => nowMs,
-    sleep: (ms, signal) =>
-      new Promise((resolve, reject) => {
-        if (signal?.aborted === true) return reject(signal.reason as Error)
-        const timer = {
-          atMs: nowMs + Math.max(0, ms),
-          order: sequence++,
-          fire: () => {
-            signal?.removeEventListener('abort', stop)
-            resolve()
-          },
-        }
-        const stop = () => {
-          timers = timers.filter((other) => other !== timer)
-          reject(signal?.reason as Error)
-        }
-        signal?.addEventListener('abort', stop, { once: true })
-        timers.push(timer)
-      }),
+    sleep,
+    after: afterSleep(sleep),
     async advanceTo(ms) {
       for (;;) {
         await nextTurn()

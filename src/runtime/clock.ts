@@ -8,6 +8,8 @@ export interface Clock {
   monotonicMs(): number
   /** Resolves after `ms`; rejects with the signal's reason when aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
+  /** Calls `action` after `ms`; the result takes that back. */
+  after(ms: number, action: () => void): () => void
 }
 
 export const systemClock: Clock = {
@@ -28,21 +30,23 @@ export const systemClock: Clock = {
         reject(signal?.reason as Error)
       })
     }),
+  // Not made of sleep: every request has a timer, and a signal for each takes longer than the timer.
+  after: (ms, action) => {
+    const timer = setTimeout(action, ms)
+    return () => clearTimeout(timer)
+  },
 }
 
 /** Why a sleep ended that nobody waits for any more. One for all: without it each abort makes an exception of its own. */
 const takenBack = new Error('taken back')
 
-/** Calls `action` after `ms`; the result takes that back. */
-export function after(clock: Clock, ms: number, action: () => void): () => void {
-  // Every request has a timer, and a signal for each takes longer than the timer.
-  if (clock.sleep === systemClock.sleep) {
-    const timer = setTimeout(action, ms)
-    return () => clearTimeout(timer)
+/** The `after` of a clock that can sleep. */
+export function afterSleep(sleep: Clock['sleep']): Clock['after'] {
+  return (ms, action) => {
+    const taken = new AbortController()
+    void sleep(ms, taken.signal).then(action, () => undefined)
+    return () => taken.abort(takenBack)
   }
-  const taken = new AbortController()
-  void clock.sleep(ms, taken.signal).then(action, () => undefined)
-  return () => taken.abort(takenBack)
 }
 
 /** How long the processor has worked, for work that lets others have a turn when it takes long; no measure of what happens when. */

@@ -1,5 +1,5 @@
 import { onAbort } from '../../src/runtime/abort.js'
-import type { Clock } from '../../src/runtime/clock.js'
+import { afterSleep, type Clock } from '../../src/runtime/clock.js'
 import { untilIdle } from './machine.js'
 
 /** Something that happens at a moment. While what it returns is not settled, time stands still. */
@@ -117,5 +117,9 @@ export class MachineClock implements Clock {
         if (!this.isDead) reject(signal?.reason as Error)
       })
     })
+  }
+
+  after(ms: number, action: () => void): () => void {
+    return afterSleep((time, signal) => this.sleep(time, signal))(ms, action)
   }
 }

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/runtime/clock.js'
+import { afterSleep, type Clock } from '../../src/runtime/clock.js'
 
 interface Timer {
   readonly atMs: number
@@ -48,28 +48,31 @@ export function createFakeClock(latenessMs: () => number = () => 0, startMs = 1_
       setImmediate(resolve)
     })
 
+  const sleep: Clock['sleep'] = (ms, signal) =>
+    new Promise((resolve, reject) => {
+      if (signal?.aborted === true) {
+        reject(signal.reason as Error)
+        return
+      }
+      sleeps++
+      const onAbort = () => {
+        sleeps--
+        timers = timers.filter((other) => other !== timer)
+        reject(signal?.reason as Error)
+      }
+      const timer = schedule(ms + latenessMs(), () => {
+        sleeps--
+        signal?.removeEventListener('abort', onAbort)
+        resolve()
+      })
+      signal?.addEventListener('abort', onAbort, { once: true })
+    })
+
   return {
     now: () => 1_760_000_000_000 + nowMs,
     monotonicMs: () => nowMs,
-    sleep: (ms, signal) =>
-      new Promise((resolve, reject) => {
-        if (signal?.aborted === true) {
-          reject(signal.reason as Error)
-          return
-        }
-        sleeps++
-        const onAbort = () => {
-          sleeps--
-          timers = timers.filter((other) => other !== timer)
-          reject(signal?.reason as Error)
-        }
-        const timer = schedule(ms + latenessMs(), () => {
-          sleeps--
-          signal?.removeEventListener('abort', onAbort)
-          resolve()
-        })
-        signal?.addEventListener('abort', onAbort, { once: true })
-      }),
+    sleep,
+    after: afterSleep(sleep),
     advance: async (ms) => {
       const untilMs = nowMs + ms
       await settle()

@@ -4,7 +4,7 @@ import { Axios, isAxiosError } from 'axios'
 import type { Operation } from '../../market/stream.js'
 import { oneLine } from '../../market/oneLine.js'
 import { onAbort } from '../../runtime/abort.js'
-import { after, type Clock, systemClock } from '../../runtime/clock.js'
+import { type Clock, systemClock } from '../../runtime/clock.js'
 import { responseBounds } from '../response/bounds.js'
 import type { RawResponse } from '../response/response.js'
 import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
@@ -111,7 +111,7 @@ async function get(axios: Axios, server: Server, path: string, request: Transpor
     cut(new Error(why))
   }
   // One deadline over everything, from connecting to the last byte.
-  const stopTimer = after(clock, timeoutMs, () => end('timeout'))
+  const stopTimer = clock.after(timeoutMs, () => end('timeout'))
   const forgetSignal = onAbort(signal, () => end('aborted'))
   try {
     if (signal.aborted) throw signal.reason

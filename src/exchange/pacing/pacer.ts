@@ -1,5 +1,5 @@
 import type { Operation } from '../../market/stream.js'
-import { after, type Clock, systemClock } from '../../runtime/clock.js'
+import { type Clock, systemClock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { onAbort } from '../../runtime/abort.js'
 import { Budget } from './budget.js'
@@ -241,7 +241,7 @@ export class Pacer {
       this.#timer = undefined
       this.#dispatch()
     }
-    this.#timer = { wakeAtMs, cancel: after(this.#clock, Math.ceil(wakeAtMs - nowMs), dispatch) }
+    this.#timer = { wakeAtMs, cancel: this.#clock.after(Math.ceil(wakeAtMs - nowMs), dispatch) }
   }
 
   /** A timer for nobody would keep the process alive. */

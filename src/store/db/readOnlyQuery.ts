@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { after, systemClock } from '../../runtime/clock.js'
+import { systemClock } from '../../runtime/clock.js'
 import type { DatabasePool } from './pool.js'
 
 export interface QueryColumn {
@@ -73,7 +73,7 @@ export async function readInBatches<Result>(
   }
   const client = await database.pool.connect()
   const stopTimer =
-    timeoutMs === undefined ? undefined : after(systemClock, timeoutMs + graceMs, () => cancel(database, client))
+    timeoutMs === undefined ? undefined : systemClock.after(timeoutMs + graceMs, () => cancel(database, client))
   try {
     const endAt = timeoutMs === undefined ? undefined : systemClock.monotonicMs() + timeoutMs
     const timeLimit = () => {
