@@ -16,7 +16,7 @@ import { pruneCommand } from './archivePrune.js'
 import { restoreCommand } from './archiveRestore.js'
 import { openArchive, tableOption } from './archiveTarget.js'
 import { verifyCommand } from './archiveVerify.js'
-import { exitCodes, Failed } from './failed.js'
+import { exitCodes, failedOrStopped } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
@@ -89,9 +89,7 @@ async function runIt(options: RunOptions): Promise<void> {
     for (const line of removal.removed) await writeOut(`${line}\n`)
   } catch (error) {
     progress.end()
-    if (!stop.signal.aborted) throw error
-    process.stderr.write('stopped: the same command goes on from here\n')
-    throw new Failed()
+    throw failedOrStopped(error, stop.signal)
   } finally {
     stop.release()
     await target.close()

@@ -5,7 +5,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { restoreArchive } from '../store/archive/restore.js'
 import { day, openArchive, tableOption } from './archiveTarget.js'
-import { Failed } from './failed.js'
+import { failedOrStopped } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
@@ -54,9 +54,7 @@ async function runRestore(options: RestoreOptions): Promise<void> {
     if (options.json === true) return await writeOut(`${JSON.stringify(restored)}\n`)
     await writeOut(`${restored.length} days of tables restored, ${inserted} rows were new\n`)
   } catch (error) {
-    if (!stop.signal.aborted) throw error
-    process.stderr.write('stopped: the same command goes on from here\n')
-    throw new Failed()
+    throw failedOrStopped(error, stop.signal)
   } finally {
     stop.release()
     await target.close()

@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
 import { folderTarget } from '../store/archive/folder.js'
-import { archivedTableNames } from '../store/archive/tables.js'
+import { archivedTableNames } from '../market/archivedTable.js'
 import type { ArchiveTarget } from '../store/archive/target.js'
 
 /** Opens the archive that the configuration names. */

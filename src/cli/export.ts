@@ -10,7 +10,7 @@ import type { DatabasePool } from '../store/db/pool.js'
 import { type ExportFormat, exportFormats } from '../store/export/files.js'
 import { type ExportProgress, runExport } from '../store/export/run.js'
 import { describeSource, knownSymbols } from '../store/export/source.js'
-import { Failed } from './failed.js'
+import { failedOrStopped } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { warnings } from './output.js'
 
@@ -97,9 +97,7 @@ async function runExportCommand(what: string, options: ExportOptions): Promise<v
     console.log(`${result.rows} rows in ${result.files} files in ${options.out}${skipped}`)
   } catch (error) {
     progress.end()
-    if (!stop.signal.aborted) throw error
-    process.stderr.write('stopped: the same command goes on from here\n')
-    throw new Failed()
+    throw failedOrStopped(error, stop.signal)
   } finally {
     stop.release()
     await store.close()

@@ -6,3 +6,10 @@ export class Failed extends Error {
     super('the command failed')
   }
 }
+
+/** What becomes of the failure of a command that goes on where it was stopped: when it was stopped, that is said instead. */
+export function failedOrStopped(error: unknown, stop: AbortSignal): unknown {
+  if (!stop.aborted) return error
+  process.stderr.write('stopped: the same command goes on from here\n')
+  return new Failed()
+}

@@ -1,24 +1,14 @@
 import { z } from 'zod'
+import { archivedTableNames } from '../market/archivedTable.js'
 import { whole } from './wholeNumber.js'
-
-const tables = [
-  'fills',
-  'candles',
-  'order_books',
-  'rpi_order_books',
-  'tickers',
-  'instruments',
-  'instrument_history',
-  'rpi_symbols',
-] as const
 
 export const archive = z
   .strictObject({
     folder: z.string().min(1).exactOptional().describe('Folder of the archive. Without it nothing is archived.'),
     tables: z
-      .array(z.enum(tables))
+      .array(z.enum(archivedTableNames))
       .min(1)
-      .default(() => [...tables])
+      .default(() => [...archivedTableNames])
       .describe('Tables to archive.'),
     afterHours: whole(1, 87_600)
       .default(24)

@@ -1,5 +1,5 @@
 import type { InstrumentKind } from './instrument.js'
-import type { TradedCategory } from './category.js'
+import type { InstrumentKey, TradedCategory } from './category.js'
 import type { Decimal, Extra, TimeMs } from './values.js'
 
 /** Every specified field of a ticker besides its key and times, by the kind of value it holds. */
@@ -41,6 +41,22 @@ export type Ticker = {
   readonly receivedAt: TimeMs
   readonly extra: Extra
 } & { readonly [Field in TickerField]: ValueOfKind[(typeof tickerFields)[Field]] | null }
+
+/** Of a ticker what tells how busy its instrument is. */
+export type TickerSigns = InstrumentKey &
+  Pick<
+    Ticker,
+    | 'ts'
+    | 'receivedAt'
+    | 'volume24h'
+    | 'lastPrice'
+    | 'bid1Price'
+    | 'bid1Size'
+    | 'ask1Price'
+    | 'ask1Size'
+    | 'turnover24h'
+    | 'platformTurnover24h'
+  >
 
 /** An instrument's ticker, as far as it tells whether and how much was traded. */
 export interface TradeSign {

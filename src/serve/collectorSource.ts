@@ -1,10 +1,11 @@
+import type { FleetReport } from '../collect/fleet/fleetReport.js'
 import type { Collector } from '../collect/collector.js'
 import { createStats } from '../collect/streamStats.js'
 import { streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { BackfillStatus } from './api/contract.js'
-import type { BudgetUse, FleetUse, RecorderSource } from './source.js'
+import type { BudgetUse, RecorderSource } from './source.js'
 
 export interface CollectorSourceOptions {
   readonly egress: string
@@ -14,7 +15,7 @@ export interface CollectorSourceOptions {
   readonly collector: () => Collector | undefined
   readonly budget: () => BudgetUse
   readonly maySend: () => boolean
-  readonly fleet: () => FleetUse
+  readonly fleet: () => FleetReport
   readonly backfills: () => Promise<readonly BackfillStatus[]>
 }
 

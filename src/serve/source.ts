@@ -1,3 +1,4 @@
+import type { FleetReport } from '../collect/fleet/fleetReport.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
 import type { CollectorStats } from '../collect/streamStats.js'
@@ -43,21 +44,6 @@ export interface SpoolUse {
   readonly droppedRows: number
 }
 
-/** How the work is shared with other recorders of the database. */
-export interface FleetUse {
-  readonly version: number
-  /** Instruments of streams that nobody asks for, because their owner is gone. */
-  readonly unowned: number
-  readonly recorders: readonly {
-    readonly egress: string
-    readonly place: string
-    readonly state: 'recording' | 'gone'
-    readonly silentMs: number
-    readonly instruments: number
-    readonly perSecond: number
-  }[]
-}
-
 /** The running recorder, as the server sees it: read at any moment, never changed. */
 export interface RecorderSource {
   readonly egress: string
@@ -71,7 +57,8 @@ export interface RecorderSource {
   spool(): SpoolUse
   /** Whether requests may be sent: the budget of an egress belongs to one recorder at a time. */
   maySend(): boolean
-  fleet(): FleetUse
+  /** How the work is shared with other recorders of the database. */
+  fleet(): FleetReport
   /** Backfills that wait, run or have failed. May ask the database, and may reject when it does not respond. */
   backfills(): Promise<readonly BackfillStatus[]>
 }

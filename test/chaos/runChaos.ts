@@ -144,8 +144,7 @@ async function createDaemon(folder: string, simulator: Simulator, database: Chao
     streams: {
       instruments: { schedule: '*/15 * * * * *' },
       rpiSymbols: { schedule: '7,22,37,52 * * * * *' },
-      // What is only looked at is not stored.
-      tickers: { schedule: '*/5 * * * * *', watchSeconds: 0 },
+      tickers: { schedule: '*/5 * * * * *' },
       orderBooks: { everySeconds: 5, depth: 10, select: { busiest: 20 } },
       rpiOrderBooks: { everySeconds: 10, depth: 10, select: { busiest: 10 } },
       fills: { maxPollSeconds: 30 },

@@ -55,8 +55,6 @@ describe('recording everything beyond the end of a minute', () => {
     config.streams.rpiSymbols.schedule = '5,20,35,50 * * * * *'
     config.streams.orderBooks.everySeconds = 5
     config.streams.rpiOrderBooks.everySeconds = 10
-    // What is only looked at is not stored.
-    config.streams.tickers.watchSeconds = 0
     config.streams.fills.select.categories = [...categories]
     config.streams.fills.maxPollSeconds = 15
     config.streams.candles.intervals = ['1m', '5m']

@@ -41,8 +41,7 @@ test('a start before the database is there records to the disk, and stores it al
   const settings = {
     database: { dataDir: join(folder, 'data') },
     collector: { egress: 'one address', allowOverload: true },
-    // Tickers that are only looked at are not stored.
-    streams: { candles: { settleMs }, orderBooks: { everySeconds: 2 }, tickers: { watchSeconds: 0 } },
+    streams: { candles: { settleMs }, orderBooks: { everySeconds: 2 } },
     serve: { port: 0 },
   }
   await writeFile(config, JSON.stringify(settings))

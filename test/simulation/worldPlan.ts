@@ -70,8 +70,7 @@ export function settingsOf({
     streams: {
       instruments: { schedule: '*/30 * * * * *' },
       rpiSymbols: { schedule: '7,37 * * * * *' },
-      // What is only looked at is not stored.
-      tickers: { schedule: '*/10 * * * * *', watchSeconds: 0 },
+      tickers: { schedule: '*/10 * * * * *' },
       orderBooks: { everySeconds: booksEverySeconds, depth: 10, select: { busiest: 6 } },
       rpiOrderBooks: { everySeconds: booksEverySeconds * 2, depth: 10, select: { busiest: 3 } },
       fills: { maxPollSeconds: 60 },

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { folderTarget } from '../../src/store/archive/folder.js'
 import { runArchive } from '../../src/store/archive/run.js'
-import { archivedTableNames } from '../../src/store/archive/tables.js'
+import { archivedTableNames } from '../../src/market/archivedTable.js'
 import type { ArchiveTarget } from '../../src/store/archive/target.js'
 import type { RecorderDatabase } from '../../src/store/db/database.js'
 

@@ -1,9 +1,10 @@
+import type { FleetReport } from '../../src/collect/fleet/fleetReport.js'
 import type { IncidentReport } from '../../src/runtime/incidents.js'
 import { type CollectorStats, createStats } from '../../src/collect/streamStats.js'
 import { operations } from '../../src/market/stream.js'
 import type { TimeMs } from '../../src/market/values.js'
 import type { BackfillStatus } from '../../src/serve/api/contract.js'
-import type { Backlog, BudgetUse, FleetUse, RecorderSource, SpoolUse } from '../../src/serve/source.js'
+import type { Backlog, BudgetUse, RecorderSource, SpoolUse } from '../../src/serve/source.js'
 
 type Changeable<T> = { -readonly [Key in keyof T]: T[Key] }
 
@@ -17,7 +18,7 @@ export interface SettableSource extends RecorderSource {
     budget: Changeable<BudgetUse>
     spool: Changeable<SpoolUse>
     maySend: boolean
-    fleet: FleetUse
+    fleet: FleetReport
     backfills: BackfillStatus[]
   }
 }

@@ -3,7 +3,7 @@ import { operationOf, operations, type StreamName, streamNames } from '../../mar
 import { type LimitUse, type Plan, planConfig } from '../plan/plan.js'
 import { safeRates } from '../plan/planBudget.js'
 import { planNotes } from '../plan/planNotes.js'
-import { enabledStreams, type StreamDemand, streamDemand, streamOptions, tickerWatch } from '../plan/planDemand.js'
+import { enabledStreams, type StreamDemand, streamDemand, streamOptions, watchesPerSecond } from '../plan/planDemand.js'
 import type { PlanInstrument, PlanUniverse } from '../universe/planUniverse.js'
 import { Assignment, instrumentName } from './assignment.js'
 import { fleetDemand } from './fleetDemand.js'
@@ -44,7 +44,8 @@ export function planFleet(config: Config, universe: PlanUniverse, egresses: numb
   const [first] = plans
   if (first === undefined) throw new RangeError(`a plan needs at least one egress, got ${egresses}`)
   const sum = (of: (plan: Plan) => number) => plans.reduce((total, plan) => total + of(plan), 0) * factor
-  const watchPerSecond = watchRequestsPerSecond(config)
+  // Every recorder looks at tickers for its own fills; all else is shared.
+  const watchPerSecond = watchesPerSecond(config)
   const streams = first.streams.map((demand, index): StreamDemand => {
     const whole = streamDemand(demand.stream, config, universe, Infinity)
     if (lists.has(demand.stream)) {
@@ -111,15 +112,9 @@ function splitByOwner(assignment: Assignment, { instruments }: PlanUniverse): Ma
   return byOwner
 }
 
-/** Every recorder looks at tickers for its own fills; all else is shared. */
-function watchRequestsPerSecond(config: Config): number {
-  const { categories, everyMs } = tickerWatch(config)
-  return (categories.length * 1000) / everyMs
-}
-
 function egressesNeededFor(config: Config, universe: PlanUniverse): number {
   const safe = safeRates(config)
-  const watchPerSecond = watchRequestsPerSecond(config)
+  const watchPerSecond = watchesPerSecond(config)
   const demands = enabledStreams(config).map((stream) => {
     const { requestsPerSecond } = streamDemand(stream, config, universe, Infinity)
     return { stream, perSecond: requestsPerSecond - (stream === 'tickers' ? watchPerSecond : 0) }

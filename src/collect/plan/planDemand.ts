@@ -90,14 +90,12 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
     const categories = ownLists(universe, 'tickers', tickers.categories)
     const instruments = tradedCount(universe, categories)
     // Every recorder looks for itself: it is its own fills that it looks for.
-    const watch = tickerWatch(config)
-    const watchesPerSecond = (watch.categories.length * 1000) / watch.everyMs
     const runs = runsPerDay(tickers.schedule)
     return {
       operation: 'tickers',
       instruments,
       leftOut: nobody,
-      requestsPerSecond: (categories.length * runs) / secondsPerDay + watchesPerSecond,
+      requestsPerSecond: (categories.length * runs) / secondsPerDay + watchesPerSecond(config),
       ...stored(instruments * runs, bytesPerRow.tickers),
     }
   },
@@ -237,6 +235,12 @@ export function tickerWatch(config: Config): TickerWatch {
   const { overall, perSecond } = safeRates(config)
   const allowedPerSecond = Math.min(overall * maxShareOfWatch.overall, perSecond.tickers * maxShareOfWatch.tickers)
   return { categories, everyMs: 1000 * Math.max(tickers.watchSeconds, categories.length / allowedPerSecond) }
+}
+
+/** Requests for tickers that are looked at and not recorded. */
+export function watchesPerSecond(config: Config): number {
+  const { categories, everyMs } = tickerWatch(config)
+  return (categories.length * 1000) / everyMs
 }
 
 /** Runs of a cron expression (seconds first) on a day on which it runs at all. */

@@ -1,6 +1,6 @@
 import type { Category, InstrumentKey } from '../../market/category.js'
 import { type Instrument, type InstrumentKind, kindOf } from '../../market/instrument.js'
-import { type Ticker, type TradeSign, turnoverHere } from '../../market/ticker.js'
+import { type TickerSigns, type TradeSign, turnoverHere } from '../../market/ticker.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
 import { type Ownership, ownsEverything } from './ownership.js'
 import type { PlanInstrument, PlanUniverse } from './planUniverse.js'
@@ -22,22 +22,6 @@ export interface ListedInstrument {
   readonly status: string | null
   readonly kind: InstrumentKind
 }
-
-/** Of a ticker what tells how busy its instrument is. */
-export type TickerSigns = InstrumentKey &
-  Pick<
-    Ticker,
-    | 'ts'
-    | 'receivedAt'
-    | 'volume24h'
-    | 'lastPrice'
-    | 'bid1Price'
-    | 'bid1Size'
-    | 'ask1Price'
-    | 'ask1Size'
-    | 'turnover24h'
-    | 'platformTurnover24h'
-  >
 
 /** What the recorder currently knows of the market: which instruments there are and how busy each is. */
 export class Universe {

@@ -1,4 +1,4 @@
-import type { ArchivedTableName } from './tables.js'
+import type { ArchivedTableName } from '../../market/archivedTable.js'
 
 /** What the database computes, and the files do not have. */
 const computed: Readonly<Partial<Record<ArchivedTableName, string>>> = {

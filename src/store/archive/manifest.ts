@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { sha256 } from './digest.js'
-import { archivedTableNames, type Day } from './tables.js'
+import { archivedTableNames } from '../../market/archivedTable.js'
+import { type Day } from './tables.js'
 
 const range = z.tuple([z.string(), z.string()])
 

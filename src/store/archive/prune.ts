@@ -1,6 +1,6 @@
 import { manifestPath } from './manifest.js'
 import { listDays, readManifest } from './manifests.js'
-import { archivedTableNames } from './tables.js'
+import { archivedTableNames } from '../../market/archivedTable.js'
 import type { ArchiveTarget } from './target.js'
 
 export interface Pruned {

@@ -1,5 +1,5 @@
 import type { RecorderDatabase } from '../db/database.js'
-import type { QueryRow } from '../db/readOnlyQuery.js'
+import { type QueryRow, queryText } from '../db/readOnlyQuery.js'
 
 /** One state of the database for as many reads as it takes: rows and what is proven of them belong together. */
 export interface Snapshot {
@@ -16,11 +16,7 @@ export async function withSnapshot<Result>(
   work: (snapshot: Snapshot) => Promise<Result>,
 ): Promise<Result> {
   const client = await pool.connect()
-  const query = async (text: string, values: readonly unknown[] = []) => {
-    const types = { getTypeParser: () => asText }
-    const asked = { text, values: [...values], rowMode: 'array' as const, queryMode: 'extended', types }
-    return (await client.query<(string | null)[]>(asked)).rows
-  }
+  const query = async (text: string, values: readonly unknown[] = []) => (await queryText(client, text, values)).rows
   try {
     await client.query(`begin isolation level repeatable read read only;
       set local timezone = 'UTC'; set local jit = off; set local statement_timeout = 0`)
@@ -45,5 +41,3 @@ export async function withSnapshot<Result>(
     throw error
   }
 }
-
-const asText = (value: string): string => value

@@ -1,4 +1,5 @@
 import { type TimeTable, timeTables } from '../timescale/settings.js'
+import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
 import type { StreamName } from '../../market/stream.js'
 
 /** A table of schema `market` that is archived. */
@@ -11,18 +12,6 @@ export interface ArchivedTable {
   /** The order of the rows of an instrument, the same on every server. */
   readonly order: readonly string[]
 }
-
-export const archivedTableNames = [
-  'fills',
-  'candles',
-  'order_books',
-  'rpi_order_books',
-  'tickers',
-  'instruments',
-  'instrument_history',
-  'rpi_symbols',
-] as const
-export type ArchivedTableName = (typeof archivedTableNames)[number]
 
 const whole: readonly ArchivedTable[] = [
   { name: 'instruments', stream: 'instruments', order: [] },

@@ -5,7 +5,8 @@ import { compareWithDatabase } from './compare.js'
 import { listDays, readManifest } from './manifests.js'
 import { readBack } from './readBack.js'
 import { withSnapshot } from './snapshot.js'
-import { archivedTable, archivedTableNames, type Day } from './tables.js'
+import { archivedTableNames } from '../../market/archivedTable.js'
+import { archivedTable, type Day } from './tables.js'
 import type { ArchiveTarget } from './target.js'
 
 export interface VerifiedDay {

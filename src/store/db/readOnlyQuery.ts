@@ -114,7 +114,7 @@ function cancel(database: DatabasePool, client: pg.PoolClient): void {
 }
 
 /** The extended protocol refuses several statements in one text; the identity parsers keep the server's own text. */
-async function queryText(
+export async function queryText(
   client: pg.PoolClient,
   text: string,
   values: readonly unknown[],

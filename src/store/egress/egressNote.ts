@@ -1,5 +1,5 @@
-import { dirname } from 'node:path'
 import type { Disk } from '../../runtime/disk.js'
+import { readNote, writeNote } from '../../runtime/diskNote.js'
 import type { Logger } from '../../runtime/logger.js'
 
 /**
@@ -13,23 +13,11 @@ export interface EgressNote {
 
 /** Whether another recorder of the egress was there at the last look; false when nobody has looked yet. */
 export async function wasContended(disk: Disk, file: string, egress: string): Promise<boolean> {
-  const text = await disk.readFile(file).then(String, () => '')
-  try {
-    const note = JSON.parse(text) as Partial<EgressNote>
-    return note.egress === egress && note.isContended === true
-  } catch {
-    return false
-  }
+  const note = await readNote<EgressNote>(disk, file)
+  return note?.egress === egress && note.isContended === true
 }
 
 /** Never rejects: without the note, the next start takes its chances. */
-export async function writeEgressNote(disk: Disk, file: string, note: EgressNote, logger: Logger): Promise<void> {
-  try {
-    await disk.mkdir(dirname(file), { recursive: true })
-    const partial = `${file}.${process.pid}`
-    await disk.writeFile(partial, `${JSON.stringify(note)}\n`, { mode: 0o600 })
-    await disk.rename(partial, file)
-  } catch (error) {
-    logger.debug(`egress lock: ${file}: ${(error as Error).message}`)
-  }
+export function writeEgressNote(disk: Disk, file: string, note: EgressNote, logger: Logger): Promise<void> {
+  return writeNote(disk, file, note, { logger, what: 'egress lock' })
 }

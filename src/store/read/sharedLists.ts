@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrument.js'
-import type { Ticker } from '../../market/ticker.js'
+import type { TickerSigns } from '../../market/ticker.js'
 import type { Database } from '../db/schema.js'
 
 /** An instrument as the newest list has it, as far as covering it depends on it. */
@@ -25,28 +25,10 @@ export async function listedRpiSymbols(db: Kysely<Database>): Promise<Instrument
   return rows
 }
 
-export type TickerSignsRow = InstrumentKey &
-  Pick<
-    Ticker,
-    | 'ts'
-    | 'receivedAt'
-    | 'volume24h'
-    | 'lastPrice'
-    | 'bid1Price'
-    | 'bid1Size'
-    | 'ask1Price'
-    | 'ask1Size'
-    | 'turnover24h'
-    | 'platformTurnover24h'
-  >
-
 /** Of each of these instruments what its newest stored ticker says, as far as its activity goes. Those of the last day. */
-export async function newestTickerSigns(
-  db: Kysely<Database>,
-  keys: readonly InstrumentKey[],
-): Promise<TickerSignsRow[]> {
+export async function newestTickerSigns(db: Kysely<Database>, keys: readonly InstrumentKey[]): Promise<TickerSigns[]> {
   if (keys.length === 0) return []
-  const { rows } = await sql<TickerSignsRow>`
+  const { rows } = await sql<TickerSigns>`
     select k.category, k.symbol, t.*
     from unnest(${keys.map(({ category }) => category)}::market.category[], ${keys.map(({ symbol }) => symbol)}::text[])
       as k (category, symbol)
