@@ -4,7 +4,7 @@ import type { RequestEvent } from '../../../src/exchange/sender.js'
 import { ExchangeError, type ExchangeErrorKind } from '../../../src/exchange/errors.js'
 import { categories, tradedCategories } from '../../../src/market/category.js'
 import { instrumentFields } from '../../../src/market/instrument.js'
-import { intervals } from '../../../src/market/candle.js'
+import { intervalMs, intervals } from '../../../src/market/candle.js'
 import { tickerFields } from '../../../src/market/ticker.js'
 import type { Fault } from '../../../src/simulator/faults.js'
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../../src/simulator/server.js'
@@ -117,8 +117,9 @@ describe('every row that the service sends arrives as it was sent', () => {
   })
 
   it.each(intervals)('candles and history candles of %s', async (interval) => {
-    // A hundred weeks are a hundred weeks of fills for the simulator to make.
-    const query = { category: 'SPOT', symbol: 'BTCUSDT', interval, limit: 20 } as const
+    // Twenty weeks are twenty weeks of fills for the simulator to make.
+    const limit = intervalMs[interval] > intervalMs['12H'] ? 3 : 20
+    const query = { category: 'SPOT', symbol: 'BTCUSDT', interval, limit } as const
     for (const request of [() => client.candles(query), () => client.historyCandles(query)]) {
       const rows = allUnderstood(await request())
       expect(rows.length).toBeGreaterThan(0)
