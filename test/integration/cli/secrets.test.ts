@@ -42,13 +42,13 @@ describe('a password in DATABASE_URL', () => {
     'another scheme',
   ])('is in no output with %s', async (what) => {
     const url = wrongUrls()[what] ?? ''
-    for (const args of [
+    const runs = [
       ['migrate'],
       ['query', 'select 1'],
       ['status'],
       ['doctor'],
       ['start', '--for', '1', '--allow-overload'],
-    ]) {
+    ].map(async (args) => {
       const program = startProgram(args, {
         DATABASE_URL: url,
         EXCHANGE_BASE_URL: 'http://127.0.0.1:1',
@@ -57,7 +57,8 @@ describe('a password in DATABASE_URL', () => {
       const { stdout, stderr } = await program.finished
       expect(stdout + stderr, args.join(' ')).not.toContain(secret)
       expect((stdout + stderr).length, args.join(' ')).toBeGreaterThan(0)
-    }
+    })
+    await Promise.all(runs)
   })
 
   test.for(['a wrong password', 'a server that is not there', 'a host that does not exist'])(
