@@ -1,40 +1,40 @@
 import pg from 'pg'
 import { pino } from 'pino'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, type TestContext, vi } from 'vitest'
 import { acquireEgressLock } from '../../../src/store/egress/egressLock.js'
 import type { EgressLock } from '../../../src/store/egress/egressOptions.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.js'
+import { startTcpProxy } from '../../support/tcpProxy.js'
 
 const logger = pino({ level: 'silent' })
 
 let database: TestDatabase
-let proxy: TcpProxy
-let locks: EgressLock[]
 
 beforeAll(async () => {
   database = await createTestDatabase()
 })
 afterAll(() => database.drop())
-beforeEach(async () => {
-  locks = []
-  proxy = await startTcpProxy(database.url)
-})
-afterEach(async () => {
-  await proxy.restore()
-  for (const lock of locks) await lock.release()
-  await proxy.close()
-})
 
-const changes: [string, boolean, number][] = []
-const acquire = async (name: string, url = database.url, signal?: AbortSignal) => {
-  const lock = await acquireEgressLock(url, 'one address', {
-    logger,
-    onChange: (maySend) => changes.push([name, maySend, performance.now()]),
-    ...(signal && { signal }),
+/** An address of its own for a test, and a way to the database that it can break. */
+async function anAddress(address: string, { onTestFinished }: Pick<TestContext, 'onTestFinished'>) {
+  const proxy = await startTcpProxy(database.url)
+  const locks: EgressLock[] = []
+  const changes: [string, boolean, number][] = []
+  onTestFinished(async () => {
+    await proxy.restore()
+    for (const lock of locks) await lock.release()
+    await proxy.close()
   })
-  locks.push(lock)
-  return lock
+  const acquire = async (name: string, url = database.url, signal?: AbortSignal) => {
+    const lock = await acquireEgressLock(url, address, {
+      logger,
+      onChange: (maySend) => changes.push([name, maySend, performance.now()]),
+      ...(signal && { signal }),
+    })
+    locks.push(lock)
+    return lock
+  }
+  return { proxy, locks, changes, acquire, proxied: proxy.through(database.url) }
 }
 const within = { timeout: 60_000, interval: 20 }
 const backends = async () => {
@@ -46,7 +46,9 @@ const backends = async () => {
 }
 
 describe('the right to send from an address', () => {
-  test('is given on at once by one that says good-bye', async () => {
+  // Those that wait for long do so side by side.
+  test.concurrent('is given on at once by one that says good-bye', async (context) => {
+    const { acquire } = await anAddress('given on', context)
     const first = await acquire('first')
     expect(first.maySend).toBe(true)
     let second: EgressLock | undefined
@@ -58,9 +60,9 @@ describe('the right to send from an address', () => {
     await vi.waitFor(() => expect(second?.maySend).toBe(true), within)
   })
 
-  test('is lost before another has it when the owner is cut off from the database', async () => {
-    changes.length = 0
-    const first = await acquire('first', proxy.through(database.url))
+  test.concurrent('is lost before another has it when the owner is cut off from the database', async (context) => {
+    const { proxy, proxied, changes, acquire } = await anAddress('cut off', context)
+    const first = await acquire('first', proxied)
     const waiting = acquire('second')
     await new Promise((resolve) => setTimeout(resolve, 1_500))
     const cutOff = performance.now()
@@ -79,30 +81,35 @@ describe('the right to send from an address', () => {
     await vi.waitFor(() => expect(first.maySend).toBe(true), within)
   })
 
-  test('stays while there is no server that could give it to another, and nobody else has it afterwards', async () => {
-    const first = await acquire('first', proxy.through(database.url))
-    void acquire('second', proxy.through(database.url)).catch(() => undefined)
-    await new Promise((resolve) => setTimeout(resolve, 1_500))
-    await proxy.refuse()
-    const until = performance.now() + 5_000
-    while (performance.now() < until) {
-      expect(first.maySend).toBe(true)
-      await new Promise((resolve) => setTimeout(resolve, 50))
-    }
-    await proxy.restore()
-    const over = performance.now() + 6_000
-    while (performance.now() < over) {
-      // Whoever is first at the server that is back: never both.
-      expect(locks.filter((lock) => lock.maySend).length).toBeLessThanOrEqual(1)
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
-    await vi.waitFor(() => expect(locks.filter((lock) => lock.maySend)).toHaveLength(1), within)
-    await locks.find((lock) => lock.maySend)?.release()
-    await vi.waitFor(() => expect(locks).toHaveLength(2), within)
-  })
+  test.concurrent(
+    'stays while there is no server that could give it to another, and nobody else has it afterwards',
+    async (context) => {
+      const { proxy, proxied, locks, acquire } = await anAddress('no server', context)
+      const first = await acquire('first', proxied)
+      void acquire('second', proxied).catch(() => undefined)
+      await new Promise((resolve) => setTimeout(resolve, 1_500))
+      await proxy.refuse()
+      const until = performance.now() + 5_000
+      while (performance.now() < until) {
+        expect(first.maySend).toBe(true)
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
+      await proxy.restore()
+      const over = performance.now() + 6_000
+      while (performance.now() < over) {
+        // Whoever is first at the server that is back: never both.
+        expect(locks.filter((lock) => lock.maySend).length).toBeLessThanOrEqual(1)
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+      await vi.waitFor(() => expect(locks.filter((lock) => lock.maySend)).toHaveLength(1), within)
+      await locks.find((lock) => lock.maySend)?.release()
+      await vi.waitFor(() => expect(locks).toHaveLength(2), within)
+    },
+  )
 
-  test('stays with one that nobody waits for, even if nothing is known of the database', async () => {
-    const first = await acquire('first', proxy.through(database.url))
+  test.concurrent('stays with one that nobody waits for, even if nothing is known of the database', async (context) => {
+    const { proxy, proxied, acquire } = await anAddress('alone', context)
+    const first = await acquire('first', proxied)
     await new Promise((resolve) => setTimeout(resolve, 800))
     proxy.stall()
     const until = performance.now() + 5_000
@@ -113,7 +120,8 @@ describe('the right to send from an address', () => {
     proxy.cut()
   })
 
-  test('is taken again at once by an owner whose session alone was ended', async () => {
+  test('is taken again at once by an owner whose session alone was ended', async (context) => {
+    const { acquire } = await anAddress('one address', context)
     const first = await acquire('first')
     await new Promise((resolve) => setTimeout(resolve, 800))
     const [owner] = await backends()
@@ -123,7 +131,8 @@ describe('the right to send from an address', () => {
     expect(first.maySend).toBe(true)
   })
 
-  test('comes and goes without a warning of the server', async () => {
+  test('comes and goes without a warning of the server', async (context) => {
+    const { acquire } = await anAddress('one address', context)
     const emitted = vi.spyOn(pg.Client.prototype, 'emit')
     const first = await acquire('first')
     await first.release()
@@ -132,7 +141,8 @@ describe('the right to send from an address', () => {
     emitted.mockRestore()
   })
 
-  test('is not waited for any longer when the one that waits is stopped', async () => {
+  test('is not waited for any longer when the one that waits is stopped', async (context) => {
+    const { acquire } = await anAddress('one address', context)
     await acquire('first')
     const stop = new AbortController()
     const waiting = acquire('second', database.url, stop.signal)
@@ -141,8 +151,9 @@ describe('the right to send from an address', () => {
     await vi.waitFor(async () => expect(await backends()).toHaveLength(1), within)
   })
 
-  test('a database that cannot be reached at first is told, not waited for', async () => {
+  test('a database that cannot be reached at first is told, not waited for', async (context) => {
+    const { proxy, proxied, acquire } = await anAddress('one address', context)
     await proxy.refuse()
-    await expect(acquire('first', proxy.through(database.url))).rejects.toThrow(/ECONNREFUSED/)
+    await expect(acquire('first', proxied)).rejects.toThrow(/ECONNREFUSED/)
   })
 })
