@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startEmbeddedPostgres } from '../../../src/store/embedded/embedded.js'
 import { readServerState } from '../../../src/store/embedded/embeddedProcess.js'
 import { lastingPort } from '../../support/lastingPort.js'
@@ -21,6 +21,9 @@ beforeAll(() => {
   const built = fileURLToPath(new URL('../../../dist/src/store/embedded/embedded.js', import.meta.url))
   if (!existsSync(built))
     throw new Error('these tests run the built program in processes of its own: run npm run build')
+})
+afterAll(async () => {
+  if (made !== undefined) await rm(dirname(await made), { recursive: true, force: true })
 })
 
 afterEach(async () => {
@@ -39,6 +42,21 @@ async function dataDirectory(): Promise<string> {
   const parent = await mkdtemp(join(tmpdir(), 'market-recorder-embedded-'))
   directories.push(parent)
   return join(parent, 'pg')
+}
+
+let made: Promise<string> | undefined
+/** One that an earlier start has created. Copied: to create it takes longer than most of these tests. */
+async function createdDirectory(): Promise<string> {
+  made ??= (async () => {
+    const dataDir = join(await mkdtemp(join(tmpdir(), 'market-recorder-embedded-')), 'pg')
+    await (await startEmbeddedPostgres({ dataDir })).stop()
+    // Where its server was; each copy finds a place of its own.
+    await rm(join(dataDir, 'port'))
+    return dataDir
+  })()
+  const dataDir = await dataDirectory()
+  execFileSync('cp', ['-a', await made, dataDir])
+  return dataDir
 }
 
 async function own(
@@ -101,7 +119,7 @@ function canRead(user: { uid: number; gid: number }): boolean {
 
 describe('the embedded PostgreSQL', () => {
   it('keeps its data, password and port over a restart', async () => {
-    const dataDir = await dataDirectory()
+    const dataDir = await createdDirectory()
     const first = await startEmbeddedPostgres({ dataDir, port: await lastingPort() })
     await query(first.url, 'create table kept as select 42 as answer')
     await first.stop()
@@ -132,7 +150,7 @@ describe('the embedded PostgreSQL', () => {
 
   it('leaves no process behind when its owner is killed, and recovers what was committed', async (context) => {
     if (process.platform !== 'linux') context.skip('processes are looked for in /proc')
-    const dataDir = await dataDirectory()
+    const dataDir = await createdDirectory()
     const { owner, url } = await own(dataDir)
     await query(url, 'create table kept as select 7 as answer')
     const state = await readServerState(dataDir)
@@ -149,7 +167,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   it('waits for a server that is still shutting down', async () => {
-    const dataDir = await dataDirectory()
+    const dataDir = await createdDirectory()
     const { owner } = await own(dataDir)
     owner.kill('SIGKILL')
     // Not a moment later: the old server has only just heard of it.
@@ -160,7 +178,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   it('is joined by a second process and ends with its last user', async () => {
-    const dataDir = await dataDirectory()
+    const dataDir = await createdDirectory()
     const { owner, url } = await own(dataDir)
     const joined = await startEmbeddedPostgres({ dataDir })
     expect(joined.url).toBe(url)
@@ -173,7 +191,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   it('does not end for others when one of its users stops', async () => {
-    const dataDir = await dataDirectory()
+    const dataDir = await createdDirectory()
     const first = await startEmbeddedPostgres({ dataDir })
     const { owner, url } = await own(dataDir)
     await first.stop()
@@ -191,7 +209,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   it('starts over what a crash of the machine leaves: a lock file of a process that is somebody else now', async () => {
-    const dataDir = await dataDirectory()
+    const dataDir = await createdDirectory()
     const first = await startEmbeddedPostgres({ dataDir })
     await first.stop()
     const lines = [process.pid, join(dataDir, 'cluster'), 1, new URL(first.url).port, '', '127.0.0.1', '0 0', 'ready']
@@ -202,8 +220,8 @@ describe('the embedded PostgreSQL', () => {
   })
 
   it('takes another port when its own is taken, and says so when it must be that one', async () => {
-    const dataDir = await dataDirectory()
-    const blocker = await startEmbeddedPostgres({ dataDir: await dataDirectory() })
+    const dataDir = await createdDirectory()
+    const blocker = await startEmbeddedPostgres({ dataDir: await createdDirectory() })
     const { port } = new URL(blocker.url)
     await expect(startEmbeddedPostgres({ dataDir, port: Number(port) })).rejects.toThrow(
       `port ${port} of 127.0.0.1 is taken`,
@@ -216,8 +234,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   it('refuses a directory of another major version and a lost password in one line', async () => {
-    const dataDir = await dataDirectory()
-    await (await startEmbeddedPostgres({ dataDir })).stop()
+    const dataDir = await createdDirectory()
     const marker = join(dataDir, 'cluster', 'PG_VERSION')
     const version = readFileSync(marker, 'utf8')
     writeFileSync(marker, '12\n')
@@ -231,7 +248,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   it('survives the Ctrl-C of its owner, so that the owner can stop in order', async () => {
-    const dataDir = await dataDirectory()
+    const dataDir = await createdDirectory()
     const { owner, url } = await own(dataDir)
     // To the whole process group, as a terminal does.
     process.kill(-(owner.pid ?? 0), 'SIGINT')
