@@ -51,6 +51,8 @@ const withServers = {
 export default defineConfig({
   test: {
     maxWorkers: 4,
+    // What one project has transformed the others need not, nor does the next run.
+    experimental: { fsModuleCache: true },
     sequence: { sequencer: LongestFirst },
     projects: [
       {
