@@ -12,7 +12,8 @@ export interface TestDatabase {
 
 /** A database of its own for a test file: migrated, empty, and reconciled where the server has TimescaleDB. */
 export async function createTestDatabase(): Promise<TestDatabase> {
-  return create(`template ${inject('testServer').template}`)
+  const { template, strategy } = inject('testServer')
+  return create(`template ${template} ${strategy}`)
 }
 
 /** A database without anything in it: the usual template has the extension on some servers, such as that of the Docker image. */
