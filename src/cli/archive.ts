@@ -56,9 +56,9 @@ export function archiveCommand(): Command {
 
 async function runIt(options: RunOptions): Promise<void> {
   const config = await readConfig(options)
-  const target = openArchive(config)
   const logger = createLogger('warn')
   const stop = stopSignal()
+  const target = await openArchive(config, stop.signal)
   const store = await openStore(config, logger)
   const progress = progressLine()
   try {

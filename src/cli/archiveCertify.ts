@@ -1,12 +1,14 @@
 import { Command, Option } from 'commander'
 import picomatch from 'picomatch'
 import { categories } from '../market/category.js'
+import type { Config } from '../config/resolve.js'
 import { certify } from '../store/archive/certify.js'
 import { verifyArchive } from '../store/archive/verify.js'
+import type { ArchiveTarget } from '../store/archive/target.js'
 import { certificateText } from './archiveCertificate.js'
-import { day, openArchive, tableOption } from './archiveTarget.js'
+import { openArchive, tableOption } from './archiveTarget.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, readConfig } from './options.js'
+import { type CommonOptions, configOption, day, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface CertifyOptions extends CommonOptions {
@@ -43,7 +45,15 @@ export function certifyCommand(): Command {
 
 async function runCertify(options: CertifyOptions): Promise<void> {
   const config = await readConfig(options)
-  const target = openArchive(config)
+  const target = await openArchive(config)
+  try {
+    await certifyFrom(target, config, options)
+  } finally {
+    await target.close()
+  }
+}
+
+async function certifyFrom(target: ArchiveTarget, config: Config, options: CertifyOptions): Promise<void> {
   const { from, to } = options
   const tables = options.table ?? config.archive.tables
   const isSymbol = picomatch([...options.symbol])

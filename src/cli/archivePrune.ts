@@ -19,7 +19,7 @@ export function pruneCommand(): Command {
 
 async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }): Promise<void> {
   const config = await readConfig(options)
-  const target = openArchive(config)
+  const target = await openArchive(config)
   const store = await openStore(config, createLogger('warn'))
   try {
     const isDryRun = options.dryRun === true

@@ -4,9 +4,9 @@ import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { restoreArchive } from '../store/archive/restore.js'
-import { day, openArchive, tableOption } from './archiveTarget.js'
+import { openArchive, tableOption } from './archiveTarget.js'
 import { failedOrStopped } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configOption, dataDirOption, day, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface RestoreOptions extends CommonOptions {
@@ -34,9 +34,9 @@ export function restoreCommand(): Command {
 
 async function runRestore(options: RestoreOptions): Promise<void> {
   const config = await readConfig(options)
-  const target = openArchive(config)
   const logger = createLogger('warn')
   const stop = stopSignal()
+  const target = await openArchive(config, stop.signal)
   const store = await openStore(config, logger)
   try {
     await prepareStore(store, config, logger)

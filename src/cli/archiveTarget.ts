@@ -1,26 +1,40 @@
-import { resolve } from 'node:path'
-import { InvalidArgumentError, Option } from 'commander'
+import { join, resolve } from 'node:path'
+import { Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
+import { systemClock } from '../runtime/clock.js'
 import { folderTarget } from '../store/archive/folder.js'
 import { archivedTableNames } from '../market/archivedTable.js'
 import type { ArchiveTarget } from '../store/archive/target.js'
 
-/** Opens the archive that the configuration names. */
-export function openArchive({ archive: { folder } }: Config): ArchiveTarget {
-  if (folder === undefined) {
-    throw new ConfigError(['there is no archive: set archive.folder in the configuration, and give that with --config'])
+/**
+ * Opens the archive that the configuration names. What it takes to speak with a bucket is loaded only then.
+ *
+ * @param signal ends what is under way
+ */
+export async function openArchive({ archive, database }: Config, signal?: AbortSignal): Promise<ArchiveTarget> {
+  const { folder, bucket, prefix = '', endpoint, region, forcePathStyle } = archive
+  if (folder !== undefined) return folderTarget(resolve(folder))
+  if (bucket === undefined) {
+    throw new ConfigError([
+      'there is no archive: set archive.folder or archive.bucket in the configuration, and give that with --config',
+    ])
   }
-  return folderTarget(resolve(folder))
+  const { bucketTarget } = await import('../store/archive/bucket.js')
+  const place = {
+    bucket,
+    prefix: prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`,
+    forcePathStyle,
+    ...(endpoint !== undefined && { endpoint }),
+    ...(region !== undefined && { region }),
+  }
+  return bucketTarget(place, {
+    clock: systemClock,
+    folder: join(resolve(database.dataDir), 'archive'),
+    ...(signal !== undefined && { signal }),
+  })
 }
 
 export function tableOption(what: string): Option {
   return new Option('--table <table...>', what).choices(archivedTableNames)
-}
-
-/** A day in UTC, as the archive names it. */
-export function day(text: string): string {
-  const isDay = /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text))
-  if (!isDay) throw new InvalidArgumentError('Write a day in UTC, such as 2026-03-01.')
-  return text
 }

@@ -3,9 +3,9 @@ import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { type VerifiedDay, verifyArchive } from '../store/archive/verify.js'
-import { day, openArchive, tableOption } from './archiveTarget.js'
+import { openArchive, tableOption } from './archiveTarget.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configOption, dataDirOption, day, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface VerifyOptions extends CommonOptions {
@@ -37,8 +37,8 @@ export function verifyCommand(): Command {
 
 async function runVerify(options: VerifyOptions): Promise<void> {
   const config = await readConfig(options)
-  const target = openArchive(config)
   const stop = stopSignal()
+  const target = await openArchive(config, stop.signal)
   const store = options.offline === true ? null : await openStore(config, createLogger('warn'))
   const results: VerifiedDay[] = []
   const count = { days: 0, rows: 0, compared: 0, problems: 0 }
@@ -60,6 +60,7 @@ async function runVerify(options: VerifyOptions): Promise<void> {
     }
   } finally {
     stop.release()
+    await target.close()
     await store?.close()
   }
   if (options.json === true) await writeOut(`${JSON.stringify(results)}\n`)

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { constants, setPriority } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { onSchedule } from '../collect/poll/cron.js'
+import { hasArchive } from '../config/archiveSchema.js'
 import type { Config } from '../config/resolve.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
@@ -25,7 +26,7 @@ const hourly = '0 43 * * * *'
  * the recording's. Null when no archive is configured.
  */
 export function startArchiving(config: Config, options: CommonOptions, { logger, failing }: Parts): Archiving | null {
-  if (config.archive.folder === undefined) return null
+  if (!hasArchive(config.archive)) return null
   const stopping = new AbortController()
   let running: Promise<void> | undefined
   const run = () => {

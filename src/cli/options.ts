@@ -27,6 +27,13 @@ async function readFile(file: string): Promise<Config> {
   return loadConfig({ file, env: process.env })
 }
 
+/** A day in UTC, as the archive names it. */
+export function day(text: string): string {
+  const isDay = /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text))
+  if (!isDay) throw new InvalidArgumentError('Write a day in UTC, such as 2026-03-01.')
+  return text
+}
+
 export function positiveSeconds(text: string): number {
   const seconds = Number(text)
   if (!Number.isFinite(seconds) || seconds <= 0) {

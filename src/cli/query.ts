@@ -1,5 +1,6 @@
 import { text as readAll } from 'node:stream/consumers'
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { categories } from '../market/category.js'
 import type { Config } from '../config/resolve.js'
 import { openReader } from '../openReader.js'
 import { printable, printableJson } from '../runtime/printable.js'
@@ -11,7 +12,7 @@ import {
   readInBatches,
   runReadOnlyQuery,
 } from '../store/db/readOnlyQuery.js'
-import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
+import { type CommonOptions, configOption, dataDirOption, day, positiveSeconds, readConfig } from './options.js'
 import { warnings, writeOut } from './output.js'
 import { rowsTable } from './rowsTable.js'
 
@@ -22,6 +23,9 @@ interface QueryOptions extends CommonOptions {
   readonly rows: number
   readonly archive?: boolean
   readonly offline?: boolean
+  readonly from?: string
+  readonly to?: string
+  readonly category?: readonly string[]
 }
 
 const examples = `
@@ -42,8 +46,16 @@ export function queryCommand(): Command {
     .addOption(new Option('--rows <number>', 'most rows of the table').default(1000).argParser(wholeNumber))
     .option('--archive', 'ask the archive, and of the days that it does not have the database; in the SQL of DuckDB')
     .option('--offline', 'with --archive: the archive alone')
+    .addOption(ofArchive(new Option('--from <day>', 'of the archive: rows from this day on').argParser(day)))
+    .addOption(ofArchive(new Option('--to <day>', 'of the archive: rows before this day').argParser(day)))
+    .addOption(ofArchive(new Option('--category <category...>', 'of the archive: these').choices(categories)))
     .addHelpText('after', examples)
     .action(runQuery)
+}
+
+/** Asking for a part of the archive is asking for the archive. */
+function ofArchive(option: Option): Option {
+  return option.implies({ archive: true })
 }
 
 async function runQuery(argument: string, options: QueryOptions): Promise<void> {
@@ -72,6 +84,9 @@ async function askArchive(config: Config, sql: string, options: QueryOptions): P
   const { columns, rows, isTruncated } = await queryConfiguredArchive(config, sql, {
     maxRows,
     isOffline: options.offline === true,
+    ...(options.from !== undefined && { from: options.from }),
+    ...(options.to !== undefined && { to: options.to }),
+    ...(options.category !== undefined && { categories: options.category }),
   })
   const batches = (async function* () {
     yield await Promise.resolve(rows)

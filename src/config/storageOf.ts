@@ -1,3 +1,4 @@
+import { hasArchive } from './archiveSchema.js'
 import type { Config } from './resolve.js'
 
 type TableName = Exclude<keyof Config['storage'], 'rejectedRows'>
@@ -17,7 +18,7 @@ const archivedAs = {
 
 /** How tables are kept, archived ones marked. */
 export function storageOf({ storage, archive }: Config): Storage {
-  if (archive.folder === undefined) return storage
+  if (!hasArchive(archive)) return storage
   const marked = Object.entries(archivedAs)
     .filter(([table]) => archive.tables.some((name) => name === table))
     .map(([, setting]) => [setting, { ...storage[setting], isArchived: true }] as const)

@@ -23,6 +23,11 @@ export interface ArchiveQuery {
   readonly folder: string
   readonly now: number
   readonly maxRows: number
+  /** Half-open, by day; default: all days. Of tables that are kept as a whole the newest day before `to` counts. */
+  readonly from?: Day
+  readonly to?: Day
+  /** Default: all. */
+  readonly categories?: readonly string[]
 }
 
 export interface ArchiveQueryResult {
@@ -42,6 +47,14 @@ export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): 
   const wanted = archivedTableNames.filter((name) => isNamed(query.sql, name))
   const files = new Map<ArchivedTableName, string[]>()
   for (const name of wanted) files.set(name, await filesOf(target, name, query))
+  return await askDuck(DuckDBInstance, files, query)
+}
+
+async function askDuck(
+  DuckDBInstance: typeof duckdb.DuckDBInstance,
+  files: ReadonlyMap<ArchivedTableName, readonly string[]>,
+  query: ArchiveQuery,
+): Promise<ArchiveQueryResult> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '2', memory_limit: '2GB' })
   const connection = await instance.connect()
   try {
@@ -88,11 +101,15 @@ async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: Ar
   const days = [...((await listDays(target, name)).get(name) ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1))
   const isWhole = table.timeColumn === undefined
   if (isWhole && query.database !== undefined) return fromDatabase(query.database, name, [''], [], query)
+  const before = days.filter(([day]) => query.to === undefined || day < query.to)
   const files: string[] = []
   let known: readonly ManifestColumn[] = []
-  for (const [day, versions] of isWhole ? days.slice(-1) : days) {
+  for (const [day, versions] of isWhole ? before.slice(-1) : before.filter(([one]) => isAsked(query, one))) {
     const manifest = await readManifest(target, name, day, versions.at(-1) ?? 0)
-    files.push(...manifest.files.map(({ path }) => target.locate(path)))
+    for (const { path, category } of manifest.files) {
+      // Of a bucket they are copies, which go with the target.
+      if (isCategoryAsked(query, category)) files.push((await target.fetch(path)).localPath)
+    }
     known = manifest.columns
   }
   if (query.database === undefined) return files
@@ -101,7 +118,7 @@ async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: Ar
   if (first === null) return files
   const archived = new Set(days.map(([day]) => day))
   // The day that has not ended, too.
-  const missing = daysBetween(first, query.now + 86_400_000).filter((day) => !archived.has(day))
+  const missing = daysBetween(first, query.now + 86_400_000).filter((day) => !archived.has(day) && isAsked(query, day))
   return [...files, ...(await fromDatabase(query.database, name, missing, known, query))]
 }
 
@@ -111,11 +128,11 @@ async function fromDatabase(
   name: ArchivedTableName,
   days: readonly Day[],
   known: readonly ManifestColumn[],
-  { folder }: ArchiveQuery,
+  query: ArchiveQuery,
 ): Promise<string[]> {
   const compression = await loadZstd()
   const isHypertable = (await detectServer(database.db)).kind !== 'postgresql'
-  const place = join(folder, name)
+  const place = join(query.folder, name)
   await mkdir(place, { recursive: true })
   const files: string[] = []
   for (const day of days) {
@@ -128,9 +145,18 @@ async function fromDatabase(
         withProof: false,
       }),
     )
-    files.push(...staged.files.map(({ localPath }) => localPath))
+    const asked = staged.files.filter(({ category }) => isCategoryAsked(query, category))
+    files.push(...asked.map(({ localPath }) => localPath))
   }
   return files
+}
+
+function isAsked({ from, to }: ArchiveQuery, day: Day): boolean {
+  return (from === undefined || day >= from) && (to === undefined || day < to)
+}
+
+function isCategoryAsked({ categories }: ArchiveQuery, category: string): boolean {
+  return categories === undefined || categories.includes(category)
 }
 
 function typeName(type: string): string {

@@ -9,6 +9,7 @@ const partial = '.partial'
 /** An archive in a folder of this machine, or of one that is mounted here. */
 export function folderTarget(root: string): ArchiveTarget {
   const at = (path: string) => join(root, ...path.split('/'))
+  let staging: string | undefined
   return {
     name: root,
     async list(prefix) {
@@ -25,9 +26,9 @@ export function folderTarget(root: string): ArchiveTarget {
     fetch: (path) => Promise.resolve({ localPath: at(path), release: () => Promise.resolve() }),
     async stagingFolder() {
       await rm(at(partial), { recursive: true, force: true })
-      const folder = join(at(partial), randomName(6))
-      await mkdir(folder, { recursive: true })
-      return folder
+      staging = join(at(partial), randomName(6))
+      await mkdir(staging, { recursive: true })
+      return staging
     },
     async publish(localPath, path) {
       await syncToDisk(localPath)
@@ -62,8 +63,11 @@ export function folderTarget(root: string): ArchiveTarget {
       await rm(at(path), { force: true })
       await removeEmpty(root, dirname(at(path)))
     },
-    locate: at,
-    close: () => rm(at(partial), { recursive: true, force: true }),
+    async close() {
+      if (staging === undefined) return
+      await rm(staging, { recursive: true, force: true })
+      await removeEmpty(root, at(partial))
+    },
   }
 }
 

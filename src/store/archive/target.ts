@@ -1,4 +1,4 @@
-/** Where an archive is: paths are relative to its root, with slashes. Every method may be called again after it failed. */
+/** Where an archive is, a folder or a bucket: paths are relative to its root, with slashes. Every method may be called again after it failed. */
 export interface ArchiveTarget {
   /** As messages name it. Without credentials. */
   readonly name: string
@@ -15,7 +15,5 @@ export interface ArchiveTarget {
   /** Writes a small file at once and for good. False when there is one already. */
   create(path: string, text: string): Promise<boolean>
   remove(path: string): Promise<void>
-  /** How readers of SQL name a file: a path or a URL. */
-  locate(path: string): string
   close(): Promise<void>
 }

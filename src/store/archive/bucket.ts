@@ -1,0 +1,94 @@
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { randomName } from '../../runtime/randomness.js'
+import { type BucketOptions, type BucketPlace, openBucket } from '../bucket/client.js'
+import { isKind } from '../bucket/errors.js'
+import { downloadObject, listObjects, readObject, removeObject } from '../bucket/objects.js'
+import { abortUploads, createObject, putBytes, uploadFile } from '../bucket/upload.js'
+import { manifestsRoot } from './manifest.js'
+import type { ArchiveTarget } from './target.js'
+
+export interface BucketTargetOptions extends BucketOptions {
+  /** Of this machine, for files on their way. */
+  readonly folder: string
+  /** Of a large file; default 8 MiB. */
+  readonly partBytes?: number
+}
+
+const staged = 'staged-'
+const fetched = 'fetched-'
+
+/** An archive in a bucket of an S3-compatible service. */
+export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): ArchiveTarget {
+  const { folder: root, partBytes } = options
+  const bucket = openBucket(place, options)
+  const own = new Set<string>()
+  let fetchFolder: Promise<string> | undefined
+  const ownFolder = async (kind: string) => {
+    await mkdir(root, { recursive: true, mode: 0o700 })
+    const made = await mkdtemp(join(root, `${kind}${process.pid}-`))
+    own.add(made)
+    return made
+  }
+  return {
+    name: bucket.name,
+    list: (prefix) => listObjects(bucket, prefix),
+    read: (path) => readObject(bucket, path),
+    async fetch(path) {
+      fetchFolder ??= ownFolder(fetched)
+      const localPath = join(await fetchFolder, `${randomName(8)}.parquet`)
+      const release = () => rm(localPath, { force: true })
+      try {
+        await downloadObject(bucket, path, localPath)
+      } catch (error) {
+        await release()
+        if (!isKind('absent')(error)) throw error
+        throw Object.assign(new Error(`${path} is not in ${bucket.name}`, { cause: error }), { code: 'ENOENT' })
+      }
+      return { localPath, release }
+    },
+    async stagingFolder() {
+      await removeLeftFolders(root)
+      // Parts of files; nobody sees them, but they take space and cost money.
+      await abortUploads(bucket, 'table=')
+      return ownFolder(staged)
+    },
+    async publish(localPath, path) {
+      await uploadFile(bucket, localPath, path, partBytes)
+      await rm(localPath)
+    },
+    async create(path, text) {
+      if (!path.startsWith(manifestsRoot)) throw new Error(`${path} is not a manifest`)
+      const before = await readObject(bucket, path)
+      if (before !== null) return before.toString('utf8') === text
+      // Who can do it without a condition alone may write over another's: then the one who finds his own has written it.
+      if ((await createObject(bucket, path, text)) === 'unsupported') await putBytes(bucket, path, text)
+      return (await readObject(bucket, path))?.toString('utf8') === text
+    },
+    remove: (path) => removeObject(bucket, path),
+    async close() {
+      bucket.close()
+      fetchFolder = undefined
+      for (const folder of own) await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Of processes that have ended without closing. One archiver at a time stages files; others may be reading. */
+async function removeLeftFolders(root: string): Promise<void> {
+  for (const name of await readdir(root).catch(() => [])) {
+    const pid = Number(/^fetched-(\d+)-/.exec(name)?.[1])
+    const isLeft = name.startsWith(staged) || (pid > 0 && !isRunning(pid))
+    if (isLeft) await rm(join(root, name), { recursive: true, force: true })
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    // Another user's process may not be signalled, but is there.
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
