@@ -35,7 +35,7 @@ export async function readBack(
       }
       if (!withRows) continue
       for await (const batch of (await openParquet(fetched.localPath, compression)).batches()) {
-        for (const values of batch) digest.add(values)
+        digest.addFileRows(batch)
         rows += batch.length
         onRows?.(rows)
       }

@@ -5,7 +5,8 @@ import type { Database } from '../db/schema.js'
 import { openParquet } from '../parquet/read.js'
 import type { Compression } from '../parquet/zstd.js'
 import { fileDigest } from './stageDay.js'
-import { decimalText, timeText } from './values.js'
+import { decimalText } from '../parquet/decimals.js'
+import { timeText } from './values.js'
 import type { Manifest, ManifestColumn, SeriesProof } from './manifest.js'
 import type { ArchiveTarget } from './target.js'
 
@@ -81,7 +82,7 @@ function castOf(table: string, name: string, columns: readonly ManifestColumn[])
 }
 
 function textOf({ type, digits, scale }: ManifestColumn): (value: unknown) => string {
-  const decimal = (value: unknown) => (typeof value === 'bigint' ? decimalText(value, scale ?? 0) : String(value))
+  const decimal = (value: unknown) => (value instanceof Uint8Array ? decimalText(value, scale ?? 0) : String(value))
   if (type === 'numeric' && digits !== undefined) return decimal
   if (type === '_numeric') {
     return (value) => `{${(value as unknown[]).map((each) => (each === null ? 'NULL' : decimal(each))).join(',')}}`

@@ -4,7 +4,8 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { randomName } from '../../runtime/randomness.js'
 import { createParquetFile, type ParquetFile } from '../parquet/file.js'
-import { type ParquetColumn, UnfitDecimal } from '../parquet/columns.js'
+import type { ParquetColumn } from '../parquet/columns.js'
+import { UnfitDecimal } from '../parquet/decimals.js'
 import type { Compression } from '../parquet/zstd.js'
 import type { QueryRow } from '../db/readOnlyQuery.js'
 import { parquetColumns, tableColumns, withExtents, withKnownExtents } from './columns.js'
@@ -116,6 +117,7 @@ class CategoryWriter {
     if (first === undefined) return
     this.#open ??= this.#openFile(first)
     await this.#open.file.write(rows)
+    this.digest.addServerRows(rows)
     this.#last = rows.at(-1) ?? first
     this.#open.rows += rows.length
     for (const row of rows) for (const value of row) this.#open.characters += value?.length ?? 0
@@ -143,8 +145,7 @@ class CategoryWriter {
       this.#options.folder,
       `${this.#table.name}-${this.#category}-${this.files.length}-${randomName(4)}.parquet`,
     )
-    const onRow = (values: readonly unknown[]) => this.digest.add(values)
-    const file = createParquetFile(localPath, this.columns, { compression: this.#options.compression, onRow })
+    const file = createParquetFile(localPath, this.columns, { compression: this.#options.compression })
     return { file, localPath, rows: 0, characters: 0, first }
   }
 

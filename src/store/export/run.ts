@@ -6,7 +6,7 @@ import type { DatabasePool } from '../db/pool.js'
 import { type QueryRow, readInBatches } from '../db/readOnlyQuery.js'
 import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from './files.js'
 import { type Manifest, readManifest, writeManifest } from './manifest.js'
-import { UnfitDecimal } from '../parquet/columns.js'
+import { UnfitDecimal } from '../parquet/decimals.js'
 import { type ExportSource, type Selection, selectRows } from './source.js'
 
 export interface ExportRequest {

@@ -1,23 +1,13 @@
 import type { Encoding, SchemaElement } from 'hyparquet'
 import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
+import { storeDecimal } from './decimals.js'
 import { type DecimalShape, type DecimalType, widestUsual } from './decimalShape.js'
-
-/** A value that the type of its column cannot hold exactly. */
-export class UnfitDecimal extends Error {
-  constructor(
-    readonly column: string,
-    value: string,
-    { precision, scale }: DecimalType,
-  ) {
-    super(`${column} holds ${value}, which DECIMAL(${precision}, ${scale}) cannot hold exactly`)
-  }
-}
 
 /** How a column of the database becomes one of a Parquet file. */
 export interface ParquetColumn {
   readonly name: string
   readonly schema: readonly SchemaElement[]
-  /** The SQL that gives the text from which `convert` makes the value. */
+  /** The SQL that gives the text from which `convert` makes the value as a file stores it. */
   expression(quoted: string): string
   readonly convert: (text: string) => unknown
   /** Default: the writer's choice between a dictionary and plain values. */
@@ -34,9 +24,9 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
   switch (type) {
     case 'numeric':
       if (shape === 'text') return text
-      return { ...plain, schema: optional(decimalElement(shape)), convert: unitsOf(name, shape) }
+      return { ...plain, schema: optional(decimalElement(shape)), convert: storeDecimal(name, shape) }
     case '_numeric': {
-      const one = shape === 'text' ? same : unitsOf(name, shape)
+      const one = shape === 'text' ? same : storeDecimal(name, shape)
       return {
         ...plain,
         schema: [
@@ -90,22 +80,8 @@ function decimalElement({ precision, scale }: DecimalType): Partial<SchemaElemen
 const same = (text: string): string => text
 
 /** `{1.0,2}` as its elements; decimals need no quotes. */
-function elements(text: string): string[] {
+export function elements(text: string): string[] {
   return text === '{}' ? [] : text.slice(1, -1).split(',')
-}
-
-/** Makes of a decimal's text its units of the last digit. */
-function unitsOf(column: string, shape: DecimalType): (text: string) => bigint {
-  const { precision, scale } = shape
-  const maxUnits = 10n ** BigInt(precision)
-  return (text) => {
-    const match = /^(-?\d+)(?:\.(\d*?)0*)?$/.exec(text)
-    const fraction = match?.[2] ?? ''
-    if (match === null || fraction.length > scale) throw new UnfitDecimal(column, text, shape)
-    const value = BigInt(`${match[1] ?? ''}${fraction.padEnd(scale, '0')}`)
-    if (value >= maxUnits || value <= -maxUnits) throw new UnfitDecimal(column, text, shape)
-    return value
-  }
 }
 
 /** Rows by column, as the writer takes them: values that were made by `convert`. */
@@ -113,11 +89,27 @@ export function columnsOf(
   columns: readonly ParquetColumn[],
   rows: readonly (readonly unknown[])[],
 ): { name: string; data: unknown[]; encoding?: Encoding }[] {
-  return columns.map(({ name, encoding }, i) => ({
-    name,
-    data: rows.map((row) => row[i]),
-    ...(encoding !== undefined && { encoding }),
-  }))
+  return columns.map(({ name, schema, encoding }, i) => {
+    const data = rows.map((row) => row[i])
+    const isPlain = encoding === undefined && schema[0]?.converted_type === 'DECIMAL' && hardlyRepeats(data)
+    const chosen = isPlain ? 'PLAIN' : encoding
+    return { name, data, ...(chosen !== undefined && { encoding: chosen }) }
+  })
+}
+
+/** Compressed, 16 bytes of which few differ take less than a place in a dictionary and their share of that. */
+function hardlyRepeats(data: readonly unknown[]): boolean {
+  const maxDifferent = data.length / 8
+  const found = new Set<string>()
+  for (const value of data) {
+    if (value instanceof Uint8Array) found.add(latin1(value))
+    if (found.size > maxDifferent) return true
+  }
+  return false
+}
+
+function latin1(bytes: Uint8Array): string {
+  return String.fromCharCode(...bytes)
 }
 
 /** A row as the server gave it, in the values of a file. */

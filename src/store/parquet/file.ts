@@ -1,6 +1,8 @@
+import type { SchemaElement } from 'hyparquet'
 import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import type { QueryRow } from '../db/readOnlyQuery.js'
 import { columnsOf, convertRow, type ParquetColumn } from './columns.js'
+import { unitsIn } from './decimals.js'
 import type { Compression } from './zstd.js'
 
 /** A row group is held in memory until it is written. */
@@ -13,21 +15,17 @@ export interface ParquetFile {
   close(): Promise<void>
 }
 
-export interface ParquetFileOptions {
-  readonly compression: Compression
-  /** Told of each row in the values of the file, in their order. */
-  readonly onRow?: (values: readonly unknown[]) => void
-}
-
 /** Writes rows to a file in row groups of a bounded size, which readers can skip by the bounds of their columns. */
 export function createParquetFile(
   path: string,
   columns: readonly ParquetColumn[],
-  { compression, onRow }: ParquetFileOptions,
+  { compression }: { readonly compression: Compression },
 ): ParquetFile {
+  const schema = [{ name: 'root', num_children: columns.length }, ...columns.flatMap((column) => column.schema)]
   const writer = new ParquetWriter({
     writer: fileWriter(path),
-    schema: [{ name: 'root', num_children: columns.length }, ...columns.flatMap((column) => column.schema)],
+    // The writer is given decimals as they are stored; to make them itself takes it many times as long.
+    schema: schema.map(withoutDecimals),
     codec: 'ZSTD',
     compressors: { ZSTD: (input) => compression.compress(input) },
     createdBy: 'market-recorder',
@@ -43,16 +41,37 @@ export function createParquetFile(
   return {
     async write(rows) {
       for (const row of rows) {
-        const values = convertRow(columns, row)
-        onRow?.(values)
-        pending.push(values)
+        pending.push(convertRow(columns, row))
         for (const value of row) characters += value?.length ?? 0
         if (pending.length >= rowsPerGroup || characters >= charactersPerGroup) await flush()
       }
     },
     async close() {
       await flush()
+      // What the file says of itself is written at its end.
+      writer.schema = schema
+      nameDecimalBounds(writer)
       await writer.finish()
     },
+  }
+}
+
+function withoutDecimals(element: SchemaElement): SchemaElement {
+  if (element.converted_type !== 'DECIMAL') return element
+  const { converted_type: _converted, logical_type: _logical, precision: _precision, scale: _scale, ...plain } = element
+  return plain
+}
+
+/** Bounds of decimals, found as those of bytes, as numbers. Where some are negative the order of bytes is another one. */
+function nameDecimalBounds(writer: ParquetWriter): void {
+  for (const { columns } of writer.row_groups) {
+    for (const { meta_data: found } of columns) {
+      const { min_value: min, max_value: max } = found?.statistics ?? {}
+      if (found?.type !== 'FIXED_LEN_BYTE_ARRAY' || !(min instanceof Uint8Array) || !(max instanceof Uint8Array))
+        continue
+      const [least, greatest] = [unitsIn(min), unitsIn(max)]
+      const { min_value: _min, max_value: _max, ...rest } = found.statistics ?? {}
+      found.statistics = greatest < 0n ? rest : { ...rest, min_value: least, max_value: greatest }
+    }
   }
 }

@@ -7,7 +7,7 @@ import {
 } from 'hyparquet'
 import type { Compression } from './zstd.js'
 
-/** A file of rows, in the values that it was written from: decimals and times as whole numbers, exact. */
+/** A file of rows, in the values that are stored: decimals as their 16 bytes, times in microseconds. */
 export interface ParquetRows {
   readonly rows: number
   readonly columns: readonly string[]
@@ -39,14 +39,14 @@ export async function openParquet(path: string, compression: Compression): Promi
             rows = found
           },
         })
-        yield rows.map((row) => row.map(wholeNumbers))
+        yield rows
         start = end
       }
     },
   }
 }
 
-/** The reader makes floats of decimals and dates of times: it is shown the numbers that they are stored as. */
+/** The reader makes floats of decimals and dates of times: it is shown what they are stored as. */
 function withoutMeaning(element: SchemaElement): SchemaElement {
   const { converted_type: type, ...rest } = element
   if (type !== 'DECIMAL' && type !== 'TIMESTAMP_MICROS') return element
@@ -70,16 +70,4 @@ function afterElement(elements: readonly SchemaElement[], place: number): number
   let next = place + 1
   for (let i = 0; i < (elements[place]?.num_children ?? 0); i++) next = afterElement(elements, next)
   return next
-}
-
-function wholeNumbers(value: unknown): unknown {
-  if (value instanceof Uint8Array) return bigEndian(value)
-  if (Array.isArray(value)) return value.map(wholeNumbers)
-  return value ?? null
-}
-
-/** Two's complement of 16 bytes, as decimals are stored. */
-function bigEndian({ buffer, byteOffset }: Uint8Array): bigint {
-  const view = new DataView(buffer, byteOffset, 16)
-  return (view.getBigInt64(0) << 64n) | view.getBigUint64(8)
 }

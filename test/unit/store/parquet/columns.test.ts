@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { parquetColumn, UnfitDecimal } from '../../../../src/store/parquet/columns.js'
+import { parquetColumn } from '../../../../src/store/parquet/columns.js'
+import { decimalText, trimmedDecimal, UnfitDecimal } from '../../../../src/store/parquet/decimals.js'
 
 const price = parquetColumn({ name: 'price', type: 'numeric' })
 const prices = parquetColumn({ name: 'prices', type: '_numeric' })
@@ -13,7 +14,12 @@ const decimal = (whole: number, fraction: number) =>
     return isNegative && /[1-9]/.test(text) ? `-${text}` : text
   })
 
-function textOf(units: bigint): string {
+/** Written with other means than those that are tested. */
+function unitsOf(stored: unknown): bigint {
+  return BigInt.asIntN(128, BigInt(`0x${Buffer.from(stored as Uint8Array).toString('hex')}`))
+}
+function textOf(stored: unknown): string {
+  const units = unitsOf(stored)
   const sign = units < 0n ? '-' : ''
   const padded = (units < 0n ? -units : units).toString().padStart(19, '0')
   const fraction = padded.slice(-18).replace(/0+$/, '')
@@ -25,7 +31,21 @@ describe('decimals in Parquet', () => {
   test('of up to 20 digits before the point and 18 after it are exact', () => {
     fc.assert(
       fc.property(decimal(20, 18), (text) => {
-        expect(textOf(price.convert(text) as bigint)).toBe(trimmed(text))
+        expect(textOf(price.convert(text))).toBe(trimmed(text))
+      }),
+    )
+  })
+
+  test('of any shape are read back as they were, without zeros at the end, as the server prints them', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 18 }), decimal(15, 18), (scale, text) => {
+        const { convert } = parquetColumn({ name: 'price', type: 'numeric' }, { precision: 38, scale })
+        const fits = text.includes('.')
+          ? text.slice(0, text.indexOf('.') + 1 + scale).replace(/^-(?=[0.]*$)/, '')
+          : text
+        const whole = fits.replace(/\.$/, '')
+        expect(decimalText(convert(whole) as Uint8Array, scale)).toBe(trimmed(whole))
+        expect(trimmedDecimal(whole)).toBe(trimmed(whole))
       }),
     )
   })
@@ -42,7 +62,7 @@ describe('decimals in Parquet', () => {
           expect(whole.length > 20 || fraction.length > 18).toBe(true)
           return
         }
-        expect(textOf(units as bigint)).toBe(trimmed(text))
+        expect(textOf(units)).toBe(trimmed(text))
       }),
     )
   })
@@ -52,7 +72,12 @@ describe('decimals in Parquet', () => {
   })
 
   test('stand in lists, with gaps', () => {
-    expect(prices.convert('{1.5,NULL,2}')).toEqual([1_500_000_000_000_000_000n, null, 2_000_000_000_000_000_000n])
+    const stored = prices.convert('{1.5,NULL,2}') as (Uint8Array | null)[]
+    expect(stored.map((each) => each && unitsOf(each))).toEqual([
+      1_500_000_000_000_000_000n,
+      null,
+      2_000_000_000_000_000_000n,
+    ])
     expect(prices.convert('{}')).toEqual([])
   })
 

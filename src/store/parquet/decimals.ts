@@ -1,0 +1,122 @@
+import type { DecimalType } from './decimalShape.js'
+
+/** A value that the type of its column cannot hold exactly. */
+export class UnfitDecimal extends Error {
+  constructor(
+    readonly column: string,
+    value: string,
+    { precision, scale }: DecimalType,
+  ) {
+    super(`${column} holds ${value}, which DECIMAL(${precision}, ${scale}) cannot hold exactly`)
+  }
+}
+
+/** Prices and sizes repeat; more of them than this at a time would only take memory. */
+const maxKnown = 16_384
+
+/**
+ * Makes of a decimal's text what a file stores: units of the last digit, 16 bytes of two's complement, the highest first. Equal
+ * texts may give the same array: it is not to be changed.
+ */
+export function storeDecimal(column: string, shape: DecimalType): (text: string) => Uint8Array {
+  const known = new Map<string, Uint8Array>()
+  return (text) => {
+    const found = known.get(text)
+    if (found !== undefined) return found
+    const small = smallUnits(text, shape.scale)
+    const bytes = small === null ? bytesOf(unitsOf(column, text, shape)) : smallBytes(small)
+    if (known.size >= maxKnown) known.clear()
+    known.set(text, bytes)
+    return bytes
+  }
+}
+
+/** The text of a stored decimal, without zeros at its end. */
+export function decimalText(bytes: Uint8Array, scale: number): string {
+  const small = smallOf(bytes)
+  const units = small ?? unitsIn(bytes)
+  if (scale === 0) return String(units)
+  const isNegative = units < 0
+  const padded = String(isNegative ? -units : units).padStart(scale + 1, '0')
+  let end = padded.length
+  const point = padded.length - scale
+  while (end > point && padded.charCodeAt(end - 1) === zero) end--
+  const text = end === point ? padded.slice(0, point) : `${padded.slice(0, point)}.${padded.slice(point, end)}`
+  return isNegative ? `-${text}` : text
+}
+
+/** The same of a decimal as the server prints it. */
+export function trimmedDecimal(text: string): string {
+  const point = text.indexOf('.')
+  if (point < 0) return text
+  let end = text.length
+  while (text.charCodeAt(end - 1) === zero) end--
+  return text.slice(0, end - 1 === point ? point : end)
+}
+
+const zero = 0x30
+const nine = 0x39
+const dot = 0x2e
+
+/** The units of what fits an exact number, as nearly everything does; null otherwise, and for what is no decimal. */
+function smallUnits(text: string, scale: number): number | null {
+  let units = 0
+  let digits = 0
+  let fraction = -1
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === dot && fraction < 0 && digits > 0) {
+      fraction = 0
+      continue
+    }
+    if (code < zero || code > nine || (fraction >= 0 && ++fraction > scale)) return null
+    units = units * 10 + (code - zero)
+    digits++
+  }
+  const missing = scale - Math.max(fraction, 0)
+  if (digits === 0 || digits + missing > 15) return null
+  return units * 10 ** missing
+}
+
+function unitsOf(column: string, text: string, shape: DecimalType): bigint {
+  const { precision, scale } = shape
+  const match = /^(-?\d+)(?:\.(\d*?)0*)?$/.exec(text)
+  const fraction = match?.[2] ?? ''
+  if (match === null || fraction.length > scale) throw new UnfitDecimal(column, text, shape)
+  const value = BigInt(`${match[1] ?? ''}${fraction.padEnd(scale, '0')}`)
+  const maxUnits = 10n ** BigInt(precision)
+  if (value >= maxUnits || value <= -maxUnits) throw new UnfitDecimal(column, text, shape)
+  return value
+}
+
+function smallBytes(units: number): Uint8Array {
+  const bytes = new Uint8Array(16)
+  let rest = units
+  for (let i = 15; rest > 0; i--) {
+    bytes[i] = rest % 256
+    rest = Math.floor(rest / 256)
+  }
+  return bytes
+}
+
+function bytesOf(units: bigint): Uint8Array {
+  const bytes = new Uint8Array(16)
+  const view = new DataView(bytes.buffer)
+  view.setBigInt64(0, units >> 64n)
+  view.setBigUint64(8, BigInt.asUintN(64, units))
+  return bytes
+}
+
+/** Null for what is negative or 2⁵³ and above. */
+function smallOf(bytes: Uint8Array): number | null {
+  for (let i = 0; i < 9; i++) if (bytes[i] !== 0) return null
+  let units = bytes[9] ?? 0
+  if (units >= 32) return null
+  for (let i = 10; i < 16; i++) units = units * 256 + (bytes[i] ?? 0)
+  return units
+}
+
+export function unitsIn({ buffer, byteOffset }: Uint8Array): bigint {
+  const view = new DataView(buffer, byteOffset, 16)
+  return (view.getBigInt64(0) << 64n) | view.getBigUint64(8)
+}
