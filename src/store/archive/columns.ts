@@ -1,6 +1,7 @@
 import type { QueryColumn } from '../db/readOnlyQuery.js'
 import { type ParquetColumn, parquetColumn } from '../parquet/columns.js'
 import { type DecimalExtent, shapeFor, widen } from '../parquet/decimalShape.js'
+import { extentList, extentsIn, isDecimal } from '../parquet/extents.js'
 import type { ManifestColumn } from './manifest.js'
 import type { Snapshot } from './snapshot.js'
 import type { ArchivedTable } from './tables.js'
@@ -38,31 +39,17 @@ export async function withExtents(
   columns: readonly QueryColumn[],
   known: readonly ManifestColumn[],
 ): Promise<ManifestColumn[]> {
-  const decimals = columns.filter(({ type }) => isDecimal(type))
-  if (decimals.length === 0) return [...columns]
-  const list = decimals.flatMap(({ name, type }) => {
-    const column = `t."${name}"`
-    const of = (expression: (value: string) => string) =>
-      type === 'numeric'
-        ? `max(${expression(column)})`
-        : `max((select max(${expression('e')}) from unnest(${column}) as e))`
-    return [of((value) => `abs(${value})`), of((value) => `scale(trim_scale(${value}))`)]
-  })
-  const [row = []] = await snapshot.query(`select ${list.join(', ')} from ${from.sql}`, from.parameters)
+  const list = extentList(columns)
+  if (list === '') return [...columns]
+  const [row = []] = await snapshot.query(`select ${list} from ${from.sql}`, from.parameters)
+  const extents = extentsIn(row, columns)
   return columns.map(({ name, type }) => {
-    const index = decimals.findIndex((column) => column.name === name)
-    if (index < 0) return { name, type }
-    const found = extentOf(row[index * 2] ?? null, row[index * 2 + 1] ?? null)
+    const found = extents.get(name)
+    if (found === undefined) return { name, type }
     const before = known.find((column) => column.name === name)
     if (before?.digits === undefined || before.scale === undefined) return { name, type, ...withSpare(found) }
     return { name, type, ...widen({ digits: before.digits, scale: before.scale }, found) }
   })
-}
-
-function extentOf(max: string | null, scale: string | null): DecimalExtent {
-  // NaN and infinities have no digits; they do not fit any decimal type.
-  const digits = max === null ? 0 : /^\d/.test(max) ? max.split('.')[0]?.replace(/^0$/, '').length : 99
-  return { digits: digits ?? 0, scale: Number(scale ?? 0) }
 }
 
 function withSpare(extent: DecimalExtent): DecimalExtent {
@@ -76,8 +63,4 @@ export function parquetColumns(columns: readonly ManifestColumn[]): ParquetColum
       ? parquetColumn({ name, type })
       : parquetColumn({ name, type }, shapeFor({ digits, scale })),
   )
-}
-
-function isDecimal(type: string): boolean {
-  return type === 'numeric' || type === '_numeric'
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
 import { csvLine } from './csv.js'
 import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
+import { type DecimalExtent, shapeFor } from '../parquet/decimalShape.js'
 import { type ParquetColumn, parquetColumn } from '../parquet/columns.js'
 import { createParquetFile } from '../parquet/file.js'
 import { loadZstd } from '../parquet/zstd.js'
@@ -24,10 +25,15 @@ export interface OpenFile {
 export async function fileFormat(
   format: ExportFormat,
   columns: readonly QueryColumn[],
-  asText: ReadonlySet<string>,
+  decimals: Readonly<Record<string, DecimalExtent>>,
 ): Promise<FileFormat> {
   if (format === 'csv') return csvFormat(columns)
-  return parquetFormat(columns.map((column) => parquetColumn(column, asText.has(column.name) ? 'text' : undefined)))
+  return parquetFormat(
+    columns.map((column) => {
+      const extent = decimals[column.name]
+      return parquetColumn(column, extent && shapeFor(extent))
+    }),
+  )
 }
 
 function csvFormat(columns: readonly QueryColumn[]): FileFormat {

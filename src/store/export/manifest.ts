@@ -10,6 +10,8 @@ const manifestSchema = z.strictObject({
   categories: z.array(z.string()).nullable(),
   symbols: z.array(z.string()).nullable(),
   columns: z.array(z.strictObject({ name: z.string(), type: z.string() })),
+  /** Most digits before and after the point of what the columns of decimals hold, from which their types follow. */
+  decimals: z.record(z.string(), z.strictObject({ digits: z.int(), scale: z.int() })),
   /** Columns whose decimals are written as text. */
   asText: z.array(z.string()),
   /** What is finished, by day, or `all` where there are no days. */

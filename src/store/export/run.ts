@@ -7,7 +7,9 @@ import { type QueryRow, readInBatches } from '../db/readOnlyQuery.js'
 import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from './files.js'
 import { type Manifest, readManifest, writeManifest } from './manifest.js'
 import { UnfitDecimal } from '../parquet/decimals.js'
-import { type ExportSource, type Selection, selectRows } from './source.js'
+import { type DecimalExtent, shapeFor, widen } from '../parquet/decimalShape.js'
+import { extentList, extentsIn } from '../parquet/extents.js'
+import { type ExportSource, type Selection, selectedRows, selectRows } from './source.js'
 
 export interface ExportRequest {
   /** The relation or query, as the user gave it. */
@@ -70,19 +72,51 @@ export async function runExport(
 ): Promise<ExportResult> {
   await mkdir(request.folder, { recursive: true })
   let manifest = await startManifest(request)
+  if (Object.keys(manifest.parts).length === 0) manifest = await withDecimals(database, request, manifest, options)
   for (;;) {
     try {
       return await writeParts(database, request, manifest, options)
     } catch (error) {
       if (!(error instanceof UnfitDecimal)) throw error
       // A column has one type in all files of an export, so those that were written with the other one are written again.
-      options.onNote?.(`${error.message}: the column is written as text`)
+      options.onNote?.(`${error.message}: all days are written again, with a wider type`)
       await removeParts(request.folder)
-      manifest = { ...manifest, asText: [...manifest.asText, error.column], parts: {} }
-      await writeManifest(request.folder, manifest)
+      manifest = await withDecimals(database, request, { ...manifest, parts: {} }, options)
     }
   }
 }
+
+/** With room for what the selected rows hold, and for what was known before. */
+async function withDecimals(
+  database: DatabasePool,
+  request: ExportRequest,
+  manifest: Manifest,
+  { now, onNote }: ExportOptions,
+): Promise<Manifest> {
+  const { source, folder, format, from = 0, to = now() } = request
+  const list = extentList(source.columns)
+  if (format === 'csv' || list === '') return manifest
+  const { sql, parameters } = selectedRows(source, selectionOf(request, { from, to }))
+  const options = { batchRows: 1, parameters }
+  const extents = await readInBatches(database, `select ${list} from ${sql}`, options, async (_, batches) => {
+    for await (const [row = []] of batches) return extentsIn(row, source.columns)
+    return new Map<string, DecimalExtent>()
+  })
+  const decimals = Object.fromEntries(
+    [...extents].map(([name, extent]) => [name, widen(extent, manifest.decimals[name] ?? extent)]),
+  )
+  const asText = Object.keys(decimals).filter((name) => shapeFor(decimals[name] ?? noDigits) === 'text')
+  for (const name of asText.filter((one) => !manifest.asText.includes(one))) {
+    const { digits, scale } = decimals[name] ?? noDigits
+    const holds = digits > 38 ? 'what is no decimal, or' : `${digits} digits before the point and ${scale} after it,`
+    onNote?.(`${name} holds ${holds} more than a DECIMAL: the column is written as text`)
+  }
+  const known = { ...manifest, decimals, asText }
+  await writeManifest(folder, known)
+  return known
+}
+
+const noDigits: DecimalExtent = { digits: 0, scale: 0 }
 
 async function startManifest(request: ExportRequest): Promise<Manifest> {
   const { folder, what, format, categories, symbolPatterns, source } = request
@@ -92,12 +126,13 @@ async function startManifest(request: ExportRequest): Promise<Manifest> {
     categories: categories?.toSorted() ?? null,
     symbols: symbolPatterns?.toSorted() ?? null,
     columns: source.columns.map(({ name, type }) => ({ name, type })),
+    decimals: {},
     asText: [],
     parts: {},
   }
   const found = request.isOverwriting === true ? null : await readManifest(folder)
   if (found !== null) {
-    const isSame = JSON.stringify({ ...found, asText: [], parts: {} }) === JSON.stringify(wanted)
+    const isSame = JSON.stringify({ ...found, decimals: {}, asText: [], parts: {} }) === JSON.stringify(wanted)
     if (isSame) return found
     throw new Error(`${folder} holds another export (${found.what}): export into another folder, or with --overwrite`)
   }
@@ -115,7 +150,7 @@ async function writeParts(
   { now, signal, onProgress }: ExportOptions,
 ): Promise<ExportResult> {
   const { source, folder } = request
-  const format = await fileFormat(request.format, source.columns, new Set(manifest.asText))
+  const format = await fileFormat(request.format, source.columns, manifest.decimals)
   const parts = partsOf(request, now())
   const finished = { ...manifest.parts }
   let rows = 0
@@ -173,12 +208,7 @@ async function writePart(
   const partial = join(folder, `.${folderOf(part)}`)
   await rm(partial, { recursive: true, force: true })
   await mkdir(partial, { recursive: true })
-  const selection: Selection = {
-    from: new Date(part.from),
-    to: new Date(part.to),
-    ...(request.categories && { categories: request.categories }),
-    ...(request.symbols && { symbols: request.symbols }),
-  }
+  const selection = selectionOf(request, part)
   const statement = selectRows(source, (column, quoted) => format.expression(column, quoted), selection)
   const writer = new PartWriter(source, partial, request.format, format)
   let rows = 0
@@ -202,6 +232,18 @@ async function writePart(
   if (writer.files === 0) await rm(partial, { recursive: true })
   else await rename(partial, place)
   return { rows, files: writer.files }
+}
+
+function selectionOf(
+  { categories, symbols }: ExportRequest,
+  { from, to }: { readonly from: TimeMs; readonly to: TimeMs },
+): Selection {
+  return {
+    from: new Date(from),
+    to: new Date(to),
+    ...(categories && { categories }),
+    ...(symbols && { symbols }),
+  }
 }
 
 /** One file after the other: rows come instrument by instrument. */

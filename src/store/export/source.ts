@@ -38,19 +38,31 @@ export interface Selection {
   readonly symbols?: readonly string[]
 }
 
+/** A statement of the server, with the values of its parameters. */
+export interface Statement {
+  readonly sql: string
+  readonly parameters: readonly unknown[]
+}
+
 /** The statement that gives the selected rows, instrument by instrument in the order of time, each column as `expression` says. */
 export function selectRows(
-  { sql, columns, timeColumn }: ExportSource,
+  source: ExportSource,
   expression: (column: QueryColumn, quoted: string) => string,
-  selection?: Selection,
-): { sql: string; parameters: unknown[] } {
-  const list = columns.map((column) => {
+  selection: Selection,
+): Statement {
+  const list = source.columns.map((column) => {
     const quoted = quote(column.name)
     return `${expression(column, `q.${quoted}`)} as ${quoted}`
   })
-  if (timeColumn === undefined || selection === undefined) {
-    return { sql: `select ${list.join(', ')} from ${sql}`, parameters: [] }
-  }
+  const { sql, parameters } = selectedRows(source, selection)
+  const { timeColumn } = source
+  const order = timeColumn === undefined ? '' : ` order by q.category, q.symbol, q.${quote(timeColumn)}`
+  return { sql: `select ${list.join(', ')} from ${sql}${order}`, parameters }
+}
+
+/** The selected rows as they stand after "from". */
+export function selectedRows({ sql, timeColumn }: ExportSource, selection: Selection): Statement {
+  if (timeColumn === undefined) return { sql, parameters: [] }
   const time = `q.${quote(timeColumn)}`
   const parameters: unknown[] = [selection.from, selection.to]
   const conditions = [`${time} >= $1::timestamptz`, `${time} < $2::timestamptz`]
@@ -60,10 +72,7 @@ export function selectRows(
   if (selection.symbols !== undefined) {
     conditions.push(`q.symbol = any($${parameters.push(selection.symbols)}::text[])`)
   }
-  return {
-    sql: `select ${list.join(', ')} from ${sql} where ${conditions.join(' and ')} order by q.category, q.symbol, ${time}`,
-    parameters,
-  }
+  return { sql: `${sql} where ${conditions.join(' and ')}`, parameters }
 }
 
 /** Every symbol that the recorder knows, for patterns to choose from. */

@@ -98,7 +98,7 @@ describe('Parquet files', () => {
       ['exec_link_id', 'VARCHAR'],
       ['side', 'VARCHAR'],
       ['price', 'DECIMAL(38,18)'],
-      ['size', 'DECIMAL(38,18)'],
+      ['size', 'DECIMAL(38,2)'],
       ['is_rpi', 'BOOLEAN'],
       ['received_at', 'TIMESTAMP WITH TIME ZONE'],
       ['extra', 'VARCHAR'],
@@ -114,7 +114,7 @@ describe('Parquet files', () => {
       from read_parquet(FILES) order by 2, 3`)
     const { rows } = await created.database.pool.query<unknown[]>({
       text: `select category::text, symbol, (extract(epoch from ts) * 1000)::bigint::text, exec_id, side::text,
-          price::numeric(38, 18)::text, size::numeric(38, 18)::text, is_rpi, extra::text
+          price::numeric(38, 18)::text, size::numeric(38, 2)::text, is_rpi, extra::text
         from market.fills order by 2, 3`,
       rowMode: 'array',
     })
@@ -146,13 +146,35 @@ describe('Parquet files', () => {
     expect(
       await duck(`select typeof(bid_sizes), bid_sizes[1]::varchar, len(bid_sizes)::integer, ask_prices::varchar, mid
         from read_parquet(FILES)`),
-    ).toEqual([['DECIMAL(38,18)[]', `${quantity}000000`, 2, '[]', null]])
+    ).toEqual([['DECIMAL(38,12)[]', quantity, 2, '[]', null]])
+  })
+
+  test('hold decimals that multiply, and are written again when a later day needs a wider type', async () => {
+    await exportOf('fills', { to: from + dayMs })
+    const [[turnover] = []] = await duck('select sum(price * size)::varchar from read_parquet(FILES)')
+    const { rows } = await created.database.pool.query<{ turnover: string }>(
+      'select trim_scale(sum(price * size))::text as turnover from market.fills where ts < $1',
+      [new Date(from + dayMs)],
+    )
+    expect((turnover as string).replace(/0+$/, '')).toBe(rows[0]?.turnover)
+    const { db } = created.database
+    await insertFills(db, [aFill({ symbol: 'BTCUSDT', ts: from + dayMs + 1, execId: 'fine', size: '0.00025' })])
+    const notes: string[] = []
+    const result = await exportOf('fills', {}, { onNote: (note) => notes.push(note) })
+    expect(result).toMatchObject({ rows: 451, partsSkipped: 0, asText: [] })
+    expect(notes).toEqual([
+      'size holds 0.00025, which DECIMAL(38, 2) cannot hold exactly: all days are written again, with a wider type',
+    ])
+    expect(await duck('select typeof(min(size)), count(*)::integer from read_parquet(FILES)')).toEqual([
+      ['DECIMAL(38,5)', 451],
+    ])
+    await created.database.pool.query("delete from market.fills where exec_id = 'fine'")
   })
 
   test('hold as text, in every file, what no DECIMAL can hold', async () => {
     const { db } = created.database
-    const long = '0.1234567890123456789012345'
-    const wide = '1234567890123456789012345'
+    const long = '0.123456789012345678901234567'
+    const wide = '1234567890123456789012345678901234567890'
     await insertOrderBooks(db, [
       aBook({ ts: from + dayMs, bidPrices: ['1'], bidSizes: [long], askPrices: ['2'], askSizes: [wide] }),
     ])
@@ -160,10 +182,10 @@ describe('Parquet files', () => {
     const result = await exportOf('order_books', {}, { onNote: (note) => notes.push(note) })
     expect(result.asText).toEqual(['bid_sizes', 'ask_sizes'])
     expect(notes).toHaveLength(2)
-    expect(notes[0]).toContain(`bid_sizes holds ${long}`)
+    expect(notes[0]).toMatch(/^bid_sizes holds 13 digits before the point and 27 after it, more than a DECIMAL/)
     expect(await duck('select bid_sizes, ask_sizes, bid_prices from read_parquet(FILES) order by ts')).toEqual([
-      [[quantity, '2'], [], ['240.000000000000000000', '239.990000000000000000']],
-      [[long], [wide], ['1.000000000000000000']],
+      [[quantity, '2'], [], ['240.00', '239.99']],
+      [[long], [wide], ['1.00']],
     ])
     await created.database.pool.query('delete from market.order_books where ts >= $1', [new Date(from + dayMs)])
   })
@@ -175,9 +197,7 @@ describe('Parquet files', () => {
     const result = await exportOf(query, { isOverwriting: true })
     expect(result).toMatchObject({ rows: 1, files: 1 })
     expect(await files()).toEqual(['all/query.parquet', 'export.json'])
-    expect(await duck('select * from read_parquet(FILES)')).toEqual([
-      ['BTCUSDT', '1.500000000000000000', '{"new": 1.1}'],
-    ])
+    expect(await duck('select * from read_parquet(FILES)')).toEqual([['BTCUSDT', '1.5', '{"new": 1.1}']])
   })
 })
 
