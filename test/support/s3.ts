@@ -4,9 +4,9 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { packageFile } from '../../src/runtime/packageFile.js'
 
-const program = fileURLToPath(new URL('s3Server.py', import.meta.url))
+const program = packageFile('test/support/s3Server.py')
 /** Debian's packages are for its own Python, whatever else is installed. */
 const python = '/usr/bin/python3'
 

@@ -11,8 +11,6 @@ import type { ArchiveTarget } from './target.js'
 export interface BucketTargetOptions extends BucketOptions {
   /** Of this machine, for files on their way. */
   readonly folder: string
-  /** Of a large file; default 8 MiB. */
-  readonly partBytes?: number
 }
 
 const staged = 'staged-'
@@ -20,7 +18,7 @@ const fetched = 'fetched-'
 
 /** An archive in a bucket of an S3-compatible service. */
 export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): ArchiveTarget {
-  const { folder: root, partBytes } = options
+  const { folder: root } = options
   const bucket = openBucket(place, options)
   const own = new Set<string>()
   let fetchFolder: Promise<string> | undefined
@@ -54,7 +52,7 @@ export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): 
       return ownFolder(staged)
     },
     async publish(localPath, path) {
-      await uploadFile(bucket, localPath, path, partBytes)
+      await uploadFile(bucket, localPath, path)
       await rm(localPath)
     },
     async create(path, text) {

@@ -13,20 +13,15 @@ import type { Bucket } from './client.js'
 import { isKind } from './errors.js'
 
 /** One part is in memory at a time. Services take 10,000 of them, and none but the last below 5 MiB. */
-const defaultPartBytes = 8 << 20
+const minPartBytes = 5 << 20
 
 /** Puts a file to its key, whatever was there; nobody sees a part of it. */
-export async function uploadFile(
-  bucket: Bucket,
-  localPath: string,
-  path: string,
-  partBytes = defaultPartBytes,
-): Promise<void> {
+export async function uploadFile(bucket: Bucket, localPath: string, path: string): Promise<void> {
   const file = await open(localPath)
   try {
     const { size } = await file.stat()
-    if (size <= partBytes) await putBytes(bucket, path, await readPart(file, 0, size))
-    else await uploadParts(bucket, file, { path, size, partBytes: Math.max(partBytes, Math.ceil(size / 10_000)) })
+    if (size <= minPartBytes) await putBytes(bucket, path, await readPart(file, 0, size))
+    else await uploadParts(bucket, file, { path, size, partBytes: Math.max(minPartBytes, Math.ceil(size / 10_000)) })
   } finally {
     await file.close()
   }

@@ -36,7 +36,7 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
   const open = (name: string, given = patience) =>
     bucketTarget(
       { bucket: name, prefix: 'market/', endpoint: faults.url, forcePathStyle: true },
-      { clock: systemClock, folder: join(folder, 'files'), partBytes: 5 << 20, patience: given },
+      { clock: systemClock, folder: join(folder, 'files'), patience: given },
     )
   const uploads = async () =>
     (await server.client.send(new ListMultipartUploadsCommand({ Bucket: bucket }))).Uploads ?? []
