@@ -47,7 +47,7 @@ export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): 
   const wanted = archivedTableNames.filter((name) => isNamed(query.sql, name))
   const files = new Map<ArchivedTableName, string[]>()
   for (const name of wanted) files.set(name, await filesOf(target, name, query))
-  return await askDuck(DuckDBInstance, files, query)
+  return askDuck(DuckDBInstance, files, query)
 }
 
 async function askDuck(

@@ -105,7 +105,8 @@ export function explained(
 ): Error {
   const { name: said, message, code, $metadata } = failureOf(error)
   const status = $metadata?.httpStatusCode
-  const what = [status, said === 'Error' ? code : said].filter((part) => part !== undefined).join(' ')
+  const problem = said === 'Error' && typeof code === 'string' ? code : said
+  const what = status === undefined ? problem : `${status} ${problem}`
   const line = (): string => {
     switch (kindOf(error)) {
       case 'no bucket':

@@ -170,9 +170,9 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
     const reading = target.fetch('table=fills/large')
     await expect.poll(() => faults.requests.filter((line) => line.startsWith('GET')).length).toBeGreaterThan(3)
     faults.decide = () => null
-    const { localPath, release } = await reading
-    expect((await readFile(localPath)).equals(bytes)).toBe(true)
-    await release()
+    const fetched = await reading
+    expect((await readFile(fetched.localPath)).equals(bytes)).toBe(true)
+    await fetched.release()
   })
 
   test('keeps the parts of an upload that was given up no longer than until the next run', async () => {
