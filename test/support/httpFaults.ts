@@ -22,7 +22,7 @@ export async function startHttpFaults(target: string): Promise<HttpFaults> {
     const fault = faults.decide(request)
     request.on('error', () => undefined)
     if (fault === 'refuse') {
-      request.destroy()
+      request.socket.destroy()
       return
     }
     if (fault !== null && typeof fault === 'object') {
@@ -34,14 +34,16 @@ export async function startHttpFaults(target: string): Promise<HttpFaults> {
     const onward = http.request({ hostname, port, method, path: url, headers, agent }, (found) => {
       if (fault === 'lose') {
         found.resume()
-        found.once('end', () => request.destroy())
+        found.once('end', () => request.socket.destroy())
         return
       }
       response.writeHead(found.statusCode ?? 502, found.headers)
-      if (fault === 'cut') found.once('data', (chunk: Buffer) => cutWithin(chunk, response, request))
-      else found.pipe(response)
+      if (fault === 'cut') {
+        found.once('data', (chunk: Buffer) => cutWithin(chunk, response, request))
+        found.once('end', () => request.socket.destroy())
+      } else found.pipe(response)
     })
-    onward.on('error', () => request.destroy())
+    onward.on('error', () => request.socket.destroy())
     request.pipe(onward)
   })
   await new Promise<void>((resolve) => {
@@ -62,7 +64,7 @@ export async function startHttpFaults(target: string): Promise<HttpFaults> {
 }
 
 function cutWithin(chunk: Buffer, response: http.ServerResponse, request: http.IncomingMessage): void {
-  response.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => request.destroy())
+  response.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => request.socket.destroy())
 }
 
 /** As Amazon says that it is asked too much. */

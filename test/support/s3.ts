@@ -15,6 +15,8 @@ export const s3Environment = {
   AWS_ACCESS_KEY_ID: 'test:tester',
   AWS_SECRET_ACCESS_KEY: 'testing',
   AWS_EC2_METADATA_DISABLED: 'true',
+  // It would say on standard error which versions of Node.js later releases want.
+  AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 } as const
 
 /** For the names of tests that are skipped; empty when the server is there. */
