@@ -231,7 +231,8 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
     const { exitCode, stdout, stderr } = await runProgram(['archive', ...args, '--config', config], {
       DATABASE_URL: source.url,
     })
-    return { exitCode, said: stdout + stderr }
+    // What it tells of its progress depends on how long it takes.
+    return { exitCode, said: stdout + stderr.replaceAll(/^\w+ of [\d-]+, \d+ rows\n/gm, '') }
   }
   expect(await run()).toEqual({ exitCode: 0, said: `0 days of tables written to ${archive.folder}\n` })
   const checked = await run('verify', '--table', 'fills')
