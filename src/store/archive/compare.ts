@@ -1,5 +1,5 @@
 import { parquetColumns } from './columns.js'
-import { RowDigest } from './digest.js'
+import { RowDigest } from './rowDigest.js'
 import type { Manifest } from './manifest.js'
 import { rowsOf, symbolsOfDay } from './rows.js'
 import type { Snapshot } from './snapshot.js'

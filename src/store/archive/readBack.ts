@@ -1,6 +1,6 @@
 import { openParquet } from '../parquet/read.js'
 import type { Compression } from '../parquet/zstd.js'
-import { RowDigest } from './digest.js'
+import { RowDigest } from './rowDigest.js'
 import type { Manifest } from './manifest.js'
 import { fileDigest } from './stageDay.js'
 import type { ArchiveTarget } from './target.js'
