@@ -90,19 +90,11 @@ class Worker implements HistoryWorker {
     while (!signal.aborted) {
       let waitMs = busyPollMs
       try {
-        await hold()
-        await tidy()
-        while (!signal.aborted && this.#hasRoom()) {
-          const slice = await this.#session.take(cutSlice)
-          if (slice === null) {
-            waitMs = this.#running.size > 0 ? tailPollMs : idlePollMs
-            break
-          }
-          this.#running.set(
-            slice,
-            this.#run(slice).finally(() => this.#running.delete(slice)),
-          )
-        }
+        if (this.#running.size > 0 || (await this.#session.isNeeded())) {
+          await hold()
+          await tidy()
+          waitMs = await this.#takeSlices()
+        } else waitMs = idlePollMs
         if (this.#running.size === 0) await this.#touched.refresh(db, logger)
         this.#incidents.succeeded('backfill')
       } catch (error) {
@@ -111,6 +103,19 @@ class Worker implements HistoryWorker {
       }
       await clock.sleep(waitMs, signal).catch(() => undefined)
     }
+  }
+
+  /** Takes as many slices as there is room for; resolves to how long to wait for the next look. */
+  async #takeSlices(): Promise<number> {
+    while (!this.#stopping.signal.aborted && this.#hasRoom()) {
+      const slice = await this.#session.take(cutSlice)
+      if (slice === null) return this.#running.size > 0 ? tailPollMs : idlePollMs
+      this.#running.set(
+        slice,
+        this.#run(slice).finally(() => this.#running.delete(slice)),
+      )
+    }
+    return busyPollMs
   }
 
   /** A slice that has just begun asks for few pages yet, but for more in a moment. */

@@ -25,6 +25,11 @@ export interface Session {
   pid: number
   isOver: boolean
   statementTimeoutMs: number
+  isInTransaction: boolean
+  /** The moment that was last told to the server. */
+  toldMs: number
+  /** What goes to the server with the next statement. */
+  ahead: string | undefined
   silenceMs: number | undefined
   onSilence: (() => void) | undefined
   /** Statements that were sent and have no result yet, in their order. */
@@ -33,6 +38,7 @@ export interface Session {
 
 export interface Statement {
   readonly text: string
+  readonly values?: unknown
   readonly run: () => Promise<unknown>
   readonly done: Done
   isOver: boolean

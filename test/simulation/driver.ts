@@ -1,15 +1,15 @@
 import pg from 'pg'
 import { answerForClients, type ClientTarget, type Done, visible } from './clientPatch.js'
 import type { LinkOptions, Session, Statement } from './databaseLink.js'
-import { real } from './machine.js'
-import { RealClient, type RealServer, searchPath } from './realClient.js'
+import { begin, LockWatch, type Running } from './lockWatch.js'
+import { PollMemory } from './pollMemory.js'
+import { prepared, RealClient, type RealServer, searchPath } from './realClient.js'
 import type { VirtualTime } from './virtualTime.js'
 
+const beginsTransaction = /^\s*(?:begin|start transaction)\b/i
+const endsTransaction = /^\s*(?:commit|rollback(?! to))\b/i
 /** Statements that ask the server for the time, or leave it to the default of a column. */
 const readsTime = /\bnow\(\)|insert into\W*recorder\W+(?!coverage|lock|egress)/i
-
-const blockedAfterMs = 30
-const pollMs = 15
 
 /**
  * The database of a world: the real server, asked one statement at a time while time stands still. Whoever waits for a lock of
@@ -21,12 +21,8 @@ export class SimulatedDatabase implements ClientTarget {
   readonly #admin: RealClient
   readonly #links = new Map<string, LinkOptions>()
   readonly #sessions = new Set<Session>()
-  readonly #blocked: {
-    readonly session: Session
-    readonly statement: Statement
-    readonly result: Promise<() => void>
-  }[] = []
-  #toldMs = -1
+  readonly #locks: LockWatch
+  readonly #polls = new PollMemory()
   readonly #epochMs: number
   statements = 0
 
@@ -35,6 +31,7 @@ export class SimulatedDatabase implements ClientTarget {
     this.#epochMs = epochMs
     this.#server = server
     this.#admin = admin
+    this.#locks = new LockWatch(admin)
     answerForClients(this)
   }
 
@@ -54,6 +51,9 @@ export class SimulatedDatabase implements ClientTarget {
       pid: 0,
       isOver: false,
       statementTimeoutMs: Number(connectionParameters.statement_timeout || 0),
+      isInTransaction: false,
+      toldMs: -1,
+      ahead: undefined,
       silenceMs: undefined,
       onSilence: undefined,
       sent: [],
@@ -116,10 +116,15 @@ export class SimulatedDatabase implements ClientTarget {
     const text = typeof config === 'string' ? config : (config as { text: string }).text
     const statement: Statement = {
       text,
+      values,
       done,
       isOver: false,
       stopTimers: [],
-      run: async () => (session.real as RealClient).query(config as string, values as unknown[]),
+      run: () => {
+        const { ahead } = session
+        session.ahead = undefined
+        return (session.real as RealClient).queryBehind(ahead, prepared(config, values))
+      },
     }
     const timeoutMs = Number(own.connectionParameters.query_timeout || 0)
     if (timeoutMs > 0)
@@ -206,27 +211,34 @@ export class SimulatedDatabase implements ClientTarget {
 
   async #open(session: Session): Promise<void> {
     const { connectionParameters: given, _types: types } = visible(session.client)
-    const client = new RealClient({
+    const login = {
       ...this.#server,
       database: given.database,
       application_name: given.application_name,
-      options: `${searchPath} ${given.options ?? ''}`,
+      options: `${searchPath} -c simulated.ms=${Math.floor(this.#epochMs + this.#time.nowMs)} ${given.options ?? ''}`,
       types,
-    })
+      pipeline: true,
+    }
+    const client = new RealClient(login)
     client.on('error', () => undefined)
     await client.connect()
     session.real = client
+    this.#polls.forget()
     session.pid = (client as unknown as { readonly processID: number }).processID
   }
 
   /** Ends the real session, and waits until the server has let go of what it held. */
   async #close(session: Session): Promise<void> {
     this.#sessions.delete(session)
+    this.#polls.forget()
+    this.#polls.ended(session)
     const { real: client, pid } = session
     if (client === undefined) return
     session.real = undefined
-    await this.#admin.query('select pg_terminate_backend($1, 5000)', [pid])
+    await this.#admin.query('select pg_terminate_backend($1)', [pid])
     await client.end().catch(() => undefined)
+    // Asked again and again: the server itself would look once in a tenth of a second.
+    while ((await this.#admin.query('select from pg_stat_activity where pid = $1', [pid])).rows.length > 0);
     await this.#released()
   }
 
@@ -257,17 +269,18 @@ export class SimulatedDatabase implements ClientTarget {
     // The server has ended it meanwhile.
     if (session.real === undefined) return this.drop(session, 'Connection terminated unexpectedly')
     this.statements++
-    await this.#tellTime(statement.text)
-    const result = statement.run().then(
-      (value) => () => this.#deliver(session, statement, null, value),
-      (error: Error) => () => this.#deliver(session, statement, error),
-    )
-    const finished = await this.#untilDoneOrBlocked(session.pid, result)
-    if (finished === null) {
-      this.#blocked.push({ session, statement, result })
-      if (session.statementTimeoutMs > 0)
-        statement.stopTimers.push(this.#time.after(session.statementTimeoutMs, () => this.#cancel(session)))
-    } else finished()
+    if (beginsTransaction.test(statement.text)) {
+      session.isInTransaction = true
+      session.ahead = `${this.#timeIs()}; ${statement.text}`
+      return this.#deliver({ session, statement, outcome: { error: null, value: begun } })
+    }
+    const known = session.isInTransaction ? undefined : this.#polls.recall(statement)
+    if (known !== undefined) return this.#deliver({ session, statement, outcome: known })
+    this.#tellTime(session, statement)
+    const running = begin(session, statement)
+    if (await this.#locks.isOver(running)) this.#conclude(running)
+    else if (session.statementTimeoutMs > 0)
+      statement.stopTimers.push(this.#time.after(session.statementTimeoutMs, () => this.#cancel(session)))
     await this.#released()
   }
 
@@ -278,43 +291,36 @@ export class SimulatedDatabase implements ClientTarget {
 
   /** Looks after those who waited for a lock: it may be free now. */
   async #released(): Promise<void> {
-    for (const waiting of Array.from(this.#blocked)) {
-      const finished = await this.#untilDoneOrBlocked(waiting.session.pid, waiting.result)
-      if (finished === null) continue
-      this.#blocked.splice(this.#blocked.indexOf(waiting), 1)
-      finished()
+    for (const running of await this.#locks.released()) this.#conclude(running)
+  }
+
+  #conclude(running: Running): void {
+    const { session, statement, outcome } = running
+    if (outcome !== undefined) this.#polls.note(session, statement, outcome)
+    if (endsTransaction.test(statement.text)) this.#polls.ended(session)
+    this.#deliver(running)
+  }
+
+  /**
+   * The server's own clock says what the world's does: in a transaction, what it did at its beginning. Both are told with the next
+   * statement: one way there and back instead of two.
+   */
+  #tellTime(session: Session, { text }: Statement): void {
+    if (endsTransaction.test(text)) {
+      session.isInTransaction = false
+      session.toldMs = -1
+    } else if (!session.isInTransaction && session.toldMs !== this.#time.nowMs && readsTime.test(text)) {
+      session.toldMs = this.#time.nowMs
+      session.ahead = this.#timeIs()
     }
   }
 
-  /** Null when the statement waits for another session. */
-  async #untilDoneOrBlocked(pid: number, result: Promise<() => void>): Promise<(() => void) | null> {
-    const startedMs = real.monotonicMs()
-    let blockedSinceMs: number | undefined
-    for (;;) {
-      const finished = await Promise.race([result, realPause(pollMs)])
-      if (finished !== undefined) return finished
-      const { rows } = (await this.#admin.query(
-        `select wait_event_type = 'Lock' as waits from pg_stat_activity where pid = $1`,
-        [pid],
-      )) as pg.QueryResult<{ waits: boolean | null }>
-      const nowMs = real.monotonicMs()
-      if (rows[0]?.waits !== true) blockedSinceMs = undefined
-      else blockedSinceMs ??= nowMs
-      // A deadlock is found by the server within this time.
-      if (blockedSinceMs !== undefined && nowMs - blockedSinceMs > blockedAfterMs) return null
-      if (nowMs - startedMs > 60_000) throw new Error('the database takes more than a minute for one statement')
-    }
+  #timeIs(): string {
+    return `set simulated.ms = ${Math.floor(this.#epochMs + this.#time.nowMs)}`
   }
 
-  /** The server's own clock says what the world's does. */
-  async #tellTime(text: string): Promise<void> {
-    if (this.#toldMs === this.#time.nowMs || !readsTime.test(text)) return
-    this.#toldMs = this.#time.nowMs
-    const ms = Math.floor(this.#epochMs + this.#time.nowMs)
-    await this.#admin.query(`select setval('simulated.clock', $1)`, [ms])
-  }
-
-  #deliver(session: Session, statement: Statement, error: Error | null, value?: unknown): void {
+  #deliver({ session, statement, outcome = { error: null } }: Omit<Running, 'settled'>): void {
+    const { error, value } = outcome
     const { random, link, isDead } = session.options
     const deliver = (): void => {
       if (isDead() || session.isOver) return
@@ -336,7 +342,7 @@ export class SimulatedDatabase implements ClientTarget {
   }
 }
 
+/** What the server says to the beginning of a transaction. */
+const begun = { command: 'BEGIN', rowCount: null, oid: 0, rows: [], fields: [] }
+
 const sessionOf = new WeakMap<pg.Client, Session>()
-function realPause(ms: number): Promise<undefined> {
-  return new Promise((resolve) => void real.setTimeout(() => resolve(undefined), ms))
-}

@@ -36,21 +36,44 @@ export interface FaultPlanOptions {
   readonly random: () => number
   readonly fromMs: number
   readonly untilMs: number
-  readonly meanGapMs: number
   readonly machines: number
 }
 
-/** What goes wrong, in the order of time. Drawn from the seed alone, so that dropping one changes no other. */
-export function planFaults({ random, fromMs, untilMs, meanGapMs, machines }: FaultPlanOptions): PlannedFault[] {
+/** Faults that leave a machine without its database or its life, and those that meet it then: rare together by chance alone. */
+const companions: readonly (readonly FaultKind[])[] = [
+  ['database refused', 'disk full', 'crash'],
+  ['database silent', 'disk slow', 'restart'],
+  ['database severed', 'database slow', 'crash'],
+  ['network cut', 'restart', 'clock jump'],
+]
+
+/**
+ * What goes wrong, in the order of time. Drawn from the seed alone, so that dropping one changes no other. Each world has some
+ * kinds of faults only, each more or less often: where everything happens all the time, nothing rare happens twice in a row.
+ */
+export function planFaults({ random, fromMs, untilMs, machines }: FaultPlanOptions): PlannedFault[] {
+  const kinds = kindsOfWorld(random)
+  const total = kinds.reduce((sum, { weight }) => sum + weight, 0)
+  const meanGapMs = 2_000 * 40 ** random()
+  // Most are over in seconds, some last: in some worlds all of them are short.
+  const longestMs = 3_000 * 40 ** random()
   const faults: PlannedFault[] = []
-  for (let atMs = fromMs + random() * meanGapMs; ; atMs += 500 + random() * 2 * meanGapMs) {
-    const what = faultKinds[Math.floor(random() * faultKinds.length)] as FaultKind
-    // Most are over in seconds, some last.
-    const forMs = Math.round(200 * 150 ** random())
+  for (let atMs = fromMs + random() * meanGapMs; ; atMs += 200 + random() * 2 * meanGapMs) {
+    let drawn = random() * total
+    const what = kinds.find(({ weight }) => (drawn -= weight) < 0)?.what ?? 'restart'
+    const forMs = Math.round(200 * (longestMs / 200) ** random())
     const [size, machine] = [random(), Math.floor(random() * machines)]
-    if (atMs + forMs > untilMs) return faults
-    faults.push({ atMs: Math.round(atMs), forMs, what, size, machine })
+    if (atMs >= untilMs) return faults
+    if (atMs + forMs <= untilMs) faults.push({ atMs: Math.round(atMs), forMs, what, size, machine })
   }
+}
+
+/** A random part of the kinds, with a random weight each. */
+function kindsOfWorld(random: () => number): { readonly what: FaultKind; readonly weight: number }[] {
+  const share = random()
+  const together = companions[Math.floor(random() * companions.length * 2)] ?? []
+  const kinds = faultKinds.filter((what) => random() < share || together.includes(what))
+  return (kinds.length === 0 ? faultKinds : kinds).map((what) => ({ what, weight: 0.1 + random() }))
 }
 
 export function faultText({ atMs, forMs, what, size, machine }: PlannedFault): string {

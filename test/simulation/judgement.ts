@@ -3,6 +3,7 @@ import { operationOf, type StreamName, streamNames } from '../../src/market/stre
 import { freshnessLimits } from '../../src/serve/freshness.js'
 import type { ServedResponse } from '../../src/simulator/journal.js'
 import type { Service } from '../../src/simulator/service.js'
+import { falseClaims } from './claims.js'
 import { compareGaps, compareTables, type DeadTime } from '../chaos/compare.js'
 import type { SimulatedMachine } from './simulatedMachine.js'
 import { settleMs } from './worldPlan.js'
@@ -54,7 +55,8 @@ function staleStreams(machine: SimulatedMachine): string[] {
   const lines = phase === 'collecting' ? [] : [`a recorder is still ${phase}`]
   for (const name of streamNames) {
     const limit = limits[name]
-    if (limit === null) continue
+    // Where nothing is covered, nothing can be stale.
+    if (limit === null || stats[name].targets === 0) continue
     const at = Math.max(stats[name].lastStoredAt ?? -Infinity, stats[name].lastIdleAt ?? -Infinity)
     const ageMs = machine.now() - at
     if (ageMs > limit) lines.push(`${name} is stale: last stored ${Math.round(ageMs / 1000)} s ago`)
@@ -62,10 +64,13 @@ function staleStreams(machine: SimulatedMachine): string[] {
   return lines
 }
 
+/** So far back a look goes at what is proven: what comes later than that is judged at the end. */
+const lookbackMs = 240_000
+
 /** At any moment what is proven is stored. */
-export async function judgeClaims(pool: pg.Pool, service: Service, violate: Violate): Promise<void> {
-  const { falseClaims } = await compareGaps(pool, service.world, -Infinity)
-  for (const claim of falseClaims.slice(0, 5)) violate(claim)
+export async function judgeClaims(pool: pg.Pool, service: Service, now: number, violate: Violate): Promise<void> {
+  const wrong = await falseClaims(pool, service, { from: now - lookbackMs, to: now + lookbackMs })
+  for (const line of wrong.slice(0, 5)) violate(line)
 }
 
 /** At the end everything that was served is there, as it was served, and what was lost is in a gap. */
@@ -79,6 +84,8 @@ export async function judgeAtLast(
   const journal = await withoutDropped(pool, service.control.journal())
   const tables = await compareTables(pool, journal, deadTimes, [], settleMs)
   for (const { wrong } of tables) for (const line of wrong.slice(0, 5)) violate(line)
+  for (const line of (await falseClaims(pool, service, { from: 0, to: stoppedAt + lookbackMs })).slice(0, 5))
+    violate(line)
   const report = await compareGaps(pool, service.world, stoppedAt - settleMs - dismissedWithinMs)
   for (const line of [...report.falseClaims, ...report.wrong].slice(0, 10)) violate(line)
   return { gaps: report.gaps, lostFills: report.lostFills }

@@ -24,6 +24,7 @@ export const real = {
   monotonicMs: performance.now.bind(performance),
   setImmediate: globalThis.setImmediate,
   setTimeout: globalThis.setTimeout,
+  clearTimeout: globalThis.clearTimeout,
 }
 
 /** The same in every run: names of files hold it. */

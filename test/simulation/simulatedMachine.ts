@@ -74,7 +74,8 @@ export class SimulatedMachine {
     this.isWanted = true
     const stopping = this.#stopping
     if (stopping === undefined) this.#begin()
-    else void stopping.then(() => this.isWanted && this.#begin())
+    // It may have been stopped and started again meanwhile.
+    else void stopping.then(() => this.isWanted && this.#run === undefined && this.#begin())
   }
 
   /** The power goes. What was not on the disk for good is lost, and whatever was under way ends nowhere. */
@@ -102,18 +103,31 @@ export class SimulatedMachine {
         // It is still starting: that is simply ended.
         run.isDead = true
         run.clock.isDead = true
-        await this.#around.database.bury((options) => options.isDead())
+        await this.#buried()
       }
       const drained = await run.recorder?.stop()
       if (run.isDead && run.recorder !== undefined) return
       this.#trace(`has stopped${drained === false ? ', not everything in time' : ''}`)
       run.isDead = true
       run.clock.isDead = true
+      // What the process has left open ends with it.
+      await this.#buried()
       if (this.#run === run) this.#run = undefined
       this.#stopping = undefined
     })()
     this.#stopping = stopping
     return stopping
+  }
+
+  /** Resolves when the server knows that the process has ended. Time stands still meanwhile. */
+  #buried(): Promise<void> {
+    const { time, database } = this.#around
+    return new Promise((resolve) => {
+      time.after(0, async () => {
+        await database.bury((options) => options.isDead())
+        resolve()
+      })
+    })
   }
 
   setClock(skewMs: number): void {

@@ -76,11 +76,11 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
   const service = createService(
     {
       seed: options.seed,
-      scale: 'tiny',
       journal: true,
-      extraInstruments: [
-        { category: 'SPOT', symbol: 'HOTUSDT', fillsPerHour: plan.fillsPerHour, launchTime: Date.UTC(2025, 0, 1) },
-      ],
+      customInstruments: plan.instruments.map((instrument) => ({
+        ...instrument,
+        launchTime: plan.epochMs - plan.launchedBeforeMs,
+      })),
       limits: { blockMs: 6_000, ...plan.limits },
       quirks: { brotli: false },
     },
@@ -132,7 +132,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     for (let nextMs = lookEveryMs; nextMs <= endMs + settlingMs; nextMs += lookEveryMs) {
       await time.runUntil(nextMs)
       watch.look()
-      if (nextMs % compareEveryMs === 0) await judgeClaims(database.pool, service, violate)
+      if (nextMs % compareEveryMs === 0) await judgeClaims(database.pool, service, plan.epochMs + time.nowMs, violate)
       if (violations.length > 0) break
     }
     let gaps = { gaps: 0, lostFills: 0 }

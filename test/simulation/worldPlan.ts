@@ -1,3 +1,5 @@
+import type { TradedCategory } from '../../src/market/category.js'
+import type { Operation } from '../../src/market/stream.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
 import { type PlannedFault, planFaults } from './faultPlan.js'
 
@@ -7,47 +9,86 @@ export interface WorldPlan {
   readonly machines: readonly string[]
   /** How much the time from departure to arrival varies at most. */
   readonly jitterMs: number
-  /** Tight enough that recorders are at their limits most of the time. */
-  readonly limits: { readonly perSecond: Readonly<Record<string, number>>; readonly perMinute: number }
-  readonly booksEverySeconds: number
-  /** Of the busiest instrument, on average: what lasts for seconds costs some of its fills. */
-  readonly fillsPerHour: number
+  /** Tight enough that recorders are at their limits now and then. */
+  readonly limits: { readonly perSecond: Readonly<Partial<Record<Operation, number>>>; readonly perMinute: number }
+  /** What is told of the time since then has to be computed. */
+  readonly launchedBeforeMs: number
+  readonly instruments: readonly WorldInstrument[]
+  readonly rhythm: WorldRhythm
   readonly poolSize: number
   readonly faults: readonly PlannedFault[]
 }
 
+export interface WorldInstrument {
+  readonly category: TradedCategory
+  readonly symbol: string
+  /** On average. */
+  readonly fillsPerHour: number
+  readonly hasRpi: boolean
+}
+
+/** How often recorders ask. Most worlds are calm, so that an hour of theirs is over in seconds of ours. */
+export interface WorldRhythm {
+  /** Divides a minute. */
+  readonly tickersEverySeconds: number
+  readonly listsEveryMinutes: number
+  readonly booksEverySeconds: number
+  readonly fillsMaxSeconds: number
+}
+
 export const settleMs = 2_000
+
+const names: readonly Pick<WorldInstrument, 'category' | 'symbol'>[] = [
+  { category: 'SPOT', symbol: 'HOTUSDT' },
+  { category: 'USDT-FUTURES', symbol: 'BTCUSDT' },
+  { category: 'SPOT', symbol: 'BTCUSDT' },
+  { category: 'COIN-FUTURES', symbol: 'BTCUSD_CM' },
+  { category: 'USDT-FUTURES', symbol: 'ETHUSDT' },
+]
 
 export function planWorld(seed: number, minutes: number): WorldPlan {
   const random = createRandom(mix(seed, 2))
   const between = (least: number, most: number) => least + Math.floor(random() * (most - least + 1))
+  const about = (least: number, most: number) => Math.round(least * (most / least) ** random())
+  const oneOf = <Value>(...values: readonly Value[]) => values[Math.floor(random() * values.length)] as Value
   // Any time of any day: openings, nights, weekends, quarters of an hour.
   const epochMs = Date.UTC(2026, 0, 1) + between(0, 300) * 86_400_000 + between(0, 86_399) * 1_000
-  const machines = random() < 0.35 ? ['one', 'two'] : ['one']
-  const untilMs = minutes * 60_000
+  const machines = random() < 0.25 ? ['one', 'two'] : ['one']
   return {
     epochMs,
     machines,
     jitterMs: between(5, 150),
     limits: {
       perSecond: {
-        fills: between(1, 6),
-        orderbook: between(2, 8),
-        candles: between(2, 8),
+        tickers: oneOf(1, 2, 20),
+        fills: between(1, 4),
+        orderbook: between(1, 4),
+        'rpi-orderbook': between(1, 4),
+        candles: between(1, 4),
         'history-candles': between(1, 4),
       },
-      perMinute: between(400, 2_000),
+      perMinute: about(60, 2_000),
     },
-    booksEverySeconds: between(5, 30),
+    launchedBeforeMs: between(600, 7_200) * 1_000,
+    // The first is busy enough that what lasts for a minute costs some of its fills; others are quieter, some nearly silent.
+    instruments: names.slice(0, about(1, names.length)).map((name, place) => ({
+      ...name,
+      fillsPerHour: place === 0 ? about(500, 30_000) : about(10, 2_000),
+      hasRpi: random() < 0.5,
+    })),
+    rhythm: {
+      tickersEverySeconds: oneOf(10, 20, 30, 60, 60),
+      listsEveryMinutes: oneOf(1, 2, 5),
+      booksEverySeconds: about(10, 180),
+      fillsMaxSeconds: about(60, 600),
+    },
     poolSize: between(2, 5),
     faults: planFaults({
       random: createRandom(mix(seed, 3)),
       fromMs: 5_000,
-      untilMs,
-      meanGapMs: 1_500 + random() * 25_000,
+      untilMs: minutes * 60_000,
       machines: machines.length,
     }),
-    fillsPerHour: between(4_000, 40_000),
   }
 }
 
@@ -55,9 +96,13 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
 export function settingsOf({
   jitterMs,
   limits,
-  booksEverySeconds,
+  instruments,
+  rhythm,
   poolSize,
 }: WorldPlan): Readonly<Record<string, unknown>> {
+  const { booksEverySeconds, listsEveryMinutes, tickersEverySeconds, fillsMaxSeconds } = rhythm
+  const categories = [...new Set(instruments.map(({ category }) => category))]
+  const select = { categories, busiest: 'all' }
   return {
     database: { dataDir: '/data', poolSize },
     exchange: {
@@ -68,13 +113,16 @@ export function settingsOf({
     },
     collector: { egress: 'simulated', allowOverload: true },
     streams: {
-      instruments: { schedule: '*/30 * * * * *' },
-      rpiSymbols: { schedule: '7,37 * * * * *' },
-      tickers: { schedule: '*/10 * * * * *' },
-      orderBooks: { everySeconds: booksEverySeconds, depth: 10, select: { busiest: 6 } },
-      rpiOrderBooks: { everySeconds: booksEverySeconds * 2, depth: 10, select: { busiest: 3 } },
-      fills: { maxPollSeconds: 60 },
-      candles: { settleMs, types: ['market'], intervals: ['1m'], select: { busiest: 'all' } },
+      instruments: { schedule: `15 */${listsEveryMinutes} * * * *`, categories },
+      rpiSymbols: { schedule: `45 */${listsEveryMinutes} * * * *` },
+      tickers: {
+        schedule: `${tickersEverySeconds === 60 ? 5 : `*/${tickersEverySeconds}`} * * * * *`,
+        categories,
+      },
+      orderBooks: { everySeconds: booksEverySeconds, depth: 10, select: { categories, busiest: 3 } },
+      rpiOrderBooks: { everySeconds: booksEverySeconds * 2, depth: 10, select: { categories, busiest: 2 } },
+      fills: { maxPollSeconds: fillsMaxSeconds, select },
+      candles: { settleMs, types: ['market'], intervals: ['1m'], select },
     },
     serve: { enabled: false },
   }

@@ -57,6 +57,17 @@ export class SliceSession {
   }
 
   /**
+   * Whether anything is wanted or being fetched, by anybody. While it is not, there is nothing to take, to hold or to tidy: one
+   * statement instead of theirs, for a worker that has nothing to do for most of the day.
+   */
+  async isNeeded(): Promise<boolean> {
+    const { rows } = await sql<{ needed: boolean }>`
+      select exists (select from recorder.candle_want where ended_at is null)
+        or exists (select from recorder.candle_slice) as needed`.execute(this.#session.db)
+    return rows[0]?.needed ?? true
+  }
+
+  /**
    * Takes the most urgent part of what is missing; null when nothing is to be done.
    *
    * @param cut the part of a want's missing ranges that makes a slice

@@ -1,0 +1,67 @@
+import type { Statement } from './databaseLink.js'
+import type { Outcome } from './lockWatch.js'
+
+/** A question that recorders ask again and again, and what its result depends on besides the sessions that there are. */
+interface Poll {
+  readonly isIt: RegExp
+  readonly changedBy: RegExp
+}
+
+/** Statements that change which sessions there are, or what they are called. */
+const changesSessions = /\bpg_terminate_backend\b|'application_name'/
+
+/** None of them depends on the time. */
+const polls: readonly Poll[] = [
+  { isIt: /^\s*select count\(\*\)::int as holders from recorder\.lock l\b/, changedBy: /\brecorder\.lock\b/ },
+  {
+    isIt: /^\s*select exists \(select from recorder\.candle_want\b[^;]*\bas needed\s*$/,
+    changedBy: /\brecorder\.candle_(?:want|slice)\b/,
+  },
+]
+
+/**
+ * Remembers what the server has said to a poll until something is written that could change it: an idle hour of a world would
+ * otherwise be ten thousand equal questions. The recorder gets its result as late as ever.
+ */
+export class PollMemory {
+  readonly #known = polls.map(() => new Map<string, Outcome>())
+  readonly #transactions = new Map<object, Set<number>>()
+
+  /** What the server would say, if that is known. */
+  recall({ text, values }: Statement): Outcome | undefined {
+    const place = polls.findIndex(({ isIt }) => isIt.test(text))
+    return place < 0 ? undefined : this.#known[place]?.get(keyOf(text, values))
+  }
+
+  /** A statement of a session is over. */
+  note(session: object, { text, values }: Statement, outcome: Outcome): void {
+    const place = polls.findIndex(({ isIt }) => isIt.test(text))
+    if (place >= 0) {
+      if (outcome.error === null) this.#known[place]?.set(keyOf(text, values), outcome)
+      return
+    }
+    if (changesSessions.test(text)) this.forget()
+    for (const [index, { changedBy }] of polls.entries()) {
+      if (!changedBy.test(text)) continue
+      this.#known[index]?.clear()
+      // What a transaction has written is seen by others when it ends.
+      const touched = this.#transactions.get(session) ?? new Set()
+      this.#transactions.set(session, touched.add(index))
+    }
+  }
+
+  /** A transaction has ended. */
+  ended(session: object): void {
+    for (const index of this.#transactions.get(session) ?? []) this.#known[index]?.clear()
+    this.#transactions.delete(session)
+  }
+
+  /** A session has begun or ended. */
+  forget(): void {
+    for (const known of this.#known) known.clear()
+  }
+}
+
+function keyOf(text: string, values: unknown): string {
+  return `${text} ${JSON.stringify(values)}`
+}
