@@ -76,6 +76,13 @@ function kindsOfWorld(random: () => number): { readonly what: FaultKind; readonl
   return (kinds.length === 0 ? faultKinds : kinds).map((what) => ({ what, weight: 0.1 + random() }))
 }
 
+/** For how long nothing has gone wrong at a moment; 0 while something does. */
+export function calmMs(faults: readonly PlannedFault[], nowMs: number): number {
+  let sinceMs = 0
+  for (const { atMs, forMs } of faults) if (atMs <= nowMs) sinceMs = Math.max(sinceMs, Math.min(nowMs, atMs + forMs))
+  return nowMs - sinceMs
+}
+
 export function faultText({ atMs, forMs, what, size, machine }: PlannedFault): string {
   return `${(atMs / 1000).toFixed(3)} s: ${what}, machine ${machine}, for ${forMs} ms, size ${size.toFixed(2)}`
 }

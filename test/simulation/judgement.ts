@@ -3,7 +3,7 @@ import { operationOf, type StreamName, streamNames } from '../../src/market/stre
 import { freshnessLimits } from '../../src/serve/freshness.js'
 import type { ServedResponse } from '../../src/simulator/journal.js'
 import type { Service } from '../../src/simulator/service.js'
-import { falseClaims } from './claims.js'
+import { falseClaims, missingCandles } from './claims.js'
 import { compareGaps, compareTables, type DeadTime } from '../chaos/compare.js'
 import type { SimulatedMachine } from './simulatedMachine.js'
 import { settleMs } from './worldPlan.js'
@@ -14,6 +14,11 @@ type Violate = (line: string) => void
 const maxBatches = 400
 /** The daemon looks so often for gaps that the candles show to be none, with some time for doing it. */
 const dismissedWithinMs = 30_000
+
+/** One that was told to stop may take its time for it before it is started again. */
+const recordingAfterMs = 60_000
+/** Retries wait for longer and longer, but not for longer than this. */
+const freshAfterMs = 120_000
 
 /** What is seen of the recorders from outside while they run. */
 export function watchMachines(machines: readonly SimulatedMachine[], violate: Violate) {
@@ -33,11 +38,22 @@ export function watchMachines(machines: readonly SimulatedMachine[], violate: Vi
       const recording = machines.filter(({ recorder }) => recorder !== undefined)
       if (recording.length === 0) violate('nobody records although all faults are over')
       for (const machine of recording) judgeBacklog(machine, violate)
-      // One of them has the right to send; another one that had it before waits for it.
-      const stale = recording.map(staleStreams).toSorted((a, b) => a.length - b.length)[0] ?? []
-      for (const line of stale) violate(line)
+      judgeFreshness(recording, violate)
+    },
+    /** Nothing has gone wrong for so long, in milliseconds: what is promised for then holds, whatever comes next. */
+    judgeCalm(calmMs: number) {
+      const recording = machines.filter(({ recorder }) => recorder !== undefined)
+      if (calmMs >= recordingAfterMs && recording.length === 0)
+        violate(`nobody records although nothing has gone wrong for ${recordingAfterMs / 1000} s`)
+      if (calmMs >= freshAfterMs) judgeFreshness(recording, violate)
     },
   }
+}
+
+/** One of them has the right to send; another one that had it before waits for it. */
+function judgeFreshness(recording: readonly SimulatedMachine[], violate: Violate): void {
+  const stale = recording.map(staleStreams).toSorted((a, b) => a.length - b.length)[0] ?? []
+  for (const line of stale) violate(line)
 }
 
 function judgeBacklog({ recorder }: SimulatedMachine, violate: Violate): void {
@@ -71,6 +87,11 @@ const lookbackMs = 240_000
 export async function judgeClaims(pool: pg.Pool, service: Service, now: number, violate: Violate): Promise<void> {
   const wrong = await falseClaims(pool, service, { from: now - lookbackMs, to: now + lookbackMs })
   for (const line of wrong.slice(0, 5)) violate(line)
+}
+
+/** What can be fetched again is there in the end, whatever has gone wrong until `faultsEndAt`. */
+export async function judgeRepairs(pool: pg.Pool, faultsEndAt: number, violate: Violate): Promise<void> {
+  for (const line of (await missingCandles(pool, faultsEndAt - 60_000)).slice(0, 5)) violate(line)
 }
 
 /** At the end everything that was served is there, as it was served, and what was lost is in a gap. */

@@ -4,9 +4,9 @@ import { specifiedPerSecond } from '../../src/simulator/limits.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
 import type { DeadTime } from '../chaos/compare.js'
 import { SimulatedDatabase } from './driver.js'
-import { faultText, type PlannedFault } from './faultPlan.js'
+import { calmMs, faultText, type PlannedFault } from './faultPlan.js'
 import { applyFaults } from './faults.js'
-import { judgeAtLast, judgeClaims, watchMachines } from './judgement.js'
+import { judgeAtLast, judgeClaims, judgeRepairs, watchMachines } from './judgement.js'
 import { createLimitsJudge } from './limitsJudge.js'
 import { real, setMachineTime } from './machine.js'
 import type { WorldServer } from './server.js'
@@ -40,7 +40,7 @@ export interface WorldOptions {
 }
 
 /** Faults leave this behind them: candles are final, looked at again, and compared with fills. */
-const settlingMs = 105_000
+const settlingMs = 180_000
 const lookEveryMs = 5_000
 const compareEveryMs = 60_000
 const stopWithinMs = 60_000
@@ -132,12 +132,14 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     for (let nextMs = lookEveryMs; nextMs <= endMs + settlingMs; nextMs += lookEveryMs) {
       await time.runUntil(nextMs)
       watch.look()
+      watch.judgeCalm(calmMs(faults, time.nowMs))
       if (nextMs % compareEveryMs === 0) await judgeClaims(database.pool, service, plan.epochMs + time.nowMs, violate)
       if (violations.length > 0) break
     }
     let gaps = { gaps: 0, lostFills: 0 }
     if (violations.length === 0) {
       watch.judgeRest()
+      await judgeRepairs(database.pool, plan.epochMs + endMs, violate)
       const stoppedAt = plan.epochMs + time.nowMs
       let left = machines.length
       for (const machine of machines) void machine.stop().then(() => left--)

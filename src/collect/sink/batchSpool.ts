@@ -58,6 +58,8 @@ export class BatchSpool {
   #appending = 0
   /** Told of what was given up for lack of room. */
   onDropped: (batches: readonly Batch[]) => void = () => undefined
+  /** Given the notes of gaps for which there is no room either: whoever has them keeps them until there is. */
+  onUnnoted: (note: Batch) => void = () => undefined
 
   private constructor(options: BatchSpoolOptions, folder: SpoolFolder, logs: Record<Lane, SegmentLog>) {
     this.#options = options
@@ -111,7 +113,7 @@ export class BatchSpool {
         for (const record of segment.records) batches.push(...(await this.decode(record)))
         await this.#logs[lane].remove(segment)
         this.onDropped(batches)
-        for (const note of gapsOfDropped(batches)) await this.#note(note)
+        for (const note of gapsOfDropped(batches)) await this.#note(note).catch(() => this.onUnnoted(note))
       } finally {
         busy.delete(segment.name)
       }

@@ -81,6 +81,7 @@ export class Sink {
       for (const batch of batches) options.stats[batch.stream].rowsDropped += batch.rows.length
       options.incidents.failed('spool', 'it is full: the oldest responses are dropped; raise collector.spoolMaxBytes')
     }
+    options.spool.onUnnoted = (note) => void this.#notes.push(note)
     if (!options.spool.isEmpty) {
       this.#isSpooling = true
       this.#replay.start()
@@ -122,6 +123,8 @@ export class Sink {
   /** Goes on replaying until `signal` aborts or the database is away, then leaves the rest on disk for the next start. */
   async close(signal: AbortSignal): Promise<void> {
     await this.#replay.close(signal)
+    // The next start knows of no gap that is in memory alone.
+    for (const note of this.#notes) await this.#options.spool.append(note).catch(() => this.#storeInTime(note))
     await this.#options.spool.close()
   }
 
