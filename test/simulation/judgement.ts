@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import { operationOf, type StreamName, streamNames } from '../../src/market/stream.js'
+import type { TimeRange } from '../../src/market/timeRange.js'
 import { freshnessLimits } from '../../src/serve/freshness.js'
 import type { ServedResponse } from '../../src/simulator/journal.js'
 import type { Service } from '../../src/simulator/service.js'
@@ -80,13 +81,9 @@ function staleStreams(machine: SimulatedMachine): string[] {
   return lines
 }
 
-/** So far back a look goes at what is proven: what comes later than that is judged at the end. */
-const lookbackMs = 240_000
-
 /** At any moment what is proven is stored. */
-export async function judgeClaims(pool: pg.Pool, service: Service, now: number, violate: Violate): Promise<void> {
-  const wrong = await falseClaims(pool, service, { from: now - lookbackMs, to: now + lookbackMs })
-  for (const line of wrong.slice(0, 5)) violate(line)
+export async function judgeClaims(pool: pg.Pool, service: Service, range: TimeRange, violate: Violate): Promise<void> {
+  for (const line of (await falseClaims(pool, service, range)).slice(0, 5)) violate(line)
 }
 
 /** What can be fetched again is there in the end, whatever has gone wrong until `faultsEndAt`. */
@@ -94,19 +91,26 @@ export async function judgeRepairs(pool: pg.Pool, faultsEndAt: number, violate: 
   for (const line of (await missingCandles(pool, faultsEndAt - 60_000)).slice(0, 5)) violate(line)
 }
 
+export interface Outcome {
+  readonly pool: pg.Pool
+  readonly service: Service
+  readonly deadTimes: readonly DeadTime[]
+  readonly stoppedAt: number
+  /** Whether the journal of the service was kept. */
+  readonly isServedKnown: boolean
+}
+
 /** At the end everything that was served is there, as it was served, and what was lost is in a gap. */
 export async function judgeAtLast(
-  pool: pg.Pool,
-  service: Service,
-  deadTimes: readonly DeadTime[],
-  stoppedAt: number,
+  { pool, service, deadTimes, stoppedAt, isServedKnown }: Outcome,
   violate: Violate,
 ): Promise<{ readonly gaps: number; readonly lostFills: number }> {
-  const journal = await withoutDropped(pool, service.control.journal())
-  const tables = await compareTables(pool, journal, deadTimes, [], settleMs)
-  for (const { wrong } of tables) for (const line of wrong.slice(0, 5)) violate(line)
-  for (const line of (await falseClaims(pool, service, { from: 0, to: stoppedAt + lookbackMs })).slice(0, 5))
-    violate(line)
+  if (isServedKnown) {
+    const journal = await withoutDropped(pool, service.control.journal())
+    const tables = await compareTables(pool, journal, deadTimes, [], settleMs)
+    for (const { wrong } of tables) for (const line of wrong.slice(0, 5)) violate(line)
+  }
+  await judgeClaims(pool, service, { from: 0, to: stoppedAt + 60_000 }, violate)
   const report = await compareGaps(pool, service.world, stoppedAt - settleMs - dismissedWithinMs)
   for (const line of [...report.falseClaims, ...report.wrong].slice(0, 10)) violate(line)
   return { gaps: report.gaps, lostFills: report.lostFills }

@@ -1,6 +1,7 @@
 // First: it replaces what others take when they are loaded.
 import { real } from './machine.js'
 import { parseArgs } from 'node:util'
+import { completenessText } from './completeness.js'
 import { startWorldServer } from './server.js'
 import { minimised } from './minimise.js'
 import { planText, runWorld, type WorldReport } from './world.js'
@@ -18,6 +19,10 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '30' },
     /** Only these of the seed's faults, by their places, from 0. */
     faults: { type: 'string' },
+    /** A market of so many instruments instead of the seed's, with two faults an hour, and how complete it is in the end. */
+    instruments: { type: 'string' },
+    /** Fills an hour of the busiest of them. */
+    busiest: { type: 'string', default: '3600' },
     trace: { type: 'boolean', default: false },
     /** Show what a run can be compared by. */
     hash: { type: 'boolean', default: false },
@@ -29,6 +34,10 @@ const { values } = parseArgs({
   },
 })
 const minutes = Number(values.minutes)
+const market =
+  values.instruments === undefined
+    ? {}
+    : { market: { instruments: Number(values.instruments), busiestPerHour: Number(values.busiest) } }
 const first = Number(values.seed)
 const count = Number(values.seeds)
 const say = (line: string) => void process.stdout.write(`${line}\n`)
@@ -44,14 +53,16 @@ try {
     const report = await runWorld(server, {
       seed,
       minutes,
+      ...market,
       ...(values.faults === undefined ? {} : { faults: chosenFaults(seed, values.faults) }),
       ...(values.trace ? { onTrace: say } : {}),
     })
     worlds++
     simulatedMs += report.simulatedMs
     say(reportText(report))
+    if (report.completeness !== undefined) say(`seed ${seed}: ${completenessText(report.completeness)}`)
     if (values.twice) {
-      const again = await runWorld(server, { seed, minutes })
+      const again = await runWorld(server, { seed, minutes, ...market })
       const isSame = again.traceHash === report.traceHash
       say(`seed ${seed}: the second time ${isSame ? 'the same' : 'ANOTHER'} world`)
       if (!isSame) failed++
@@ -59,7 +70,7 @@ try {
     if (report.violations.length > 0) {
       failed++
       const fewest = await minimised(report, Number(values.minimise), (faults) =>
-        runWorld(server, { seed, minutes, faults }),
+        runWorld(server, { seed, minutes, faults, ...market }),
       )
       for (const line of planText(fewest.plan)) say(`  ${line}`)
       for (const line of fewest.violations) say(`  VIOLATION ${line}`)

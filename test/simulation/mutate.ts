@@ -3,6 +3,7 @@ import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
+import { transformWithOxc } from 'vite'
 import { packageFile } from '../../src/runtime/packageFile.js'
 import { type Mutation, mutations } from './mutations.js'
 
@@ -15,13 +16,13 @@ const { values } = parseArgs({
     /** At most so many seeds for each. */
     seeds: { type: 'string', default: '200' },
     seed: { type: 'string', default: '1' },
-    minutes: { type: 'string', default: '2' },
+    minutes: { type: 'string', default: '10' },
     /** Only mistakes whose name holds this. */
     only: { type: 'string', default: '' },
   },
 })
 const run = promisify(execFile)
-const copied = ['src', 'migrations', 'bench', 'scripts', 'test', 'package.json', 'tsconfig.json', 'tsconfig.build.json']
+const copied = ['dist', 'package.json']
 const folder = await mkdtemp(join(tmpdir(), 'market-recorder-mutations-'))
 let found = 0
 let tried = 0
@@ -41,16 +42,17 @@ process.stdout.write(`${found} of ${tried} found\n`)
 process.exitCode = found === tried ? 0 : 1
 
 async function tryMutation({ file, find, replace }: Mutation): Promise<{ isFound: boolean; how: string }> {
-  const path = join(folder, file)
-  const text = await readFile(path, 'utf8')
+  const text = await readFile(packageFile(file), 'utf8')
   if (text.split(find).length !== 2) throw new Error(`${file} does not hold this once: ${find}`)
-  await writeFile(
-    path,
+  const path = join(folder, 'dist', file.replace(/\.ts$/, '.js'))
+  const compiled = await readFile(path, 'utf8')
+  // A mistake need not fit the types.
+  const mutated = await transformWithOxc(
     text.replace(find, () => replace),
+    file,
   )
+  await writeFile(path, mutated.code)
   try {
-    // A mistake need not fit the types: what is written all the same is tried.
-    await run('npx', ['tsc', '-p', 'tsconfig.build.json'], { cwd: folder }).catch(() => undefined)
     const args = ['--seed', values.seed, '--seeds', values.seeds, '--minutes', values.minutes, '--stop-at-first']
     const output = await run('node', ['dist/test/simulation/main.js', ...args], { cwd: folder }).then(
       ({ stdout }) => stdout,
@@ -63,6 +65,6 @@ async function tryMutation({ file, find, replace }: Mutation): Promise<{ isFound
       return { isFound: true, how: `it ended: ${output.slice(0, 400)}` }
     return { isFound: false, how: `in ${seeds} seeds` }
   } finally {
-    await writeFile(path, text)
+    await writeFile(path, compiled)
   }
 }

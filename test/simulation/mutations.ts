@@ -107,8 +107,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a request has no end when nothing comes',
     file: 'src/exchange/http/transport.ts',
-    find: "const stopTimer = after(clock, timeoutMs, () => end('timeout'))",
-    replace: "const stopTimer = after(clock, timeoutMs * 1e6, () => end('timeout'))",
+    find: "clock.after(timeoutMs, () => end('timeout'))",
+    replace: "clock.after(timeoutMs * 1e6, () => end('timeout'))",
   },
   {
     name: 'a circuit does not close again',

@@ -4,11 +4,13 @@ import { specifiedPerSecond } from '../../src/simulator/limits.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
 import type { DeadTime } from '../chaos/compare.js'
 import { SimulatedDatabase } from './driver.js'
+import { type Completeness, completenessOf } from './completeness.js'
 import { calmMs, faultText, type PlannedFault } from './faultPlan.js'
 import { applyFaults } from './faults.js'
 import { judgeAtLast, judgeClaims, judgeRepairs, watchMachines } from './judgement.js'
 import { createLimitsJudge } from './limitsJudge.js'
 import { real, setMachineTime } from './machine.js'
+import { type MarketOptions, planMarket } from './market.js'
 import type { WorldServer } from './server.js'
 import { SimulatedMachine, type Surroundings } from './simulatedMachine.js'
 import { VirtualTime } from './virtualTime.js'
@@ -29,6 +31,8 @@ export interface WorldReport {
   readonly gaps: number
   readonly lostFills: number
   readonly mostBatches: number
+  /** Of a market. */
+  readonly completeness?: Completeness
 }
 
 export interface WorldOptions {
@@ -36,6 +40,8 @@ export interface WorldOptions {
   readonly minutes: number
   /** Instead of those of the seed. */
   readonly faults?: readonly PlannedFault[]
+  /** A market of some size and two faults an hour, instead of the seed's: judged by what of it is stored, not response by response. */
+  readonly market?: MarketOptions
   readonly onTrace?: (line: string) => void
 }
 
@@ -43,11 +49,16 @@ export interface WorldOptions {
 const settlingMs = 180_000
 const lookEveryMs = 5_000
 const compareEveryMs = 60_000
+const compareMarketEveryMs = 600_000
+/** What comes later than that is judged at the end. */
+const lookbackMs = 180_000
 const stopWithinMs = 60_000
 
 /** Runs one world from its seed: recorders, service, database and everything between them, and judges it all along. */
 export async function runWorld(server: WorldServer, options: WorldOptions): Promise<WorldReport> {
-  const plan = planWorld(options.seed, options.minutes)
+  const { market } = options
+  const drawn = planWorld(options.seed, options.minutes)
+  const plan = market === undefined ? drawn : planMarket(drawn, options.minutes, market)
   const faults = options.faults ?? plan.faults
   const startedMs = real.monotonicMs()
   const database = await server.createDatabase(`world_${options.seed}_${Math.floor(startedMs)}`)
@@ -76,7 +87,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
   const service = createService(
     {
       seed: options.seed,
-      journal: true,
+      journal: market === undefined,
       customInstruments: plan.instruments.map((instrument) => ({
         ...instrument,
         launchTime: plan.epochMs - plan.launchedBeforeMs,
@@ -129,14 +140,19 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     applyFaults({ faults, machines, service, database: simulated, time, epochMs: plan.epochMs, trace, deadTimes })
     const endMs = options.minutes * 60_000
     const watch = watchMachines(machines, violate)
+    const everyMs = market === undefined ? compareEveryMs : compareMarketEveryMs
     for (let nextMs = lookEveryMs; nextMs <= endMs + settlingMs; nextMs += lookEveryMs) {
       await time.runUntil(nextMs)
       watch.look()
       watch.judgeCalm(calmMs(faults, time.nowMs))
-      if (nextMs % compareEveryMs === 0) await judgeClaims(database.pool, service, plan.epochMs + time.nowMs, violate)
+      if (nextMs % everyMs === 0) {
+        const to = plan.epochMs + time.nowMs
+        await judgeClaims(database.pool, service, { from: to - everyMs - lookbackMs, to }, violate)
+      }
       if (violations.length > 0) break
     }
     let gaps = { gaps: 0, lostFills: 0 }
+    let completeness: Completeness | undefined
     if (violations.length === 0) {
       watch.judgeRest()
       await judgeRepairs(database.pool, plan.epochMs + endMs, violate)
@@ -145,7 +161,13 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       for (const machine of machines) void machine.stop().then(() => left--)
       await time.runUntil(time.nowMs + stopWithinMs, () => left === 0)
       if (left > 0) violate(`${left} recorder(s) did not stop within ${stopWithinMs / 1000} s`)
-      gaps = await judgeAtLast(database.pool, service, deadTimes, stoppedAt, violate)
+      const isServedKnown = market === undefined
+      gaps = await judgeAtLast({ pool: database.pool, service, deadTimes, stoppedAt, isServedKnown }, violate)
+      if (market !== undefined) {
+        // From when the recorder had its lists and had asked each for the first time.
+        const counted = { from: plan.epochMs + 300_000, to: plan.epochMs + endMs }
+        completeness = await completenessOf(database.pool, service, plan.instruments, counted)
+      }
     }
     const { rows } = await database.pool.query<{ count: number }>('select count(*)::int as count from market.fills')
     isOver = true
@@ -161,6 +183,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       fills: rows[0]?.count ?? 0,
       ...gaps,
       mostBatches: watch.mostBatches(),
+      ...(completeness && { completeness }),
     }
   } finally {
     for (const machine of machines) await machine.crash()

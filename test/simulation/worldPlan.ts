@@ -103,6 +103,7 @@ export function settingsOf({
   const { booksEverySeconds, listsEveryMinutes, tickersEverySeconds, fillsMaxSeconds } = rhythm
   const categories = [...new Set(instruments.map(({ category }) => category))]
   const select = { categories, busiest: 'all' }
+  const booksOf = (few: number) => ({ categories, busiest: instruments.length > names.length ? 'fit' : few })
   return {
     database: { dataDir: '/data', poolSize },
     exchange: {
@@ -119,8 +120,8 @@ export function settingsOf({
         schedule: `${tickersEverySeconds === 60 ? 5 : `*/${tickersEverySeconds}`} * * * * *`,
         categories,
       },
-      orderBooks: { everySeconds: booksEverySeconds, depth: 10, select: { categories, busiest: 3 } },
-      rpiOrderBooks: { everySeconds: booksEverySeconds * 2, depth: 10, select: { categories, busiest: 2 } },
+      orderBooks: { everySeconds: booksEverySeconds, depth: 10, select: booksOf(3) },
+      rpiOrderBooks: { everySeconds: booksEverySeconds * 2, depth: 10, select: booksOf(2) },
       fills: { maxPollSeconds: fillsMaxSeconds, select },
       candles: { settleMs, types: ['market'], intervals: ['1m'], select },
     },
