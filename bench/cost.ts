@@ -6,6 +6,7 @@ import { format, resolveConfig } from 'prettier'
 import { packageFile } from '../src/runtime/packageFile.js'
 import { measureBulk } from './costBulk.js'
 import { measureClient } from './costClient.js'
+import { measureDaemon } from './costDaemon.js'
 import { measureDatabase } from './costDatabase.js'
 import { measureStartup } from './costStartup.js'
 import { measureStoring } from './costStoring.js'
@@ -19,6 +20,7 @@ const sections: Readonly<Record<string, (rounds: number) => Promise<Check[]>>> =
   storing: (rounds) => measureStoring(Math.ceil(rounds / 3)),
   bulk: (rounds) => measureBulk(Math.ceil(rounds / 3)),
   database: measureDatabase,
+  daemon: measureDaemon,
 }
 
 /** What the program costs, as ratios. */
@@ -54,6 +56,8 @@ than about the program. Written by \`npm run bench -- cost --write --rounds ${ro
 - **pages of 100 fills**: with the proof that each joins the one before, through the sink, which stores together what waits, and each in a
   transaction of its own.
 - **candles of the past**: with coverage and everything, on two connections, beside COPY of the same rows as text into the same table on one.
+- **daemon**: its Node.js process on the live market with the default configuration and a backfill, beside a loop that sends the same requests by
+  axios in the same rhythm and throws the responses away.
 - **database**: what a row takes of the write-ahead log, of its table and of its indexes, on PostgreSQL without TimescaleDB.
 
 | what | measured | target | |

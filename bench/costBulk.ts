@@ -7,19 +7,17 @@ import { from as copyFrom } from 'pg-copy-streams'
 import { pino } from 'pino'
 import { CandleWriter } from '../src/history/candleWriter.js'
 import { loadConfig } from '../src/config/load.js'
-import type { Candle } from '../src/market/candle.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
 import { snakeCase } from '../src/store/db/columns.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
 import { reconcile } from '../src/store/timescale/reconcile.js'
 import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import { candlePage, candlesOfPage } from './costRows.js'
 import { type Check, median } from './figures.js'
 
 const symbols = ['AUSDT', 'BUSDT'] as const
 const pages = 60
-const pageRows = 1_000
-const minuteMs = 60_000
 const someTime = Date.UTC(2025, 0, 1)
 const logger = pino({ level: 'silent' })
 
@@ -58,30 +56,11 @@ async function rowsPerSecond(database: RecorderDatabase, store: (database: Recor
   await database.pool.query('checkpoint').catch(() => undefined)
   const startedMs = performance.now()
   await store(database)
-  const rate = (symbols.length * pages * pageRows * 1000) / (performance.now() - startedMs)
+  const rate = (symbols.length * pages * candlesOfPage * 1000) / (performance.now() - startedMs)
   const { rows } = await database.pool.query<{ count: number }>('select count(*) as count from market.candles')
-  if (rows[0]?.count !== symbols.length * pages * pageRows) throw new Error(`${rows[0]?.count} candles were stored`)
+  if (rows[0]?.count !== symbols.length * pages * candlesOfPage)
+    throw new Error(`${rows[0]?.count} candles were stored`)
   return rate
-}
-
-function pageOf(symbol: string, page: number): Candle[] {
-  return Array.from({ length: pageRows }, (_, index): Candle => {
-    const number = page * pageRows + index
-    return {
-      category: 'USDT-FUTURES',
-      symbol,
-      type: 'market',
-      interval: '1m',
-      openTime: someTime + number * minuteMs,
-      open: `${60_000 + (number % 977)}.1`,
-      high: `${60_010 + (number % 977)}.25`,
-      low: `${59_990 + (number % 977)}.1`,
-      close: `${60_001 + (number % 977)}.7`,
-      baseVolume: `${(number * 7) % 1000}.1234`,
-      quoteTurnover: `${(number * 13) % 100_000}.12345678`,
-      isClosed: true,
-    }
-  })
 }
 
 async function writeAll({ db }: RecorderDatabase): Promise<void> {
@@ -94,7 +73,7 @@ async function writeAll({ db }: RecorderDatabase): Promise<void> {
       const waiting = Array.from({ length: pages }, (_, index) => pages - 1 - index)
       const work = async () => {
         for (let page = waiting.shift(); page !== undefined; page = waiting.shift()) {
-          const candles = pageOf(symbol, page)
+          const candles = candlePage(symbol, page, someTime)
           await writer.store({ candles, silence: [], rejected: [], requestTime: someTime, receivedAt: someTime })
         }
       }
@@ -122,7 +101,7 @@ async function copyAll({ pool }: RecorderDatabase): Promise<void> {
   const lines: string[] = []
   for (const symbol of symbols) {
     for (let page = 0; page < pages; page++) {
-      const texts = pageOf(symbol, page).map((candle) =>
+      const texts = candlePage(symbol, page, someTime).map((candle) =>
         fields
           .map((field) => (field === 'openTime' ? new Date(candle[field]).toISOString() : candle[field]))
           .join('\t'),

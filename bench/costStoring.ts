@@ -5,8 +5,6 @@ import { pino } from 'pino'
 import { BatchSpool } from '../src/collect/sink/batchSpool.js'
 import { Sink } from '../src/collect/sink/sink.js'
 import { createStats } from '../src/collect/streamStats.js'
-import type { InstrumentKey } from '../src/market/category.js'
-import type { Fill } from '../src/market/fill.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
 import { Incidents } from '../src/runtime/incidents.js'
 import type { Batch } from '../src/store/batch/batch.js'
@@ -14,6 +12,7 @@ import { storeBatch } from '../src/store/batch/storeBatch.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
 import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import { fillPage } from './costRows.js'
 import { type Check, median } from './figures.js'
 
 const instrumentCount = 200
@@ -52,39 +51,13 @@ async function pagesPerSecond(name: string, store: (pages: readonly Batch[]) => 
   let stored = 0
   const startedMs = performance.now()
   for (let page = 0; page < pagesPerInstrument; page++) {
-    await store(Array.from({ length: instrumentCount }, (_, index) => pageOf(`${name}N${index}USDT`, page)))
+    await store(Array.from({ length: instrumentCount }, (_, index) => fillPage(`${name}N${index}USDT`, page, someTime)))
     stored += instrumentCount
   }
   return (stored / (performance.now() - startedMs)) * 1000
 }
 
 const someTime = Date.UTC(2026, 0, 15, 12)
-
-function pageOf(symbol: string, page: number): Batch<InstrumentKey, Fill> {
-  const requestTime = someTime + page * 5_000 + 10_000
-  const rows = Array.from({ length: 100 }, (_, index): Fill => {
-    const number = page * 50 + index
-    const ts = someTime + number * 100
-    const fixed = {
-      category: 'SPOT',
-      symbol,
-      execLinkId: null,
-      isRpi: null,
-      receivedAt: requestTime,
-      extra: {},
-    } as const
-    return { ...fixed, ts, execId: String(number), side: 'buy', price: '100.5', size: `0.0${number % 97}` }
-  })
-  const nothing = { rejected: [], proven: [], gaps: [], isPart: false }
-  return {
-    stream: 'fills',
-    target: { category: 'SPOT', symbol },
-    requestTime,
-    receivedAt: requestTime,
-    rows,
-    ...nothing,
-  }
-}
 
 async function storeAlone({ db }: RecorderDatabase, pages: readonly Batch[]): Promise<void> {
   const waiting = [...pages]

@@ -4,6 +4,7 @@ import { benchCost } from './cost.js'
 import { benchDaemon } from './daemon.js'
 import { benchFills } from './fills.js'
 import { benchFleet } from './fleet.js'
+import { benchGrowth } from './growth.js'
 import { benchMarket } from './market.js'
 import { benchOutage } from './outage.js'
 import { benchPacing } from './pacing.js'
@@ -21,7 +22,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   cost: {
     run: benchCost,
     summary:
-      'what the program costs, as ratios, by section: [startup] [client] [storing] [bulk] [database] [--rounds 15] [--write]',
+      'what the program costs, as ratios, by section: [startup] [client] [storing] [bulk] [database] [daemon] [--rounds 15] [--write]',
   },
   daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
   fills: {
@@ -38,6 +39,11 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchMarket,
     summary:
       'the live market with the defaults: where requests go, and what an unknown kind costs the others [--minutes 30] [--part 1] [--odd 500] [--only plain,odd]',
+  },
+  growth: {
+    run: benchGrowth,
+    summary:
+      'the same writes and questions on a database of a hundred times as many rows, on TimescaleDB Community [--url URL] [--candles 100000000] [--fills 50000000] [--rounds 7]',
   },
   outage: { run: benchOutage, summary: 'the database away for ten minutes at live scale [--minutes 10] [--before 3]' },
   soak: { run: benchSoak, summary: 'memory of the daemon over an hour at live scale [--minutes 60]' },

@@ -40,6 +40,8 @@ const maxUnevenness = 4
  * of those seen last is mostly too small: fewer fills are there than a volume makes one expect.
  */
 const [claimedStart, borneOutStart, recordKept] = [50, 40, 0.9]
+/** A response without a fill where tickers claimed so many says that they tell of trades elsewhere: so much of the record is left. */
+const [contradicted, contradictedKept] = [3, 0.3]
 /** A record as bad as this is forgotten as soon as a response brings a fill. */
 const badRecord = 0.05
 
@@ -187,7 +189,11 @@ export class FillEstimate {
 
   #countOf(before: { ts: TimeMs; volume: number }, volume: number, ts: TimeMs, spanMs: number): number {
     const expected = this.#ahead(spanMs)
-    if (this.#sizeCount === 0) return Math.max(expected, this.trust)
+    if (this.#sizeCount === 0) {
+      // Nobody knows how many: one at least.
+      this.#claimed++
+      return Math.max(expected, this.trust)
+    }
     const meanSize = this.#sizeSum / this.#sizeCount
     const shown = before.ts < this.#responseAt ? this.#shownSince(before.ts, meanSize) : 0
     const dayRate = Math.min(volume / dayMs / meanSize, this.#seen[usual] as number)
@@ -225,8 +231,9 @@ export class FillEstimate {
       this.#claimedBefore = claimedStart
       this.#borneOut = borneOutStart
     } else if (claimed > 0) {
+      const isContradicted = fresh === 0 && claimed >= contradicted
       this.#claimedBefore = this.#claimedBefore * recordKept + claimed
-      this.#borneOut = this.#borneOut * recordKept + (isCut ? claimed : fresh)
+      this.#borneOut = this.#borneOut * (isContradicted ? contradictedKept : recordKept) + (isCut ? claimed : fresh)
     }
   }
 

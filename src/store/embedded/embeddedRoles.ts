@@ -43,6 +43,9 @@ const closeToPublic = `
 /** Run by the superuser. `owner` is the name of the role that owns the database. */
 function roleStatements(owner: string, passwords: Passwords): string[] {
   return [
+    // Thousands of rounds make a password that somebody chose harder to guess. These are random, and every connection
+    // would pay for the rounds.
+    'set scram_iterations = 1',
     `do $$
     begin
       if to_regrole('${owner}') is null then create role ${owner}; end if;

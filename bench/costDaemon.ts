@@ -1,0 +1,101 @@
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { stringify } from 'yaml'
+import { packageFile } from '../src/runtime/packageFile.js'
+import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import { cpuSeconds, sleep } from './backfillSetup.js'
+import type { SentRequest } from './costDaemonSimulator.js'
+import type { Check } from './figures.js'
+
+/** Until then the daemon asks for what every new recorder has to ask once. */
+const settleMs = 90_000
+const measuredMs = 120_000
+const program = packageFile('dist/program/main.js')
+
+/**
+ * The daemon on the live market with the default configuration and a backfill, so that nothing of the budget is left over, beside a
+ * loop that sends the same requests in the same rhythm and throws the responses away. Linux.
+ */
+export async function measureDaemon(): Promise<Check[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-'))
+  const simulator = fork(fileURLToPath(new URL('./costDaemonSimulator.js', import.meta.url)))
+  const server = await startEmbeddedPostgres({ dataDir: join(folder, 'server') })
+  const children: ChildProcess[] = []
+  try {
+    const [url] = (await once(simulator, 'message')) as [string]
+    const file = join(folder, 'recorder.yaml')
+    await writeFile(file, stringify({ serve: { port: 0 }, database: { dataDir: folder } }))
+    const run = (...args: string[]) => {
+      const child = spawn(process.execPath, [program, ...args, '--config', file], {
+        env: { ...process.env, EXCHANGE_BASE_URL: url, DATABASE_URL: server.url, LOG_LEVEL: 'warn' },
+        stdio: ['ignore', 'ignore', 'inherit'],
+      })
+      children.push(child)
+      return child
+    }
+    const daemon = run('start')
+    await sleep(settleMs / 2)
+    const from = new Date(Date.now() - 90 * 86_400_000).toISOString()
+    run('backfill', '--category', 'USDT-FUTURES', '--symbol', 'BTC*', 'ETH*', 'X*', '--interval', '1m', '--from', from)
+    await sleep(settleMs / 2)
+    const pid = daemon.pid
+    if (pid === undefined || daemon.exitCode !== null) throw new Error('the daemon ended by itself')
+    await sentTo(simulator)
+    const before = await cpuSeconds(pid)
+    await sleep(measuredMs)
+    const used = (await cpuSeconds(pid)) - before
+    const requests = await sentTo(simulator)
+    const megabytes = await maxMegabytes(pid)
+    for (const child of children) child.kill('SIGTERM')
+    await once(daemon, 'exit')
+    const loop = await loopOf(url, requests)
+    if (loop.failures > 0) throw new Error(`${loop.failures} requests of the loop failed`)
+    const ratio = used / loop.cpuSeconds
+    const perSecond = (requests.length / measuredMs) * 1000
+    return [
+      {
+        what: 'daemon: processor time, against a loop that throws the same responses away',
+        measured: `${ratio.toFixed(2)} (${perSecond.toFixed(0)} requests/s)`,
+        target: 'at most 1.5',
+        isMet: ratio <= 1.5,
+      },
+      {
+        what: 'daemon: resident memory, highest',
+        measured: `${megabytes.toFixed(0)} MB`,
+        target: 'at most 150 MB',
+        isMet: megabytes <= 150,
+      },
+    ]
+  } finally {
+    for (const child of children) child.kill('SIGKILL')
+    if (simulator.connected) simulator.disconnect()
+    await server.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function sentTo(simulator: ChildProcess): Promise<SentRequest[]> {
+  simulator.send('requests')
+  const [requests] = (await once(simulator, 'message')) as [SentRequest[]]
+  return requests.toSorted((a, b) => a.atMs - b.atMs)
+}
+
+async function loopOf(
+  url: string,
+  requests: readonly SentRequest[],
+): Promise<{ cpuSeconds: number; failures: number }> {
+  const loop = fork(fileURLToPath(new URL('./costDaemonLoop.js', import.meta.url)))
+  loop.send({ url, requests })
+  const [use] = (await once(loop, 'message')) as [{ cpuSeconds: number; failures: number }]
+  return use
+}
+
+/** The most memory that a process has had so far. */
+async function maxMegabytes(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? Number.NaN) / 1024
+}

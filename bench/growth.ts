@@ -1,0 +1,194 @@
+import { randomBytes } from 'node:crypto'
+import { parseArgs } from 'node:util'
+import Table from 'cli-table3'
+import pg from 'pg'
+import { pino } from 'pino'
+import { loadConfig } from '../src/config/load.js'
+import { CandleWriter } from '../src/history/candleWriter.js'
+import { systemClock as clock } from '../src/runtime/clock.js'
+import { storeBatch } from '../src/store/batch/storeBatch.js'
+import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import { migrateToLatest } from '../src/store/db/migrate.js'
+import { missingCandles } from '../src/store/history/candleCoverage.js'
+import { readCandles } from '../src/store/read/candles.js'
+import { coverageCalendar, emptyRanges } from '../src/store/read/coverage.js'
+import { newestRows, storeOverview } from '../src/store/read/overview.js'
+import { reconcile } from '../src/store/timescale/reconcile.js'
+import { detectServer } from '../src/store/timescale/server.js'
+import { candlePage, fillPage } from './costRows.js'
+import { type Check, median } from './figures.js'
+import { growTo, type GrownMarket } from './growthData.js'
+
+/** How much larger the large database is than the small one. */
+const factor = 100
+const writtenPages = 20
+const logger = pino({ level: 'silent' })
+
+/**
+ * Whether a database gets slower as it grows: the same writes and questions in turns on a small one and on one with a hundred times
+ * as many rows, of which all but the newest days are in the columnstore. In databases of their own on a TimescaleDB Community server.
+ */
+export async function benchGrowth(argv: readonly string[]): Promise<number> {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      url: { type: 'string' },
+      candles: { type: 'string', default: '100000000' },
+      fills: { type: 'string', default: '50000000' },
+      rounds: { type: 'string', default: '7' },
+    },
+  })
+  const serverUrl = values.url ?? process.env['TEST_DATABASE_URL']
+  if (serverUrl === undefined || serverUrl === '')
+    throw new Error('give --url (or TEST_DATABASE_URL): a TimescaleDB Community server where databases can be created')
+  const size = { candles: Number(values.candles), fills: Number(values.fills) }
+  const databases: { name: string; database: RecorderDatabase; market: GrownMarket }[] = []
+  try {
+    for (const by of [factor, 1]) {
+      const name = `recorder_growth_${randomBytes(4).toString('hex')}`
+      await onServer(serverUrl, `create database ${name}`)
+      const url = new URL(serverUrl)
+      url.pathname = `/${name}`
+      const database = openDatabase({ url: url.href })
+      await migrateToLatest(database)
+      await reconcile(database.db, { settings: loadConfig({ env: {} }).storage })
+      const { kind } = await detectServer(database.db)
+      if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
+      const market = await growTo(database, { candles: size.candles / by, fills: size.fills / by })
+      databases.push({ name, database, market })
+    }
+    const [small, large] = databases
+    if (small === undefined || large === undefined) throw new Error('two databases were to be made')
+    const checks = await compare(small, large, Number(values.rounds))
+    const table = new Table({ head: ['what', 'measured', 'wanted', ''], style: { head: [], border: [] } })
+    for (const { what, measured, target, isMet } of checks)
+      table.push([what, measured, target, isMet ? 'ok' : 'MISSED'])
+    console.log(table.toString())
+    return checks.every(({ isMet }) => isMet) ? 0 : 1
+  } finally {
+    for (const { name, database } of databases) {
+      await database.close()
+      await onServer(serverUrl, `drop database ${name} with (force)`)
+    }
+  }
+}
+
+interface Grown {
+  readonly database: RecorderDatabase
+  readonly market: GrownMarket
+}
+
+/** Something done to a database; the round makes what is written new each time. */
+type Work = (grown: Grown, round: number) => Promise<unknown>
+
+async function compare(small: Grown, large: Grown, rounds: number): Promise<Check[]> {
+  const checks: Check[] = []
+  for (const [what, work] of Object.entries(writes)) {
+    const { ratio, smallMs, largeMs } = await ratioOf(small, large, rounds, work)
+    const measured = `${(1 / ratio).toFixed(2)} (${smallMs.toFixed(0)} : ${largeMs.toFixed(0)} ms)`
+    checks.push({ what: `rows a second: ${what}`, measured, target: '>= 0.9', isMet: 1 / ratio >= 0.9 })
+  }
+  for (const [what, work] of Object.entries(questions)) {
+    const { ratio, smallMs, largeMs } = await ratioOf(small, large, rounds * 3, work)
+    const measured = `${ratio.toFixed(2)} (${smallMs.toFixed(1)} : ${largeMs.toFixed(1)} ms)`
+    checks.push({ what: `time of ${what}`, measured, target: '<= 1.2', isMet: ratio <= 1.2 })
+  }
+  return checks
+}
+
+async function ratioOf(small: Grown, large: Grown, rounds: number, work: Work) {
+  const times: { small: number; large: number }[] = []
+  // The first round fills caches.
+  for (let round = 0; round <= rounds; round++) {
+    const smallMs = await timeOf(() => work(small, round))
+    const largeMs = await timeOf(() => work(large, round))
+    if (round > 0) times.push({ small: smallMs, large: largeMs })
+  }
+  return {
+    ratio: median(times.map(({ small: a, large: b }) => b / a)),
+    smallMs: median(times.map((time) => time.small)),
+    largeMs: median(times.map((time) => time.large)),
+  }
+}
+
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+const seriesOf = (symbol: string, interval: '1m' | '1H' = '1m') =>
+  ({ category: 'USDT-FUTURES', symbol, type: 'market', interval }) as const
+
+const writes: Readonly<Record<string, Work>> = {
+  'candles of the past, by pages of 1,000': async ({ database, market }, round) => {
+    const series = seriesOf(`NEW${round}USDT`)
+    const writer = new CandleWriter(database.db, { series, clock, logger, signal: new AbortController().signal })
+    // The newest days, so that they are of the same chunks in both.
+    const from = market.end - writtenPages * 1000 * 60_000
+    for (let page = writtenPages - 1; page >= 0; page--) {
+      const candles = candlePage(series.symbol, page, from)
+      await writer.store({ candles, silence: [], rejected: [], requestTime: market.end, receivedAt: market.end })
+    }
+  },
+  'fills, by pages of 100': async ({ database, market }, round) => {
+    // Those of instruments that have many, after the newest.
+    for (const symbol of market.symbols) await storeBatch(database.db, fillPage(symbol, round, market.end))
+  },
+}
+
+const questions: Readonly<Record<string, Work>> = {
+  'the chart: 500 candles of a minute': ({ database: { db }, market }, round) =>
+    readCandles(db, seriesOf(symbolOf(market, round)), { before: market.end, limit: 500 }),
+  'the chart: 500 candles of an hour, made of minutes': ({ database: { db }, market }, round) =>
+    readCandles(db, seriesOf(symbolOf(market, round), '1H'), { before: market.end, limit: 160 }),
+  'the newest 100 fills of an instrument': ({ database: { pool }, market }, round) =>
+    pool.query(
+      `select * from market.fills where category = 'SPOT' and symbol = $1 and ts > $2::timestamptz - interval '1 hour'
+        order by ts desc limit 100`,
+      [symbolOf(market, round), new Date(market.end)],
+    ),
+  'an hour of fills of an instrument': ({ database: { pool }, market }, round) =>
+    pool.query(
+      `select count(*), sum(price * size) from market.fills
+        where category = 'SPOT' and symbol = $1 and ts >= $2 and ts < $3`,
+      [symbolOf(market, round), new Date(market.end - 2 * hourMs), new Date(market.end - hourMs)],
+    ),
+  'a day of candles of an instrument': ({ database: { pool }, market }, round) =>
+    pool.query(
+      `select count(*), sum(base_volume) from market.candles where category = 'USDT-FUTURES' and symbol = $1
+        and type = 'market' and interval = '1m' and open_time >= $2 and open_time < $3`,
+      [symbolOf(market, round), new Date(market.end - 2 * dayMs), new Date(market.end - dayMs)],
+    ),
+  'the newest ticker of every instrument': ({ database: { pool } }) =>
+    pool.query('select * from market.latest_tickers'),
+  'what is missing of a series in a month': ({ database: { db }, market }, round) =>
+    missingCandles(db, [
+      { series: seriesOf(symbolOf(market, round)), range: { from: market.end - 30 * dayMs, to: market.end } },
+    ]),
+  'candles proven and not there, in a day': ({ database: { db }, market }, round) =>
+    emptyRanges(
+      db,
+      { stream: 'candles', ...seriesOf(symbolOf(market, round)) },
+      { from: market.end - 2 * dayMs, to: market.end - dayMs },
+    ),
+  'the calendar of a week': ({ database: { db }, market }) =>
+    coverageCalendar(db, { text: '', limit: 50, offset: 0 }, { from: market.end - 7 * dayMs, to: market.end }),
+  'the overview of the page': async ({ database: { db } }) => [await storeOverview(db), await newestRows(db)],
+}
+
+function symbolOf({ symbols }: GrownMarket, round: number): string {
+  return symbols[(round * 7) % symbols.length] ?? ''
+}
+
+async function timeOf(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now()
+  await work()
+  return performance.now() - startedAt
+}
+
+async function onServer(url: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}

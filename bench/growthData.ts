@@ -1,0 +1,111 @@
+import type { RecorderDatabase } from '../src/store/db/database.js'
+
+export interface GrownMarket {
+  readonly symbols: readonly string[]
+  /** Behind the newest rows. */
+  readonly end: number
+}
+
+const instrumentCount = 100
+const dayMs = 86_400_000
+/** Minutes that one statement inserts of each instrument. */
+const minutesPerStep = 7 * 24 * 60
+/** As the configuration has them by default, older rows are in the columnstore. */
+const rowStoreDays = 8
+const fillsPerDay = 1_000_000
+
+/** Fills a migrated database with candles and fills that end now, and their coverage; all but the newest in the columnstore. */
+export async function growTo(
+  database: RecorderDatabase,
+  { candles, fills }: { readonly candles: number; readonly fills: number },
+): Promise<GrownMarket> {
+  const { pool } = database
+  // Everything that policies do is done here, and nothing else at the same time.
+  await pool.query('select _timescaledb_functions.stop_background_workers()')
+  const symbols = Array.from({ length: instrumentCount }, (_, index) => `GROWN${String(index).padStart(2, '0')}USDT`)
+  const end = Math.floor(Date.now() / dayMs) * dayMs
+  await pool.query(
+    `insert into market.instruments (category, symbol, kind, first_seen_at, updated_at)
+      select category::market.category, symbol, 'crypto', now(), now() from unnest($1::text[]) as symbol, unnest('{SPOT,USDT-FUTURES}'::text[]) as category`,
+    [symbols],
+  )
+  const startedAt = performance.now()
+  const minutes = Math.ceil(candles / instrumentCount)
+  for (let done = 0; done < minutes; done += minutesPerStep) {
+    const from = end - (minutes - done) * 60_000
+    const to = Math.min(end, from + minutesPerStep * 60_000)
+    await run(
+      database,
+      `insert into market.candles
+        select 'USDT-FUTURES', s, 'market', '1m', t, p, p + 0.31, p - 0.27, p + 0.02, v, round(v * p, 6), true
+        from unnest($1::text[]) as s cross join generate_series($2::timestamptz, $3::timestamptz - interval '1 minute', interval '1 minute') as t
+        cross join lateral (select round((1000 + random() * 5)::numeric, 2) as p, round((random() ^ 3 * 40)::numeric, 4) as v) as noise`,
+      [symbols, new Date(from), new Date(to)],
+    )
+    await convertBefore(database, 'candles', to - rowStoreDays * dayMs)
+  }
+  const days = fills / fillsPerDay
+  const fillsFrom = end - days * dayMs
+  for (let from = fillsFrom; from < end; from += dayMs) {
+    const to = Math.min(end, from + dayMs)
+    await run(
+      database,
+      `insert into market.fills (category, symbol, exec_id, price, size, side, ts, received_at, extra)
+        select 'SPOT', s, (extract(epoch from t) * 1000)::bigint::text, round((1000 + random() * 5)::numeric, 2),
+          round((random() ^ 3 * 4)::numeric, 4), case when random() < 0.5 then 'buy' else 'sell' end::market.side, t, t + interval '1 second', '{}'
+        from unnest($1::text[]) as s
+        cross join generate_series($2::timestamptz, $3::timestamptz - interval '1 millisecond', $4::interval) as t`,
+      [symbols, new Date(from), new Date(to), `${(dayMs * instrumentCount) / fillsPerDay} milliseconds`],
+    )
+    await convertBefore(database, 'fills', to - 2 * dayMs)
+  }
+  for (const [stream, category, from] of [
+    ['candles', 'USDT-FUTURES', end - minutes * 60_000],
+    ['fills', 'SPOT', fillsFrom],
+  ] as const)
+    await pool.query(
+      `insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
+        select $1, $2::market.category, s, $3, $4, tstzmultirange(tstzrange($5, $6)) from unnest($7::text[]) as s`,
+      [
+        stream,
+        category,
+        stream === 'candles' ? 'market' : '',
+        stream === 'candles' ? '1m' : '',
+        new Date(from),
+        new Date(end),
+        symbols,
+      ],
+    )
+  // The same in both: what there is of tickers does not grow with the others.
+  await run(
+    database,
+    `insert into market.tickers (category, symbol, ts, last_price, received_at)
+      select 'SPOT', s, t, 1000, t from unnest($1::text[]) as s
+      cross join generate_series($2::timestamptz - interval '1 hour', $2::timestamptz - interval '1 second', interval '5 seconds') as t`,
+    [symbols, new Date(end)],
+  )
+  await pool.query('vacuum analyze')
+  await pool.query('checkpoint')
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(0)
+  console.log(`${candles} candles and ${fills} fills of ${instrumentCount} instruments each: made in ${seconds} s`)
+  return { symbols, end }
+}
+
+async function run({ pool }: RecorderDatabase, statement: string, values: readonly unknown[]): Promise<void> {
+  const client = await pool.connect()
+  try {
+    await client.query('set synchronous_commit = off')
+    await client.query(statement, [...values])
+  } finally {
+    client.release(true)
+  }
+}
+
+async function convertBefore({ pool }: RecorderDatabase, table: string, before: number): Promise<void> {
+  const { rows } = await pool.query<{ chunk: string }>(
+    `select format('%I.%I', chunk_schema, chunk_name) as chunk from timescaledb_information.chunks
+      where hypertable_schema = 'market' and hypertable_name = $1 and range_end <= $2 and not is_compressed`,
+    [table, new Date(before)],
+  )
+  for (const { chunk } of rows) await pool.query(`call convert_to_columnstore($1::regclass)`, [chunk])
+}
