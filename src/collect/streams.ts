@@ -8,7 +8,7 @@ import type { Instrument } from '../market/instrument.js'
 import type { OrderBook, RpiOrderBook, RpiSymbol } from '../market/orderBook.js'
 import type { StreamName } from '../market/stream.js'
 import type { Ticker } from '../market/ticker.js'
-import type { Batch } from '../store/batch/batch.js'
+import { type Batch, isWholeList } from '../store/batch/batch.js'
 import type { BookTarget, CandleTarget, CategoryTarget, TradedCategoryTarget } from '../store/batch/targets.js'
 import type { Universe } from './universe/universe.js'
 
@@ -54,7 +54,7 @@ const instruments: StreamDefinition<CategoryTarget, Instrument> = {
       .filter((category) => ownership.hasList('instruments', category))
       .map((category) => ({ category })),
   fetch: (client, { category }, options) => client.instruments({ category }, options),
-  learn: (universe, { target, rows }) => universe.setInstruments(target.category, rows),
+  learn: (universe, batch) => universe.setInstruments(batch.target.category, batch.rows, isWholeList(batch)),
 }
 
 const rpiSymbols: StreamDefinition<object, RpiSymbol> = {
@@ -63,7 +63,7 @@ const rpiSymbols: StreamDefinition<object, RpiSymbol> = {
   trigger: (config) => ({ kind: 'cron', expression: config.streams.rpiSymbols.schedule }),
   targets: (_config, { ownership }) => (ownership.hasList('rpi_symbols', null) ? [{}] : []),
   fetch: (client, _target, options) => client.rpiSymbols(options),
-  learn: (universe, { rows }) => universe.setRpiSymbols(rows),
+  learn: (universe, batch) => universe.setRpiSymbols(batch.rows, isWholeList(batch)),
 }
 
 const tickers: StreamDefinition<TradedCategoryTarget, Ticker> = {

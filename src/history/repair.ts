@@ -102,7 +102,7 @@ export async function findGaps(
     if (oldestKnown === null) return []
     const lastResponseAt = answeredAt?.(one) ?? Number.NEGATIVE_INFINITY
     // Responses have come and showed nothing newer: then nothing was traded, or the next one that shows a candle will tell.
-    const isQuiet = (since: TimeMs) => one.type === 'market' && lastResponseAt >= since + overdueMs
+    const isQuiet = (since: TimeMs) => one.type === 'market' && lastResponseAt >= since + overdueMs + settleMs
     const isOverdue = (gap: TimeRange) => gap.to - gap.from > overdueMs && !isQuiet(gap.from)
     const after = missing.filter(
       (gap) => gap.from > oldestKnown && gap.from > range.from && (gap.to < range.to || isOverdue(gap)),

@@ -134,6 +134,10 @@ export const modes: readonly Mode[] = [
     operation: 'tickers',
     attack: ({ request }) => void request.socket.end(),
   },
+  raw(
+    'a response that switches protocols',
+    () => 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+  ),
   { name: 'no answer', operation: 'tickers', attack: () => undefined },
   { name: 'a body that drips', operation: 'tickers', attack: ({ response }) => drip(response, ' ', 50) },
   {

@@ -26,6 +26,8 @@ const graceMs = 30_000
 /** What is known of a series from its responses. */
 interface Known {
   answeredAt: TimeMs
+  /** The same on the monotonic clock: the other may be set right by hours. */
+  answeredMs: number
   pace: Pace
   /** What the ticker said when the last response came. */
   sign: TradeSign | null
@@ -70,7 +72,7 @@ export function candlePoller(
 
   const pollOne = async (key: string, target: CandleTarget, claimed: boolean) => {
     const before = known.get(key)
-    const limit = before === undefined ? candlesPerPage : candlesSince(before.answeredAt, clock.now(), target.interval)
+    const limit = before === undefined ? candlesPerPage : candlesSince(before.answeredAt, clock.now(), target)
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     const waiting = signals.of(key)
     const ask = (most: number) =>
@@ -82,7 +84,7 @@ export function candlePoller(
     const last = responses.get(target)?.newest ?? null
     const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
     if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
-      batch = (await ask(candlesSince(last, clock.now(), target.interval))) ?? batch
+      batch = (await ask(candlesSince(last, clock.now(), target))) ?? batch
     }
     const seen = Math.max(last ?? -Infinity, ...batch.rows.map(({ openTime }) => openTime))
     responses.set(target, { at: batch.receivedAt, newest: seen > -Infinity ? seen : null })
@@ -92,7 +94,15 @@ export function candlePoller(
     const isSilentAtFirst = before === undefined && !brought
     const pace = isSilentAtFirst ? slowPace : afterResponse(before?.pace ?? fullPace, { brought, claimed })
     // By our clock, as what it is compared with: the service's may be another.
-    known.set(key, { answeredAt: batch.receivedAt, pace, sign: universe.tradeSign(target), tradedAt, newest })
+    const answeredMs = clock.monotonicMs() - Math.max(0, clock.now() - batch.receivedAt)
+    known.set(key, {
+      answeredAt: batch.receivedAt,
+      answeredMs,
+      pace,
+      sign: universe.tradeSign(target),
+      tradedAt,
+      newest,
+    })
     // A trade may be as late in its candle as that is long.
     const silentMs = batch.receivedAt - tradedAt - intervalMs[target.interval]
     if (target.type === 'market') universe.setSilent(target, silentMs > silentAfterMs)
@@ -105,7 +115,7 @@ export function candlePoller(
     if (series === undefined) return { claimed: false }
     const limits = paceLimits(target.interval)
     // Half an interval of room: responses come a little earlier or later after each close.
-    const sinceMs = clock.now() - series.answeredAt + limits.everyMs / 2
+    const sinceMs = clock.monotonicMs() - series.answeredMs + limits.everyMs / 2
     if (sinceMs >= waitMs(series.pace, limits)) return { claimed: false }
     const isClaimed = target.type === 'market' && claimsTrade(series.sign, universe.tradeSign(target))
     return isClaimed && sinceMs >= waitWhenClaimedMs(series.pace, limits) ? { claimed: true } : null
@@ -121,7 +131,7 @@ export function candlePoller(
     report()
   }
   const report = () => {
-    const now = clock.now()
+    const nowMs = clock.monotonicMs()
     const streamStats = stats[stream.name]
     let [quiet, late] = [0, 0]
     for (const [key, { interval }] of targets) {
@@ -129,13 +139,14 @@ export function candlePoller(
       const limits = paceLimits(interval)
       const wait = series === undefined ? limits.everyMs : waitMs(series.pace, limits)
       if (wait > limits.everyMs) quiet++
-      const askedAt = series?.answeredAt ?? targetedAt.get(key) ?? now
-      if (now - askedAt > wait + limits.everyMs + settleMs + graceMs) late++
+      const askedMs = series?.answeredMs ?? targetedMs.get(key) ?? nowMs
+      if (nowMs - askedMs > wait + limits.everyMs + settleMs + graceMs) late++
     }
     streamStats.quietTargets = quiet
     streamStats.lateTargets = late
   }
-  const targetedAt = new Map<string, TimeMs>()
+  /** On the monotonic clock. */
+  const targetedMs = new Map<string, number>()
   const endings = (Object.keys(closeSchedules) as Interval[]).map((interval) =>
     schedule(clock, closeSchedules[interval], () => void pollInterval(interval)),
   )
@@ -146,7 +157,7 @@ export function candlePoller(
       stats[stream.name].targets = targets.size
       for (const [key, target] of targets) {
         if (before.has(key)) continue
-        targetedAt.set(key, clock.now())
+        targetedMs.set(key, clock.monotonicMs())
         exclusive.run(key, () => pollOne(key, target, false))
       }
       for (const [key, target] of before) {
@@ -154,7 +165,7 @@ export function candlePoller(
         known.delete(key)
         refusedAt.delete(key)
         responses.forget(target)
-        targetedAt.delete(key)
+        targetedMs.delete(key)
       }
       signals.keepOnly(targets)
       report()
@@ -205,8 +216,12 @@ const closeSchedules: Readonly<Record<Interval, string>> = {
   '1Wutc': '0 0 * * * *',
 }
 
-/** How many candles to ask for so that the response reaches back to one that was forming at `before`. */
-function candlesSince(before: TimeMs, now: TimeMs, interval: Interval): number {
+/** How many candles to ask for so that the response reaches back to the oldest that had not settled at `before`. */
+export function candlesSince(
+  before: TimeMs,
+  now: TimeMs,
+  { interval, settleMs }: Pick<CandleTarget, 'interval' | 'settleMs'>,
+): number {
   const spare = 2
-  return Math.min(candlesPerPage, Math.ceil(Math.max(0, now - before) / intervalMs[interval]) + spare)
+  return Math.min(candlesPerPage, Math.ceil(Math.max(0, now - before + settleMs) / intervalMs[interval]) + spare)
 }

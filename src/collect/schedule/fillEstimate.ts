@@ -25,6 +25,8 @@ const [clusterVariance, rateVariance, rollVariance] = [30, 6, 5]
 /** When more dropped out of the day than was traded, that much at most is taken off what was expected. */
 const maxTakenOff = 0.3
 const dayMs = 86_400_000
+/** Beyond this a size is no number of coins, and sums of it end in infinity. */
+const maxSize = 1e30
 /** A first page that spans a moment is a burst, not the usual flow. */
 const minSpanMs = 5_000
 /** No ticker can claim more than this for one instrument: it would change nothing. */
@@ -171,6 +173,7 @@ export class FillEstimate {
     const before = this.#ticker
     if (before !== null && ts <= before.ts) return false
     const volume = Number(volume24h)
+    if (!(volume < maxSize)) return false
     const text = `${volume24h} ${lastPrice}`
     this.#ticker = { ts, volume, text }
     if (before === null || ts <= this.#responseAt || this.#responseAt === -Infinity) return false
@@ -247,7 +250,8 @@ export class FillEstimate {
   #learnSizes(newestFirst: readonly SeenFill[], fresh: number): void {
     for (let index = 0; index < fresh; index++) {
       const size = Number((newestFirst[index] as SeenFill).size)
-      if (!(size > 0)) continue
+      // One that no market has would be the mean of all for ever.
+      if (!(size > 0 && size < maxSize)) continue
       this.#sizeSum += size
       this.#sizeCount++
     }

@@ -33,23 +33,23 @@ export class Universe {
   /** What of the market is this recorder's own: changes what is covered of it, not what is known. */
   ownership: Ownership = ownsEverything
 
-  /** Takes the complete list of a category: instruments that are no longer on it are forgotten. */
-  setInstruments(category: Category, instruments: readonly Instrument[]): void {
-    this.setListed(
-      category,
-      instruments.map((instrument) => ({
-        symbol: instrument.symbol,
-        status: instrument.status,
-        kind: kindOf(instrument),
-      })),
-    )
+  /** Takes the list of a category. Where it is whole, instruments that are not on it are forgotten. */
+  setInstruments(category: Category, instruments: readonly Instrument[], isWhole = true): void {
+    const listed = instruments.map((instrument) => ({
+      symbol: instrument.symbol,
+      status: instrument.status,
+      kind: kindOf(instrument),
+    }))
+    this.setListed(category, listed, isWhole)
   }
 
   /** The same of a list that another recorder has stored. */
-  setListed(category: Category, instruments: readonly ListedInstrument[]): void {
+  setListed(category: Category, instruments: readonly ListedInstrument[], isWhole = true): void {
     const listed = new Set(instruments.map((instrument) => instrument.symbol))
-    for (const known of this.#known.values()) {
-      if (known.category === category && !listed.has(known.symbol)) this.#known.delete(keyText(known))
+    if (isWhole) {
+      for (const known of this.#known.values()) {
+        if (known.category === category && !listed.has(known.symbol)) this.#known.delete(keyText(known))
+      }
     }
     for (const instrument of instruments) {
       const { symbol, status, kind } = instrument
@@ -82,8 +82,8 @@ export class Universe {
     }
   }
 
-  setRpiSymbols(symbols: readonly InstrumentKey[]): void {
-    this.#rpi.clear()
+  setRpiSymbols(symbols: readonly InstrumentKey[], isWhole = true): void {
+    if (isWhole) this.#rpi.clear()
     for (const symbol of symbols) this.#rpi.add(keyText(symbol))
     for (const [key, known] of this.#known) known.hasRpi = this.#rpi.has(key)
   }

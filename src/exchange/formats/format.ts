@@ -27,8 +27,11 @@ export interface RowContext<Query> {
 /** How the rows of an operation become rows of the market, in one step. */
 export interface Format<Query, Row, Wire = WireObject> {
   readonly shape: Shape<Wire>
-  /** Makes the row. What it adds to `problems` says that it cannot be understood; the result is then not used. */
-  readonly read: (wire: Wire, context: RowContext<Query>, problems: string[]) => Row
+  /**
+   * Makes the row. What it adds to `problems` says that it cannot be understood; the result is then not used. What it adds to
+   * `remarks` says what the row is kept without.
+   */
+  readonly read: (wire: Wire, context: RowContext<Query>, problems: string[], remarks: string[]) => Row
   /** The wire's names of every field that is read, where the row has an `extra` for the others. */
   readonly fields?: ReadonlySet<string>
   /** Names what is beyond the specification in rows without an `extra`, and in parts of rows. */

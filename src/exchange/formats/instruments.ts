@@ -49,13 +49,14 @@ const category = requiredWord(categories)
 export const instrumentFormat: Format<InstrumentQuery, Instrument> = {
   shape: anObject,
   fields: new Set(['category', 'symbol', ...Object.keys(instrumentFields)]),
-  read(wire, { query }, problems) {
+  read(wire, { query }, problems, remarks) {
     const row: Record<string, unknown> = {
       category: category(wire['category'], 'category', problems),
       symbol: requiredKey(wire['symbol'], 'symbol', problems),
       extra: noExtra,
     }
-    for (const [name, field] of fields) row[name] = field(wire[name], name, problems)
+    // An instrument is recorded whatever a field of its specification says: it is kept without what cannot be understood.
+    for (const [name, field] of fields) row[name] = field(wire[name], name, remarks) ?? null
     // The table of fields in the vocabulary is the definition, and each was read as what it says.
     const instrument = row as Instrument
     if (problems.length === 0) {

@@ -103,10 +103,10 @@ class RowReader<Query, Row, Wire> {
       return this.#reject(`a row of ${value.bytes.length} bytes; at most ${maxRowBytes} are read`)
     if (!shape.is(value)) return this.#reject(expectedText(shape.what, value))
     const problems: string[] = []
-    const row = read(value, this.#request, problems)
-    const [problem, ...others] = problems
-    if (problem !== undefined)
-      return this.#reject(others.length > 0 ? `${problem} (and ${others.length} more)` : problem)
+    const remarks: string[] = []
+    const row = read(value, this.#request, problems, remarks)
+    if (problems.length > 0) return this.#reject(listed(problems))
+    if (remarks.length > 0) this.reason = `${listed(remarks)}; the row is stored without it`
     const { times } = this.#request
     if (times !== undefined && timeOf !== undefined) {
       const time = timeOf(row)
@@ -143,6 +143,10 @@ class RowReader<Query, Row, Wire> {
   #name(name: string): void {
     if (this.unknownNames.size < maxUnknownNames) this.unknownNames.add(name)
   }
+}
+
+function listed([first = '', ...others]: readonly string[]): string {
+  return others.length > 0 ? `${first} (and ${others.length} more)` : first
 }
 
 interface Unknown {

@@ -91,7 +91,13 @@ function exchange(config: InternalAxiosRequestConfig, options: AdapterOptions): 
     options.onStarted((reason) => request.destroy(reason))
     request.once('finish', () => moments.onSent())
     request.on('error', (error) => reject(asAxiosError(error, config)))
+    let hasResponse = false
+    // Node tells nothing else of a response that switches protocols: its connection is closed.
+    request.once('close', () => {
+      if (!hasResponse) reject(new AxiosError('the connection closed without a response', 'ECONNRESET'))
+    })
     request.once('response', (response) => {
+      hasResponse = true
       moments.onResponse()
       const chunks: Buffer[] = []
       let bytes = 0

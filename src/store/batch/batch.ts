@@ -49,6 +49,11 @@ export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | '
   return unkept + rejected.filter(({ isRowStored }) => isRowStored !== true).length
 }
 
+/** Whether what is not in the batch is gone. An empty list is taken for a fault of the service, not for the end of trading. */
+export function isWholeList(batch: Batch): boolean {
+  return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
+}
+
 /** Rows and nothing else: the whole response, nothing of it rejected, nothing noted beside. */
 export function isPlain({ rejected, unkept = 0, proven, gaps, isPart }: Batch): boolean {
   return !isPart && rejected.length + unkept + proven.length + gaps.length === 0

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
-import type { TimeRange } from '../../market/timeRange.js'
+import { subtract, type TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { addCoverages, lockCoverage, type Series } from '../proof/coverage.js'
 import { type FillPageResult, insertFillPages, newestFillBefore } from '../live/fills.js'
@@ -48,10 +48,16 @@ export async function storeFillPages(
     const known = covered[index] ?? []
     const page = pageOf(batch, sharedFrom)
     const { proven, gap } = judgeFills(await knownFills(db, series, known, batch, page), page)
-    if (proven !== null) {
-      claims.push({ series, ranges: [proven] })
+    const unread = unreadTimes(batch)
+    if (proven !== null && unread !== 'unknown') {
+      const missing = unread.filter(({ from }) => from >= proven.from && from < proven.to)
+      const ranges = subtract([proven], missing)
+      claims.push({ series, ranges })
       // A response that comes late, out of a spool, may lie in what was taken for a gap.
-      if (known.some(({ from }) => from > proven.from)) await closeGaps(db, series, proven, batch.receivedAt)
+      if (known.some(({ from }) => from > proven.from))
+        for (const range of ranges) await closeGaps(db, series, range, batch.receivedAt)
+      const reason = 'a fill could not be understood; see recorder.rejected_row'
+      for (const range of missing) await recordGap(db, { ...series, range, reason, state: 'lost' })
     }
     if (gap !== null) {
       const reason = 'more fills happened between two responses than one response shows'
@@ -89,6 +95,27 @@ function pageOf(batch: Batch<InstrumentKey, Fill>, sharedFrom: TimeMs | null): F
     requestTime,
   }
 }
+
+/**
+ * The milliseconds of the fills of a response that are not stored, because they could not be understood or the database refused
+ * them; `unknown` where even the time of one cannot be told. Nothing may be claimed of them.
+ */
+function unreadTimes(batch: Batch<InstrumentKey, Fill>): readonly TimeRange[] | 'unknown' {
+  if (missingRows(batch) === 0) return []
+  const lost = batch.rejected.filter(({ isRowStored }) => isRowStored !== true)
+  if (lost.length < missingRows(batch) || batch.rows.length === 0) return 'unknown'
+  const { oldest, newest } = timesOf(batch.rows)
+  const ranges: TimeRange[] = []
+  for (const { raw } of lost) {
+    const ts = Number(timeInText.exec(raw)?.[1] ?? Number.NaN)
+    // A time that is not among those of the others may be what is wrong with the row.
+    if (!(ts >= oldest && ts <= newest)) return 'unknown'
+    ranges.push({ from: ts, to: ts + 1 })
+  }
+  return ranges
+}
+
+const timeInText = /"ts":\s*"?(\d{13})\b/
 
 function timesOf(rows: readonly Fill[]): { readonly oldest: TimeMs; readonly newest: TimeMs } {
   let [oldest, newest] = [Infinity, -Infinity]

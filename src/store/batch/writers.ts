@@ -14,7 +14,7 @@ import { recordInstruments } from '../live/instruments.js'
 import { insertOrderBooks, insertRpiOrderBooks } from '../live/orderBooks.js'
 import { recordRpiSymbols } from '../live/rpiSymbols.js'
 import { insertTickers } from '../live/tickers.js'
-import { type Batch, missingRows } from './batch.js'
+import { type Batch, isWholeList, missingRows } from './batch.js'
 import { storeCandles } from './storeCandles.js'
 import { storeFills } from './storeFills.js'
 import type { BookTarget, CandleTarget, CategoryTarget, TradedCategoryTarget } from './targets.js'
@@ -60,9 +60,4 @@ function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
     rows.map(({ openTime }) => openTime),
     bounds,
   )
-}
-
-/** Whether what is not in the batch is gone. An empty list is taken for a fault of the service, not for the end of trading. */
-function isWholeList(batch: Batch): boolean {
-  return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
 }

@@ -18,6 +18,7 @@ import * as rejectedRows from '../../../migrations/0016_rejected_rows.js'
 import * as candleWants from '../../../migrations/0017_candle_wants.js'
 import * as fleet from '../../../migrations/0018_fleet.js'
 import * as archive from '../../../migrations/0019_archive.js'
+import * as boundsOfCandles from '../../../migrations/0020_bounds_of_candles.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -42,6 +43,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0017_candle_wants': candleWants,
   '0018_fleet': fleet,
   '0019_archive': archive,
+  '0020_bounds_of_candles': boundsOfCandles,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

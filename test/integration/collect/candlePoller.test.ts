@@ -26,6 +26,8 @@ const start = Date.UTC(2026, 0, 5, 12) + 5_000
 const minute = (index: number) => Math.floor(start / minuteMs) * minuteMs + index * minuteMs
 
 let now: number
+/** By how much the wall clock was set back: the monotonic one goes on. */
+let setBackMs: number
 /** Opening times of the candles with a trade. */
 let traded: number[]
 /** Whether the limit of a request counts places on the time axis, or candles. */
@@ -42,6 +44,7 @@ const closings = new Map<string, () => void>()
 
 beforeEach(async () => {
   now = start
+  setBackMs = 0
   countsPlaces = true
   refused = new Set()
   asked = []
@@ -70,7 +73,7 @@ beforeEach(async () => {
     sink: own.sink,
     stats: own.stats,
     incidents,
-    clock,
+    clock: { ...clock, monotonicMs: () => now - setBackMs },
     logger,
     universe: new Universe(),
     clockSkew: new ClockSkew(clock, logger),

@@ -5,6 +5,7 @@ import { createRandom } from '../../../src/simulator/world/hash.js'
 import { coveredRanges } from '../../support/coverage.js'
 import { listGaps } from '../../../src/store/proof/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { rejectedRow } from '../../../src/market/rejectedRow.js'
 import { aFill } from '../../support/marketRows.js'
 
 let database: TestDatabase
@@ -70,4 +71,51 @@ test('sweeps that fill whole answers: every loss lies in a gap, no gap is withou
   }
   expect(gapCount).toBeGreaterThan(20)
   expect(lostInSweeps).toBeGreaterThan(100)
+})
+
+test('a fill that could not be understood is a gap of its millisecond, whatever pages show it again', async () => {
+  const { db } = database.database
+  const target = { category: 'SPOT', symbol: 'UNREADUSDT' } as const
+  const series = { stream: 'fills', ...target, type: null, interval: null } as const
+  const start = 1_760_000_000_000
+  const bad = (raw: string) =>
+    rejectedRow({ operation: 'fills', parameters: target }, 'side: expected one of buy, sell, got "x"', raw)
+  const store = async (numbers: readonly number[], raw: string | null) => {
+    const rows = numbers.map((number) => aFill({ ...target, ts: start + number * 1_000, execId: String(number) }))
+    const at = start + Math.max(...numbers) * 1_000
+    const rejected = raw === null ? [] : [bad(raw)]
+    const batch = {
+      stream: 'fills',
+      target,
+      requestTime: at,
+      receivedAt: at,
+      rows,
+      rejected,
+      proven: [],
+      gaps: [],
+    } as const
+    await db.transaction().execute((trx) => storeFills(trx, { ...batch, isPart: false }))
+  }
+  const gapsOf = async () =>
+    (await listGaps(db))
+      .filter(({ symbol }) => symbol === target.symbol)
+      .map(({ range, state }) => [range.from, range.to, state])
+  const unread = `{"execId":"3","price":"1","size":"1","side":"x","ts":"${start + 3_000}"}`
+  const gap = [start + 3_000, start + 3_001, 'lost']
+  await store([1, 2, 4, 5], unread)
+  await store([1, 2, 4, 5, 6], unread)
+  await store([5, 6, 7], null)
+  expect(await gapsOf()).toEqual([gap])
+  expect(await coveredRanges(db, series)).toEqual([
+    { from: start + 999, to: start + 3_000 },
+    { from: start + 3_001, to: start + 7_000 },
+  ])
+  // Where its time is not known either, nothing is claimed until pages are whole again.
+  await store([7, 8, 10, 11], '{"execId":"9","side":"x"}')
+  expect((await coveredRanges(db, series)).at(-1)?.to).toBe(start + 7_000)
+  await store([11, 12], null)
+  expect(await coveredRanges(db, series)).not.toContainEqual(expect.objectContaining({ to: start + 9_001 }))
+  const last = (await gapsOf()).at(-1)
+  expect(last?.[0]).toBe(start + 7_000)
+  expect(Number(last?.[1])).toBeGreaterThan(start + 9_000)
 })

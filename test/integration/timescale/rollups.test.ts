@@ -140,6 +140,28 @@ describe.each(instruments)("rollups of $category equal the service's own candles
   })
 })
 
+it.each([
+  ['1 hour', 30, 90],
+  ['1 hour', 1, 47 * 60 + 7],
+  ['1 hour', 10, 20],
+  ['2 hours', 0, 5 * 60 + 59],
+  ['15 minutes', 3, 400],
+  ['7 minutes', 3, 400],
+])('market.ohlcv of %s holds exactly the minutes of its range: %d to %d', async (width, first, last) => {
+  const [instrument] = instruments
+  const parameters = [instrument?.category, instrument?.symbol]
+  const [begin, end] = [from + first * 60_000, from + last * 60_000].map((at) => new Date(at).toISOString())
+  const minutes = `
+    (select date_bin('${width}', open_time, 'epoch') as open_time, (array_agg(open order by open_time))[1] as open,
+      max(high) as high, min(low) as low, (array_agg(close order by open_time desc))[1] as close,
+      sum(base_volume) as base_volume, sum(quote_turnover) as quote_turnover
+    from market.candles where category = $1 and symbol = $2 and type = 'market' and interval = '1m' and is_closed
+      and open_time >= '${begin}' and open_time < '${end}' group by 1) as minutes`
+  const expected = await rolledUp(minutes, parameters)
+  expect(expected.length).toBeGreaterThan(0)
+  expect(await rolledUp(`market.ohlcv($1, $2, '${width}', '${begin}', '${end}')`, parameters)).toEqual(expected)
+})
+
 it('show what a backfill changed in a range that was refreshed before', async () => {
   const { db } = created.database
   const [instrument] = instruments

@@ -31,6 +31,17 @@ test('a list replaces what was known of its category, and tickers stay with thos
   expect(universe.tradeSign({ category: 'SPOT', symbol: 'A' })).toMatchObject({ volume24h: '5', lastPrice: '1' })
 })
 
+test('a list that is empty or not whole adds to what is known, and forgets nothing', () => {
+  const universe = new Universe()
+  universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
+  universe.setRpiSymbols([{ category: 'SPOT', symbol: 'A' }])
+  universe.setInstruments('SPOT', [], false)
+  universe.setInstruments('SPOT', [instrument('C')], false)
+  universe.setRpiSymbols([], false)
+  expect(universe.select(select).map(({ symbol }) => symbol)).toEqual(['A', 'B', 'C'])
+  expect(universe.selectWithRpi(select).map(({ symbol }) => symbol)).toEqual(['A'])
+})
+
 test('whether an instrument traded is unknown without a ticker', () => {
   const universe = new Universe()
   const key = { category: 'SPOT' as const, symbol: 'A' }

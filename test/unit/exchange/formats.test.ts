@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { candleFormat } from '../../../src/exchange/formats/candles.js'
 import { fillFormat } from '../../../src/exchange/formats/fills.js'
+import { instrumentFormat } from '../../../src/exchange/formats/instruments.js'
 import { tickerFormat } from '../../../src/exchange/formats/tickers.js'
 
 const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
@@ -10,7 +11,7 @@ describe('a candle', () => {
   const wire = ['60000', '1', '2', '0.5', '1.50', '0', '0']
   const read = (settleMs: number, requestTime: number) => {
     const query = { ...key, interval: '1m' } as const
-    return candleFormat(settleMs).read(wire, { query, requestTime, receivedAt: Number.MAX_SAFE_INTEGER }, [])
+    return candleFormat(settleMs).read(wire, { query, requestTime, receivedAt: Number.MAX_SAFE_INTEGER }, [], [])
   }
 
   it('is final only after its close and the settle delay, by the clock of the service', () => {
@@ -39,7 +40,7 @@ describe('a candle', () => {
 })
 
 describe('a ticker', () => {
-  const read = (wire: object) => tickerFormat.read({ symbol: 'BTCUSDT', ...wire }, { query: key, ...at }, [])
+  const read = (wire: object) => tickerFormat.read({ symbol: 'BTCUSDT', ...wire }, { query: key, ...at }, [], [])
 
   it('without a generation time takes the time of the response', () => {
     expect(read({ ts: '0' })).toMatchObject({ ts: 2_000, receivedAt: 3_000 })
@@ -52,7 +53,7 @@ describe('a ticker', () => {
 
   it('of another category or symbol than asked for is refused', () => {
     const problems: string[] = []
-    tickerFormat.read({ category: 'COIN-FUTURES', symbol: 'ETHUSDT' }, { query: key, ...at }, problems)
+    tickerFormat.read({ category: 'COIN-FUTURES', symbol: 'ETHUSDT' }, { query: key, ...at }, problems, [])
     expect(problems).toEqual([
       'category: COIN-FUTURES, but SPOT was asked for',
       'symbol: ETHUSDT, but BTCUSDT was asked for',
@@ -67,7 +68,18 @@ describe('every format with named fields', () => {
   ] as const)('reads what it names, and nothing else: %s', (_name, format) => {
     const asked = new Set<string | symbol>()
     const wire = new Proxy({}, { get: (_target, name) => void asked.add(name) })
-    format.read(wire, { query: key, ...at }, [])
+    format.read(wire, { query: key, ...at }, [], [])
     expect(asked).toEqual(format.fields)
+  })
+})
+
+describe('an instrument', () => {
+  it('is kept without what cannot be understood of its specification', () => {
+    const [problems, remarks]: [string[], string[]] = [[], []]
+    const wire = { ...key, status: 'online', fundInterval: '8.5', pricePrecision: '2' }
+    const instrument = instrumentFormat.read(wire, { query: { category: 'SPOT' }, ...at }, problems, remarks)
+    expect(instrument).toMatchObject({ ...key, status: 'online', fundInterval: null, pricePrecision: 2 })
+    expect(problems).toEqual([])
+    expect(remarks).toEqual(['fundInterval: expected an integer, got "8.5"'])
   })
 })

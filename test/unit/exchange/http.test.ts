@@ -51,6 +51,14 @@ describe('requests', () => {
     ])
   })
 
+  it('end when the response switches protocols, and leave no place taken', async () => {
+    await start((request) => {
+      request.socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+    })
+    expect((await failure(fills())).kind).toBe('network')
+    expect(client.stats().inFlight).toBe(0)
+  })
+
   it('keep a path in the base URL', async () => {
     await start((_request, response) => void response.end(envelope('[]')))
     const prefixed = clientOf(`${service.url}/prefix/`)

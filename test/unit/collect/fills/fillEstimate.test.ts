@@ -74,6 +74,17 @@ describe('how far estimates are out', () => {
   })
 })
 
+test('a size or a volume that no market has spoils nothing', () => {
+  const estimate = estimateOf(100)
+  const huge = `1${'0'.repeat(400)}`
+  estimate.answered([{ ts: service + 1_000, size: huge }], service + 1_000)
+  estimate.traded({ ts: service + 2_000, volume24h: huge, lastPrice: '1' })
+  estimate.traded(ticker(3_000, 100_000))
+  estimate.traded(ticker(8_000, 100_100))
+  expect(estimate.unseen(service + 8_000)).toBeGreaterThan(10)
+  expect(estimate.unseen(service + 8_000)).toBeLessThan(200)
+})
+
 test('whatever comes, an estimate is a number, and never negative', () => {
   const step = fc.record({
     waitMs: fc.integer({ min: 0, max: 100_000 }),
