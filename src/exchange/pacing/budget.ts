@@ -15,12 +15,17 @@ export interface BudgetOptions {
 }
 
 /**
- * One limit of the service, as a schedule of departures. Two rules hold at once:
+ * One limit of the service, as a schedule of departures. Three rules hold at once:
  * - even spacing, from the first request on: so that a predecessor process of which nothing is known, spaced evenly
  *   too, and this one stay inside the limit together. Only what late timers have cost may be made up for;
- * - a log of actual departures: each is more than a window plus the jitter after the one `limit` places before it. Of
- *   any `limit` + 1 requests two are a multiple of `limit` places apart, so that no strict window at the service holds
- *   more than `limit` arrivals, however late timers fire and in whatever order requests arrive.
+ * - a log of actual departures: of those within a window plus the jitter there are fewer than `limit` when the next one departs;
+ * - one that departed before that and has no response yet takes one of the `limit` as long as that lasts: a network or a service
+ *   that stood still may count it at any moment from now on, together with all others that wait there.
+ *
+ * Why no strict window at the service holds more than `limit` arrivals, however late timers fire, in whatever order requests arrive
+ * and however long some are held up: take the one that departed last of those that arrive within a window. When it departed,
+ * each of the others had no response yet, or is in the log with a departure that is at most the jitter before its arrival (a late
+ * response corrects it). Both kinds were counted then, and there were fewer than `limit`.
  */
 export class Budget {
   readonly limit: number
@@ -32,7 +37,10 @@ export class Budget {
   readonly #log: Float64Array
   /** The same as first noted, so in order: where to stop counting. */
   readonly #noted: Float64Array
+  /** When those departed that have no response yet, by their number. */
+  readonly #open = new Map<number, number>()
   #maxPostponedMs = 0
+  /** Number of the next departure. */
   #next = 0
   #dueMs: number
 
@@ -48,9 +56,18 @@ export class Budget {
     this.#dueMs = options.startMs + this.#spacingMs + options.catchUpMs
   }
 
-  /** The earliest moment for the next departure. */
-  readyAtMs(): number {
-    return Math.max(this.#dueMs, this.#departure(this.limit) + this.#strictMs)
+  /**
+   * The earliest moment for the next departure as far as is known now; infinite when only responses can make room.
+   *
+   * @param respondsWithinMs longer than that a response takes only when something is held up
+   */
+  readyAtMs(nowMs: number, respondsWithinMs = 0): number {
+    const room = this.limit - this.#overdue(nowMs - Math.max(this.#strictMs, respondsWithinMs))
+    if (room <= 0) return Number.POSITIVE_INFINITY
+    const readyMs = Math.max(this.#dueMs, this.#departure(room) + this.#strictMs)
+    if (readyMs > nowMs || this.countSince(nowMs - this.#strictMs, room) < room) return readyMs
+    // Corrected departures are not in order: some of those further back are later.
+    return (this.#log.toSorted().at(-room) as number) + this.#strictMs
   }
 
   /**
@@ -61,18 +78,34 @@ export class Budget {
     // Places that nobody wanted are gone: a burst after a quiet time would not be even.
     const placeMs = Math.max(this.#dueMs, wantedMs, nowMs - this.#catchUpMs)
     this.#dueMs = placeMs + this.#spacingMs / rate
+    this.#open.set(this.#next, nowMs)
     return this.#record(nowMs)
   }
 
-  /** Corrects the departure at a place, when it turns out that it was later than noted. */
-  postpone(place: number, departedMs: number): void {
-    if (departedMs <= this.departedAtMs(place)) return
+  /** Corrects a departure that has no response yet, when it turns out that it was later than noted. */
+  postpone(number: number, departedMs: number, nowMs: number): void {
+    const before = this.#open.get(number)
+    if (before === undefined || departedMs <= before) return
+    this.#open.set(number, departedMs)
+    const size = this.#log.length
+    if (number < this.#next - size) {
+      // Its place in the log is taken: it gets another one, as if it had departed now.
+      if (departedMs > nowMs - this.#strictMs) this.#record(nowMs)
+      return
+    }
+    const place = number % size
     this.#log[place] = departedMs
     this.#maxPostponedMs = Math.max(this.#maxPostponedMs, departedMs - (this.#noted[place] as number))
   }
 
-  departedAtMs(place: number): number {
-    return this.#log[place] as number
+  /** When one departed that has no response yet. */
+  departedAtMs(number: number): number | undefined {
+    return this.#open.get(number)
+  }
+
+  /** It has its response, or will not get one. */
+  close(number: number): void {
+    this.#open.delete(number)
   }
 
   /** Counts requests of others on the same IP as if they had departed now. */
@@ -98,6 +131,13 @@ export class Budget {
     return Math.min(this.limit, this.countSince(nowMs - this.#windowMs))
   }
 
+  /** How many that departed until then have no response yet. */
+  #overdue(untilMs: number): number {
+    let count = 0
+    for (const departedMs of this.#open.values()) if (departedMs <= untilMs) count++
+    return count
+  }
+
   /** How many were noted later than `sinceMs`: found by halving, because limits may be large and each response asks. */
   #notedSince(sinceMs: number): number {
     let low = 0
@@ -121,10 +161,10 @@ export class Budget {
   }
 
   #record(nowMs: number): number {
-    const place = this.#next
+    const number = this.#next++
+    const place = number % this.#log.length
     this.#log[place] = nowMs
     this.#noted[place] = nowMs
-    this.#next = (place + 1) % this.#log.length
-    return place
+    return number
   }
 }

@@ -4,8 +4,9 @@ import type { Operation } from '../../market/stream.js'
 export interface Departure {
   readonly operation: Operation
   readonly atMs: number
-  /** Where its operation's budget has noted it. */
-  readonly place: number
+  /** Its number in its operation's budget, and in that of all. */
+  readonly number: number
+  readonly overallNumber: number
 }
 
 export type Settlement =

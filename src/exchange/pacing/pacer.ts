@@ -78,7 +78,7 @@ export class Pacer {
   readonly #mayDepart: () => boolean
   readonly #budgets: Readonly<Record<Operation, Budget>>
   readonly #overall: Budget
-  readonly #roundTrips = forEachOperation(() => new RoundTrip())
+  readonly #roundTrips: Readonly<Record<Operation, RoundTrip>>
   readonly #queues = new RequestQueues<Entry>()
   readonly #penalty: Penalty
   #sequence = 0
@@ -92,6 +92,7 @@ export class Pacer {
     this.#maxInFlight = options.maxInFlight ?? Number.POSITIVE_INFINITY
     this.#jitterMs = options.latencyJitterMs
     this.#mayDepart = options.mayDepart ?? (() => true)
+    this.#roundTrips = forEachOperation(() => new RoundTrip(options.latencyJitterMs))
     const startMs = this.#clock.monotonicMs()
     const { latencyJitterMs, limits } = options
     this.#budgets = forEachOperation((operation) => {
@@ -142,7 +143,9 @@ export class Pacer {
 
   /** The last byte of a request has left, after a busy moment or a handshake: its window begins only now. */
   sent(departure: Departure): void {
-    this.#budgets[departure.operation].postpone(departure.place, this.#clock.monotonicMs())
+    const nowMs = this.#clock.monotonicMs()
+    this.#budgets[departure.operation].postpone(departure.number, nowMs, nowMs)
+    this.#overall.postpone(departure.overallNumber, nowMs, nowMs)
   }
 
   /**
@@ -152,18 +155,17 @@ export class Pacer {
    */
   responded(departure: Departure): void {
     const nowMs = this.#clock.monotonicMs()
-    // Later than that, the request that it could be too close to has departed already.
-    if (nowMs - departure.atMs > secondMs) return
-    const budget = this.#budgets[departure.operation]
-    const roundTrip = this.#roundTrips[departure.operation]
-    roundTrip.observe(nowMs - budget.departedAtMs(departure.place))
-    budget.postpone(departure.place, nowMs - roundTrip.fastestMs - this.#jitterMs)
+    const departedMs = this.#budgets[departure.operation].departedAtMs(departure.number)
+    if (departedMs !== undefined) this.#roundTrips[departure.operation].observe(nowMs - departedMs)
+    this.#close(departure, nowMs)
   }
 
   /** Ends a departure with what its response told about the limits. */
   settle(departure: Departure, settlement: Settlement): void {
     this.#inFlight--
     const nowMs = this.#clock.monotonicMs()
+    // One that was given up may have been counted at any time until now.
+    this.#close(departure, nowMs)
     if (settlement.outcome === 'response' && settlement.remaining !== undefined)
       this.#observeRemaining(departure, settlement.remaining, nowMs)
     this.#penalty.settle(departure, settlement, nowMs)
@@ -210,27 +212,45 @@ export class Pacer {
       // A settled request dispatches again: and so does resuming: no timer is needed for these.
       if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return
       if (!this.#mayDepart()) return
-      const gateMs = Math.max(this.#overall.readyAtMs(), this.#penalty.readyAtMs())
-      const isReady = (operation: Operation) => this.#budgets[operation].readyAtMs() <= nowMs
+      const gateMs = Math.max(this.#overall.readyAtMs(nowMs), this.#penalty.readyAtMs())
+      const isReady = (operation: Operation) => this.#readyAtMs(operation, nowMs) <= nowMs
       const entry = gateMs <= nowMs ? this.#queues.shift(isReady) : undefined
       if (entry === undefined) {
-        const wakeAtMs = Math.max(gateMs, this.#earliestReadyMs())
+        const wakeAtMs = Math.max(gateMs, this.#earliestReadyMs(nowMs))
         if (wakeAtMs < Number.POSITIVE_INFINITY) this.#wakeAt(wakeAtMs, nowMs)
         return
       }
       const rate = this.#penalty.rate(nowMs)
-      const place = this.#budgets[entry.operation].take(nowMs, entry.enqueuedAtMs, rate)
-      this.#overall.take(nowMs, entry.enqueuedAtMs, rate)
+      const number = this.#budgets[entry.operation].take(nowMs, entry.enqueuedAtMs, rate)
+      const overallNumber = this.#overall.take(nowMs, entry.enqueuedAtMs, rate)
       this.#inFlight++
-      const departure = { operation: entry.operation, atMs: nowMs, place }
+      const departure = { operation: entry.operation, atMs: nowMs, number, overallNumber }
       this.#penalty.depart(departure)
       entry.depart(departure)
     }
   }
 
   /** When the first operation that someone waits for may be asked; infinite when nobody waits. */
-  #earliestReadyMs(): number {
-    return Math.min(...this.#queues.wanted().map((operation) => this.#budgets[operation].readyAtMs()))
+  #earliestReadyMs(nowMs: number): number {
+    return Math.min(...this.#queues.wanted().map((operation) => this.#readyAtMs(operation, nowMs)))
+  }
+
+  #readyAtMs(operation: Operation, nowMs: number): number {
+    return this.#budgets[operation].readyAtMs(nowMs, this.#roundTrips[operation].fastestMs + this.#jitterMs)
+  }
+
+  /** Nothing more is to come of a departure: what its end tells of when it was counted is noted. */
+  #close({ operation, number, overallNumber }: Departure, nowMs: number): void {
+    const budget = this.#budgets[operation]
+    const tookMs = nowMs - (budget.departedAtMs(number) ?? nowMs)
+    const ordinaryMs = this.#roundTrips[operation].fastestMs + this.#jitterMs
+    if (tookMs > ordinaryMs) {
+      // After more than a second it costs next to nothing to take it for counted as late as can be, and of a minute at any time.
+      budget.postpone(number, tookMs > secondMs ? nowMs : nowMs - ordinaryMs, nowMs)
+      this.#overall.postpone(overallNumber, nowMs, nowMs)
+    }
+    budget.close(number)
+    this.#overall.close(overallNumber)
   }
 
   #wakeAt(wakeAtMs: number, nowMs: number): void {

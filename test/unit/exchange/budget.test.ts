@@ -23,8 +23,8 @@ it('departures later than a moment are counted as one by one, wherever postponed
         let nowMs = 0
         for (const { afterMs, postponedMs } of departures) {
           nowMs += afterMs
-          const place = budget.take(nowMs, nowMs, 1)
-          budget.postpone(place, nowMs + postponedMs)
+          const number = budget.take(nowMs, nowMs, 1)
+          budget.postpone(number, nowMs + postponedMs, nowMs)
           moments.push(nowMs + postponedMs)
         }
         const later = moments.slice(-2 * limit).filter((ms) => ms > sinceMs)

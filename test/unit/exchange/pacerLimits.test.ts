@@ -99,6 +99,98 @@ describe('the limits', () => {
     )
   })
 
+  it('are kept, too, when the network or the service stands still for seconds and then counts all that has come at once', async () => {
+    const scenario = fc.record({
+      seed: fc.integer(),
+      limit: fc.integer({ min: 1, max: 20 }),
+      stalls: fc.array(fc.record({ afterMs: fc.nat(4_000), forMs: fc.nat(5_000) }), { minLength: 1, maxLength: 4 }),
+      travelMs: fc.constantFrom(1, 40, 250),
+    })
+    await fc.assert(
+      fc.asyncProperty(scenario, async ({ seed, limit, stalls, travelMs }) => {
+        const random = randomFrom(seed)
+        const clock = createFakeClock(() => random() * 4 - 1)
+        const overall = limit * 30
+        const { pacer } = setUp({ limits: limitsOf(limit, overall), latencyJitterMs: 20 }, clock)
+        let endMs = clock.monotonicMs()
+        const standing = stalls.map(({ afterMs, forMs }) => {
+          const fromMs = endMs + afterMs
+          endMs = fromMs + forMs
+          return { fromMs, toMs: endMs }
+        })
+        const arrivals: { readonly operation: Operation; readonly atMs: number }[] = []
+        const send = async (operation: Operation) => {
+          const departure = await pacer.acquire(operation)
+          pacer.sent(departure)
+          const wouldArriveMs = departure.atMs + travelMs + random() * 20
+          const stall = standing.find(({ fromMs, toMs }) => fromMs <= wouldArriveMs && wouldArriveMs < toMs)
+          const atMs = stall?.toMs ?? wouldArriveMs
+          arrivals.push({ operation, atMs })
+          clock.at(atMs + travelMs - departure.atMs, () => {
+            pacer.responded(departure)
+            pacer.settle(departure, answered)
+          })
+        }
+        for (const operation of ['fills', 'candles', 'orderbook'] as const)
+          for (let i = 0; i < limit * 40; i++) void send(operation)
+        await clock.advance(70_000)
+        for (const operation of ['fills', 'candles', 'orderbook']) {
+          const of = arrivals.filter((arrival) => arrival.operation === operation).map(({ atMs }) => atMs)
+          expect(highestCount(of, 1_000)).toBeLessThanOrEqual(limit)
+        }
+        const all = arrivals.map(({ atMs }) => atMs)
+        expect(highestCount(all, 60_000)).toBeLessThanOrEqual(overall)
+        expect(all.length).toBeGreaterThan(overall * 0.7)
+      }),
+      { numRuns: 40 },
+    )
+  })
+
+  it('lose one place to a request that hangs, and that as long as it does', async () => {
+    const { clock, departures, send, pacer } = setUp({ limits: limitsOf(10, 6_000) })
+    const hanging = send('fills', {}, null)
+    for (let i = 0; i < 1_000; i++) void send('fills')
+    await clock.advance(3_000)
+    const count = async (ms: number) => {
+      const before = departures.length
+      await clock.advance(ms)
+      return departures.length - before
+    }
+    expect(await count(10_000)).toBeGreaterThanOrEqual(88)
+    expect(await count(10_000)).toBeLessThanOrEqual(90)
+    pacer.settle(await hanging, { outcome: 'failed' })
+    await clock.advance(2_000)
+    expect(await count(10_000)).toBeGreaterThanOrEqual(97)
+  })
+
+  it('are kept when all requests hang: none departs until one is over', async () => {
+    const { clock, departures, send, pacer } = setUp({ limits: limitsOf(5, 6_000) })
+    for (let i = 0; i < 100; i++) void send('fills', {}, null)
+    await clock.advance(60_000)
+    expect(departures).toHaveLength(5)
+    pacer.settle(departures[0] as (typeof departures)[0], answered)
+    await clock.advance(2_000)
+    expect(departures).toHaveLength(6)
+  })
+
+  it('are used in full when all responses take longer than a second', async () => {
+    const { clock, departures, pacer } = setUp({ limits: limitsOf(20, 6_000), latencyJitterMs: 60 })
+    const send = async () => {
+      const departure = await pacer.acquire('fills')
+      pacer.sent(departure)
+      departures.push(departure)
+      clock.at(1_800, () => {
+        pacer.responded(departure)
+        pacer.settle(departure, answered)
+      })
+    }
+    for (let i = 0; i < 2_000; i++) void send()
+    await clock.advance(20_000)
+    const before = departures.length
+    await clock.advance(20_000)
+    expect((departures.length - before) / 20).toBeGreaterThanOrEqual((0.98 * 20) / 1.06)
+  })
+
   it('are kept when jitter is at its worst: the first of a window late, the last early', async () => {
     const jitterMs = 60
     const { clock, departures, send } = setUp({ limits: limitsOf(20), latencyJitterMs: jitterMs })
