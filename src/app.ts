@@ -151,6 +151,7 @@ export async function startRecorder(
     file: join(config.database.dataDir, 'assignment.json'),
     universe: () => parts.collecting?.collector.universe.planned() ?? { kind: 'listed', instruments: [] },
     isReady: () => parts.collecting?.collector.phase === 'collecting',
+    pausedMs: () => client.stats().pausedMs,
     onChange: (ownership) => parts.collecting?.collector.assign(ownership),
   })
   // In the reverse order of the start; what has not been started yet is left out.

@@ -12,6 +12,7 @@ import {
   lookAround,
   readAssignment,
   sayAndLook,
+  sayGoodbye,
   storeAssignment,
   type StoredAssignment,
   type StoredPlacements,
@@ -39,12 +40,16 @@ export interface FleetOptions {
   readonly onChange: (ownership: Ownership) => void
   /** Whether what is given to it would be asked for at once. Until then the others keep what they have. */
   readonly isReady: () => boolean
+  /** How long the service will still refuse whatever this address asks for. */
+  readonly pausedMs: () => number
 }
 
 /** Demand changes all day; looking at it now and then keeps instruments where they are. The first look follows the first lists. */
 const rebalanceEveryMs = 600_000
 const firstRebalanceMs = 30_000
 const demandEveryMs = 10_000
+/** An address that is blocked for longer leaves its instruments to others meanwhile. */
+const yieldAfterMs = 10_000
 
 /**
  * Shares the work with the other recorders of the database: sees who is there, and when that has changed stores an assignment
@@ -52,6 +57,17 @@ const demandEveryMs = 10_000
  * refused. What is not known leaves everything as it is: while the database is away each keeps its part.
  *
  * alone ─▶ sharing ─▶ alone; what it has itself is in `ownership`.
+ *
+ * For how long nobody asks for an instrument, at most, when its recorder
+ * - stops: 0.2 s, as it says so, and a notification wakes the others;
+ * - dies: 3.7 s: its session ends with it, its last word is at most 1 s old, it is taken for gone after 2.5 s (presence.ts), the
+ *   others look every second (egressLock.ts), and 0.2 s go by for the assignment and the notification;
+ * - is frozen, or its machine cannot reach the database: 6.2 s, the same with 5 s of silence;
+ * - is blocked by the service for more than 10 s: until its next look, within a second. While the pause is shorter, nobody asks.
+ * After that the new owner asks for what it has never asked for before all else: that takes the number of instruments divided by the
+ * rate of the operation. When the database was away, everybody is given 6 s to come back before somebody is taken for gone.
+ *
+ * For how long two ask: the notification reaches both at the same time; without it each looks within a second.
  */
 export class Fleet {
   readonly entry: FleetEntry
@@ -65,6 +81,8 @@ export class Fleet {
   #demandAtMs = -Infinity
   /** Whether it has said that it is there: from then on others rely on it. */
   #isThere = false
+  /** Whether it has left its part to others because the service blocks it. */
+  #hasYielded = false
 
   constructor(options: FleetOptions) {
     const { localAddress, limits } = options.config.exchange
@@ -116,8 +134,10 @@ export class Fleet {
     const { egress, clock } = this.#options
     const { fleet, budget } = this.entry
     const nowMs = clock.monotonicMs()
+    await this.#yieldWhenBlocked(run, owner)
     const present = (seen: FleetSight) => presentMembers(seen, { egress, weight: budget }, nowMs - sinceMs)
-    this.#isThere ||= this.#options.isReady() || present(await lookAround(run, fleet)).length === 1
+    this.#isThere ||=
+      (this.#options.isReady() && !this.#hasYielded) || present(await lookAround(run, fleet)).length === 1
     const sight = this.#isThere ? await sayAndLook(run, egress, owner, fleet) : await lookAround(run, fleet)
     this.#sight = sight
     if (!this.#isThere) return this.#follow(run, sight)
@@ -132,6 +152,20 @@ export class Fleet {
       if (await this.#store(run, await readAssignment(run, fleet), members)) return this.#follow(run, null)
     }
     return this.#follow(run, sight)
+  }
+
+  /** Once for each block: when all others have left, too, the last one stays. */
+  async #yieldWhenBlocked(run: RunQuery, owner: string): Promise<void> {
+    const { egress, logger, pausedMs } = this.#options
+    const forMs = pausedMs()
+    if (forMs <= 0) this.#hasYielded = false
+    if (forMs <= yieldAfterMs || this.#hasYielded || !this.#isThere || !this.isShared) return
+    await sayGoodbye(run, egress, owner)
+    logger.warn(
+      `the service blocks ${egress} for ${Math.ceil(forMs / 1000)} s; the others ask for its instruments until then`,
+    )
+    this.#hasYielded = true
+    this.#isThere = false
   }
 
   /** Goes by the stored assignment if it is another than the one that is known. @param sight null when it certainly is */

@@ -1,6 +1,6 @@
 import type { FleetSight } from '../../store/egress/fleetState.js'
 import type { Assignment } from './assignment.js'
-import { goneAfterMs } from './presence.js'
+import { isGone } from './presence.js'
 import type { Demand } from './reassign.js'
 
 /** A recorder that shares the work, or did until a moment ago. */
@@ -34,7 +34,7 @@ export function reportOf(
 ): FleetReport {
   if (sight === null || assignment === null) return { version: 0, recorders: [], unowned: 0 }
   const present = new Set(
-    sight.recorders.filter(({ egress, silentMs }) => egress === self || silentMs < goneAfterMs).map((r) => r.egress),
+    sight.recorders.filter((seen) => seen.egress === self || !isGone(seen)).map(({ egress }) => egress),
   )
   present.add(self)
   const shares = new Map<string, { instruments: number; perSecond: number }>()

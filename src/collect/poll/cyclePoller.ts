@@ -36,7 +36,9 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   let wake = new AbortController()
 
   const ask = async (target: Target) => {
-    const options = { signal: signals.of(instrumentText(target)), deadline: clock.monotonicMs() + everyMs }
+    // What was somebody else's until a moment ago may have waited for long.
+    const deadline = clock.monotonicMs() + (schedule.isKnown(target) ? everyMs : 0)
+    const options = { signal: signals.of(instrumentText(target)), deadline }
     const batch = await pollAndStore(context, stream, target, options)
     if (batch === null) schedule.failed(target, now())
     else {

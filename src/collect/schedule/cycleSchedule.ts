@@ -161,6 +161,11 @@ export class CycleSchedule<Target> {
     entry.dueMs = Math.min(entry.dueMs, this.#nextPlaceMs(entry, Math.max(0, claimedMs - sinceMs), now))
   }
 
+  /** Whether a target has had a response. */
+  isKnown(target: Target): boolean {
+    return (this.#entries.get(this.#options.keyOf(target))?.answeredMs ?? null) !== null
+  }
+
   targets(): Target[] {
     return this.#ranked.map(({ target }) => target)
   }

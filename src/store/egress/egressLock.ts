@@ -124,6 +124,10 @@ class SessionLock implements EgressLock {
       this.#sharedMs = -Infinity
       this.#wake.abort()
     })
+    // A session that has ended is replaced at once: meanwhile others may take this recorder for gone.
+    client.on('end', () => {
+      if (this.#client === client) this.#wake.abort()
+    })
     this.#client = client
     await startLockSession(client)
     // What is said once a second need not be on the disk: whoever asks after a crash is told anew.

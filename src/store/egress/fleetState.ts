@@ -1,4 +1,5 @@
-import type { RunQuery } from '../db/locks/sessionLock.js'
+import { lockNames } from '../db/locks/names.js'
+import { holds, type RunQuery } from '../db/locks/sessionLock.js'
 
 /** What a recorder says of itself to those that it shares the work with. */
 export interface FleetEntry {
@@ -17,6 +18,11 @@ export interface SeenRecorder {
   readonly place: string
   /** How long ago it last said that it is there, by the database's clock. */
   readonly silentMs: number
+  /**
+   * Whether the session is there that holds its address: the server ends that of a process that dies at once. True for one that
+   * spoke a moment ago, without a look.
+   */
+  readonly hasSession: boolean
 }
 
 /** Who shares the work. */
@@ -57,10 +63,15 @@ export async function sayAndLook(run: RunQuery, egress: string, owner: string, f
   return sightOf(await run(`${said} ${sightSql}`, [fleet, egress, owner]))
 }
 
+/** Sessions of those alone are looked for that might be gone: the list of all sessions is long where there are many recorders. */
 const sightSql = `
      select coalesce(f.version, 0)::float8 as version, coalesce(f.members, '[]') as members, (
        select coalesce(json_agg(json_build_object('egress', e.egress, 'budget', e.budget, 'place', e.place,
-         'silentMs', round(extract(epoch from now() - e.heartbeat_at) * 1000)) order by e.egress), '[]')
+         'silentMs', round(extract(epoch from now() - e.heartbeat_at) * 1000),
+         'hasSession', case when e.heartbeat_at > now() - interval '1.5 s' then true
+           when e.heartbeat_at < now() - interval '30 s' then false
+           else exists (select from recorder.lock l where l.name = '${lockNames.egress('')}' || e.egress and l.place = '' and ${holds('l')})
+         end) order by e.egress), '[]')
        from recorder.egress e where e.fleet = $1 and e.heartbeat_at > now() - interval '1 day'
      ) as recorders
      from (values (1)) as always left join recorder.fleet f on f.fleet = $1`
