@@ -80,12 +80,13 @@ export class StatusMetrics {
     }
   }
 
-  #updateFleet({ fleet: { recorders, unowned } }: Status): void {
+  #updateFleet({ fleet: { version, recorders, unowned } }: Status): void {
     const m = this.#metrics
     for (const state of ['recording', 'gone'] as const) {
       m.fleetRecorders.set({ state }, recorders.filter((recorder) => recorder.state === state).length)
     }
     m.fleetUnowned.set(unowned)
+    setOrRemove(m.fleetVersion, {}, version === 0 ? null : version)
     for (const metric of [m.fleetSilence, m.fleetInstruments, m.fleetRequests]) metric.reset()
     for (const { egress, silentMs, instruments, perSecond } of recorders) {
       m.fleetSilence.set({ egress }, silentMs / milli)
@@ -190,6 +191,10 @@ function define(registry: Registry) {
     fleetUnowned: gauge(
       'fleet_unowned_instruments',
       'Instruments of streams whose recorder is gone and nobody else has.',
+    ),
+    fleetVersion: gauge(
+      'fleet_assignment_version',
+      'Counts the changes of who asks for what, since the recorders first shared; absent before the first look.',
     ),
     fleetSilence: gauge('fleet_silent_seconds', 'How long ago a recorder last said that it is there.', 'egress'),
     fleetInstruments: gauge('fleet_instruments', 'Instruments of streams that a recorder asks for.', 'egress'),
