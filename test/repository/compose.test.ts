@@ -104,10 +104,13 @@ describe('docker-compose.yml', () => {
     expect(missing).toEqual([])
   })
 
-  test('is understood by docker compose', ({ skip }) => {
-    const available = spawnSync('docker', ['compose', 'version'])
-    skip(available.status !== 0, 'docker compose is not installed on this machine')
-    const { status, stderr } = spawnSync('docker', ['compose', '--profile', 'simulator', 'config', '--quiet'], {
+  test.for(['simulator', 'fleet'])('is understood by docker compose, with the profile %s', (profile, { skip }) => {
+    // The second one is what Debian calls it.
+    const [command, ...first] = [['docker', 'compose'], ['docker-compose']].find(
+      ([name = '', ...args]) => spawnSync(name, [...args, 'version']).status === 0,
+    ) ?? ['']
+    skip(command === '', 'docker compose is not installed on this machine')
+    const { status, stderr } = spawnSync(command ?? '', [...first, '--profile', profile, 'config', '--quiet'], {
       cwd: repositoryRoot,
       encoding: 'utf8',
     })
