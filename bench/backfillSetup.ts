@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../src/simulator/limits.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import { favour } from './priority.js'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 
 /** One database server and one simulator for a measurement, and programs that work with them. */
@@ -29,6 +30,7 @@ export async function openBench(options: { readonly limitFactor: number; readonl
       BENCH_JITTER_MS: String(options.jitterMs),
     },
   })
+  favour(simulator.pid)
   const [simulatorUrl] = (await once(simulator, 'message')) as [string]
   const server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres') })
   const databases: RecorderDatabase[] = []
@@ -69,7 +71,7 @@ export interface Program {
   readonly ended: Promise<{ readonly exitCode: number | null; readonly stdout: string; readonly stderr: string }>
 }
 
-const entryPoint = fileURLToPath(new URL('../src/main.js', import.meta.url))
+const entryPoint = fileURLToPath(new URL('../program/main.js', import.meta.url))
 
 /** Starts the recorder's program. */
 export function startProgram(args: readonly string[], databaseUrl: string): Program {

@@ -8,6 +8,8 @@ export type Check = readonly [what: string, measured: string, target: string, is
 export interface BackfillBenchOptions {
   readonly days: number
   readonly seconds: number
+  /** Of the service's limits. */
+  readonly factor: number
 }
 
 export const dayMs = 86_400_000

@@ -4,10 +4,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Simulator } from '../src/simulator/server.js'
 import { startSimulator } from '../src/simulator/server.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import { favour, favourNoMore } from './priority.js'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 
 /** One simulator, one database server, and recorders that send from 127.0.0.1 upwards. */
@@ -22,13 +24,15 @@ export interface FleetBench {
   close(): Promise<void>
 }
 
-const entryPoint = fileURLToPath(new URL('../src/main.js', import.meta.url))
+const entryPoint = fileURLToPath(new URL('../program/main.js', import.meta.url))
 
 export function addressOf(number: number): string {
   return `127.0.0.${number}`
 }
 
 export async function openFleetBench(seed: number, limitFactor: number): Promise<FleetBench> {
+  // The service and the database are not on the recorders' machines: these must not take the processor from them.
+  favour(process.pid)
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-fleet-bench-'))
   const simulator = await startSimulator({ seed, scale: 'small', journal: true, limits: { factor: limitFactor } })
   const port = await freePort()
@@ -72,7 +76,9 @@ export async function openFleetBench(seed: number, limitFactor: number): Promise
         '--data-dir',
         join(folder, `data-${address}`),
       ]
-      daemons.set(address, spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'inherit'] }))
+      const daemon = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'inherit'] })
+      favourNoMore(daemon.pid)
+      daemons.set(address, daemon)
     },
     stop,
     running: () => [...daemons.keys()],
@@ -88,6 +94,14 @@ export async function openFleetBench(seed: number, limitFactor: number): Promise
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** Lets the candles of the last minutes tell which gaps are none, and ends all. */
+export async function settleAndStop(bench: FleetBench): Promise<number> {
+  await sleep(45_000)
+  const endedAt = Date.now()
+  await bench.stop(bench.running(), 'SIGTERM')
+  return endedAt
 }
 
 /** Systems give ports from 32768 upwards to outgoing connections: one of those could be taken while the server restarts. */

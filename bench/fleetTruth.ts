@@ -23,25 +23,22 @@ export function askedBooks(journal: readonly ServedResponse[]): Map<string, Aske
 }
 
 /**
- * The longest time for which two asked for the same instrument: from when a second one began until the first one asked for the last
- * time, as long as it did so again within `idleMs`. One that comes back later has it again.
+ * The longest time for which two asked for the same instrument: from when the second one began until the first one asked for the last
+ * time. Who asks again within `idleMs` has had it meanwhile, too.
  */
 export function longestOverlapMs(books: ReadonlyMap<string, readonly Asked[]>, idleMs: number): number {
   let longest = 0
   for (const asked of books.values()) {
-    let since: number | null = null
-    for (const [index, { atMs, source }] of asked.entries()) {
-      const between = asked[index - 1]
-      const own = asked.slice(0, index).findLast((earlier) => earlier.source === source)
-      const isShared =
-        between !== undefined && between.source !== source && own !== undefined && atMs - own.atMs <= idleMs
-      if (!isShared) {
-        if (between !== undefined && atMs - between.atMs > idleMs) since = null
-        continue
-      }
-      since ??= between.atMs
-      longest = Math.max(longest, atMs - since)
+    const stretches: { readonly source: string; readonly from: number; to: number }[] = []
+    for (const { atMs, source } of asked) {
+      const last = stretches.findLast((stretch) => stretch.source === source)
+      if (last !== undefined && atMs - last.to <= idleMs) last.to = atMs
+      else stretches.push({ source, from: atMs, to: atMs })
     }
+    for (const one of stretches)
+      for (const other of stretches)
+        if (one.source < other.source)
+          longest = Math.max(longest, Math.min(one.to, other.to) - Math.max(one.from, other.from))
   }
   return longest
 }

@@ -33,7 +33,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   fleet: {
     run: benchFleet,
     summary:
-      'eight recorders on one database: what they record, and what accidents cost [--only share,faults] [--seconds 40] [--seeds 1,2,3]',
+      'eight recorders on one database: what they record, what accidents and restarts cost [--only share,faults,rolling] [--seconds 40] [--seeds 1,2,3]',
   },
   market: {
     run: benchMarket,
@@ -50,7 +50,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   backfill: {
     run: benchBackfill,
     summary:
-      'a year of candles killed five times, the rate at the limits, beside the daemon, two workers [--only year,limits,beside,two] [--days 365] [--seconds 300]',
+      'a year of candles killed five times, the rate at the limits, beside the daemon, two workers, eight [--only year,limits,beside,two,eight] [--days 365] [--seconds 300] [--factor 0.5]',
   },
   archive: {
     run: benchArchive,

@@ -1,11 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { constants, cpus, setPriority } from 'node:os'
+import { cpus } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
+import { favour } from './priority.js'
 import { createExchangeClient, type ExchangeClient } from '../src/exchange/client.js'
 import type { RequestOptions } from '../src/exchange/sender.js'
 import { type Operation, operations } from '../src/market/stream.js'
@@ -58,7 +59,7 @@ export async function benchPacing(argv: readonly string[]): Promise<number> {
   })
   try {
     const url = String(await nextMessage(simulator))
-    favour(simulator)
+    favour(simulator.pid)
     const runs = planRuns(jitterMs)
     console.log(
       `${runs.length} runs of ${seconds} s${values.sequential ? ', one after the other' : ' side by side'}, ` +
@@ -230,14 +231,6 @@ function busyShare(): () => number {
 const total = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0)
 
 /** It is the measuring device: what holds it up is counted against the client. */
-function favour(simulator: ChildProcess): void {
-  try {
-    if (simulator.pid !== undefined) setPriority(simulator.pid, constants.priority.PRIORITY_HIGH)
-  } catch {
-    console.log('the simulator runs with ordinary priority: keep the machine quiet, or run as root')
-  }
-}
-
 async function nextMessage(child: ChildProcess): Promise<unknown> {
   const stop = new AbortController()
   const ended = async () => {
