@@ -61,6 +61,9 @@ export async function benchEight({ days, factor }: BackfillBenchOptions): Promis
     for (const { exitCode, stderr } of results) if (exitCode !== 0) console.log(stderr.trim())
     const { requests, rejected } = candleRequests(only(await bench.report(), addresses))
     const wrong = await compare(shared.database, from, to)
+    console.log(
+      `compared with the simulator's market: ${wrong} candles differ; ${requests} requests, ${least} at least`,
+    )
     const mostAgain = workers * (pagesInHand + 2 * requestsOfStart)
     const oneTook = await aloneTook
     return [

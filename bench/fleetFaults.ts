@@ -29,9 +29,9 @@ export async function benchFaults(seed: number): Promise<Check[]> {
     const journal = bench.simulator.control.journal()
     const books = askedBooks(journal)
     const without = kills.map(({ atMs, gone }) => longestWithoutOwnerMs(books, gone, atMs))
-    const truth = await fillTruth(bench.database, bench.simulator.world, end - 35_000)
+    const truth = await fillTruth(bench.database, bench.simulator.world, journal, end - 35_000)
     console.log(
-      `seed ${seed}: ${journal.length} requests, ${truth.stored} fills stored, ${truth.lost} lost, ${truth.gaps} gaps; books without owner for ${without.map(({ longestMs, count }) => `${(longestMs / 1000).toFixed(1)} s at most, of ${count}`).join('; ')}`,
+      `seed ${seed}: ${journal.length} requests, ${truth.stored} fills stored, ${truth.lost} lost, of which responses had shown ${truth.shown}, ${truth.gaps} gaps; books without owner for ${without.map(({ longestMs, count }) => `${(longestMs / 1000).toFixed(1)} s at most, of ${count}`).join('; ')}`,
     )
     console.log(stallText(bench.simulator.control.stalls()))
     const named = (what: string) => `seed ${seed}, ${killed} + 1 killed: ${what}`

@@ -24,15 +24,22 @@ export function askedBooks(journal: readonly ServedResponse[]): Map<string, Aske
 
 /**
  * The longest time for which two asked for the same instrument: from when the second one began until the first one asked for the last
- * time. Who asks again within `idleMs` has had it meanwhile, too.
+ * time. Who asks again within `idleMs` has had it meanwhile, too, unless it was stopped in between.
  */
-export function longestOverlapMs(books: ReadonlyMap<string, readonly Asked[]>, idleMs: number): number {
+export function longestOverlapMs(
+  books: ReadonlyMap<string, readonly Asked[]>,
+  idleMs: number,
+  stops: readonly Asked[] = [],
+): number {
   let longest = 0
   for (const asked of books.values()) {
     const stretches: { readonly source: string; readonly from: number; to: number }[] = []
     for (const { atMs, source } of asked) {
       const last = stretches.findLast((stretch) => stretch.source === source)
-      if (last !== undefined && atMs - last.to <= idleMs) last.to = atMs
+      const wasStopped = stops.some(
+        (stop) => stop.source === source && stop.atMs < atMs && stop.atMs >= (last?.to ?? 0),
+      )
+      if (last !== undefined && atMs - last.to <= idleMs && !wasStopped) last.to = atMs
       else stretches.push({ source, from: atMs, to: atMs })
     }
     for (const one of stretches)
@@ -64,6 +71,8 @@ export function longestWithoutOwnerMs(
 export interface FillTruth {
   readonly stored: number
   readonly lost: number
+  /** Of those, how many a response had shown that was delivered: what no schedule can have lost. */
+  readonly shown: number
   /** Lost fills outside every recorded gap. */
   readonly unnamed: number
   readonly gaps: number
@@ -74,7 +83,14 @@ export interface FillTruth {
 }
 
 /** Compares stored fills and gaps with what happened between the first and the last stored fill of each instrument. */
-export async function fillTruth({ pool }: RecorderDatabase, world: World, judgedUntil: number): Promise<FillTruth> {
+export async function fillTruth(
+  { pool }: RecorderDatabase,
+  world: World,
+  journal: readonly ServedResponse[],
+  judgedUntil: number,
+): Promise<FillTruth> {
+  const delivered = journal.filter(({ operation, delivered: how }) => operation === 'fills' && how === 'complete')
+  const seen = new Set(delivered.flatMap(({ data }) => shownIds(data)))
   const { rows: instruments } = await pool.query<{
     category: Category
     symbol: string
@@ -87,7 +103,7 @@ export async function fillTruth({ pool }: RecorderDatabase, world: World, judged
   )
   const bounds = (ranges: string) =>
     `(extract(epoch from lower(${ranges})) * 1000)::float8 as "from", (extract(epoch from upper(${ranges})) * 1000)::float8 as "to"`
-  const truth = { stored: 0, lost: 0, unnamed: 0, gaps: 0, wrongGaps: 0, falseClaims: 0 }
+  const truth = { stored: 0, lost: 0, shown: 0, unnamed: 0, gaps: 0, wrongGaps: 0, falseClaims: 0 }
   for (const { category, symbol, ids, first, last } of instruments) {
     const key = [category, symbol]
     type Range = { readonly from: number; readonly to: number }
@@ -102,10 +118,11 @@ export async function fillTruth({ pool }: RecorderDatabase, world: World, judged
     const known = new Set(ids)
     const happened = world.fills(category, symbol, first, last + 1)
     const isStored = ({ execId }: { readonly execId: string }) => known.has(execId)
-    const lost = happened
+    const lostFills = happened
       .slice(happened.findIndex(isStored), happened.findLastIndex(isStored))
       .filter((fill) => !isStored(fill))
-      .map(({ ts }) => Number(ts))
+    const lost = lostFills.map(({ ts }) => Number(ts))
+    truth.shown += lostFills.filter(({ execId }) => seen.has(execId)).length
     const isIn = (ts: number) => (range: Range) => range.from <= ts && ts < range.to
     truth.stored += ids.length
     truth.lost += lost.length
@@ -120,4 +137,12 @@ export async function fillTruth({ pool }: RecorderDatabase, world: World, judged
     ).length
   }
   return truth
+}
+
+/** Ids in what an operation gave, wherever the rows are in it. */
+function shownIds(data: unknown): string[] {
+  if (Array.isArray(data)) return data.flatMap(shownIds)
+  if (typeof data !== 'object' || data === null) return []
+  const id = (data as { readonly execId?: unknown }).execId
+  return typeof id === 'string' ? [id] : Object.values(data).flatMap(shownIds)
 }

@@ -51,11 +51,16 @@ export class Assignment {
     return winner
   }
 
-  /** What of it one member asks for. */
-  ownershipOf(egress: string): Ownership {
+  /** What of it one member asks for. @param before the assignment that this one follows on, as far as that is known */
+  ownershipOf(egress: string, before: Assignment | null = null): Ownership {
+    const present = new Set(this.members.map((member) => member.egress))
     return {
       hasInstrument: (stream, key) => this.ownerOf(stream, instrumentName(key)) === egress,
       hasList: (stream, category) => this.ownerOfList(stream, category) === egress,
+      isOrphan: (stream, key) => {
+        const owner = before?.ownerOf(stream, instrumentName(key)) ?? null
+        return owner !== null && !present.has(owner)
+      },
     }
   }
 }

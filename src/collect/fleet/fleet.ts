@@ -64,8 +64,8 @@ const yieldAfterMs = 10_000
  *   others look every second (egressLock.ts), and 0.2 s go by for the assignment and the notification;
  * - is frozen, or its machine cannot reach the database: 6.2 s, the same with 5 s of silence;
  * - is blocked by the service for more than 10 s: until its next look, within a second. While the pause is shorter, nobody asks.
- * After that the new owner asks for what it has never asked for before all else: that takes the number of instruments divided by the
- * rate of the operation. When the database was away, everybody is given 6 s to come back before somebody is taken for gone.
+ * After that the new owner asks for books that nobody asks for before all else: that takes their number divided by the rate of the
+ * operation. When the database was away, everybody is given 6 s to come back before somebody is taken for gone.
  *
  * For how long two ask: the notification reaches both at the same time; without it each looks within a second.
  */
@@ -189,12 +189,13 @@ export class Fleet {
 
   #take(stored: StoredAssignment): void {
     const { egress, disk, file, logger, clock, onChange } = this.#options
-    const before = this.#assignment?.members.map((member) => member.egress) ?? []
+    const previous = this.#assignment
+    const before = previous?.members.map((member) => member.egress) ?? []
     this.#assignment = assignmentOf(stored)
     this.#version = stored.version
     const { members } = this.#assignment
     const isAlone = members.length === 1 && members[0]?.egress === egress
-    this.#ownership = isAlone ? ownsEverything : this.#assignment.ownershipOf(egress)
+    this.#ownership = isAlone ? ownsEverything : this.#assignment.ownershipOf(egress, previous)
     const names = members.map((member) => member.egress)
     if (names.join() !== before.join()) {
       this.#rebalanceAtMs = clock.monotonicMs() + firstRebalanceMs

@@ -36,8 +36,9 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   let wake = new AbortController()
 
   const ask = async (target: Target) => {
-    // What was somebody else's until a moment ago may have waited for long.
-    const deadline = clock.monotonicMs() + (schedule.isKnown(target) ? everyMs : 0)
+    // What nobody asks for has waited for long already; what another recorder still asked for a moment ago has not.
+    const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(stream.name, target)
+    const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
     const options = { signal: signals.of(instrumentText(target)), deadline }
     const batch = await pollAndStore(context, stream, target, options)
     if (batch === null) schedule.failed(target, now())

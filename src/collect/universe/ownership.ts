@@ -7,7 +7,9 @@ export interface Ownership {
   hasInstrument(stream: StreamName, key: InstrumentKey): boolean
   /** Whether it asks for a list: that of a category, or the only one that there is. */
   hasList(stream: StreamName, category: Category | null): boolean
+  /** Whether whoever asked for it until now is gone, so that nobody does. */
+  isOrphan(stream: StreamName, key: InstrumentKey): boolean
 }
 
 /** A recorder that shares with nobody. */
-export const ownsEverything: Ownership = { hasInstrument: () => true, hasList: () => true }
+export const ownsEverything: Ownership = { hasInstrument: () => true, hasList: () => true, isOrphan: () => false }
