@@ -192,4 +192,20 @@ describe('an assignment', () => {
     const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
     expect(own.filter((ownership) => ownership.hasInstrument('fills', key))).toHaveLength(1)
   })
+
+  test('knows of what changes hands whether anybody still asks for it', () => {
+    const before = reassign(nobody, equals(3), [])
+    // egress-0 goes, and egress-3 comes.
+    const after = reassign(before, [member(1), member(2), member(3)], [])
+    const key = (index: number) => ({ category: 'SPOT', symbol: `COIN${index}USDT` }) as const
+    const indexes = [...Array(300).keys()]
+    const orphans = after.members.flatMap(({ egress }) => {
+      const own = after.ownershipOf(egress, before)
+      return indexes.filter((index) => own.hasInstrument('fills', key(index)) && own.isOrphan('fills', key(index)))
+    })
+    const lost = indexes.filter((index) => before.ownerOf('fills', keyAt(index)) === 'egress-0')
+    expect(lost.length).toBeGreaterThan(50)
+    expect(orphans.toSorted((a, b) => a - b)).toEqual(lost)
+    expect(after.ownershipOf('egress-1').isOrphan('fills', key(lost[0] ?? 0))).toBe(false)
+  })
 })
