@@ -1,9 +1,9 @@
 import type { FleetMember, FleetSight, SeenRecorder } from '../../store/egress/fleetState.js'
 
 /** A recorder that has said nothing for so long is taken for gone: what it asked for is asked for by others. */
-export const goneAfterMs = 5_000
+const goneAfterMs = 5_000
 /** The same for one whose session with the database has ended. One that lives is back within a second. */
-export const goneWithoutSessionMs = 2_500
+const goneWithoutSessionMs = 2_500
 /**
  * A recorder that has just come to the database, or back to it, takes nobody for gone: where the database was away, the others
  * may not have been able to say anything yet.
