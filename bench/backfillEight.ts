@@ -64,7 +64,7 @@ export async function benchEight({ days, factor }: BackfillBenchOptions): Promis
     console.log(
       `compared with the simulator's market: ${wrong} candles differ; ${requests} requests, ${least} at least`,
     )
-    const mostAgain = workers * (pagesInHand + 2 * requestsOfStart)
+    const maxAgain = workers * (pagesInHand + 2 * requestsOfStart)
     const oneTook = await aloneTook
     return [
       [
@@ -77,8 +77,8 @@ export async function benchEight({ days, factor }: BackfillBenchOptions): Promis
       [
         'requests of the eight beyond the least possible',
         `${requests - least} of ${requests}`,
-        `<= ${mostAgain}`,
-        requests - least <= mostAgain,
+        `<= ${maxAgain}`,
+        requests - least <= maxAgain,
       ],
       [
         'exit codes of the eight',
