@@ -32,7 +32,10 @@ export async function openBench(options: { readonly limitFactor: number; readonl
   })
   favour(simulator.pid)
   const [simulatorUrl] = (await once(simulator, 'message')) as [string]
-  const server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres') })
+  const server: EmbeddedPostgres = await startEmbeddedPostgres({
+    dataDir: join(folder, 'postgres'),
+    settings: { max_connections: '300' },
+  })
   const databases: RecorderDatabase[] = []
   return {
     simulatorUrl,
