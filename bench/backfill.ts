@@ -25,7 +25,8 @@ export async function benchBackfill(argv: readonly string[]): Promise<number> {
       only: { type: 'string', default: Object.keys(parts).join(',') },
       days: { type: 'string', default: '365' },
       seconds: { type: 'string', default: '300' },
-      factor: { type: 'string', default: '0.5' },
+      factor: { type: 'string', default: '0.1' },
+      alone: { type: 'string' },
     },
   })
   const checks: Check[] = []
@@ -33,7 +34,12 @@ export async function benchBackfill(argv: readonly string[]): Promise<number> {
     const part = parts[name]
     if (part === undefined) throw new Error(`there is no part ${name}; there are ${Object.keys(parts).join(', ')}`)
     checks.push(
-      ...(await part({ days: Number(values.days), seconds: Number(values.seconds), factor: Number(values.factor) })),
+      ...(await part({
+        days: Number(values.days),
+        seconds: Number(values.seconds),
+        factor: Number(values.factor),
+        alone: values.alone === undefined ? null : Number(values.alone),
+      })),
     )
   }
   const table = new Table({ head: ['', 'measured', 'target', ''], style: { head: [], border: [] } })

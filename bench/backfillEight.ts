@@ -24,24 +24,24 @@ const pagesInHand = 32
 /** To find out where the service's candles begin and how far back they reach, each time a worker starts. */
 const requestsOfStart = 24
 const sampleMs = 1_000
+/** A fifth of the candles of minutes: with limits that are scaled down as much, they decide how long it takes, and not this machine. */
+const interval = '5m'
+const jitterMs = 100
 
 /**
  * Eight workers on addresses of their own against one database, each killed once and started again, beside a single one with its own
- * address and database. The limits are scaled down so that they decide how long it takes, and not this machine.
+ * address and database.
  */
-export async function benchEight({ days, factor }: BackfillBenchOptions): Promise<Check[]> {
+export async function benchEight({ days, factor, alone: aloneTook }: BackfillBenchOptions): Promise<Check[]> {
   const bench = await openBench({ limitFactor: factor, jitterMs: 0 })
   try {
     const { from, to } = rangeOf(days)
-    const least = minRequests(from, to, benchSymbols.length)
+    const least = minRequests(from, to, benchSymbols.length, interval)
     const worker = async (name: string, localAddress: string) => {
-      const config = { ...configOf(bench, factor, 20, { localAddress }), collector: { egress: name } }
-      return backfillArgs(await bench.configure(name, config), from, to)
+      const config = { ...configOf(bench, factor, jitterMs, { localAddress }), collector: { egress: name } }
+      return backfillArgs(await bench.configure(name, config), from, to, interval)
     }
-    const single = await bench.createDatabase('one')
-    const alone = startProgram(await worker('one', '127.0.0.10'), single.url)
-    const aloneSince = performance.now()
-    const aloneTook = alone.ended.then(() => (performance.now() - aloneSince) / 1000)
+    const one = aloneTook ?? timeOfOne(bench, await worker('one', '127.0.0.10'))
 
     const shared = await bench.createDatabase('eight')
     const addresses = Array.from({ length: workers }, (_, index) => `127.0.0.${11 + index}`)
@@ -51,8 +51,7 @@ export async function benchEight({ days, factor }: BackfillBenchOptions): Promis
     const ended = new AbortController()
     const sampling = samples(bench, addresses, ended.signal)
     const expectedMs = (least / (workers * 20 * factor)) * 1000
-    const killing = kills(programs, (index) => startProgram(args[index] ?? [], shared.url), expectedMs, startedMs)
-    await killing
+    await kills(programs, (index) => startProgram(args[index] ?? [], shared.url), expectedMs, startedMs)
     const results = await Promise.all(programs.map(({ ended: end }) => end))
     const eightTook = (performance.now() - startedMs) / 1000
     ended.abort()
@@ -60,12 +59,12 @@ export async function benchEight({ days, factor }: BackfillBenchOptions): Promis
     console.log(`eight workers: ${eightTook.toFixed(1)} s; requests a second in each tenth of it: ${tenths(sampled)}`)
     for (const { exitCode, stderr } of results) if (exitCode !== 0) console.log(stderr.trim())
     const { requests, rejected } = candleRequests(only(await bench.report(), addresses))
-    const wrong = await compare(shared.database, from, to)
+    const wrong = await compare(shared.database, from, to, interval)
     console.log(
       `compared with the simulator's market: ${wrong} candles differ; ${requests} requests, ${least} at least`,
     )
     const maxAgain = workers * (pagesInHand + 2 * requestsOfStart)
-    const oneTook = await aloneTook
+    const oneTook = await one
     return [
       [
         `a year by eight workers, each killed once, of the time of one (limits x ${factor})`,
@@ -91,6 +90,14 @@ export async function benchEight({ days, factor }: BackfillBenchOptions): Promis
   } finally {
     await bench.close()
   }
+}
+
+/** How long a worker without others takes, seconds. */
+async function timeOfOne(bench: Bench, args: readonly string[]): Promise<number> {
+  const { url } = await bench.createDatabase('one')
+  const startedMs = performance.now()
+  await startProgram(args, url).ended
+  return (performance.now() - startedMs) / 1000
 }
 
 /** Kills each once, one after the other in the middle of the work, and starts it again at once. */

@@ -50,7 +50,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   backfill: {
     run: benchBackfill,
     summary:
-      'a year of candles killed five times, the rate at the limits, beside the daemon, two workers, eight [--only year,limits,beside,two,eight] [--days 365] [--seconds 300] [--factor 0.5]',
+      'a year of candles killed five times, the rate at the limits, beside the daemon, two workers, eight [--only year,limits,beside,two,eight] [--days 365] [--seconds 300] [--factor 0.1] [--alone SECONDS]',
   },
   archive: {
     run: benchArchive,

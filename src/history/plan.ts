@@ -43,7 +43,8 @@ export function candlesMissing(planned: readonly PlannedSeries[]): number {
 
 /** 200 pages of `history-candles`: some ten seconds of a whole budget, minutes of a shared one. */
 const maxCandles = 20_000
-const minCandles = 2_000
+/** A page of `candles`, ten of the other operation: what the last worker may have left when the others are done. */
+const minCandles = 1_000
 /** So many slices at least of what is left, so that several workers end at about the same time. */
 const slicesPerWant = 16
 /** While nobody knows where a series begins, each of its slices would have to find out. */

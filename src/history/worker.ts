@@ -29,8 +29,9 @@ export interface HistoryWorker {
   stop(): Promise<void>
 }
 
-/** With so many pages wanted the limit is kept busy: more slices would leave less for other workers at the end. */
-const busyPages = 24
+/** With pages wanted for so long the limit is kept busy: more slices would leave less for other workers at the end. */
+const busySeconds = 2
+const maxBusyPages = 24
 const maxSlices = 16
 const busyPollMs = 50
 const tailPollMs = 250
@@ -125,6 +126,8 @@ class Worker implements HistoryWorker {
       const candles = candlesIn({ lengthMs: intervalMs[series.interval] }, ranges)
       expected += Math.min(maxPagesOfSlice, Math.ceil(candles / 100))
     }
+    const { limit } = this.#options.client.stats().operations['history-candles']
+    const busyPages = Math.min(maxBusyPages, Math.ceil(limit * busySeconds))
     return Math.max(expected, this.#outstanding) < busyPages && this.#running.size < maxSlices
   }
 

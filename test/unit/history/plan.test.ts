@@ -39,7 +39,7 @@ describe('a slice', () => {
           const part = slice(left)
           const candles = candlesIn({ lengthMs: minuteMs }, part)
           expect(candles).toBeLessThanOrEqual(20_000)
-          expect(candles).toBeGreaterThanOrEqual(Math.min(2_000, candlesIn({ lengthMs: minuteMs }, left)))
+          expect(candles).toBeGreaterThanOrEqual(Math.min(1_000, candlesIn({ lengthMs: minuteMs }, left)))
           expect(subtract(part, left)).toEqual([])
           const rest = subtract(left, part)
           expect(rest.at(-1)?.to ?? -Infinity).toBeLessThanOrEqual(part[0]?.from ?? 0)
@@ -52,7 +52,7 @@ describe('a slice', () => {
   it('gets smaller towards the end, so that several workers end together', () => {
     const size = (candles: number) =>
       candlesIn({ lengthMs: minuteMs }, slice([{ from: base, to: base + candles * minuteMs }]))
-    expect([500_000, 160_000, 50_000, 20_000, 1_500].map(size)).toEqual([20_000, 10_000, 4_000, 2_000, 1_500])
+    expect([500_000, 160_000, 50_000, 10_000, 700].map(size)).toEqual([20_000, 10_000, 4_000, 1_000, 700])
   })
 
   it('is much longer where nobody knows where the series begins', () => {
