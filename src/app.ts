@@ -57,7 +57,7 @@ async function prepareOrWait(
     // A reader's open transaction that a change of a table would have to wait for: no reason not to record.
     const isHeldUp = isLockedError(error) || (error instanceof Error && isLockedError(error.cause))
     if (store.isEmbedded || !(isAway(error) || isHeldUp)) throw error
-    logger.warn(`${describeDatabaseError(error)}; until it is there, what is recorded goes to the disk`)
+    logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
   }
   return { isAway: true, prepared: prepareAgain() }
 
@@ -69,7 +69,7 @@ async function prepareOrWait(
       try {
         if (signal.aborted) return false
         await prepareStore(store, config, logger)
-        logger.info('the database is there')
+        logger.info('the database is available')
         return true
       } catch (error) {
         if (clock.monotonicMs() - complainedMs < complainEveryMs) continue
@@ -267,7 +267,7 @@ async function startCollector(
         `the spool is damaged: ${stretches} record(s) or more lost, ${bytes} bytes in ${file}; check the disk`,
       ),
   })
-  if (!spool.isEmpty) logger.info(`an earlier run has left ${spool.bytes} bytes in the spool; they are stored first`)
+  if (!spool.isEmpty) logger.info(`an earlier run left ${spool.bytes} bytes in the spool; they are stored first`)
   // A pool of its own: it gives up what hangs, and neither waits for the page's queries nor makes them wait.
   const writing = openDatabase({
     url: store.url,

@@ -41,12 +41,12 @@ function checkLimits(config: Config, universe: PlanUniverse | null): Finding {
   const plan = planConfig(config, universe ?? assumedUniverse())
   const share = `${Math.round(plan.overall.share * 100)} % of the overall limit`
   const basis =
-    universe === null ? 'for as many instruments as the live service has been seen to list' : 'for its instruments'
-  if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams ask for ${share} ${basis}` }
+    universe === null ? 'for as many instruments as the live service was seen to list' : 'for its instruments'
+  if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams need ${share} ${basis}` }
   return {
     what: 'limits',
     verdict: 'failure',
-    detail: `the streams ask for more than the limits allow ${basis} (${share}); run "market-recorder plan" for what to change`,
+    detail: `the streams need more than the limits allow ${basis} (${share}); run "market-recorder plan" for what to change`,
   }
 }
 
@@ -74,7 +74,7 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
         {
           what,
           verdict: 'ok',
-          detail: `${config.exchange.baseUrl} answered in ${roundTripMs} ms with ${page.rows.length} RPI symbols`,
+          detail: `${config.exchange.baseUrl} responded in ${roundTripMs} ms with ${page.rows.length} RPI symbols`,
         },
         Math.abs(skewMs) <= maxSkewMs + roundTripMs / 2
           ? { what: 'clock', verdict: 'ok', detail: `within ${Math.abs(skewMs)} ms of the service's` }
@@ -129,7 +129,7 @@ async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean)
       : {
           what: 'schema',
           verdict: 'warning',
-          detail: `${pending.length} migrations are to be applied; "start" does it, or run "market-recorder migrate"`,
+          detail: `${pending.length} migrations are pending; "start" applies them, or run "market-recorder migrate"`,
         },
   ]
 }

@@ -38,8 +38,8 @@ Examples:
   market-recorder backfill --category USDT-FUTURES --symbol BTCUSDT --interval 1m 1H --type market mark \\
     --from 2025-01-01 --to 2026-01-01 --dry-run
 
-Only what is missing is fetched, so that running it again goes on where it ended.
-Exit code: 0 when everything is there, 1 when something is left undone.`
+Only what is missing is fetched, so running it again continues where it stopped.
+Exit code: 0 when everything is there, 1 when something is still missing.`
 
 export function backfillCommand(): Command {
   return new Command('backfill')
@@ -48,14 +48,14 @@ export function backfillCommand(): Command {
     .addOption(oneOrMore('--interval <intervals...>', 'intervals', intervals).makeOptionMandatory())
     .addOption(oneOrMore('--type <types...>', 'types of candles', candleTypes).default(['market']))
     .addOption(
-      new Option('--from <time>', 'first opening time: ISO 8601 (UTC unless it says otherwise), or launch')
+      new Option('--from <time>', 'first opening time: ISO 8601 (UTC unless it has a zone), or launch')
         .argParser((text) => (text === 'launch' ? text : parseTime(text)))
         .makeOptionMandatory(),
     )
     .addOption(new Option('--to <time>', 'end of the opening times, exclusive (default: now)').argParser(parseTime))
     .addOption(configOption())
     .addOption(dataDirOption())
-    .option('--again', 'read what is stored once more; changes are logged as revisions')
+    .option('--again', 'fetch stored candles again; changes are logged as revisions')
     .option('--dry-run', 'print requests, minutes, rows and bytes, and fetch nothing')
     .option('--json', 'print one JSON object at the end')
     .addHelpText('after', examples)
@@ -114,7 +114,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
     if (stop.signal.aborted) {
       process.stderr.write(
-        `stopped; go on with: ${commandLine()}\nWhat is still wanted is also fetched by market-recorder start.\n`,
+        `stopped; continue with: ${commandLine()}\nWhat is still wanted is also fetched by market-recorder start.\n`,
       )
     } else for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
     if (summary.left > 0 || summary.failed.length > 0) throw new Failed()

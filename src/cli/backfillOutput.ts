@@ -12,7 +12,7 @@ export async function printEstimate(estimate: Estimate, planned: readonly Planne
   const open = planned.filter(({ missing }) => missing.length > 0).length
   await writeOut(
     [
-      `series    ${count(planned.length)}, of which ${count(open)} are incomplete`,
+      `series    ${count(planned.length)}, ${count(open)} incomplete`,
       `requests  ${count(requests.candles + requests.historyCandles)} (candles ${count(requests.candles)}, history-candles ${count(requests.historyCandles)})`,
       `minutes   ${minutes.toFixed(minutes < 10 ? 1 : 0)} at the whole budget of one IP`,
       `rows      ${count(candles)}`,
@@ -34,7 +34,7 @@ export async function printSummary(summary: Summary): Promise<void> {
     `candles left            ${count(left)}`,
     ...named(empty).map((text) => `empty: ${text}`),
     ...named(unanswered).map(
-      (text) => `silent: ${text}: no response shows a candle on both sides; looked at again later`,
+      (text) => `silent: ${text}: no response shows a candle on both sides; will be checked again later`,
     ),
   ]
   await writeOut(`${lines.join('\n')}\n`)

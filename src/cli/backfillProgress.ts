@@ -21,8 +21,8 @@ const rateOverMs = 30_000
 
 /** Shows how far the work has come on standard error: a bar on a terminal, a line every ten seconds otherwise. */
 export function openProgress({ total, clock, isHandedOver }: ProgressOptions): ProgressDisplay {
-  const who = isHandedOver ? 'the daemon of this host works on it' : ''
-  if (who !== '') process.stderr.write(`${who}; this command only follows\n`)
+  const who = isHandedOver ? 'the recorder on this host is doing the work' : ''
+  if (who !== '') process.stderr.write(`${who}; showing its progress\n`)
   const describe = createDescriber(total, clock)
   if (!process.stderr.isTTY) {
     let nextMs = clock.monotonicMs() + lineEveryMs

@@ -17,7 +17,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'start',
-    description: 'Record until stopped: Ctrl-C or SIGTERM stores what is in hand and ends.',
+    description: 'Record until stopped: Ctrl-C or SIGTERM stores what it has received and exits.',
     load: async () => (await import('./start.js')).startCommand(),
   },
   {
@@ -27,7 +27,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'backfill',
-    description: 'Fetch the history of candles. Resumable; with a daemon on this host, the daemon does it.',
+    description: 'Fetch the history of candles. Resumable; with a recorder on this host, that recorder does it.',
     load: async () => (await import('./backfill.js')).backfillCommand(),
   },
   {
@@ -44,14 +44,14 @@ export const commands: readonly CommandEntry[] = [
   {
     name: 'mend',
     description:
-      'Take out what a response with a wrong clock has left: rows, claims, gaps and versions of instruments from the future. ' +
+      'Take out what a response with a wrong clock has left: rows, coverage, gaps and instrument versions dated in the future. ' +
       'Shows what it would do; --apply does it.',
     load: async () => (await import('./mend.js')).mendCommand(),
   },
   {
     name: 'plan',
     description:
-      "Show what the configuration asks of the service's limits and of the disk, whether it fits, and what to change if not.",
+      "Show how much of the service's limits and of the disk the configuration needs, whether it fits, and what to change if not.",
     load: async () => (await import('./plan.js')).planCommand(),
   },
   {
@@ -77,7 +77,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'simulate',
-    description: 'Run the stand-in for the service alone, with the limits of the real one',
+    description: 'Run only the simulated exchange, with the limits of the real one.',
     load: async () => (await import('./simulate.js')).simulateCommand(),
   },
   {

@@ -17,7 +17,7 @@ interface DemoOptions {
 
 export function demoCommand(): Command {
   return new Command('demo')
-    .option('--data-dir <folder>', 'folder of the database; running again goes on with the same data', './data')
+    .option('--data-dir <folder>', 'folder of the database; run it again to continue with the same data', './data')
     .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
     .addHelpText('after', '\nExample:\n  market-recorder demo --for 60')
     .action(runDemo)
@@ -43,7 +43,7 @@ async function runDemo(options: DemoOptions): Promise<void> {
     await history
     const drained = await recorder.stop(async () => printCounts(await countRows(recorder.store.database.db)))
     if (!drained) {
-      logger.error('not everything in hand could be stored in time')
+      logger.error('not everything that was received could be stored in time')
       throw new Failed()
     }
   } finally {
@@ -60,7 +60,7 @@ Recording a simulated exchange (${simulatorUrl}) into an embedded PostgreSQL.
   SQL   psql '${recorder.store.url}'
   or    npx market-recorder query "select * from market.latest_tickers limit 5"
 
-Ctrl-C stops it; running it again goes on with the same data.
+Ctrl-C stops it; run it again to continue with the same data.
 `)
 }
 

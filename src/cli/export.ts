@@ -31,19 +31,19 @@ Examples:
   market-recorder export ohlcv_1h --from 2026-01-01 --category SPOT --format csv --out ./hourly
   market-recorder export "select * from market.instruments where status = 'online'" --out ./online
 
-Rows with an instrument and a time go to day=…/category=…/symbol=…/, others to one file. The same command again goes on where
-it was stopped, and adds the days since.`
+Rows with an instrument and a time go to day=…/category=…/symbol=…/, others to one file. The same command again continues
+where it was stopped, and adds the days since.`
 
 export function exportCommand(): Command {
   return new Command('export')
     .argument('<what>', 'a relation such as candles, or a SELECT')
     .requiredOption('--out <folder>', 'where the files go: a folder of their own')
-    .addOption(new Option('--format <format>', 'of the files').choices(exportFormats).default('parquet'))
-    .addOption(new Option('--from <time>', 'first moment, such as 2026-03-01 or 2026-03-01T12:00Z').argParser(moment))
+    .addOption(new Option('--format <format>', 'file format').choices(exportFormats).default('parquet'))
+    .addOption(new Option('--from <time>', 'start, such as 2026-03-01 or 2026-03-01T12:00Z').argParser(moment))
     .addOption(new Option('--to <time>', 'end, not included (default: now)').argParser(moment))
     .addOption(new Option('--category <category...>', 'only these').choices(categories))
     .option('--symbol <glob...>', 'only these, such as BTCUSDT or BTC*')
-    .option('--overwrite', 'begin anew, also over another export')
+    .option('--overwrite', 'start over, replacing any export in the folder')
     .option('--json', 'print the result as JSON')
     .addOption(configOption())
     .addOption(dataDirOption())
@@ -63,7 +63,7 @@ async function runExportCommand(what: string, options: ExportOptions): Promise<v
     )
     if (source.timeColumn === undefined && hasSelection) {
       throw new ConfigError([
-        `${what} has no category, symbol and time to select by: leave out --from, --to, --category and --symbol`,
+        `${what} has no category, symbol and time to select by: omit --from, --to, --category and --symbol`,
       ])
     }
     if (source.timeColumn !== undefined && options.from === undefined) {
@@ -93,7 +93,7 @@ async function runExportCommand(what: string, options: ExportOptions): Promise<v
       console.log(JSON.stringify({ ...result, folder: resolve(options.out) }))
       return
     }
-    const skipped = result.partsSkipped === 0 ? '' : `; ${result.partsSkipped} days were there already`
+    const skipped = result.partsSkipped === 0 ? '' : `; ${result.partsSkipped} days had been exported before`
     console.log(`${result.rows} rows in ${result.files} files in ${options.out}${skipped}`)
   } catch (error) {
     progress.end()

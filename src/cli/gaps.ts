@@ -27,7 +27,7 @@ export function gapsCommand(): Command {
   return new Command('gaps')
     .addOption(configOption())
     .addOption(dataDirOption())
-    .option('--repair', 'fetch what the service still has: gaps in candles')
+    .option('--repair', 'fetch missing candles that the service still has')
     .option('--all', 'show repaired ones, too')
     .option('--json', 'print one JSON array')
     .addHelpText(

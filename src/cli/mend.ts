@@ -37,10 +37,10 @@ async function runMend(options: MendOptions): Promise<void> {
     const possible = { earliest: Date.UTC(2010, 0, 1), latest: Date.now() + aheadMs }
     const found = await mendClock(store.database.db, possible, options.apply === true)
     if (options.json === true) return await writeOut(`${JSON.stringify(found)}\n`)
-    if (found.length === 0) return await writeOut('nothing has a time that cannot be\n')
+    if (found.length === 0) return await writeOut('no impossible timestamps found\n')
     for (const { table, rows, what } of found)
       await writeOut(`${table}: ${rows} ${rows === 1 ? 'row' : 'rows'} ${what}\n`)
-    if (options.apply !== true) await writeOut('nothing was changed; with --apply it is done\n')
+    if (options.apply !== true) await writeOut('nothing was changed; --apply does it\n')
   } finally {
     await store.close()
   }

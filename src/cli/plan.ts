@@ -24,9 +24,9 @@ export function planCommand(): Command {
   return new Command('plan')
     .addOption(configOption())
     .addOption(dataDirOption())
-    .option('--offline', 'do not ask the service for its instruments; assume the numbers of the live one')
+    .option('--offline', 'do not ask the service for its instruments; assume as many as the live service lists')
     .addOption(
-      new Option('--egresses <number>', 'plan for so many addresses that share the work').argParser(egressCount),
+      new Option('--egresses <number>', 'plan for this many addresses sharing the work').argParser(egressCount),
     )
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExample:\n  market-recorder plan --offline\n\nExit code: 0 if it fits, 1 if it does not.')
@@ -73,7 +73,7 @@ export async function refuseOverload(
   const plan = planFleet(config, universe, config.collector.egresses)
   if (plan.fits) return
   const lines = [
-    'error: the configuration asks for more than the limits of the service allow',
+    'error: the configuration needs more than the limits of the service allow',
     ...plan.advice.flatMap(adviceLines),
     '  not started; change the configuration, or start with --allow-overload',
   ]
@@ -139,10 +139,12 @@ function planText(plan: FleetPlan): string {
   return [
     `Instruments ${plan.universe.kind === 'listed' ? 'listed by the service' : 'assumed'}: ${counts.join(', ')}`,
     streamTable(plan),
-    ...(plan.egresses > 1 ? [`Figures are of all ${plan.egresses} addresses together.`] : []),
+    ...(plan.egresses > 1 ? [`Figures are for all ${plan.egresses} addresses together.`] : []),
     ...(plan.fits ? ['It fits.'] : ['It does not fit.', ...plan.advice.flatMap(adviceLines)]),
     ...(plan.egressesNeeded > plan.egresses
-      ? [`Note: All of it takes about ${plan.egressesNeeded} addresses, each with a recorder of its own.`]
+      ? [
+          `Note: Recording everything would take about ${plan.egressesNeeded} addresses, each with a recorder of its own.`,
+        ]
       : []),
     ...plan.notes.map((note) => `Note: ${note}`),
   ].join('\n')
@@ -182,7 +184,7 @@ function streamTable(plan: Plan): string {
 }
 
 function adviceLines({ stream, requestsPerSecond, affordablePerSecond, alternatives }: Advice): string[] {
-  const lead = `${stream} asks for ${rate(requestsPerSecond)} requests/s, ${rate(affordablePerSecond)} are possible; set`
+  const lead = `${stream} needs ${rate(requestsPerSecond)} requests/s, the limits allow ${rate(affordablePerSecond)}; set`
   const changes = alternatives.map(({ option, from, to }) => `${option}: ${yaml(from)} -> ${yaml(to)}`)
   return [`  ${lead} ${changes.join(', or ')}`]
 }

@@ -26,21 +26,21 @@ Examples:
   $ market-recorder simulate --port 8100 --fault tornBody:probability=0.01 --fault down:after=20000,for=5000
   $ market-recorder simulate --port 8100 --quirk dailyOpenAt16Utc=false --quirk rpiBookAsStrings
 
-It prints its URL as one line and runs until it is interrupted; then it prints what it was asked for.`
+It prints its URL as one line and runs until it is interrupted; then prints a summary of the requests it received.`
 
 export function simulateCommand(): Command {
   return new Command('simulate')
     .requiredOption('--port <number>', 'port to listen on; 0 takes any free one', port)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--seed <number>', 'the same seed gives the same market', wholeNumber, 1)
-    .addOption(new Option('--scale <size>', 'how many instruments there are').choices(scales).default('small'))
+    .addOption(new Option('--scale <size>', 'number of instruments').choices(scales).default('small'))
     .addOption(
-      new Option('--fault <kind[:name=value,...]>', 'something that goes wrong; may be repeated')
+      new Option('--fault <kind[:name=value,...]>', 'inject a fault; may be repeated')
         .argParser(collectFault)
         .default([], 'none'),
     )
     .addOption(
-      new Option('--quirk <name[=value]>', 'switch an observed quirk; may be repeated')
+      new Option('--quirk <name[=value]>', 'switch an observed quirk on or off; may be repeated')
         .argParser(collectQuirk)
         .default({}, 'as observed'),
     )

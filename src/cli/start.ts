@@ -19,8 +19,8 @@ export function startCommand(): Command {
     .addOption(configOption())
     .addOption(dataDirOption())
     .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
-    .option('--allow-overload', 'start even if the configuration asks for more than the limits allow')
-    .option('--wait', 'start without the service being there, and record as soon as it responds')
+    .option('--allow-overload', 'start even if the configuration needs more than the limits allow')
+    .option('--wait', 'start even if the service does not respond yet, and record as soon as it does')
     .addHelpText(
       'after',
       '\nExample:\n  EXCHANGE_BASE_URL=https://api.example.com market-recorder start --config recorder.yaml',
@@ -43,9 +43,9 @@ async function runStart(options: StartOptions): Promise<void> {
     const archiving = startArchiving(config, options, { logger, failing: recorder.metrics.archiveFailing })
     await sleepUnlessStopped(options.for, stop.signal)
     await archiving?.stop()
-    logger.info('stopping: storing what is in hand')
+    logger.info('stopping: storing what has been received')
     if (!(await recorder.stop())) {
-      logger.error('not everything in hand could be stored in time')
+      logger.error('not everything that was received could be stored in time')
       throw new Failed()
     }
     logger.info('stopped')

@@ -37,18 +37,18 @@ export function statusCommand(): Command {
     .addOption(
       new Option(
         '--url <url>',
-        'address of the page (default: where the recorder of the data folder says it is)',
+        'address of the page (default: the one that the recorder wrote to the data folder)',
       ).argParser(pageUrl),
     )
     .addOption(
-      new Option('--watch [seconds]', 'show it again and again, by default every 2 s').argParser(positiveSeconds),
+      new Option('--watch [seconds]', 'refresh until stopped, by default every 2 s').argParser(positiveSeconds),
     )
     .addOption(new Option('--json', 'print one JSON object').conflicts('watch'))
     .addHelpText(
       'after',
-      '\nExample:\n  market-recorder status --watch\n\nWhen no recorder responds, it shows what the database tells. Exit code: 0 if it records, 1 if not.\n' +
-        `\nWhere the page wants a name and a password, they are ${userVariable} and ${passwordVariable}\n` +
-        'in the environment. A certificate of your own making is trusted by NODE_EXTRA_CA_CERTS=FILE.',
+      '\nExample:\n  market-recorder status --watch\n\nWhen no recorder responds, it shows what the database holds. Exit code: 0 if it records, 1 if not.\n' +
+        `\nWhere the page requires a name and a password, give them in ${userVariable} and ${passwordVariable}\n` +
+        'in the environment. To trust a self-signed certificate, set NODE_EXTRA_CA_CERTS=FILE.',
     )
     .action(runStatus)
 }
@@ -79,7 +79,7 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
 async function ask(config: Config, options: StatusOptions): Promise<Response> {
   const address = options.url ?? (await knownAddress(config))
   if (address === null) {
-    const reason = 'no recorder has left its address in the data folder; give --url or --data-dir'
+    const reason = 'the data folder holds no address of a recorder; give --url or --data-dir'
     return { recorder: null, reason, stored: await readStored(config) }
   }
   const { url, authorization } = withoutCredentials(address)
@@ -123,7 +123,8 @@ async function readStatus(url: string, authorization: string | null): Promise<St
     redirect: 'error',
     signal: AbortSignal.timeout(patienceMs),
   })
-  if (response.status === 401) throw new Error(`it wants ${userVariable} and ${passwordVariable}, or others than those`)
+  if (response.status === 401)
+    throw new Error(`it refuses the name and password; set ${userVariable} and ${passwordVariable}`)
   if (!response.ok) throw new Error(`it says ${response.status}`)
   return printableValue((await response.json()) as Status)
 }

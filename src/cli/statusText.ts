@@ -67,7 +67,8 @@ function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): st
       ? paint(`${egress} gone for ${inWords(silentMs)}`, 'red')
       : `${egress} ${number(instruments)} for ${perSecond.toFixed(1)}/s`,
   )
-  const lost = unowned > 0 ? [paint(`           nobody asks for ${number(unowned)} of them`, 'red')] : []
+  const lost =
+    unowned > 0 ? [paint(`           ${number(unowned)} of them are not requested by any recorder`, 'red')] : []
   return [...inLines(rows, 3).map((line, index) => (index === 0 ? `Recorders ${line.slice(10)}` : line)), ...lost]
 }
 
@@ -127,12 +128,11 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
 function leftOutLines(streams: readonly StreamStatus[]): string[] {
   const late = streams.filter(({ lateTargets }) => lateTargets > 0)
   const lateLines = late.map(
-    ({ name, lateTargets, targets }) =>
-      `Late       ${name}: ${number(lateTargets)} of ${number(targets)} not asked in due time`,
+    ({ name, lateTargets, targets }) => `Late       ${name}: ${number(lateTargets)} of ${number(targets)} overdue`,
   )
   const leftOut = streams.flatMap(({ name, leftOut: { kind, turnover, number: beyond, limits } }) => {
     const parts = [
-      kind > 0 ? `${number(kind)} of kinds not selected` : '',
+      kind > 0 ? `${number(kind)} of unselected kinds` : '',
       turnover > 0 ? `${number(turnover)} with too little turnover` : '',
       beyond > 0 ? `${number(beyond)} beyond the selected number` : '',
       limits > 0 ? `${number(limits)} beyond the limits` : '',

@@ -8,7 +8,7 @@ export interface StreamStats {
   targets: number
   /** Of those: asked for less often, because their responses bring nothing. */
   quietTargets: number
-  /** Of those that are asked for at their rhythm: how many were not asked in due time. */
+  /** Of those that are asked for at their rhythm: how many are overdue. */
   lateTargets: number
   /** Instruments that it could cover and does not, by what leaves them out. */
   leftOut: LeftOut

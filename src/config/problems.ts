@@ -58,7 +58,7 @@ function unionRequirements(branches: readonly (readonly z.core.$ZodIssue[])[]): 
 const typeNames: Readonly<Record<string, string>> = {
   boolean: 'true or false',
   number: 'a number',
-  string: 'a text',
+  string: 'text',
   array: 'a list',
   object: 'a group of options',
 }

@@ -76,7 +76,7 @@ function select<const Allowed extends readonly Category[]>(
       exclude: z
         .array(glob)
         .default(() => [])
-        .describe('Symbols to leave out of those: globs.'),
+        .describe('Symbols to exclude: globs.'),
       minTurnover24h: decimal
         .exactOptional()
         .describe(
@@ -85,7 +85,7 @@ function select<const Allowed extends readonly Category[]>(
       busiest: busiest
         .prefault('fit')
         .describe(
-          'Of what is left, cover this many with the highest turnover on this service in 24 hours; fit: as many as the limits leave room for; or all.',
+          'How many of them to cover, by highest turnover on this service in 24 hours: a number; fit: as many as the limits leave room for; or all.',
         ),
     })
     .prefault({})
@@ -114,10 +114,14 @@ const database = z
       .exactOptional()
       .describe(
         'Connection string of a login in market_reader, which query, export and the page use. A secret: prefer DATABASE_READ_URL or DATABASE_READ_URL_FILE. ' +
-          'Without it they use database.url, read-only by promise alone; the embedded PostgreSQL brings a login of its own.',
+          'Without it they use database.url, in read-only transactions, but with a login that could write; the embedded PostgreSQL has a read-only login of its own.',
       ),
     dataDir: z.string().min(1).default('./data').describe('Folder of the embedded PostgreSQL and of local state.'),
-    poolSize: whole(1, 100).default(8).describe('Most connections to the database.'),
+    poolSize: whole(1, 100)
+      .default(8)
+      .describe(
+        'Connections of the general pool; a recorder opens up to poolSize + 2 × collector.maxInFlightWrites + 6.',
+      ),
   })
   .prefault({})
   .describe('Where rows go.')
@@ -151,7 +155,7 @@ const limits = z
 
 const retry = z
   .strictObject({
-    attempts: whole(1, 20).default(4).describe('Most attempts for one request, the first included.'),
+    attempts: whole(1, 20).default(4).describe('Maximum number of attempts for one request, the first included.'),
     minDelayMs: whole(1, 600_000).default(250).describe('Upper bound of the random wait before the second attempt.'),
     maxDelayMs: whole(1, 600_000).default(5000).describe('Upper bound of the random wait before any attempt.'),
     totalMs: whole(1, 3_600_000).default(30_000).describe('No attempt starts later than this after the first one.'),
@@ -178,9 +182,9 @@ const exchange = z
     maxResponseBytes: whole(65_536, 1_073_741_824)
       .default(16_777_216)
       .describe(
-        'Largest response that is read; a larger one is an error. Most operations have a lower bound of their own.',
+        'Largest response that is read; a larger one is an error. Most operations have a smaller limit of their own.',
       ),
-    maxConnections: whole(1, 1000).default(64).describe('Most connections to the service.'),
+    maxConnections: whole(1, 1000).default(64).describe('Maximum number of connections to the service.'),
     latencyJitterMs: whole(0, 10_000)
       .default(100)
       .describe(
@@ -207,27 +211,29 @@ const collector = z
       .max(200)
       .exactOptional()
       .describe(
-        "Name of the IP address that requests leave from; one daemon per name owns its budget. Default: the host's name. Also COLLECTOR_EGRESS in the environment.",
+        "Name of the IP address that requests leave from; one recorder per name owns its budget. Default: the host's name. Also COLLECTOR_EGRESS in the environment.",
       ),
     egresses: whole(1, 10_000)
       .default(1)
       .describe(
-        'How many recorders, each with an address of its own, are meant to share the work. Only plan and the check at the start go by it.',
+        'How many recorders, each with an address of its own, share the work. Used only by plan and the check at start.',
       ),
-    drainTimeoutMs: whole(0, 600_000).default(10_000).describe('Longest time to store what is in hand when stopping.'),
-    maxInFlightWrites: whole(1, 64).default(4).describe('Most writes to the database at the same time.'),
+    drainTimeoutMs: whole(0, 600_000)
+      .default(10_000)
+      .describe('Longest time to store what has been received when stopping.'),
+    maxInFlightWrites: whole(1, 64).default(4).describe('Maximum number of writes to the database at the same time.'),
     spoolMaxBytes: whole(16_777_216, 1_000_000_000_000_000)
       .default(2_147_483_648)
       .describe(
-        'Most disk space for what waits for the database, below dataDir. Beyond it the oldest goes, and is noted as a gap.',
+        'Maximum disk space for what waits for the database, below dataDir. Beyond that the oldest data is dropped and noted as a gap.',
       ),
     allowOverload: z
       .boolean()
       .default(false)
-      .describe('Start even if the configuration asks for more than the limits allow.'),
+      .describe('Start even if the configuration needs more than the limits allow.'),
   })
   .prefault({})
-  .describe('The daemon.')
+  .describe('The recorder itself.')
 
 const instruments = z
   .strictObject({
@@ -261,7 +267,7 @@ const tickers = z
       .max(3600)
       .default(0)
       .describe(
-        'Seconds between two looks at the tickers of the categories whose fills are recorded, one request each, so that bursts of fills are noticed in time: 1 captures about a hundredth more of a busy market. What they show is not recorded. They take at most a twentieth of the overall limit and a third of their own. 0: go by the recorded tickers alone.',
+        'Seconds between extra reads of the tickers of the categories whose fills are recorded, one request each, so that bursts of fills are noticed in time: 1 captures about a hundredth more of a busy market. They are not recorded, and take at most a twentieth of the overall limit and a third of their own. 0: use only the recorded tickers.',
       ),
   })
   .prefault({})
@@ -287,8 +293,10 @@ const fills = z
       .min(0.05)
       .max(86_400)
       .default(0.05)
-      .describe('Least seconds between two requests for an instrument.'),
-    maxPollSeconds: whole(1, 86_400).default(600).describe('Most seconds between two requests for an instrument.'),
+      .describe('Minimum time between two requests for an instrument, in seconds.'),
+    maxPollSeconds: whole(1, 86_400)
+      .default(600)
+      .describe('Maximum time between two requests for an instrument, in seconds.'),
     // Margin trades on the spot books: its fills would be the spot ones once more.
     select: select(categories, { categories: tradedCategories }),
   })
@@ -332,7 +340,7 @@ const log = z
     level: z
       .enum(logLevels)
       .default('info')
-      .describe('Least severity that is logged. Also LOG_LEVEL in the environment.'),
+      .describe('Lowest severity that is logged. Also LOG_LEVEL in the environment.'),
   })
   .prefault({})
   .describe('Logging, to standard error.')

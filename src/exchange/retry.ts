@@ -64,7 +64,7 @@ export async function withRetries<T>(
 
 function abortedBy(last: ExchangeError, cause: unknown): ExchangeError {
   const { operation, parameters } = last
-  return new ExchangeError('aborted', { operation, parameters, what: 'given up while waiting to repeat it', cause })
+  return new ExchangeError('aborted', { operation, parameters, what: 'aborted while waiting to retry', cause })
 }
 
 /** A signal that follows `outer` and is aborted, too, when the time for all attempts is over. */
@@ -84,7 +84,7 @@ function startDeadline(clock: Clock, policy: RetryPolicy, firstSentMs: number | 
       return
     }
     isOver = true
-    controller.abort(new Error('the time for repetitions is over'))
+    controller.abort(new Error('no time left to retry'))
   }
   void expire()
   return {

@@ -173,14 +173,14 @@ export class Sender {
     try {
       pass = await circuit.enter(signal)
     } catch (cause) {
-      throw aborted('given up while the operation is out of order', cause)
+      throw aborted('aborted while the operation is suspended', cause)
     }
     try {
       const departure = await this.#pacer.acquire(operation, { priority, deadline, signal })
       return { departure, priority, enqueuedMs, circuit, pass }
     } catch (cause) {
       circuit.leave(pass, 'unknown')
-      throw aborted('given up while waiting for its turn', cause)
+      throw aborted('aborted while waiting for its turn', cause)
     }
   }
 

@@ -42,7 +42,7 @@ export async function foldRestatement(
   const { numerator, denominator } = found.factor
   logger.warn(
     `${seriesText(series)}: the service has rewritten its history: prices times ${numerator}/${denominator}; ` +
-      'all of it is read again, see market.restatements',
+      'all of it will be fetched again, see market.restatements',
   )
   return found.factor
 }

@@ -86,7 +86,7 @@ class Worker implements HistoryWorker {
     const hold = everySoOften(clock, holdEveryMs, () => this.#session.hold([...this.#running.keys()]))
     const tidy = everySoOften(clock, tidyEveryMs, async () => {
       const count = await this.#session.tidy()
-      if (count > 0) logger.info(`backfill: ${count} slice(s) of a worker that has died are taken up again`)
+      if (count > 0) logger.info(`backfill: resuming ${count} slice(s) of a worker that died`)
     })
     while (!signal.aborted) {
       let waitMs = busyPollMs
@@ -139,7 +139,7 @@ class Worker implements HistoryWorker {
       const result = await this.#runner.run(slice, this.#stopping.signal)
       this.#touched.add(slice, result)
       const { problem, failure, candles, requests } = result
-      if (problem !== undefined) logger.warn(`${what}: tried again later: ${problem}`)
+      if (problem !== undefined) logger.warn(`${what}: will be retried later: ${problem}`)
       if (failure !== undefined) logger.warn(`${what}: ${failure}`)
       logger.debug(`${what}: ${candles} candles in ${requests} requests`)
     } catch (error) {

@@ -39,7 +39,7 @@ export function createMetrics({ version, byInstrument = false }: MetricsOptions)
   const name = (rest: string) => `${metricPrefix}${rest}`
   new Gauge({
     name: name('build_info'),
-    help: 'Always 1; the labels say what is running.',
+    help: 'Always 1; the labels name the version that is running.',
     labelNames: ['version', 'node'],
     registers,
   }).set({ version, node: process.version }, 1)
@@ -87,7 +87,7 @@ export function createMetrics({ version, byInstrument = false }: MetricsOptions)
     }),
     archiveFailing: new Gauge({
       name: name('archive_failing'),
-      help: 'Whether the last run of the archiver failed, or rows had to stay past their age because the archive does not have them.',
+      help: 'Whether the last run of the archiver failed, or rows were kept past their age because the archive does not have them.',
       registers,
     }),
     instrumentStored: byInstrument

@@ -59,7 +59,7 @@ export function ownSiteOnly(): MiddlewareHandler {
     if (header('sec-fetch-site') === 'cross-site') {
       const isLink = header('sec-fetch-mode') === 'navigate' && header('sec-fetch-dest') === 'document'
       if (!isLink || context.req.path.startsWith('/api'))
-        return context.json({ error: 'asked for by a page of another site' }, 403)
+        return context.json({ error: 'requested by a page of another site' }, 403)
     }
     await next()
     return undefined

@@ -113,7 +113,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       return context.json(response as object, 200, { 'Cache-Control': 'no-store' })
     })
   }
-  app.all('/api/*', (context) => context.json({ error: `${context.req.path}: there is no such thing; see /api` }, 404))
+  app.all('/api/*', (context) => context.json({ error: `${context.req.path}: no such endpoint; see /api` }, 404))
   servePage(app)
   app.onError((error, context) => {
     if (error instanceof BadRequest) return context.json({ error: error.message }, 400)

@@ -121,10 +121,14 @@ function define(registry: Registry) {
     targets: gauge('stream_targets', 'Instruments, series or lists that a stream covers.', 'stream'),
     quietTargets: gauge(
       'stream_quiet_targets',
-      'Of those, asked less often because responses bring nothing new.',
+      'How many of them are polled less often because responses bring nothing new.',
       'stream',
     ),
-    lateTargets: gauge('stream_late_targets', 'Of those asked at their rhythm, not asked in due time.', 'stream'),
+    lateTargets: gauge(
+      'stream_late_targets',
+      'How many of those polled at their normal interval are overdue.',
+      'stream',
+    ),
     leftOut: gauge(
       'stream_left_out',
       'Instruments that a stream could cover and does not, by what leaves them out.',
@@ -159,10 +163,10 @@ function define(registry: Registry) {
     gapsFound: counter('gaps_found_total', 'Gaps found by the live streams.', 'stream'),
 
     used: gauge('budget_used_requests', 'Requests of the last second.', 'operation'),
-    left: gauge('budget_left_requests', 'Requests that the last second had room for.', 'operation'),
+    left: gauge('budget_left_requests', 'Requests that the limit of the last second left unused.', 'operation'),
     allowed: gauge('budget_limit_requests', 'Requests that a second allows.', 'operation'),
     overallUsed: gauge('budget_overall_used_requests', 'Requests of the last minute, all operations.'),
-    overallLeft: gauge('budget_overall_left_requests', 'Requests that the last minute had room for.'),
+    overallLeft: gauge('budget_overall_left_requests', 'Requests that the limit of the last minute left unused.'),
     overallAllowed: gauge('budget_overall_limit_requests', 'Requests that a minute allows.'),
     pause: gauge('pause_seconds', 'How long all requests still pause after a rejection.'),
     rate: gauge('rate_ratio', '1 at full speed; less for a while after a rejection.'),
@@ -185,29 +189,29 @@ function define(registry: Registry) {
 
     fleetRecorders: gauge(
       'fleet_recorders',
-      'Recorders that share the work, as this one sees them; gone: ended within a day without a word.',
+      'Recorders that share the work, as this one sees them; gone: ended within the last day without signing off.',
       'state',
     ),
     fleetUnowned: gauge(
       'fleet_unowned_instruments',
-      'Instruments of streams whose recorder is gone and nobody else has.',
+      'Instruments, counted per stream, whose recorder is gone and that no other has taken over.',
     ),
     fleetVersion: gauge(
       'fleet_assignment_version',
-      'Counts the changes of who asks for what, since the recorders first shared; absent before the first look.',
+      'Version of the assignment of instruments to recorders; absent before it is first read.',
     ),
-    fleetSilence: gauge('fleet_silent_seconds', 'How long ago a recorder last said that it is there.', 'egress'),
-    fleetInstruments: gauge('fleet_instruments', 'Instruments of streams that a recorder asks for.', 'egress'),
-    fleetRequests: gauge('fleet_demand_requests', 'Requests a second that these take, as far as is known.', 'egress'),
+    fleetSilence: gauge('fleet_silent_seconds', 'Time since the last heartbeat of a recorder.', 'egress'),
+    fleetInstruments: gauge('fleet_instruments', 'Instruments that a recorder requests, counted per stream.', 'egress'),
+    fleetRequests: gauge('fleet_demand_requests', 'Requests per second that these take, as far as is known.', 'egress'),
 
-    databaseUp: gauge('database_up', 'Whether the database answered when it was last asked.'),
+    databaseUp: gauge('database_up', 'Whether the database responded when last checked.'),
     latency: gauge('database_latency_seconds', 'How long it took to respond; absent when it did not.'),
     lag: gauge('database_read_lag_seconds', 'How far the standby that is read is behind; absent without one.'),
     size: gauge('database_size_bytes', 'Size of the database on disk.'),
     gaps: gauge('gaps', 'Known gaps in what was recorded.', 'stream', 'state', 'reason'),
     backfills: gauge('backfills', 'Backfills that wait, run or have failed.', 'state'),
     backfillDone: gauge('backfill_done_ratio', 'How much of the running backfills is done, their mean.'),
-    backfillEta: gauge('backfill_eta_seconds', 'How long the longest running backfill will still take.'),
+    backfillEta: gauge('backfill_eta_seconds', 'Estimated time left of the longest running backfill.'),
     clients: gauge('page_clients', 'Pages that are open.'),
   }
 }

@@ -122,7 +122,7 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
   if (phase === 'waiting') {
     const why = database.isReachable
       ? `Another recorder owns the budget of ${source.egress}; this one takes over when it ends.`
-      : `Nothing is asked for: the database is away, and without it nobody knows whether another recorder sends from ${source.egress}.`
+      : `No requests are sent: the database is away, and only it can say whether another recorder sends from ${source.egress}.`
     add('egress', source.egress, why)
     return problems
   }
@@ -130,11 +130,11 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
     add(
       'egress',
       source.egress,
-      `Nothing is asked for: this recorder cannot prove that it owns the budget of ${source.egress}.`,
+      `No requests are sent: this recorder cannot prove that it owns the budget of ${source.egress}.`,
     )
   }
   if (phase === 'stopping') add('recorder', 'recorder', 'The recorder is stopping.')
-  if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads what there is to record.')
+  if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads the lists of instruments.')
   if (!database.isReachable) {
     const what = database.wasReachable ? 'does not respond' : 'has been away since the start'
     add('database', 'database', `The database ${what}: ${database.error ?? 'no reason'}`)
@@ -143,20 +143,17 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
     if (state !== 'stale') continue
     if (age !== null && age <= freshnessLimitMs) {
       const share = Math.round((lateTargets / targets) * 100)
-      add(
-        'stream',
-        name,
-        `${name}: ${share} % of what it covers (${lateTargets} of ${targets}) were not asked in due time.`,
-      )
+      add('stream', name, `${name}: ${share} % of what it covers (${lateTargets} of ${targets}) are overdue.`)
       continue
     }
     const since = age === null ? 'since the start' : `for ${inWords(age)}`
-    add('stream', name, `${name}: nothing stored ${since}; more than ${inWords(freshnessLimitMs)} is too long.`)
+    add('stream', name, `${name}: nothing stored ${since}; the limit is ${inWords(freshnessLimitMs)}.`)
   }
   const { recorders, unowned } = source.fleet()
   for (const { egress, state, silentMs } of recorders) {
     if (state !== 'gone') continue
-    const takenOver = unowned > 0 ? 'are taken over by the others in a moment' : 'are asked for by the others'
+    const takenOver =
+      unowned > 0 ? 'will be taken over by the others in a moment' : 'have been taken over by the others'
     add(
       'egress',
       egress,

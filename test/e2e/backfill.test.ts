@@ -127,7 +127,7 @@ describe('the backfill command', () => {
     stopped.process.kill('SIGINT')
     const { exitCode, stderr } = await stopped.finished
     expect(exitCode).toBe(1)
-    expect(stderr).toMatch(/stopped; go on with: market-recorder backfill --config .* --symbol BTCUSDT ETHUSDT/)
+    expect(stderr).toMatch(/stopped; continue with: market-recorder backfill --config .* --symbol BTCUSDT ETHUSDT/)
 
     const finished = await backfill(config, '--json').finished
     expect(finished.exitCode, finished.stderr).toBe(0)
@@ -151,7 +151,7 @@ describe('the backfill command', () => {
     const daemon = start(['start', '--config', await configure('daemon', { streams, log: { level: 'info' } })])
     await daemon.printed(/collecting /)
     const followed = await backfill(config, '--json').finished
-    expect(followed.stderr).toContain('the daemon of this host works on it')
+    expect(followed.stderr).toContain('the recorder on this host is doing the work')
     expect(followed.exitCode, followed.stderr).toBe(0)
     expect(JSON.parse(followed.stdout)).toMatchObject({ left: 0, failed: [] })
     daemon.process.kill('SIGTERM')

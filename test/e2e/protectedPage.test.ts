@@ -192,7 +192,7 @@ describe.skipIf(!hasOpenssl)('a page with a certificate and users', () => {
     expect(wrong.stdout + wrong.stderr).not.toContain('hunter2')
     expect(JSON.parse(wrong.stdout)).toMatchObject({
       recorder: null,
-      reason: `no recorder responds at ${url}: it wants MARKET_RECORDER_USER and MARKET_RECORDER_PASSWORD, or others than those`,
+      reason: `no recorder responds at ${url}: it refuses the name and password; set MARKET_RECORDER_USER and MARKET_RECORDER_PASSWORD`,
     })
   })
 

@@ -3,10 +3,10 @@ import { readRepositoryFile } from '../support/repositoryFiles.js'
 import { hasTest, testLinksIn } from '../support/testLinks.js'
 
 const page = readRepositoryFile('docs/security.md')
-const [, threats = ''] = page.split(/\n## Who could do harm[^\n]*\n/)
+const [, threats = ''] = page.split(/\n## Threats and protections\n/)
 const rows = (threats.split('\n## ')[0] ?? '').split('\n').filter((line) => /^\| (?!threat |-)/.test(line))
 
-test('every threat names a test that shows what stands against it', () => {
+test('every threat names a test that shows its protection', () => {
   expect(rows.length).toBeGreaterThan(15)
   expect(rows.filter((row) => testLinksIn(row).length === 0)).toEqual([])
 })

@@ -18,7 +18,7 @@ export function planNotes(config: Config, universe: PlanUniverse, streams: reado
   const lines: string[] = []
   if (universe.kind === 'assumed') {
     lines.push(
-      'The numbers of instruments are assumed, as the live service has been seen to list them; ' +
+      'The numbers of instruments are assumed, from what the live service was seen to list; ' +
         'symbol globs, exclude and minTurnover24h are not taken into account.',
     )
   }
@@ -35,13 +35,13 @@ export function planNotes(config: Config, universe: PlanUniverse, streams: reado
     ranked.some(({ select }) => select.categories.some((category) => category !== 'MARGIN' && !hasTickers(category)))
   ) {
     lines.push(
-      'busiest and minTurnover24h go by the tickers: enable streams.tickers for the categories they are used with.',
+      'busiest and minTurnover24h are based on tickers: enable streams.tickers for the categories they are used with.',
     )
   }
   for (const { stream, instruments } of streams) {
     if (instruments === 0) lines.push(`${stream} covers no instrument: check its selection.`)
   }
-  lines.push('Sizes were measured with other data than yours; those of compressed tickers and RPI books are estimates.')
+  lines.push('Sizes were measured on different data; those of compressed tickers and RPI books are estimates.')
   return lines
 }
 
@@ -50,10 +50,10 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
   const { ranked } = rankForPlan(universe, fills.select)
   const chosen = ranked.slice(0, demand.instruments)
   const { neededPerSecond, neededRange, fillsPerDay, measured } = fillsDemand(chosen, fills)
-  const known = measured === 0 ? '' : ` Of ${measured} instruments the rate is what was recorded lately.`
+  const known = measured === 0 ? '' : ` For ${measured} instruments the rate is what was recorded lately.`
   const basis =
     universe.kind === 'assumed'
-      ? `${assumedBusiestFillsPerSecond}/s for the busiest instrument, an r-th of that at rank r`
+      ? `${assumedBusiestFillsPerSecond}/s for the busiest instrument, and 1/r of that at rank r`
       : `one for each ${assumedFillTurnover} of turnover here, in quote coin`
   const range = `${rounded(neededRange.least)} to ${rounded(neededRange.most)} requests/s`
   const lines = [
@@ -62,7 +62,7 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
   if (fillsPerDay > 0) {
     // The schedule uses what is left to it, also beyond what is needed.
     const share = Math.round(expectedShare(fillsPerDay / 86_400, safeRates(config).perSecond.fills) * 100)
-    lines.push(`About ${share} % of the fills are expected to be captured; bursts take the rest.`)
+    lines.push(`About ${share} % of the fills are expected to be captured; the rest is lost in bursts.`)
   }
   if (fills.select.busiest === 'fit' && neededPerSecond > demand.requestsPerSecond) {
     lines.push(
@@ -74,7 +74,7 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
 
 function leftOutNotes({ stream, leftOut }: StreamDemand): string[] {
   const parts = [
-    leftOut.kind > 0 ? `${grouped(leftOut.kind)} of kinds that select.kinds does not name` : '',
+    leftOut.kind > 0 ? `${grouped(leftOut.kind)} of kinds not in select.kinds` : '',
     leftOut.turnover > 0 ? `${grouped(leftOut.turnover)} with less turnover than minTurnover24h` : '',
     leftOut.number > 0 ? `${grouped(leftOut.number)} beyond select.busiest` : '',
     leftOut.limits > 0 ? `${grouped(leftOut.limits)} for which the limits leave no room` : '',

@@ -60,7 +60,9 @@ export class ClockSkew {
     this.#isWarned = isOff
     const off = `${(Math.abs(aheadMs) / 1000).toFixed(1)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the service's`
     if (isOff)
-      this.#logger.warn(`clock: this machine's is ${off}; times of receipt are off by that, check its time service`)
+      this.#logger.warn(
+        `clock: this machine's is ${off}; received_at is off by that; check this machine's time service`,
+      )
     else this.#logger.info("clock: this machine's agrees with the service's again")
   }
 }

@@ -24,7 +24,7 @@ export async function keepDismissingGaps(
     if (!isOwn()) continue
     try {
       const dismissed = await dismissEmptyGaps(db, clock)
-      if (dismissed > 0) logger.info(`fills: ${dismissed} gap(s) taken back, the candles show that nothing was lost`)
+      if (dismissed > 0) logger.info(`fills: ${dismissed} gap(s) removed: the candles show that nothing was lost`)
     } catch (error) {
       // The database is away, or busy: nothing is lost by looking again later.
       logger.debug(`fills: gaps could not be looked through: ${error instanceof Error ? error.message : String(error)}`)

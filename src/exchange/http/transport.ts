@@ -162,7 +162,7 @@ function explainFailure(
   options: Pick<TransportOptions, 'timeoutMs' | 'maxResponseBytes'>,
 ): readonly [ExchangeErrorKind, string] {
   if (cause === 'timeout') return ['timeout', `no whole response within ${options.timeoutMs} ms`]
-  if (cause === 'aborted') return ['aborted', 'the request was given up']
+  if (cause === 'aborted') return ['aborted', 'the request was aborted']
   if (error instanceof TooLargeError)
     return ['too-large', `the response is larger than ${options.maxResponseBytes} bytes`]
   if (!isAxiosError(error)) return ['network', describe(error)]

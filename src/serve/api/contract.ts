@@ -4,7 +4,7 @@ import { candleType, category, count, decimal, interval, orNull, stream, symbol,
 
 // The whole contract of the JSON API. Responses are checked against it in tests, and the reference is generated from it.
 
-const range = z.strictObject({ from: time('Begin, inclusive.'), to: time('End, exclusive.') })
+const range = z.strictObject({ from: time('Start, inclusive.'), to: time('End, exclusive.') })
 
 const seriesKey = {
   stream,
@@ -18,9 +18,9 @@ export const problem = z
   .strictObject({
     about: z
       .enum(['egress', 'database', 'stream', 'budget', 'spool', 'gap', 'recorder'])
-      .describe('Which part is concerned.'),
-    name: z.string().describe('Of the part, for example the stream.'),
-    message: z.string().describe('What is wrong, for a person.'),
+      .describe('Which part it is about.'),
+    name: z.string().describe('Name of that part, for example the stream.'),
+    message: z.string().describe('What is wrong, human-readable.'),
     isBlocking: z.boolean().describe('Whether /readyz fails because of it.'),
   })
   .describe('Something that is not as it should be.')
@@ -33,11 +33,13 @@ const streamStatus = z.strictObject({
       'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs, or many of its targets are late.',
     ),
   targets: count('Instruments, series or lists covered now.'),
-  quietTargets: count('Of those, asked less often because their responses bring nothing new.'),
-  lateTargets: count('Of those that are asked at their rhythm, not asked in due time; over a tenth of all is stale.'),
+  quietTargets: count('How many of them are polled less often because their responses bring nothing new.'),
+  lateTargets: count(
+    'How many of those polled at their normal interval are overdue; over a tenth of all makes the stream stale.',
+  ),
   leftOut: z
     .strictObject({
-      kind: count('Of kinds that select.kinds does not name.'),
+      kind: count('Of kinds not in select.kinds.'),
       turnover: count('With less turnover than minTurnover24h.'),
       number: count('Beyond the number that select.busiest names.'),
       limits: count('For which the limits leave no room.'),
@@ -45,7 +47,7 @@ const streamStatus = z.strictObject({
     .describe('Instruments that could be covered and are not, by what leaves them out.'),
   lastStoredAt: orNull(time('When a response was last committed; null before the first.')),
   ageMs: orNull(
-    z.number().nonnegative().describe('Time since then, or since it was known that there was nothing to ask for, ms.'),
+    z.number().nonnegative().describe('Time since then, or since it was known that there was nothing to request, ms.'),
   ),
   freshnessLimitMs: z.number().nonnegative().describe('Age beyond which the stream counts as stale, milliseconds.'),
   rowsPerSecond: z.number().nonnegative().describe('Rows written, mean of the last 10 seconds.'),
@@ -62,11 +64,11 @@ const streamStatus = z.strictObject({
 
 const backfill = z.strictObject({
   id: z.string().describe('Identifies the work.'),
-  what: z.string().describe('What is fetched, for a person.'),
+  what: z.string().describe('What is fetched, human-readable.'),
   state: z.enum(['waiting', 'running', 'failed']).describe('What it is doing.'),
   doneShare: orNull(z.number().min(0).max(1).describe('How much is done, 0 to 1; null when not known.')),
-  reachedAt: orNull(time('The moment in the past that it has reached.')),
-  etaMs: orNull(z.number().nonnegative().describe('How long it will still take, milliseconds; null when not known.')),
+  reachedAt: orNull(time('How far back in time it has come.')),
+  etaMs: orNull(z.number().nonnegative().describe('Estimated time left, milliseconds; null when not known.')),
   message: orNull(z.string().describe('Why it failed or waits.')),
 })
 
@@ -78,9 +80,9 @@ const operationBudget = z.strictObject({
 })
 
 export const status = z.strictObject({
-  time: time('When this was true.'),
+  time: time('Time of this report.'),
   startedAt: time('When the recorder was started.'),
-  instanceId: z.string().describe('Another one after each restart.'),
+  instanceId: z.string().describe('Changes at each restart.'),
   version: z.string().describe('Version of the recorder.'),
   egress: z.string().describe('Name of the IP address whose budget it owns.'),
   phase: z
@@ -126,7 +128,7 @@ export const status = z.strictObject({
     })
     .describe('Responses that wait on disk for the database.'),
   database: z.strictObject({
-    isReachable: z.boolean().describe('Whether it answered the last time it was asked.'),
+    isReachable: z.boolean().describe('Whether it responded when last checked.'),
     latencyMs: orNull(z.number().nonnegative().describe('How long it took to respond, milliseconds.')),
     lagMs: orNull(
       z
@@ -139,18 +141,18 @@ export const status = z.strictObject({
   }),
   fleet: z
     .strictObject({
-      version: count('Counts the changes of who asks for what; 0 before the first look.'),
-      unowned: count('Instruments of streams whose recorder is gone and that nobody has taken over yet.'),
+      version: count('Version of the assignment of instruments to recorders; 0 before it is first read.'),
+      unowned: count('Instruments, counted per stream, whose recorder is gone and that no other has taken over yet.'),
       recorders: z.array(
         z.strictObject({
           egress: z.string().describe('Name of the IP address that it sends from.'),
           place: z.string().describe('Host, process and address of this machine that it sends from.'),
           state: z
             .enum(['recording', 'gone'])
-            .describe('gone: it ended within a day without a word, or does not reach the database.'),
-          silentMs: z.number().nonnegative().describe('How long ago it last said that it is there, milliseconds.'),
-          instruments: count('Instruments of streams that it asks for; 0 for one alone.'),
-          perSecond: z.number().nonnegative().describe('Requests a second that these take, as far as is known.'),
+            .describe('gone: it ended within the last day without signing off, or does not reach the database.'),
+          silentMs: z.number().nonnegative().describe('Time since its last heartbeat, milliseconds.'),
+          instruments: count('Instruments that it requests, counted per stream; 0 when it shares with no other.'),
+          perSecond: z.number().nonnegative().describe('Requests per second that these take, as far as is known.'),
         }),
       ),
     })
@@ -234,7 +236,10 @@ export const candles = z.strictObject({
 const bookSide = z.strictObject({
   prices: z.array(z.string()).describe('Best first. Decimal text, exact.'),
   sizes: z.array(z.string()).describe('Visible size at each price.'),
-  rpiSizes: z.array(z.string()).nullable().describe('RPI size at each price; null when the snapshot does not tell.'),
+  rpiSizes: z
+    .array(z.string())
+    .nullable()
+    .describe('RPI size at each price; null when the snapshot does not include it.'),
 })
 
 export const book = z
@@ -256,8 +261,10 @@ const ticker = z
     ask1Price: orNull(decimal('Best ask.')),
     price24hPcnt: orNull(decimal('Change in 24 hours, a fraction.')),
     volume24h: orNull(decimal('Volume in 24 hours, base coin.')),
-    turnover24h: orNull(decimal('Turnover in 24 hours, quote coin; of a tokenised stock, that of a market elsewhere.')),
-    platformTurnover24h: orNull(decimal('What of that was traded here, where the service says so.')),
+    turnover24h: orNull(
+      decimal('Turnover in 24 hours, quote coin; for a tokenised stock, that of a market elsewhere.'),
+    ),
+    platformTurnover24h: orNull(decimal('The part of it traded here, where the service says so.')),
     markPrice: orNull(decimal('Mark price.')),
     indexPrice: orNull(decimal('Index price.')),
     fundingRate: orNull(decimal('Funding rate, a fraction.')),
@@ -271,7 +278,7 @@ export const instrument = z.strictObject({ instrument: orNull(instrumentRow), ti
 export const history = z.strictObject({
   points: z.array(
     z.strictObject({
-      time: time('Begin of the span.'),
+      time: time('Start of the span.'),
       fundingRate: orNull(decimal('The newest funding rate in it, a fraction.')),
       spreadBps: orNull(decimal('Mean spread, basis points.')),
       maxSpreadBps: orNull(decimal('Widest spread, basis points.')),
@@ -290,7 +297,7 @@ export const calendar = z.strictObject({
       days: z
         .array(z.enum(['none', 'complete', 'partial', 'lost', 'empty']))
         .describe(
-          'One for each day. none: nothing proven. partial: some of it. lost: with a gap that cannot be filled. empty: proven, and nothing happened.',
+          'One for each day. none: nothing proven. partial: some of it. lost: has a permanent gap. empty: proven, and nothing happened.',
         ),
     }),
   ),
@@ -298,7 +305,7 @@ export const calendar = z.strictObject({
 
 export const coverage = z.strictObject({
   covered: z.array(range).describe('Proven to be stored in full.'),
-  empty: z.array(range).describe('Of that, where there is nothing, because nothing was traded. Candles only.'),
+  empty: z.array(range).describe('Parts of it that hold nothing because nothing was traded. Candles only.'),
   gaps: candles.shape.gaps,
 })
 

@@ -8,7 +8,7 @@ export async function ask<Path extends ApiPath>(
 ): Promise<ResponseOf<Path>> {
   const response = await fetch(urlOf(path, question), signal === undefined ? {} : { signal })
   const body = (await response.json()) as ResponseOf<Path> & { error?: string }
-  if (!response.ok) throw new Error(body.error ?? `the recorder answered ${response.status}`)
+  if (!response.ok) throw new Error(body.error ?? `the recorder responded with ${response.status}`)
   return body
 }
 

@@ -15,7 +15,7 @@ const pageSize = 12
 const meanings = {
   complete: 'complete',
   partial: 'partly recorded',
-  lost: 'with a gap that cannot be filled',
+  lost: 'has a permanent gap',
   empty: 'no trade',
   none: 'nothing recorded',
 } as const
@@ -53,7 +53,7 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
       }
     >
       {response === null || response.series.length === 0 ? (
-        <p class="nothing">{error ?? (response === null ? 'Loading…' : 'Nothing is proven yet of any such series.')}</p>
+        <p class="nothing">{error ?? (response === null ? 'Loading…' : 'No matching series has coverage yet.')}</p>
       ) : (
         <Grid response={response} view={view} change={change} />
       )}

@@ -63,7 +63,7 @@ function Ranges({ response, from }: { response: CoverageResponse; from: number }
       </svg>
       <div class="ranges">
         <List title="Proven complete" ranges={covered} />
-        <List title="Of that, without a trade" ranges={empty} />
+        <List title="of which no trades" ranges={empty} />
         <div>
           <h4>Gaps</h4>
           {gaps.length === 0 ? (

@@ -45,7 +45,7 @@ function others({ fleet: { recorders } }: Status): string {
   const present = recorders.filter(({ state }) => state === 'recording').length
   return present === recorders.length
     ? `, one of ${present} recorders`
-    : `, ${present} of ${recorders.length} recorders there`
+    : `, ${present} of ${recorders.length} recorders active`
 }
 
 interface Health {

@@ -67,13 +67,13 @@ function TickerLine({ ticker }: { ticker: NonNullable<InstrumentResponse['ticker
         </div>
       )}
       <Figure name="Turnover 24 h" value={turnover24h} shown={compactDecimal} />
-      <Figure name="Of that here" value={platformTurnover24h} shown={compactDecimal} />
+      <Figure name="Traded here" value={platformTurnover24h} shown={compactDecimal} />
       <Figure name="Mark" value={markPrice} shown={decimal} />
       <Figure name="Index" value={indexPrice} shown={(text) => decimal(shortened(text))} />
       <Figure name="Funding" value={fundingRate} shown={(text) => percent(text, 4)} />
       <Figure name="Open interest" value={openInterest} shown={compactDecimal} />
       <div>
-        <dt>Ticker of</dt>
+        <dt>Ticker at</dt>
         <dd>{clockTime(ts)}</dd>
       </div>
     </dl>

@@ -15,7 +15,7 @@ export function OrderBook({ book }: { book: BookResponse }) {
       title="Order book"
       aside={
         <p class="aside">
-          {book === null ? '' : `${clockTime(book.ts)} · ${hasRpi(book) ? 'with RPI' : 'RPI not told'}`}
+          {book === null ? '' : `${clockTime(book.ts)} · ${hasRpi(book) ? 'with RPI' : 'no RPI data'}`}
         </p>
       }
     >

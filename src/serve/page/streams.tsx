@@ -27,7 +27,7 @@ export function Streams({ status }: { status: Status | null }) {
                 Covers
               </th>
               <th scope="col" class="age-head">
-                Age, of what is allowed
+                Age / limit
               </th>
               <th scope="col">Rows/s, 5 minutes</th>
               <th scope="col" class="number">
@@ -97,7 +97,7 @@ function Row({ stream }: { stream: StreamStatus }) {
 /** Why a stream covers no more than it does; empty when it leaves nobody out. */
 function leftOutText({ kind, turnover, number, limits }: StreamStatus['leftOut']): string {
   const parts = [
-    kind > 0 ? `${exactCount(kind)} of kinds not selected` : '',
+    kind > 0 ? `${exactCount(kind)} of unselected kinds` : '',
     turnover > 0 ? `${exactCount(turnover)} with too little turnover` : '',
     number > 0 ? `${exactCount(number)} beyond the selected number` : '',
     limits > 0 ? `${exactCount(limits)} beyond the limits` : '',

@@ -30,7 +30,7 @@ const advice: Readonly<Record<string, string>> = {
   '53200': 'the server is out of memory; lower its work_mem or ask for less at once',
   '53300': 'the server has no connection left; raise max_connections or lower database.poolSize',
   '55P03': 'another session holds a lock; see pg_stat_activity',
-  '57014': 'the statement took longer than it may; narrow it down or raise the timeout',
+  '57014': 'the statement exceeded its time limit; narrow it down or raise the timeout',
   '57P01': 'the server is shutting down or restarting',
   '57P02': 'the server crashed and is recovering; see its log',
   '57P03': 'the server is starting up; try again in a moment',

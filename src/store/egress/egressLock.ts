@@ -169,7 +169,7 @@ class SessionLock implements EgressLock {
     if (isPatient !== true || this.#clock.monotonicMs() - this.#evidence.refusedMs >= rightMs) return false
     if (this.#isContended ?? (noteFile !== undefined && (await wasContended(this.#disk, noteFile, this.#egress))))
       return false
-    logger.warn(`the database is away; recording to the disk begins, as nobody else was there for ${this.#egress}`)
+    logger.warn(`the database is away; recording to disk, since no other recorder was seen for ${this.#egress}`)
     this.#evidence = { ...this.#evidence, hadStandby: true, isOwner: true }
     return true
   }
@@ -198,7 +198,9 @@ class SessionLock implements EgressLock {
     }
     if (isStandby) await unlock(this.#run, lockNames.egressStandby(this.#egress), this.#owner)
     if (await this.#hasSilentPredecessor()) {
-      logger.info(`the last owner of the budget of ${this.#egress} ended without a word; sending begins in a moment`)
+      logger.info(
+        `the last owner of the budget of ${this.#egress} did not shut down cleanly; sending starts in a moment`,
+      )
       await this.#clock.sleep(quietMs, signal)
     }
     await this.#enter()

@@ -70,9 +70,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     const url = urlOf(server.port, database)
     const urlFor = (name: string, user: string, password: string) => urlOf(server.port, name, user, password)
     if (await replaceSuperuser(urlFor, passwords)) {
-      options.logger?.info(
-        'the recorder was the superuser of its database until now, and is its owner alone from now on',
-      )
+      options.logger?.info('the recorder was superuser of its database until now; from now on it is only its owner')
     }
     await requireDatabase(urlOf(server.port, 'postgres'))
     child?.once('exit', () => {

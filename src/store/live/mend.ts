@@ -166,7 +166,7 @@ const mendRanges: Step = async (trx, { earliest, latest }) => {
   const cut = await affected(trx, sql`update recorder.gap g set range = ${kept} where not g.range <@ ${possible}`)
   return [
     ...found,
-    { table: 'recorder.gap', rows: removed, what: 'removed: not of a time that can be' },
+    { table: 'recorder.gap', rows: removed, what: 'removed: of an impossible time' },
     { table: 'recorder.gap', rows: cut, what: 'cut to when they were found' },
   ]
 }
@@ -198,8 +198,8 @@ const mendInstruments: Step = async (trx, possible) => {
         or ${impossible(sql.ref('i.disappeared_at'), possible)})`,
   )
   return [
-    { table: 'market.instrument_history', rows: removed, what: 'removed: versions of a time that cannot be' },
-    { table: 'market.instrument_history', rows: reopened, what: 'hold again: ended by a response with a wrong time' },
+    { table: 'market.instrument_history', rows: removed, what: 'removed: versions of an impossible time' },
+    { table: 'market.instrument_history', rows: reopened, what: 'valid again: ended by a response with a wrong time' },
     { table: 'market.instruments', rows: gone, what: 'removed: known only from responses with a wrong time' },
     { table: 'market.instruments', rows: restored, what: 'as they were before' },
   ]
@@ -213,7 +213,7 @@ const mendRpiSymbols: Step = async (trx, possible) => {
     sql`update ${table} set valid_to = null where ${impossible(sql.ref('valid_to'), possible)}`,
   )
   return [
-    { table: 'market.rpi_symbols', rows: removed, what: 'removed: memberships of a time that cannot be' },
-    { table: 'market.rpi_symbols', rows: reopened, what: 'hold again: ended by a response with a wrong time' },
+    { table: 'market.rpi_symbols', rows: removed, what: 'removed: memberships of an impossible time' },
+    { table: 'market.rpi_symbols', rows: reopened, what: 'valid again: ended by a response with a wrong time' },
   ]
 }

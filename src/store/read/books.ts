@@ -7,7 +7,7 @@ export interface BookSide {
   readonly prices: Decimal[]
   /** Visible size at each price. */
   readonly sizes: Decimal[]
-  /** RPI size at each price; null when the snapshot does not tell. */
+  /** RPI size at each price; null when the snapshot does not include it. */
   readonly rpiSizes: Decimal[] | null
 }
 

@@ -219,7 +219,7 @@ describe('what cannot be answered is said in one line', () => {
     ['/api/instruments?search=%00', 400, 'search: must not hold control characters'],
     ['/api/candles?category=SPOT&symbol=X&before=8640000000000000', 400, 'before: must be at most 253402300799999'],
     ['/api/calendar?to=1e300', 400, 'to: must be'],
-    ['/api/nothing', 404, 'there is no such thing'],
+    ['/api/nothing', 404, 'no such endpoint'],
   ])('%s', async (path, status, message) => {
     const answer = await failure(path)
     expect(answer.status).toBe(status)

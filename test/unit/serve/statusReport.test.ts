@@ -47,7 +47,7 @@ describe('what is wrong is said in words', () => {
       about: 'stream',
       name: 'tickers',
       isBlocking: true,
-      message: 'tickers: nothing stored for 90 s; more than 40 s is too long.',
+      message: 'tickers: nothing stored for 90 s; the limit is 40 s.',
     })
   })
 
@@ -57,7 +57,7 @@ describe('what is wrong is said in words', () => {
     })
     expect(problem).toMatchObject({
       about: 'stream',
-      message: 'fills: 95 % of what it covers (380 of 400) were not asked in due time.',
+      message: 'fills: 95 % of what it covers (380 of 400) are overdue.',
     })
   })
 
@@ -67,7 +67,7 @@ describe('what is wrong is said in words', () => {
     const never = { ...reachable, isReachable: false, wasReachable: false, latencyMs: null, error: 'refused' }
     expect(messages(undefined, never)[0]?.message).toBe('The database has been away since the start: refused')
     const [waiting] = messages(({ state }) => (state.phase = 'waiting'), never)
-    expect(waiting?.message).toMatch(/^Nothing is asked for: the database is away/)
+    expect(waiting?.message).toMatch(/^No requests are sent: the database is away/)
   })
 
   test('a standby says nothing else', () => {
@@ -104,7 +104,7 @@ describe('what is wrong is said in words', () => {
         about: 'egress',
         name: 'b',
         isBlocking: false,
-        message: 'The recorder of b has been gone for 90 s; its instruments are asked for by the others.',
+        message: 'The recorder of b has been gone for 90 s; its instruments have been taken over by the others.',
       },
     ])
     expect(statusSchema.parse(report(withFleet)).fleet.recorders).toHaveLength(2)
