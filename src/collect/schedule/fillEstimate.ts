@@ -42,8 +42,11 @@ const maxUnevenness = 4
  * of those seen last is mostly too small: fewer fills are there than a volume makes one expect.
  */
 const [claimedStart, borneOutStart, recordKept] = [50, 40, 0.9]
-/** A response without a fill where tickers claimed so many says that they tell of trades elsewhere: so much of the record is left. */
-const [contradicted, contradictedKept] = [3, 0.3]
+/**
+ * A response without a fill where tickers claimed so many says that they tell of trades elsewhere: so much of the record is left.
+ * Of an instrument that has fills, a claim of a few may be what has dropped out of the day.
+ */
+const [contradicted, contradictedWithoutSizes, contradictedKept] = [50, 3, 0.3]
 /** A record as bad as this is forgotten as soon as a response brings a fill. */
 const badRecord = 0.05
 
@@ -234,7 +237,8 @@ export class FillEstimate {
       this.#claimedBefore = claimedStart
       this.#borneOut = borneOutStart
     } else if (claimed > 0) {
-      const isContradicted = fresh === 0 && claimed >= contradicted
+      const limit = this.#sizeCount === 0 ? contradictedWithoutSizes : contradicted
+      const isContradicted = fresh === 0 && claimed >= limit
       this.#claimedBefore = this.#claimedBefore * recordKept + claimed
       this.#borneOut = this.#borneOut * (isContradicted ? contradictedKept : recordKept) + (isCut ? claimed : fresh)
     }
