@@ -18,6 +18,7 @@ import type { Quirks } from './world/quirks.js'
 import { nextTurn, sliceMs } from './turns.js'
 import type { BookRow } from './world/books.js'
 import type { FillRow } from './world/fillRows.js'
+import { mixText } from './world/hash.js'
 import { isRemoved, isShown, type Listing } from './world/listing.js'
 import type { World } from './world/world.js'
 
@@ -178,11 +179,12 @@ function fillPage(
       (range.symbol ?? symbol) === symbol &&
       (range.until === undefined || at < range.until),
   )
-  if (hidden.length === 0) return world.latestFills(category, symbol, at, limit)
+  const shownUntil = at - (mixText(at, symbol) % (quirks.fillsBehindMs + 1))
+  if (hidden.length === 0) return world.latestFills(category, symbol, shownUntil, limit)
   const more = hidden.reduce((sum, { from, to }) => sum + world.fills(category, symbol, from, to).length, 0)
   const isHidden = (ts: TimeMs): boolean => hidden.some(({ from, to }) => ts >= from && ts < to)
   return world
-    .latestFills(category, symbol, at, limit + more)
+    .latestFills(category, symbol, shownUntil, limit + more)
     .filter((row) => !isHidden(Number(row.ts)))
     .slice(0, limit)
 }

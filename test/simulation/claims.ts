@@ -68,15 +68,20 @@ export async function falseClaims(pool: pg.Pool, { world }: Service, { from, to 
 }
 
 /** Candles of a minute between the first proven one of a series and `until` that are not proven: one line for each stretch. */
-export async function missingCandles(pool: pg.Pool, until: number): Promise<string[]> {
-  const { rows } = await pool.query<{ what: string; from: number; to: number }>(
-    `select category || ' ' || symbol as what, ${ms('lower(r)')} as "from", ${ms('upper(r)')} as "to"
+export async function missingCandles(pool: pg.Pool, { world }: Service, until: number): Promise<string[]> {
+  const { rows } = await pool.query<Omit<Claim, 'stream'>>(
+    `select category, symbol, ${ms('lower(r)')} as "from", ${ms('upper(r)')} as "to"
      from recorder.coverage, unnest(tstzmultirange(tstzrange(lower(ranges), greatest(lower(ranges), $1))) - ranges) as r
      where stream = 'candles' and type = 'market' and interval = '1m' and not isempty(ranges)`,
     [new Date(until)],
   )
-  return rows.map(
-    ({ what, from, to }) =>
-      `${what}: the candles from ${new Date(from).toISOString()} to ${new Date(to).toISOString()} are still missing`,
-  )
+  return rows
+    .filter(({ category, symbol, from, to }) => {
+      const series = { category, symbol, type: 'market', interval: '1m' } as const
+      return world.candles(series, from, to, to + minuteMs).length > 0
+    })
+    .map(({ category, symbol, from, to }) => {
+      const stretch = `${new Date(from).toISOString()} to ${new Date(to).toISOString()}`
+      return `${category} ${symbol}: the candles from ${stretch} are still missing`
+    })
 }

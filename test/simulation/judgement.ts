@@ -76,6 +76,8 @@ function staleStreams(machine: SimulatedMachine): string[] {
     if (limit === null || stats[name].targets === 0) continue
     const at = Math.max(stats[name].lastStoredAt ?? -Infinity, stats[name].lastIdleAt ?? -Infinity)
     const ageMs = machine.now() - at
+    const { lateTargets, targets } = stats[name]
+    if (lateTargets > targets / 10) lines.push(`${name}: ${lateTargets} of ${targets} were not asked in due time`)
     if (ageMs > limit) lines.push(`${name} is stale: last stored ${Math.round(ageMs / 1000)} s ago`)
   }
   return lines
@@ -87,8 +89,13 @@ export async function judgeClaims(pool: pg.Pool, service: Service, range: TimeRa
 }
 
 /** What can be fetched again is there in the end, whatever has gone wrong until `faultsEndAt`. */
-export async function judgeRepairs(pool: pg.Pool, faultsEndAt: number, violate: Violate): Promise<void> {
-  for (const line of (await missingCandles(pool, faultsEndAt - 60_000)).slice(0, 5)) violate(line)
+export async function judgeRepairs(
+  pool: pg.Pool,
+  service: Service,
+  faultsEndAt: number,
+  violate: Violate,
+): Promise<void> {
+  for (const line of (await missingCandles(pool, service, faultsEndAt - 60_000)).slice(0, 5)) violate(line)
 }
 
 export interface Outcome {

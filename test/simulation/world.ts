@@ -93,7 +93,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
         launchTime: plan.epochMs - plan.launchedBeforeMs,
       })),
       limits: { blockMs: 6_000, ...plan.limits },
-      quirks: { brotli: false },
+      quirks: { brotli: false, fillsBehindMs: plan.fillsBehindMs },
     },
     {
       now: () => plan.epochMs + time.nowMs,
@@ -155,7 +155,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     let completeness: Completeness | undefined
     if (violations.length === 0) {
       watch.judgeRest()
-      await judgeRepairs(database.pool, plan.epochMs + endMs, violate)
+      await judgeRepairs(database.pool, service, plan.epochMs + endMs, violate)
       const stoppedAt = plan.epochMs + time.nowMs
       let left = machines.length
       for (const machine of machines) void machine.stop().then(() => left--)

@@ -13,6 +13,8 @@ export interface WorldPlan {
   readonly limits: { readonly perSecond: Readonly<Partial<Record<Operation, number>>>; readonly perMinute: number }
   /** What is told of the time since then has to be computed. */
   readonly launchedBeforeMs: number
+  /** How much later than it happened a fill is shown, at most. */
+  readonly fillsBehindMs: number
   readonly instruments: readonly WorldInstrument[]
   readonly rhythm: WorldRhythm
   readonly poolSize: number
@@ -53,7 +55,7 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
   const oneOf = <Value>(...values: readonly Value[]) => values[Math.floor(random() * values.length)] as Value
   // Any time of any day: openings, nights, weekends, quarters of an hour.
   const epochMs = Date.UTC(2026, 0, 1) + between(0, 300) * 86_400_000 + between(0, 86_399) * 1_000
-  const machines = random() < 0.25 ? ['one', 'two'] : ['one']
+  const machines = random() < 0.3 ? ['one', 'two'] : ['one']
   return {
     epochMs,
     machines,
@@ -67,8 +69,9 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
         candles: between(1, 4),
         'history-candles': between(1, 4),
       },
-      perMinute: about(60, 2_000),
+      perMinute: about(150, 2_000),
     },
+    fillsBehindMs: oneOf(0, 0, 200, 1_500),
     launchedBeforeMs: between(600, 7_200) * 1_000,
     // The first is busy enough that what lasts for a minute costs some of its fills; others are quieter, some nearly silent.
     instruments: names.slice(0, about(1, names.length)).map((name, place) => ({
