@@ -100,16 +100,12 @@ export function columnsOf(
 /** Compressed, 16 bytes of which few differ take less than a place in a dictionary and their share of that. */
 function hardlyRepeats(data: readonly unknown[]): boolean {
   const maxDifferent = data.length / 8
-  const found = new Set<string>()
+  // Equal values are one array, as long as there are few of them.
+  const found = new Set<unknown>()
   for (const value of data) {
-    if (value instanceof Uint8Array) found.add(latin1(value))
-    if (found.size > maxDifferent) return true
+    if (found.add(value).size > maxDifferent) return true
   }
   return false
-}
-
-function latin1(bytes: Uint8Array): string {
-  return String.fromCharCode(...bytes)
 }
 
 /** A row as the server gave it, in the values of a file. */

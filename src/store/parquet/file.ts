@@ -19,7 +19,7 @@ export interface ParquetFile {
 export function createParquetFile(
   path: string,
   columns: readonly ParquetColumn[],
-  { compression }: { readonly compression: Compression },
+  { compression, level }: { readonly compression: Compression; readonly level?: number },
 ): ParquetFile {
   const schema = [{ name: 'root', num_children: columns.length }, ...columns.flatMap((column) => column.schema)]
   const writer = new ParquetWriter({
@@ -27,7 +27,7 @@ export function createParquetFile(
     // The writer is given decimals as they are stored; to make them itself takes it many times as long.
     schema: schema.map(withoutDecimals),
     codec: 'ZSTD',
-    compressors: { ZSTD: (input) => compression.compress(input) },
+    compressors: { ZSTD: (input) => compression.compress(input, level) },
     createdBy: 'market-recorder',
   })
   let pending: unknown[][] = []
