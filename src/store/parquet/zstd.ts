@@ -31,7 +31,7 @@ interface Heap {
  * is known here, it copies it at once; otherwise it is left alone.
  */
 function copyAtOnce(zstd: Zstd): void {
-  const heap = (zstd as unknown as { readonly _mainModule?: Partial<Heap> })._mainModule
+  const heap = (zstd as unknown as { readonly ['_mainModule']?: Partial<Heap> })['_mainModule']
   if (typeof heap?.heapView !== 'function' || typeof heap.heapToUint8Array !== 'function') return
   heap.heapToUint8Array = (block) => (heap as Heap).heapView(block).slice()
 }
