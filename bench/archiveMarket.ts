@@ -55,7 +55,7 @@ export async function loadMarket(pool: pg.Pool, days: number): Promise<void> {
       insert into market.rpi_symbols (category, symbol, valid_from) values (${key}, ${from});
       insert into recorder.coverage (stream, category, symbol, ranges)
       select stream, ${key}, tstzmultirange(tstzrange(${from}, ${to} - interval '3 hours'))
-      from unnest('{instruments,rpi_symbols,tickers,order_books,rpi_order_books,fills}'::text[]) as stream;
+      from unnest('{tickers,order_books,rpi_order_books,fills}'::text[]) as stream;
       insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
       values ('candles', ${key}, 'market', '1m', tstzmultirange(tstzrange(${from}, ${from} + interval '40 hours'),
         tstzrange(${from} + interval '50 hours', ${to})));

@@ -4,14 +4,14 @@ import { loadZstd } from '../parquet/zstd.js'
 import { detectServer } from '../timescale/server.js'
 import { archiveDay, type ArchiveContext } from './archiveDay.js'
 import { withArchiveLock } from './lock.js'
-import { firstTime } from './firstTime.js'
+import { firstTime, lastTime } from './timeBounds.js'
 import { proofDigest } from './manifest.js'
 import { listDays, readManifest } from './manifests.js'
 import { readProof } from './proof.js'
 import { symbolsOfDay } from './rows.js'
 import { withSnapshot } from './snapshot.js'
 import { readArchivedDays } from './state.js'
-import { archivedTable, type ArchivedTable, type Day, dayOf, daysBetween } from './tables.js'
+import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
 import type { ArchiveTarget } from './target.js'
 
 export interface ArchiveRequest {
@@ -124,10 +124,13 @@ async function daysDue(
   }
   const { database, target } = context
   const first = await firstTime(context, table)
-  if (first === null) return []
+  const last = await lastTime(context, table)
+  if (first === null || last === null) return []
+  // Beyond that there is nothing, on as many days as there may be.
+  const until = Math.min(settledAt, dayEnd(dayOf(last)))
   const known = await readArchivedDays(database.db, table.name)
   const due: Day[] = []
-  for (const day of daysBetween(first, settledAt)) {
+  for (const day of daysBetween(first, until)) {
     const version = versions.get(day)?.at(-1)
     if (version === undefined) {
       due.push(day)
