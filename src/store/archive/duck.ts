@@ -5,13 +5,13 @@ import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { detectServer } from '../timescale/server.js'
-import { firstTime } from './timeBounds.js'
+import { firstTime, lastTime } from './timeBounds.js'
 import type { ManifestColumn } from './manifest.js'
 import { listDays, readManifest } from './manifests.js'
 import { withSnapshot } from './snapshot.js'
 import { stageDay } from './stageDay.js'
 import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
-import { archivedTable, type Day, daysBetween } from './tables.js'
+import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
 import type { ArchiveTarget } from './target.js'
 import { viewsOver } from './duckViews.js'
 
@@ -115,10 +115,13 @@ async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: Ar
   if (query.database === undefined) return files
   const isHypertable = (await detectServer(query.database.db)).kind !== 'postgresql'
   const first = await firstTime({ database: query.database, isHypertable, withProof: false }, table)
-  if (first === null) return files
+  const last = await lastTime({ database: query.database, isHypertable }, table)
+  if (first === null || last === null) return files
   const archived = new Set(days.map(([day]) => day))
   // The day that has not ended, too.
-  const missing = daysBetween(first, query.now + 86_400_000).filter((day) => !archived.has(day) && isAsked(query, day))
+  const missing = daysBetween(first, Math.min(query.now + 86_400_000, dayEnd(dayOf(last)))).filter(
+    (day) => !archived.has(day) && isAsked(query, day),
+  )
   return [...files, ...(await fromDatabase(query.database, name, missing, known, query))]
 }
 
