@@ -94,7 +94,12 @@ export class BatchSpool {
     this.#appending++
     try {
       const body = await deflate(JSON.stringify(batch), { level: 1 })
-      while (this.bytes + body.length > this.#options.maxBytes && (await this.dropOldest())) continue
+      while (this.bytes + body.length > this.#options.maxBytes) {
+        const before = this.bytes
+        if (!(await this.dropOldest())) break
+        // Notes of gaps stay, in another place: where there is nothing else in the spool, dropping makes no room.
+        if (this.bytes >= before) break
+      }
       await this.#logs[laneOf(batch)].append(body)
     } finally {
       this.#appending--

@@ -14,8 +14,11 @@ export function gapsOfDropped(batches: readonly Batch[]): Batch[] {
   for (const batch of batches) {
     const found = byStream.get(batch.stream) ?? { last: batch, gaps: new Map<string, FoundGap>() }
     byStream.set(batch.stream, { last: batch, gaps: found.gaps })
-    // Gaps that were noted before are given on.
-    for (const gap of batch.gaps) found.gaps.set(JSON.stringify(gap), gap)
+    for (const gap of batch.gaps) {
+      // Gaps that were noted before are given on, one for each series, however often that happens; others stay as they are.
+      if (gap.reason === reason) widen(found.gaps, gap)
+      else found.gaps.set(JSON.stringify(gap), gap)
+    }
     if (batch.rows.length > 0) for (const gap of gapsOf(batch)) widen(found.gaps, gap)
   }
   return [...byStream.values()].flatMap(({ last, gaps }) =>
