@@ -5,6 +5,7 @@ import { type Estimate, estimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { type BackfillRequest, resolveRequest } from '../history/request.js'
 import { type BackfillSession, openSession } from '../history/session.js'
+import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
 import { candleTypes, intervals, seriesText } from '../market/candle.js'
 import { tradedCategories } from '../market/category.js'
@@ -63,6 +64,9 @@ export function backfillCommand(): Command {
 }
 
 async function runBackfill(options: BackfillOptions): Promise<void> {
+  if (options.from !== 'launch' && options.to !== undefined && options.from >= options.to) {
+    throw new ConfigError(['--from must be before --to'])
+  }
   const config = await readConfig(options)
   const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
   const stop = stopSignal()

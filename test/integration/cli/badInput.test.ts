@@ -48,6 +48,10 @@ describe('what is wrong with the configuration is said in one line, exit code 2'
     ['an unknown option', ['start', '--fast']],
     ['a missing argument', ['query']],
     ['a wrong number', ['demo', '--for', 'ever']],
+    [
+      'a range that ends before it begins',
+      'backfill --category SPOT --symbol X --interval 1m --from 2026-02-01 --to 2026-01-01'.split(' '),
+    ],
   ] as const)('%s', async ([, args]) => {
     const { exitCode, stderr } = await runProgram(args)
     expect(exitCode).toBe(2)
