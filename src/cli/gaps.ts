@@ -43,9 +43,10 @@ async function runGaps(options: GapsOptions): Promise<void> {
   const store = await openStore(config, logger)
   try {
     await prepareStore(store, config, createLogger('warn'))
-    const gaps = await listGaps(store.database.db)
-    if (options.repair === true) await repair(gaps.filter(isRepairable))
-    else await show(gaps.filter(({ state }) => options.all === true || state !== 'repaired'))
+    const { db } = store.database
+    if (options.repair === true) {
+      await repair((await listGaps(db, { state: 'open', stream: 'candles' })).filter(isRepairable))
+    } else await show(await listGaps(db, options.all === true ? {} : { exceptState: 'repaired' }))
   } finally {
     await store.close()
   }
@@ -56,7 +57,9 @@ async function runGaps(options: GapsOptions): Promise<void> {
     const byReason = new Map<string, Gap[]>()
     for (const gap of gaps) {
       const key = `${gap.stream}, ${gap.state}: ${gap.reason}`
-      byReason.set(key, [...(byReason.get(key) ?? []), gap])
+      const group = byReason.get(key)
+      if (group === undefined) byReason.set(key, [gap])
+      else group.push(gap)
     }
     for (const [reason, group] of byReason) {
       const canRepair = group.filter(isRepairable).length

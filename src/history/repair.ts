@@ -118,7 +118,7 @@ const overdueMs = 10 * 60_000
 /** The series of candles that have open gaps. */
 async function openCandleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
   const series = new Map<string, CandleSeries>()
-  for (const { stream, category, symbol, type, interval } of await listGaps(db, { state: 'open' })) {
+  for (const { stream, category, symbol, type, interval } of await listGaps(db, { state: 'open', stream: 'candles' })) {
     if (stream !== 'candles' || type === null || interval === null || !isTradedCategory(category)) continue
     const one = { category, symbol, type, interval }
     series.set(seriesText(one), one)

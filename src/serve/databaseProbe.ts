@@ -17,7 +17,11 @@ export interface DatabaseState {
 
 const pingEveryMs = 1_000
 const overviewEveryMs = 15_000
+/** An overview that takes long is made less often, so that it takes no more than this share of the database's time. */
+const overviewShare = 1 / 20
 const patienceMs = 3_000
+/** Whoever asks waits no longer than this for an overview: without it they get the one before. */
+const overviewPatienceMs = 500
 const late = Symbol('late')
 
 /** Asks whether the database responds, at most once a second however many want to know. */
@@ -34,7 +38,8 @@ export class DatabaseProbe {
     wasReachable: false,
   }
   #checkedMs = -Infinity
-  #overviewMs = -Infinity
+  #nextOverviewMs = -Infinity
+  #counting: Promise<void> | undefined
 
   constructor(database: RecorderDatabase, clock: Clock) {
     this.#database = database
@@ -57,11 +62,6 @@ export class DatabaseProbe {
       const lagMs = await withPatience(this.#clock, ping(this.#database.db))
       const latencyMs = this.#clock.monotonicMs() - startedMs
       this.#state = { ...this.#state, isReachable: true, wasReachable: true, latencyMs, lagMs, error: null }
-      if (startedMs - this.#overviewMs >= overviewEveryMs) {
-        const overview = await withPatience(this.#clock, storeOverview(this.#database.db))
-        this.#overviewMs = startedMs
-        this.#state = { ...this.#state, overview }
-      }
     } catch (error) {
       this.#state = {
         ...this.#state,
@@ -70,8 +70,27 @@ export class DatabaseProbe {
         lagMs: null,
         error: describeDatabaseError(error),
       }
+      return this.#state
+    }
+    if (startedMs >= this.#nextOverviewMs) {
+      this.#counting ??= this.#count()
+      await within(this.#clock, overviewPatienceMs, this.#counting, undefined)
     }
     return this.#state
+  }
+
+  /** The overview of a large database takes its time, which says nothing about whether it responds. Never rejects. */
+  async #count(): Promise<void> {
+    const startedMs = this.#clock.monotonicMs()
+    try {
+      const overview = await storeOverview(this.#database.db)
+      this.#state = { ...this.#state, overview }
+    } catch {
+      // The one before is still shown; whether the database responds is for the ping to say.
+    }
+    const endedMs = this.#clock.monotonicMs()
+    this.#nextOverviewMs = Math.max(startedMs + overviewEveryMs, endedMs + (endedMs - startedMs) / overviewShare)
+    this.#counting = undefined
   }
 }
 

@@ -1,13 +1,16 @@
 import type { Kysely } from 'kysely'
 import { addCoverage } from '../../store/proof/coverage.js'
-import { emptyFillGaps, removeGap } from '../../store/proof/emptyGaps.js'
+import { judgeFillGaps, removeGap } from '../../store/proof/emptyGaps.js'
 import type { Database } from '../../store/db/schema.js'
-import { type Clock, sleepUntil } from '../../runtime/clock.js'
+import type { TimeMs } from '../../market/values.js'
+import { sleepUntil } from '../../runtime/clock.js'
 import type { PollContext } from './pollContext.js'
 
 const everyMs = 20_000
-/** Older ones have been looked at often enough. */
+/** Older ones have waited for their candles for long enough. */
 const lookbackMs = 24 * 3_600_000
+/** Few enough that the database has judged them long before it gives up a statement. */
+const gapsPerLook = 500
 
 /** Goes through the gaps in fills from time to time and takes back those in which nothing was lost, until `signal` aborts. */
 export async function keepDismissingGaps(
@@ -19,11 +22,14 @@ export async function keepDismissingGaps(
     isOwn,
   }: Pick<PollContext, 'clock' | 'logger' | 'signal'> & { readonly isOwn: () => boolean },
 ): Promise<void> {
+  let after = 0
   while (await sleepUntil(clock, clock.now() + everyMs, signal)) {
     // One of all recorders does it.
     if (!isOwn()) continue
     try {
-      const dismissed = await dismissEmptyGaps(db, clock)
+      const { dismissed, last } = await dismissEmptyGaps(db, { since: clock.now() - lookbackMs, after })
+      // After the last one it begins again: gaps wait for their candles.
+      after = last ?? 0
       if (dismissed > 0) logger.info(`fills: ${dismissed} gap(s) removed: the candles show that nothing was lost`)
     } catch (error) {
       // The database is away, or busy: nothing is lost by looking again later.
@@ -32,14 +38,17 @@ export async function keepDismissingGaps(
   }
 }
 
-/** Returns how many gaps were none. Their stretches are proven by that. */
-async function dismissEmptyGaps(db: Kysely<Database>, clock: Clock): Promise<number> {
-  const gaps = await emptyFillGaps(db, clock.now() - lookbackMs)
-  for (const { id, category, symbol, range } of gaps) {
+/** Goes through the next gaps. Those that were none are taken back, and their stretches are proven by that. */
+export async function dismissEmptyGaps(
+  db: Kysely<Database>,
+  { since, after }: { readonly since: TimeMs; readonly after: number },
+): Promise<{ readonly dismissed: number; readonly last: number | null }> {
+  const { empty, last } = await judgeFillGaps(db, { since, after, limit: gapsPerLook })
+  for (const { id, category, symbol, range } of empty) {
     await db.transaction().execute(async (trx) => {
       await removeGap(trx, id)
       await addCoverage(trx, { stream: 'fills', category, symbol, type: null, interval: null }, [range])
     })
   }
-  return gaps.length
+  return { dismissed: empty.length, last }
 }

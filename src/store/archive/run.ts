@@ -144,7 +144,7 @@ async function daysDue(
     const isDue = await withSnapshot(database, async (snapshot) => {
       const proof = await readProof(snapshot, table, day)
       if (proofDigest(proof) === digest && state?.version === version) return false
-      // Of a day that was removed for its age only the gaps are left here.
+      // Of a day that was removed for its age nothing is left here but gaps that reach beyond it.
       return (await symbolsOfDay(snapshot, table, day, context.isHypertable)).size > 0
     })
     if (isDue) due.push(day)

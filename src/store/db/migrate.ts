@@ -19,6 +19,7 @@ import * as candleWants from '../../../migrations/0017_candle_wants.js'
 import * as fleet from '../../../migrations/0018_fleet.js'
 import * as archive from '../../../migrations/0019_archive.js'
 import * as boundsOfCandles from '../../../migrations/0020_bounds_of_candles.js'
+import * as judgedGaps from '../../../migrations/0021_judged_gaps.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 
@@ -44,6 +45,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0018_fleet': fleet,
   '0019_archive': archive,
   '0020_bounds_of_candles': boundsOfCandles,
+  '0021_judged_gaps': judgedGaps,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -136,6 +136,7 @@ export interface GapTable extends SeriesColumns {
   detected_at: Instant
   repaired_at: NullableInstant
   lost_at: NullableInstant
+  judged_at: NullableInstant
 }
 
 /** open: may be repaired. lost: the service no longer has it. */

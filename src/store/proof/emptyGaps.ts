@@ -12,33 +12,79 @@ export interface EmptyGap {
   readonly range: TimeRange
 }
 
+export interface JudgedGaps {
+  /** Those in which nothing was lost. They are still there. */
+  readonly empty: readonly EmptyGap[]
+  /** The last gap that was looked at; null when there is none after it to look at. */
+  readonly last: number | null
+}
+
 /**
- * The gaps in fills, found since `since`, in which nothing was lost: every minute that they touch has a closed candle whose
- * volume is exactly that of the stored fills. Two responses may adjoin without sharing a fill, which looks like a gap.
+ * Judges lost gaps in fills that nobody has judged yet, in the order of their numbers: nothing was lost in one whose every minute
+ * has a closed candle with exactly the volume of the stored fills. Two responses may adjoin without sharing a fill, which looks
+ * like a gap. The others are marked as judged, so that each is compared once, however many there are. A gap waits while a minute
+ * has no closed candle, and while fills of its minutes may still be on their way to the database.
+ *
+ * @param since those found earlier have waited for their candles for long enough
+ * @param after the number after which to begin
  */
-export async function emptyFillGaps(db: Kysely<Database>, since: TimeMs): Promise<EmptyGap[]> {
-  const { rows } = await sql<{ id: number; category: Category; symbol: string; from: TimeMs; to: TimeMs }>`
-    select g.id, g.category, g.symbol, lower(g.range) as "from", upper(g.range) as "to"
-    from recorder.gap g
-    where g.stream = 'fills' and g.state = 'lost' and g.detected_at >= ${new Date(since)}::timestamptz
-      -- Longer ones are not two responses that adjoin.
-      and upper(g.range) - lower(g.range) < interval '1 hour'
-      and not exists (
-        select from generate_series(
-          date_trunc('minute', lower(g.range), 'UTC'), upper(g.range) - interval '1 millisecond', interval '1 minute'
+export async function judgeFillGaps(
+  db: Kysely<Database>,
+  { since, after, limit }: { readonly since: TimeMs; readonly after: number; readonly limit: number },
+): Promise<JudgedGaps> {
+  const { rows } = await sql<{
+    id: number
+    category: Category
+    symbol: string
+    from: TimeMs
+    to: TimeMs
+    isEmpty: boolean
+  }>`
+    with due as materialized (
+      select id, category, symbol, range,
+        -- Longer ones are not two responses that adjoin.
+        detected_at < ${new Date(since)}::timestamptz or upper(range) - lower(range) >= interval '1 hour' as is_given_up
+      from recorder.gap
+      where stream = 'fills' and state = 'lost' and judged_at is null and id > ${after}
+      order by id limit ${limit}
+    ), looked as materialized (
+      select due.*, coalesce(m.is_empty, false) as is_empty,
+        due.is_given_up or (m.has_candles and not m.is_empty and coalesce(
+          (select upper(v.ranges) from recorder.coverage v
+            where v.stream = 'fills' and v.category = due.category and v.symbol = due.symbol and v.type = '' and v.interval = '')
+          >= m.ends_at, false)) as is_judged
+      from due left join lateral (
+        select bool_and(c.volume is not null) as has_candles, bool_and(c.volume is not null and c.volume = f.size) as is_empty,
+          max(minute) + interval '1 minute' as ends_at
+        from generate_series(
+          date_trunc('minute', lower(due.range), 'UTC'), upper(due.range) - interval '1 millisecond', interval '1 minute'
         ) as minute
-        where not exists (
-          select from market.candles c
-          where c.category = g.category and c.symbol = g.symbol and c.type = 'market' and c.interval = '1m'
-            and c.open_time = minute and c.is_closed
-            -- Sizes of coin futures are in the quote coin.
-            and case when g.category = 'COIN-FUTURES' then c.quote_turnover else c.base_volume end = (
-              select coalesce(sum(f.size), 0) from market.fills f
-              where f.category = g.category and f.symbol = g.symbol
-                and f.ts >= minute and f.ts < minute + interval '1 minute')
-        )
-      )`.execute(db)
-  return rows.map(({ id, category, symbol, from, to }) => ({ id, category, symbol, range: { from, to } }))
+        left join lateral (
+          -- Sizes of coin futures are in the quote coin.
+          select case when due.category = 'COIN-FUTURES' then quote_turnover else base_volume end as volume
+          from market.candles
+          where category = due.category and symbol = due.symbol and type = 'market' and interval = '1m'
+            and open_time = minute and is_closed
+        ) c on true
+        left join lateral (
+          select coalesce(sum(size), 0) as size from market.fills
+          where category = due.category and symbol = due.symbol and ts >= minute and ts < minute + interval '1 minute'
+            -- Without a candle there is nothing to compare with.
+            and c.volume is not null
+        ) f on true
+        where not due.is_given_up
+      ) m on true
+    ), judged as (
+      update recorder.gap g set judged_at = now() from looked where g.id = looked.id and looked.is_judged
+    )
+    select id, category, symbol, lower(range) as "from", upper(range) as "to", is_empty as "isEmpty"
+    from looked order by id`.execute(db)
+  return {
+    empty: rows
+      .filter(({ isEmpty }) => isEmpty)
+      .map(({ id, category, symbol, from, to }) => ({ id, category, symbol, range: { from, to } })),
+    last: rows.length < limit ? null : (rows.at(-1)?.id ?? null),
+  }
 }
 
 /** Takes a gap back. */

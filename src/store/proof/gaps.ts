@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { toDate } from '../db/columns.js'
@@ -75,15 +76,24 @@ export async function gapEndsWithin(db: Kysely<Database>, series: Series, range:
   return rows.map(({ end }) => end)
 }
 
-/** Known gaps, oldest first; all of them, or those in one state. */
-export async function listGaps(db: Kysely<Database>, filter: { readonly state?: GapState } = {}): Promise<Gap[]> {
-  const query = db
+export interface GapFilter {
+  readonly state?: GapState
+  readonly exceptState?: GapState
+  readonly stream?: StreamName
+}
+
+/** Known gaps, oldest first: all of them, or those that the filter names. There may be millions of lost ones. */
+export async function listGaps(db: Kysely<Database>, { state, exceptState, stream }: GapFilter = {}): Promise<Gap[]> {
+  let query = db
     .selectFrom('recorder.gap')
     .selectAll()
     .select([sql<TimeMs>`lower(range)`.as('from'), sql<TimeMs>`upper(range)`.as('to')])
     .orderBy('from')
     .orderBy('id')
-  const rows = await (filter.state === undefined ? query : query.where('state', '=', filter.state)).execute()
+  if (state !== undefined) query = query.where('state', '=', state)
+  if (exceptState !== undefined) query = query.where('state', '<>', exceptState)
+  if (stream !== undefined) query = query.where('stream', '=', stream)
+  const rows = await query.execute()
   return rows.map((row) => ({
     id: row.id,
     stream: row.stream as Series['stream'],

@@ -74,16 +74,30 @@ const removeRows: Readonly<Record<'postgresql' | 'timescale-apache' | 'timescale
   'timescale-community': () => Promise.resolve(undefined),
 }
 
+/** Takes back what is said of the time before: what is proven of it, and what is missing in it. */
 async function forgetCoverage(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   const past = sql`tstzmultirange(tstzrange(null, ${before}::timestamptz))`
   await sql`
     update recorder.coverage set ranges = ranges - ${past}, updated_at = now()
     where stream = ${stream} and ranges && ${past}`.execute(db)
+  await deleteGaps(db, stream, before)
   if (stream !== 'candles') return
   await sql`delete from recorder.no_trade where until <= ${before}::timestamptz`.execute(db)
   await sql`
     update recorder.no_trade set ranges = ranges - ${past}, confirmed = confirmed - ${past}
     where part < ${before}::timestamptz and ranges && ${past}`.execute(db)
+}
+
+/** Of time that is not kept nobody asks what is missing in it. */
+async function deleteGaps(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
+  for (;;) {
+    const { numAffectedRows = 0n } = await sql`
+      delete from recorder.gap where ctid = any(array(
+        select ctid from recorder.gap where stream = ${stream} and upper(range) <= ${before}::timestamptz
+        limit ${sql.lit(rowsPerDelete)}
+      ))`.execute(db)
+    if (numAffectedRows < rowsPerDelete) return
+  }
 }
 
 async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {
