@@ -2,6 +2,7 @@ import type { Config } from '../config/resolve.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import type { Candle } from '../market/candle.js'
+import { whyNoCandles } from '../market/candleKinds.js'
 import { type InstrumentKey, isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/fill.js'
 import type { Instrument } from '../market/instrument.js'
@@ -125,11 +126,14 @@ const candles: StreamDefinition<CandleTarget, Candle> = {
   isEnabled: (config) => config.streams.candles.enabled,
   trigger: (config) => ({ kind: 'candle-close', settleMs: config.streams.candles.settleMs }),
   targets: ({ streams: { candles: settings } }, universe, choose) =>
-    traded(choose(universe.select(settings.select))).flatMap((key) =>
-      settings.types.flatMap((type) =>
-        settings.intervals.map((interval) => ({ ...key, type, interval, settleMs: settings.settleMs, limit: 3 })),
-      ),
-    ),
+    traded(choose(universe.select(settings.select))).flatMap((key) => {
+      const kind = universe.kindOf(key) ?? 'other'
+      return settings.types.flatMap((type) =>
+        settings.intervals
+          .filter((interval) => whyNoCandles(kind, type, interval) === null)
+          .map((interval) => ({ ...key, type, interval, settleMs: settings.settleMs, limit: 3 })),
+      )
+    }),
   fetch: (client, { category, symbol, type, interval, limit, settleMs }, options) =>
     client.candles({ category, symbol, type, interval, limit, settleMs }, options),
 }

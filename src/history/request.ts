@@ -1,5 +1,6 @@
 import picomatch from 'picomatch'
 import { type CandleSeries, type CandleType, type Interval, intervalMs } from '../market/candle.js'
+import { whyNoCandles } from '../market/candleKinds.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import type { SeriesRange } from '../store/history/candleCoverage.js'
@@ -31,7 +32,6 @@ export interface ResolvedRequest {
 
 /** Where to begin looking for instruments whose launch time the service does not tell. */
 const dawn = Date.UTC(2018, 0, 1)
-const realityIntervals: ReadonlySet<Interval> = new Set(['1m', '5m', '15m', '1H', '4H', '1D'])
 
 /**
  * The series that a request means, each with its range of opening times: no candle before the launch or after the end of
@@ -49,9 +49,11 @@ export function resolveRequest(
   for (const instrument of instruments) {
     const { category, symbol } = instrument
     if (!isTradedCategory(category) || !request.categories.includes(category) || !isWanted(symbol)) continue
+    // The only kind that lacks some; no other sign is needed to know it.
+    const kind = instrument.isReality === true ? 'tokenised_stock' : 'other'
     for (const interval of request.intervals) {
       for (const type of request.types) {
-        const unavailable = whyUnavailable(instrument, type, interval)
+        const unavailable = whyNoCandles(kind, type, interval)
         if (unavailable === null) {
           const of: CandleSeries = { category, symbol, type, interval }
           series.push(requestedSeries(of, instrument, request, serviceNow, settleMs))
@@ -91,12 +93,4 @@ function aligned(interval: Interval, { from, to }: { from: TimeMs; to: TimeMs })
   const lengthMs = intervalMs[interval]
   if (lengthMs > intervalMs['4H']) return { from, to }
   return { from: Math.ceil(from / lengthMs) * lengthMs, to: Math.ceil(to / lengthMs) * lengthMs }
-}
-
-/** Stock tokens have market candles of some intervals only; asked for others, the service fails or gives market ones. */
-function whyUnavailable({ isReality }: InstrumentSummary, type: CandleType, interval: Interval): string | null {
-  if (isReality !== true) return null
-  if (type !== 'market') return 'stock tokens have candles of type market only'
-  if (!realityIntervals.has(interval)) return `stock tokens have no candles of ${interval}`
-  return null
 }

@@ -2,6 +2,7 @@ import { parse as parseCron } from 'node-cron'
 
 import type { Config } from '../../config/resolve.js'
 import { intervalMs } from '../../market/candle.js'
+import { whyNoCandles } from '../../market/candleKinds.js'
 import type { Category, TradedCategory } from '../../market/category.js'
 import { type Operation, type StreamName, streamNames } from '../../market/stream.js'
 import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candlePace.js'
@@ -127,35 +128,38 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
   candles: ({ streams: { candles } }, universe, allowed) => {
     const costOf = (instrument: PlanInstrument) => candleRequestsPerSecond(instrument, candles)
     const { chosen, leftOut } = cover('candles', universe, candles.select, costOf, allowed)
-    const series = chosen.length * candles.types.length
-    const closesPerSecond = sum(candles.intervals.map((interval) => 1000 / intervalMs[interval]))
+    const closesPerSecond = sum(
+      chosen.flatMap((instrument) => candlesOf(instrument, candles).map(({ interval }) => 1000 / intervalMs[interval])),
+    )
     return {
       operation: 'candles',
       instruments: chosen.length,
       leftOut,
       requestsPerSecond: sum(chosen.map(costOf)),
-      ...stored(series * closesPerSecond * secondsPerDay, bytesPerRow.candles),
+      ...stored(closesPerSecond * secondsPerDay, bytesPerRow.candles),
     }
   },
 }
 
+/** What an instrument has of the types and intervals that the configuration names. */
+function candlesOf({ kind }: PlanInstrument, { intervals, types }: Config['streams']['candles']) {
+  return types
+    .flatMap((type) => intervals.map((interval) => ({ type, interval })))
+    .filter(({ type, interval }) => whyNoCandles(kind, type, interval) === null)
+}
+
 /** Requests a second for the candles of an instrument, all its series. */
-function candleRequestsPerSecond(
-  instrument: PlanInstrument,
-  { intervals, types }: Config['streams']['candles'],
-): number {
+function candleRequestsPerSecond(instrument: PlanInstrument, candles: Config['streams']['candles']): number {
   const fillsPerSecond = expectedFillsPerSecond(instrument)
-  const perSecond = (isMarket: boolean) =>
-    sum(
-      intervals.map((interval) => {
-        const everySeconds = Math.min(intervalMs[interval], longestCandleCycleMs) / 1000
-        const quietSeconds = Math.max(everySeconds, maxCandleWaitMs / 1000)
-        // Index, mark and premium candles move without a trade.
-        const isActive = isMarket ? -Math.expm1(-fillsPerSecond * everySeconds) : 1
-        return isActive / everySeconds + (1 - isActive) / quietSeconds
-      }),
-    )
-  return sum(types.map((type) => perSecond(type === 'market')))
+  return sum(
+    candlesOf(instrument, candles).map(({ type, interval }) => {
+      const everySeconds = Math.min(intervalMs[interval], longestCandleCycleMs) / 1000
+      const quietSeconds = Math.max(everySeconds, maxCandleWaitMs / 1000)
+      // Index, mark and premium candles move without a trade.
+      const isActive = type === 'market' ? -Math.expm1(-fillsPerSecond * everySeconds) : 1
+      return isActive / everySeconds + (1 - isActive) / quietSeconds
+    }),
+  )
 }
 
 interface Covered {

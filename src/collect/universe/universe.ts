@@ -117,6 +117,11 @@ export class Universe {
     return this.#known.get(keyText(key))?.measuredFillsPerSecond ?? null
   }
 
+  /** null for an instrument that is not listed. */
+  kindOf(key: InstrumentKey): InstrumentKind | null {
+    return this.#known.get(keyText(key))?.kind ?? null
+  }
+
   has(key: InstrumentKey): boolean {
     return this.#known.has(keyText(key))
   }

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
+import { streams } from '../../../src/collect/streams.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
+import { loadConfig } from '../../../src/config/load.js'
 import { type Instrument, instrumentKinds } from '../../../src/market/instrument.js'
 import type { Ticker } from '../../../src/market/ticker.js'
 
@@ -73,6 +75,33 @@ test('a tokenised stock ranks by what was traded here, not by the tape of a stoc
   ])
   expect(universe.select(select).map(({ symbol }) => symbol)).toEqual(['RNVDA', 'BTC', 'RQQQ', 'RSPY'])
   expect(universe.select({ ...select, minTurnover24h: '1' }).map(({ symbol }) => symbol)).toEqual(['RNVDA', 'BTC'])
+})
+
+test('of a tokenised stock candles are asked for as far as it has them', () => {
+  const defaults = loadConfig({ env: {} })
+  const { candles } = defaults.streams
+  const config = {
+    ...defaults,
+    streams: {
+      ...defaults.streams,
+      candles: {
+        ...candles,
+        types: ['market' as const, 'mark' as const],
+        intervals: ['1m' as const, '30m' as const],
+        select,
+      },
+    },
+  }
+  const universe = new Universe()
+  universe.setInstruments('SPOT', [instrument('BTC'), { ...instrument('RNVDA'), isReality: true }])
+  const targets = streams.candles.targets(config, universe, (ranked) => ranked)
+  expect(targets.map(({ symbol, type, interval }) => `${symbol} ${type} ${interval}`)).toEqual([
+    'BTC market 1m',
+    'BTC market 30m',
+    'BTC mark 1m',
+    'BTC mark 30m',
+    'RNVDA market 1m',
+  ])
 })
 
 test('rates that were recorded stay with an instrument through new lists', () => {
