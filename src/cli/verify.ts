@@ -3,6 +3,7 @@ import picomatch from 'picomatch'
 import { verify } from '../history/verify.js'
 import type { Disagreement } from '../store/history/candleChecks.js'
 import { openStore } from '../openStore.js'
+import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { printable } from '../runtime/printable.js'
 import { Failed } from './failed.js'
@@ -34,10 +35,12 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   const config = await readConfig(options)
   const store = await openStore(config, createLogger('warn'))
   const isWanted = picomatch([...options.symbol])
+  const { retentionDays } = config.storage.candles
+  const keptSince = retentionDays === undefined ? 0 : systemClock.now() - retentionDays * 86_400_000
   let isSound = true
   const results: unknown[] = []
   try {
-    for await (const result of verify(store.database.db, ({ symbol }) => isWanted(symbol))) {
+    for await (const result of verify(store.database.db, ({ symbol }) => isWanted(symbol), keptSince)) {
       const { check, series, disagreements } = result
       isSound &&= disagreements.length === 0
       if (options.json === true) {

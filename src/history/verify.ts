@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
+import type { TimeMs } from '../market/values.js'
 import {
   candleSeries,
   coveredWithoutRows,
@@ -21,7 +22,7 @@ export interface Verified {
 interface Check {
   readonly name: string
   readonly concerns: (series: CandleSeries) => boolean
-  readonly run: (db: Kysely<Database>, series: CandleSeries) => Promise<Disagreement[]>
+  readonly run: (db: Kysely<Database>, series: CandleSeries, keptSince: TimeMs) => Promise<Disagreement[]>
 }
 
 const checks: readonly Check[] = [
@@ -40,16 +41,21 @@ const checks: readonly Check[] = [
   },
 ]
 
-/** Compares what is stored with what is claimed about it, and with each other. */
+/**
+ * Compares what is stored with what is claimed about it, and with each other.
+ *
+ * @param keptSince candles from before may be there or not: nothing is claimed of them. Default: all are kept.
+ */
 export async function* verify(
   db: Kysely<Database>,
   isWanted: (series: CandleSeries) => boolean,
+  keptSince: TimeMs = 0,
 ): AsyncGenerator<Verified> {
   const all = (await candleSeries(db)).filter(isWanted)
   for (const { name, concerns, run } of checks) {
     const concerned = all.filter(concerns)
     const disagreements: Disagreement[] = []
-    for (const series of concerned) disagreements.push(...(await run(db, series)))
+    for (const series of concerned) disagreements.push(...(await run(db, series, keptSince)))
     yield { check: name, series: concerned.length, disagreements }
   }
 }

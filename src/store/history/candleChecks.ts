@@ -1,15 +1,9 @@
 import { type Kysely, sql } from 'kysely'
-import { type CandleSeries, type Interval, intervalMs } from '../../market/candle.js'
+import type { CandleSeries, Interval } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
+import { candleLengths as lengths } from '../db/candleLengths.js'
 import type { Database } from '../db/schema.js'
-
-/** Lengths as SQL intervals, for statements that compare candles of different intervals. */
-const lengths = sql`(values ${sql.join(
-  Object.entries(intervalMs).map(
-    ([interval, ms]) => sql`(${sql.lit(interval)}, make_interval(secs => ${sql.lit(ms / 1000)}))`,
-  ),
-)}) as lengths (interval, length)`
 
 export interface Disagreement {
   readonly series: CandleSeries
@@ -68,13 +62,21 @@ export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSer
   return disagreements(series, rows, 'covered, but not stored')
 }
 
-/** Closed candles that no claim covers. */
-export async function rowsWithoutCoverage(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
+/**
+ * Closed candles that no claim covers.
+ *
+ * @param keptSince older ones are no longer kept, and stay until their chunk goes
+ */
+export async function rowsWithoutCoverage(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  keptSince: TimeMs,
+): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     select min(open_time) as "from", max(open_time + length) as "to", count(*) as count
     from market.candles c
     join ${lengths} on lengths.interval = ${series.interval}
-    where ${isSeries('c', series)} and is_closed
+    where ${isSeries('c', series)} and is_closed and open_time >= ${new Date(keptSince)}::timestamptz
       and not coalesce((select ranges from recorder.coverage v
         where v.stream = 'candles' and ${isSeries('v', series)}), '{}') @> tstzrange(open_time, open_time + length)
     having count(*) > 0`.execute(db)

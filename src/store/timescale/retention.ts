@@ -1,5 +1,6 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { TimeMs } from '../../market/values.js'
+import { candleLengths } from '../db/candleLengths.js'
 import type { Database } from '../db/schema.js'
 import { detectServer } from './server.js'
 import { type StorageSettings, type TimeTable, timeTables } from './settings.js'
@@ -76,16 +77,41 @@ const removeRows: Readonly<Record<'postgresql' | 'timescale-apache' | 'timescale
 
 /** Takes back what is said of the time before: what is proven of it, and what is missing in it. */
 async function forgetCoverage(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
-  const past = sql`tstzmultirange(tstzrange(null, ${before}::timestamptz))`
-  await sql`
-    update recorder.coverage set ranges = ranges - ${past}, updated_at = now()
-    where stream = ${stream} and ranges && ${past}`.execute(db)
+  const past = upTo(sql`${before}::timestamptz`)
   await deleteGaps(db, stream, before)
-  if (stream !== 'candles') return
+  if (stream !== 'candles') {
+    await sql`
+      update recorder.coverage set ranges = ranges - ${past}, updated_at = now()
+      where stream = ${stream} and ranges && ${past}`.execute(db)
+    return
+  }
+  const pastCandles = upTo(nextOpening(before))
+  await sql`
+    update recorder.coverage set ranges = ranges - ${pastCandles}, updated_at = now()
+    from ${candleLengths}
+    where stream = 'candles' and lengths.interval = coverage.interval and ranges && ${past}`.execute(db)
   await sql`delete from recorder.no_trade where until <= ${before}::timestamptz`.execute(db)
   await sql`
-    update recorder.no_trade set ranges = ranges - ${past}, confirmed = confirmed - ${past}
-    where part < ${before}::timestamptz and ranges && ${past}`.execute(db)
+    update recorder.no_trade set ranges = ranges - ${pastCandles}, confirmed = confirmed - ${pastCandles}
+    from ${candleLengths}
+    where lengths.interval = no_trade.interval::text and part < ${before}::timestamptz and ranges && ${past}`.execute(
+    db,
+  )
+}
+
+function upTo(time: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`tstzmultirange(tstzrange(null, ${time}))`
+}
+
+/**
+ * When, of the candles of a row's ranges, the first opens that is kept whole: one that opens before goes, and of half a candle
+ * nothing can be claimed. Where they open is known by the end of the range.
+ */
+function nextOpening(before: Date): RawBuilder<unknown> {
+  const at = sql`${before}::timestamptz`
+  return sql`coalesce((
+    select upper(r) - length * floor(extract(epoch from upper(r) - ${at}) / extract(epoch from length))::float8
+    from unnest(ranges) as r where r @> ${at}), ${at})`
 }
 
 /** Of time that is not kept nobody asks what is missing in it. */

@@ -3,7 +3,9 @@ import { rejectedRow } from '../../../src/market/rejectedRow.js'
 import type { Fill } from '../../../src/market/fill.js'
 import { upsertCandles } from '../../../src/store/history/candles.js'
 import { addCoverage } from '../../../src/store/proof/coverage.js'
-import { missingRanges } from '../../support/coverage.js'
+import { verify } from '../../../src/history/verify.js'
+import { listGaps, recordGap } from '../../../src/store/proof/gaps.js'
+import { coveredRanges, missingRanges } from '../../support/coverage.js'
 import { insertFills } from '../../../src/store/live/fills.js'
 import { insertRejectedRows } from '../../../src/store/live/rejectedRows.js'
 import { reconcile } from '../../../src/store/timescale/reconcile.js'
@@ -106,4 +108,51 @@ it('removes rejected rows that have not come again for as long as the configurat
   ])
   const kept = await db.selectFrom('recorder.rejected_row').select('raw').orderBy('raw').execute()
   expect(kept.map(({ raw }) => raw)).toEqual(['again', 'fresh'])
+})
+
+it('forgets gaps of the time that is not kept', async () => {
+  const { db } = created.database
+  const key = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+  const gap = (from: number, to: number) => recordGap(db, { ...key, range: { from, to }, reason: 'x', state: 'lost' })
+  await gap(daysAgo(11), daysAgo(10))
+  await gap(daysAgo(11), daysAgo(10) + 1)
+  await recordGap(db, { ...key, stream: 'tickers', range: { from: daysAgo(11), to: daysAgo(10) }, reason: 'x' })
+  await applyRetention(db, settings, now)
+  const left = await listGaps(db)
+  expect(left.map(({ stream, range }) => [stream, range.to]).toSorted()).toEqual([
+    ['fills', daysAgo(10) + 1],
+    ['tickers', daysAgo(10)],
+  ])
+})
+
+it('claims nothing of a candle that opens before and closes after the bound, so that what is left is sound', async () => {
+  const { db } = created.database
+  const at = now - dayMs + 14 * 3_600_000 + 23 * 60_000 + 30_000
+  const bound = at - 3 * dayMs
+  // Days that begin at 16:00 UTC, as those of the service were seen to.
+  const series = [
+    ['1m', 60_000, bound - 30_000],
+    ['1H', 3_600_000, bound - 23 * 60_000 - 30_000],
+    ['1D', dayMs, bound - 22 * 3_600_000 - 23 * 60_000 - 30_000],
+  ] as const
+  for (const [interval, lengthMs, current] of series) {
+    const openTimes = [-3, -2, -1, 0, 1].map((index) => current + index * lengthMs)
+    await upsertCandles(
+      db,
+      openTimes.map((openTime) => aCandle({ symbol: 'CUTUSDT', interval, openTime })),
+    )
+    const key = { stream: 'candles', category: 'SPOT', symbol: 'CUTUSDT', type: 'market', interval } as const
+    await addCoverage(db, key, [{ from: current - 3 * lengthMs, to: current + 2 * lengthMs }])
+  }
+  const kept = { ...testStorage, candles: { ...testStorage.candles, retentionDays: 3 } }
+  for (let time = 0; time < 2; time++) await applyRetention(db, kept, at)
+
+  for (const [interval, lengthMs, current] of series) {
+    const key = { stream: 'candles', category: 'SPOT', symbol: 'CUTUSDT', type: 'market', interval } as const
+    expect(await coveredRanges(db, key)).toEqual([{ from: current + lengthMs, to: current + 2 * lengthMs }])
+  }
+  for await (const { check, disagreements } of verify(db, ({ symbol }) => symbol === 'CUTUSDT', bound)) {
+    // The candles are made up, and do not add up.
+    if (!check.startsWith('hours and days')) expect(disagreements, check).toEqual([])
+  }
 })
