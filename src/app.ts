@@ -224,7 +224,13 @@ export async function startRecorder(
     const startRest = (isPrepared: boolean) => {
       if (!isPrepared || stopping.signal.aborted) return
       parts.history = startHistory({ config, db, url: store.url, client, series, answeredAt, clock, logger })
-      parts.retention = startRetention(config, db, { clock, logger })
+      const { incidents, clockSkew } = collector
+      parts.retention = startRetention(config, db, {
+        clock,
+        logger,
+        incidents,
+        serviceNow: () => clockSkew.serviceNow(),
+      })
     }
     parts.preparing = prepared.then(startRest)
     if (!isDatabaseAway) await parts.preparing

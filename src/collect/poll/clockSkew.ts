@@ -27,7 +27,7 @@ const windowMs = 60_000
 export class ClockSkew {
   readonly #clock: Clock
   readonly #logger: Logger
-  #best: (Skew & { readonly atMs: number }) | undefined
+  #best: (Skew & { readonly atMs: number; readonly requestTime: TimeMs }) | undefined
   #isWarned = false
 
   constructor(clock: Clock, logger: Logger) {
@@ -42,7 +42,7 @@ export class ClockSkew {
     const uncertaintyMs = (receivedAt - sentAt) / 2
     const best = this.#best
     if (best === undefined || uncertaintyMs <= best.uncertaintyMs || atMs - best.atMs > windowMs) {
-      this.#best = { aheadMs: (sentAt + receivedAt) / 2 - requestTime, uncertaintyMs, atMs }
+      this.#best = { aheadMs: (sentAt + receivedAt) / 2 - requestTime, uncertaintyMs, atMs, requestTime }
       this.#judge()
     }
   }
@@ -50,6 +50,11 @@ export class ClockSkew {
   /** null before the first response. */
   get skew(): Skew | null {
     return this.#best ?? null
+  }
+
+  /** What the service's clock shows, whatever became of ours since; null before the first response. */
+  serviceNow(): TimeMs | null {
+    return this.#best === undefined ? null : this.#best.requestTime + this.#clock.monotonicMs() - this.#best.atMs
   }
 
   #judge(): void {
