@@ -118,11 +118,8 @@ it('forgets gaps of the time that is not kept', async () => {
   await gap(daysAgo(11), daysAgo(10) + 1)
   await recordGap(db, { ...key, stream: 'tickers', range: { from: daysAgo(11), to: daysAgo(10) }, reason: 'x' })
   await applyRetention(db, settings, now)
-  const left = await listGaps(db)
-  expect(left.map(({ stream, range }) => [stream, range.to]).toSorted()).toEqual([
-    ['fills', daysAgo(10) + 1],
-    ['tickers', daysAgo(10)],
-  ])
+  const left = (await listGaps(db)).map(({ stream, range }) => `${stream} ${range.to}`)
+  expect(left.toSorted()).toEqual([`fills ${daysAgo(10) + 1}`, `tickers ${daysAgo(10)}`])
 })
 
 it('claims nothing of a candle that opens before and closes after the bound, so that what is left is sound', async () => {

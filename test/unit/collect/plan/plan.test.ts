@@ -48,22 +48,6 @@ describe('arithmetic', () => {
     expect(plan.overall.safePerSecond).toBeCloseTo(6000 / 60.06, 9)
   })
 
-  test('candles: of tokenised stocks those that they have alone', () => {
-    const config = withStreams(({ candles }) =>
-      Object.assign(candles, {
-        types: ['market', 'mark'],
-        intervals: ['1m', '3m'],
-        select: { ...candles.select, kinds: [...instrumentKinds], busiest: Infinity },
-      }),
-    )
-    const busy = { measuredFillsPerSecond: 1_000 }
-    const of = (kind: 'crypto' | 'tokenised_stock') => demandOf(config, 'candles', listed({ kind, ...busy }))
-    expect(of('crypto').requestsPerSecond).toBeCloseTo(2 / 60 + 2 / 180, 9)
-    expect(of('crypto').rowsPerDay).toBeCloseTo(2 * 1440 + 2 * 480, 6)
-    expect(of('tokenised_stock').requestsPerSecond).toBeCloseTo(1 / 60, 9)
-    expect(of('tokenised_stock').rowsPerDay).toBeCloseTo(1440, 6)
-  })
-
   test('tickers: one request a category and run, one row an instrument', () => {
     const demand = demandOf(
       withStreams(({ tickers }) =>
