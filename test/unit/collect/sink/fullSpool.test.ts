@@ -10,7 +10,7 @@ let root: string
 let spool: BatchSpool
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'market-recorder-full-spool-'))
-  spool = await BatchSpool.open({ root, maxBytes: 2_000, segmentBytes: 500, onDamage: () => undefined })
+  spool = await BatchSpool.open({ root, maxBytes: 800, segmentBytes: 300, onDamage: () => undefined })
 })
 afterEach(async () => {
   await spool.close()
@@ -31,8 +31,8 @@ const book = (symbol: string, requestTime: number): Batch => ({
 
 test('what is appended comes onto the disk, though notes of gaps fill the spool by themselves', async () => {
   // Of every one a note stays, and all notes together need more room than there is.
-  for (let index = 0; index < 250; index++) await spool.append(book(`S${index}USDT`, index))
-  expect(spool.bytes).toBeGreaterThan(2_000)
+  for (let index = 0; index < 80; index++) await spool.append(book(`S${index}USDT`, index))
+  expect(spool.bytes).toBeGreaterThan(800)
   const known = new Set<string>()
   for (;;) {
     const oldest = await spool.oldest('unrepeatable')
@@ -45,7 +45,7 @@ test('what is appended comes onto the disk, though notes of gaps fill the spool 
     }
     await spool.release(oldest, true)
   }
-  expect(known.size).toBe(250)
+  expect(known.size).toBe(80)
 })
 
 test('notes that are given on again and again stay one gap for each series; other gaps stay apart', () => {
