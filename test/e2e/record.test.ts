@@ -51,6 +51,8 @@ describe('recording everything beyond the end of a minute', () => {
     // Whether all of it is stored is asked here, not how fast a busy machine does it.
     config.collector.drainTimeoutMs = 120_000
     config.exchange.latencyJitterMs = latencyJitterMs
+    // Nothing is given up that has been served.
+    config.exchange.timeoutMs = 60_000
     config.streams.instruments.schedule = '*/10 * * * * *'
     config.streams.rpiSymbols.schedule = '5,15,25,35,45,55 * * * * *'
     config.streams.orderBooks.everySeconds = 5
