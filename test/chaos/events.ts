@@ -21,15 +21,16 @@ export interface PlannedEvent {
 /** The time from the beginning of an accident to that of the next one, from and to. */
 export type Spacing = readonly [minMs: number, maxMs: number]
 
-/** A plan of accidents for so many milliseconds: the same for the same seed. */
+/** A plan of accidents for so many milliseconds: the same for the same seed. None lasts for more than a third of it. */
 export function planChaos(seed: number, durationMs: number, spacing: Spacing = [4_000, 16_000]): PlannedEvent[] {
+  const longestMs = durationMs / 3
   const random = createRandom(seed)
   const between = (from: number, to: number) => Math.round(from + random() * (to - from))
   const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)] as Value
   const service = (faults: readonly Fault[], least: number, most: number): ChaosEvent => ({
     kind: 'service',
     faults,
-    forMs: between(least, most),
+    forMs: Math.min(longestMs, between(least, most)),
   })
   const probability = () => 0.2 + random() * 0.7
   const kinds: readonly (() => ChaosEvent)[] = [
@@ -38,7 +39,7 @@ export function planChaos(seed: number, durationMs: number, spacing: Spacing = [
     () => ({ kind: 'stop the daemon', downMs: between(0, 2_000) }),
     () => ({ kind: 'restart the database' }),
     () => ({ kind: 'crash the database' }),
-    () => ({ kind: 'database away', forMs: 30_000 }),
+    () => ({ kind: 'database away', forMs: Math.min(longestMs, 30_000) }),
     () => ({ kind: 'end all sessions' }),
     () => ({ kind: 'lock a table', forMs: between(3_000, 8_000) }),
     () => ({ kind: 'read-only database', forMs: between(3_000, 8_000) }),
