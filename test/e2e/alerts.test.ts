@@ -8,6 +8,7 @@ import type { RecorderDatabase } from '../../src/store/db/database.js'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { prometheus as findPrometheus, promtool } from '../support/installed.js'
+import { lastingPort } from '../support/lastingPort.js'
 import { type FiringAlert, type Prometheus, startPrometheus } from '../support/prometheus.js'
 import { type Running, startProgram } from '../support/program.js'
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
@@ -52,7 +53,7 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
     folder = await mkdtemp(join(tmpdir(), 'market-recorder-alerts-'))
     ;[recorder, cutOff, blocked] = await Promise.all([
       startDaemon(folder, 'recorder'),
-      startDaemon(folder, 'cut off', bigBooks),
+      startDaemon(folder, 'cut off'),
       startDaemon(folder, 'blocked'),
     ])
     prometheus = await startPrometheus(prometheusPath ?? '', {
@@ -70,11 +71,11 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
 
   const firing = async ({ instance }: Daemon, name: string): Promise<FiringAlert[]> =>
     (await prometheus.firing()).filter((alert) => alert.instance === instance && alert.name === name)
-  const times = { timeout: 150_000, interval: 250 }
-  /** Resolves to the labels with which it fires. */
-  async function fires(daemon: Daemon, name: string): Promise<Readonly<Record<string, string>>> {
-    await expect.poll(() => firing(daemon, name), times).not.toEqual([])
-    return (await firing(daemon, name))[0]?.labels ?? {}
+  const times = { timeout: 150_000, interval: 100 }
+  /** Resolves when it fires with these labels. */
+  async function fires(daemon: Daemon, name: string, labels: Readonly<Record<string, string>> = {}): Promise<void> {
+    const alert: unknown = expect.objectContaining({ labels: expect.objectContaining(labels) as unknown })
+    await expect.poll(() => firing(daemon, name), times).toContainEqual(alert)
   }
   const ends = (daemon: Daemon, name: string) => expect.poll(() => firing(daemon, name), times).toEqual([])
 
@@ -95,117 +96,90 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
     expect(execFileSync(promtoolPath ?? '', ['check', 'metrics'], { input: text, encoding: 'utf8' })).toBe('')
   })
 
-  test('RequestsFailing: the service answers one operation with errors', async () => {
-    recorder.simulator.control.addFault({ kind: 'http', status: 500, operations: ['rpi-symbols'] })
-    expect(await fires(recorder, 'RequestsFailing')).toMatchObject({ operation: 'rpi-symbols' })
-  })
+  /** They begin together: some alerts wait for half a minute. */
+  describe('fires', () => {
+    let backfill: Running
 
-  test('RequestsRejected: the service blocks the address', async () => {
-    blocked.simulator.control.addFault({ kind: 'block', count: 1 })
-    await fires(blocked, 'RequestsRejected')
-  })
-
-  test('DatabaseUnreachable, RecorderNotReady: the database is away', async () => {
-    await cutOff.proxy.refuse()
-    await fires(cutOff, 'DatabaseUnreachable')
-    await fires(cutOff, 'RecorderNotReady')
-  })
-
-  test('RowsRejected: a row of each page makes no sense', async () => {
-    recorder.simulator.control.setQuirks({ brokenRows: { operations: ['tickers'], kind: 'nonsense' } })
-    expect(await fires(recorder, 'RowsRejected')).toMatchObject({ stream: 'tickers' })
-    recorder.simulator.control.setQuirks({ brokenRows: null })
-  })
-
-  test('EventLoopLag: the process gets only a part of the processor', async () => {
-    const ending = new AbortController()
-    const stutter = (async () => {
-      while (!ending.signal.aborted) {
-        recorder.program.process.kill('SIGSTOP')
-        await sleep(400)
-        recorder.program.process.kill('SIGCONT')
-        await sleep(200)
-      }
-    })()
-    try {
-      await fires(recorder, 'EventLoopLag')
-    } finally {
-      ending.abort()
-      await stutter
-    }
-  })
-
-  test('GapFound: the recorder stands still, time and again, while more fills happen than the service shows', async () => {
-    for (const [category, symbol] of busy) {
-      recorder.simulator.control.list({ category, symbol, launchTime: Date.now() })
-    }
-    const { world } = recorder.simulator
-    const fewest = (since: number) =>
-      Math.min(...busy.map(([category, symbol]) => world.fills(category, symbol, since, Date.now()).length))
-    const known = async () =>
-      (
-        await recorder.database.pool.query(
-          `select from recorder.coverage where stream = 'fills' and symbol like 'BUSY%'`,
-        )
-      ).rowCount
-    await expect.poll(known, times).toBe(busy.length)
-    const deadline = Date.now() + times.timeout
-    while ((await firing(recorder, 'GapFound')).length === 0) {
-      expect(Date.now(), 'the alert has not fired').toBeLessThan(deadline)
-      recorder.program.process.kill('SIGSTOP')
-      const stoppedAt = Date.now()
-      try {
-        await expect.poll(() => fewest(stoppedAt), times).toBeGreaterThan(fillsShown)
-      } finally {
-        recorder.program.process.kill('SIGCONT')
-      }
-      // Until it has asked for all of them, and has been scraped.
-      await sleep(2_500)
-    }
-    expect(await fires(recorder, 'GapFound')).toMatchObject({ stream: 'fills' })
-  })
-
-  test('RequestsRejected: one rejection suffices', async () => {
-    expect(await firing(recorder, 'RequestsRejected')).toEqual([])
-    recorder.simulator.control.addFault({ kind: 'http', status: 429, operations: ['tickers'], count: 1 })
-    expect(await fires(recorder, 'RequestsRejected')).toMatchObject({ operation: 'tickers' })
-  })
-
-  test('BackfillFailed: the service refuses the candles that are asked for', async () => {
-    recorder.simulator.control.addFault({
-      kind: 'errorCode',
-      code: '400172',
-      operations: ['candles', 'history-candles'],
+    beforeAll(async () => {
+      const { simulator, configFile } = recorder
+      simulator.control.addFault({ kind: 'http', status: 500, operations: ['rpi-symbols'] })
+      simulator.control.addFault({ kind: 'errorCode', code: '400172', operations: ['candles', 'history-candles'] })
+      simulator.control.setQuirks({ brokenRows: { operations: ['tickers'], kind: 'nonsense' } })
+      const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--interval', '1H', '--from', '2026-01-01']
+      backfill = startProgram(['backfill', ...what, '--to', '2026-01-02', '--config', configFile])
+      for (const [category, symbol] of busy) simulator.control.list({ category, symbol, launchTime: Date.now() })
+      blocked.simulator.control.addFault({ kind: 'block', count: 1 })
+      await cutOff.proxy.refuse()
     })
-    const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--interval', '1H', '--from', '2026-01-01']
-    const backfill = startProgram(['backfill', ...what, '--to', '2026-01-02', '--config', recorder.configFile])
-    await fires(recorder, 'BackfillFailed')
-    backfill.process.kill('SIGTERM')
-    await backfill.finished
+    afterAll(async () => {
+      backfill?.process.kill('SIGTERM')
+      await backfill?.finished
+    })
+
+    test('RequestsFailing: the service answers one operation with errors', () =>
+      fires(recorder, 'RequestsFailing', { operation: 'rpi-symbols' }))
+
+    test('RequestsRejected: the service blocks the address', () => fires(blocked, 'RequestsRejected'))
+
+    test('DatabaseUnreachable, RecorderNotReady: the database is away', async () => {
+      await fires(cutOff, 'DatabaseUnreachable')
+      await fires(cutOff, 'RecorderNotReady')
+    })
+
+    test('RowsRejected: a row of each page makes no sense', () =>
+      fires(recorder, 'RowsRejected', { stream: 'tickers' }))
+
+    test('GapFound: more fills happen from one response to the next than the service shows', () =>
+      fires(recorder, 'GapFound', { stream: 'fills' }))
+
+    test('BackfillFailed: the service refuses the candles that are asked for', () => fires(recorder, 'BackfillFailed'))
+
+    test('EventLoopLag: the process gets only a part of the processor', async () => {
+      const ending = new AbortController()
+      const stutter = (async () => {
+        while (!ending.signal.aborted) {
+          recorder.program.process.kill('SIGSTOP')
+          await sleep(400)
+          recorder.program.process.kill('SIGCONT')
+          await sleep(100)
+        }
+      })()
+      try {
+        await fires(recorder, 'EventLoopLag')
+      } finally {
+        ending.abort()
+        await stutter
+      }
+    })
+
+    test('RequestsRejected: one rejection suffices', async () => {
+      expect(await firing(recorder, 'RequestsRejected')).toEqual([])
+      recorder.simulator.control.addFault({ kind: 'http', status: 429, operations: ['tickers'], count: 1 })
+      await fires(recorder, 'RequestsRejected', { operation: 'tickers' })
+    })
+
+    test('BudgetExhausted: requests wait for the end of the block', () => fires(blocked, 'BudgetExhausted'))
+
+    test('SpoolInUse, SpoolFilling, RowsDropped: the database stays away until the spool is full', async () => {
+      await fires(cutOff, 'SpoolInUse')
+      await cutOff.restart(bigBooks)
+      await fires(cutOff, 'SpoolFilling')
+      await fires(cutOff, 'RowsDropped')
+      await cutOff.restart(fewBooks)
+      await cutOff.proxy.restore()
+      for (const name of ['DatabaseUnreachable', 'SpoolInUse', 'SpoolFilling']) await ends(cutOff, name)
+    })
+
+    test('StreamStale: the operation that fails has failed for long', () =>
+      fires(recorder, 'StreamStale', { stream: 'rpi_symbols' }))
+
+    test('RecorderDown: the process is killed', async () => {
+      recorder.program.process.kill('SIGKILL')
+      await fires(recorder, 'RecorderDown')
+    })
   })
 
-  test('SpoolInUse, SpoolFilling, RowsDropped: the database stays away until the spool is full', async () => {
-    await fires(cutOff, 'SpoolInUse')
-    await fires(cutOff, 'SpoolFilling')
-    await fires(cutOff, 'RowsDropped')
-    await cutOff.proxy.restore()
-    for (const name of ['DatabaseUnreachable', 'SpoolInUse', 'SpoolFilling']) await ends(cutOff, name)
-  })
-
-  test('StreamStale: the operation that fails has failed for long', async () => {
-    expect(await fires(recorder, 'StreamStale')).toMatchObject({ stream: 'rpi_symbols' })
-  })
-
-  test('BudgetExhausted: requests wait for the end of the block', async () => {
-    await fires(blocked, 'BudgetExhausted')
-  })
-
-  test('RecorderDown: the process is killed', async () => {
-    recorder.program.process.kill('SIGKILL')
-    await fires(recorder, 'RecorderDown')
-  })
-
-  test('a minute was scraped, and every alert has fired', async () => {
+  test('sixty scrapes were taken, and every alert has fired', async () => {
     const scrapes = async () => (await prometheus.values(`sum_over_time(up{instance="${blocked.instance}"}[5m])`))[0]
     await expect.poll(async () => (await scrapes())?.value, times).toBeGreaterThanOrEqual(60)
     const fired = await prometheus.values('count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[10m]))')
@@ -225,10 +199,10 @@ function quick(text: string): string {
     .replace('market_recorder_spool_age_seconds > 300', 'market_recorder_spool_age_seconds > 3')
 }
 
-/** The most fills that the service shows of an instrument. */
-const fillsShown = 100
-
-/** Instruments that begin to trade when fills are to be lost; all others have a fill a second at most. */
+/**
+ * Instruments that begin to trade when fills are to be lost, two hundred in the two seconds between two responses of a hundred;
+ * all others have a fill a second at most.
+ */
 const busy = [1, 2, 3, 4, 5].map((i) => ['SPOT', `BUSY${i}USDT`] as const)
 
 interface Daemon {
@@ -239,34 +213,40 @@ interface Daemon {
   readonly configFile: string
   /** As Prometheus calls it. */
   readonly instance: string
+  /** Kills it and starts it again, at the same place. */
+  restart(books: string): Promise<void>
   close(): Promise<void>
 }
 
+const fewBooks = '{ everySeconds: 5 }'
 /** Books that fill a spool of the smallest size in half a minute. */
 const bigBooks = '{ everySeconds: 2, depth: 1000, select: { busiest: 60 } }'
 
-async function startDaemon(folder: string, name: string, books = '{ everySeconds: 5 }'): Promise<Daemon> {
+async function startDaemon(folder: string, name: string): Promise<Daemon> {
   // No fill is lost while all is well: a burst could hold more than a response shows. And nothing is refused that was not
   // meant to be: a machine that is busy elsewhere makes the simulator count late, so it allows more than it is asked for.
   const simulator = await startSimulator({
-    scale: books === bigBooks ? 'small' : 'tiny',
+    scale: name === 'cut off' ? 'small' : 'tiny',
     activity: {
       flow: 'even',
       burstiness: 0,
       scale: 0.1,
-      perHour: Object.fromEntries(busy.map((key) => [key.join(':'), 108_000])),
+      perHour: Object.fromEntries(busy.map((key) => [key.join(':'), 360_000])),
     },
     limits: { factor: 5 },
+    quirks: { brotli: false },
   })
   const testDatabase: TestDatabase = await createTestDatabase()
   const proxy = await startTcpProxy(testDatabase.url)
   const configFile = join(folder, `${name}.yaml`)
-  await writeFile(
-    configFile,
-    `exchange: { baseUrl: '${simulator.url}', limits: { perSecond: { orderbook: 40 } } }
+  const port = await lastingPort()
+  const start = async (books: string) => {
+    await writeFile(
+      configFile,
+      `exchange: { baseUrl: '${simulator.url}', limits: { perSecond: { orderbook: 40 } } }
 database: { url: '${proxy.through(testDatabase.url)}', dataDir: '${join(folder, name)}' }
 collector: { egress: 'alerts ${name}', spoolMaxBytes: 16777216 }
-serve: { port: 0 }
+serve: { port: ${port} }
 streams:
   instruments: { schedule: '*/3 * * * * *' }
   rpiSymbols: { schedule: '*/2 * * * * *' }
@@ -277,16 +257,26 @@ streams:
   fills: { minPollSeconds: 2 }
   candles: { enabled: false }
 `,
-  )
-  const program = startProgram(['start', '--config', configFile])
-  const [, instance = ''] = await program.printed(/the page is at http:\/\/([\d.:]+)/)
+    )
+    const program = startProgram(['start', '--config', configFile])
+    await program.printed(/the page is at /)
+    return program
+  }
+  let program = await start(fewBooks)
   return {
     simulator,
     proxy,
     database: testDatabase.database,
-    program,
+    get program() {
+      return program
+    },
     configFile,
-    instance,
+    instance: `127.0.0.1:${port}`,
+    async restart(books) {
+      program.process.kill('SIGKILL')
+      await program.finished
+      program = await start(books)
+    },
     async close() {
       program.process.kill('SIGCONT')
       program.process.kill('SIGKILL')

@@ -33,7 +33,7 @@ export async function startPrometheus(
   await writeFile(join(folder, 'rules.yml'), options.rules)
   await writeFile(
     join(folder, 'prometheus.yml'),
-    `global: { scrape_interval: 1s, evaluation_interval: 1s }
+    `global: { scrape_interval: 1s, evaluation_interval: 500ms }
 rule_files: [rules.yml]
 scrape_configs:
   - job_name: ${options.job}
