@@ -1,21 +1,22 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Those that take longest, above all because they wait: begun first, they are over when the others are. */
+/** Those that take longest, whether they wait or compute: begun first, they are over when the others are. */
 const longest = [
-  'e2e/chaos',
+  'e2e/simulatedTime',
   'hostile/service',
-  'e2e/alerts',
   'e2e/record',
+  'e2e/alerts',
   'browser/page',
+  'e2e/chaos',
   'e2e/market',
   'e2e/backfill',
-  'e2e/simulatedTime',
   'e2e/demo',
   'integration/archive/archive',
   'integration/exchange/simulator',
+  'integration/history/gaps',
+  'integration/store/embedded',
   'integration/collect/missingCategory',
-  'integration/store/egressLock',
 ]
 /** After those, from the longest to the shortest. */
 const folders = ['e2e', 'hostile', 'browser', 'integration', 'repository', 'unit']
@@ -41,12 +42,13 @@ const patience = { testTimeout: 300_000, hookTimeout: 300_000 }
 const withServers = {
   globalSetup: ['test/support/globalDatabase.ts'],
   ...everywhere,
+  setupFiles: [...everywhere.setupFiles, 'test/support/afterFile.ts'],
   ...patience,
 }
 
 /**
  * All projects share the workers, so that none of them idles: two cores do the work of as many files as wait for something.
- * What keeps nothing between files is not isolated: to load everything anew for each file takes longer than many of the tests.
+ * Files keep nothing from one another, so they are not isolated: to load everything anew for each takes longer than many tests.
  */
 export default defineConfig({
   test: {
@@ -73,9 +75,9 @@ export default defineConfig({
         },
       },
       { test: { name: 'integration', include: ['test/integration/**/*.test.ts'], ...withServers, isolate: false } },
-      { test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], ...withServers } },
-      { test: { name: 'hostile', include: ['test/hostile/**/*.test.ts'], ...withServers } },
-      { test: { name: 'browser', include: ['test/browser/**/*.test.ts'], ...withServers } },
+      { test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], ...withServers, isolate: false } },
+      { test: { name: 'hostile', include: ['test/hostile/**/*.test.ts'], ...withServers, isolate: false } },
+      { test: { name: 'browser', include: ['test/browser/**/*.test.ts'], ...withServers, isolate: false } },
     ],
   },
 })

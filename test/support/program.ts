@@ -8,12 +8,15 @@ import { fileURLToPath } from 'node:url'
 const entryPoint = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url))
 
 let folder: string | undefined
-/** Where programs of this process run: what one leaves in its default data directory must not come into another test's database. */
+/** Where programs of a test file run: what one leaves in its default data directory must not come into another's database. */
 function ownFolder(): string {
-  if (folder !== undefined) return folder
-  const made = mkdtempSync(join(tmpdir(), 'market-recorder-run-'))
-  process.once('exit', () => rmSync(made, { recursive: true, force: true }))
-  return (folder = made)
+  return (folder ??= mkdtempSync(join(tmpdir(), 'market-recorder-run-')))
+}
+
+/** When the programs of a test file have ended. */
+export function removeOwnFolder(): void {
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
+  folder = undefined
 }
 
 export interface Finished {
