@@ -60,7 +60,7 @@ export class SliceRunner {
   }
 
   /**
-   * Gets what is missing of a slice, books what came of it and lets go of it. Everything received is committed when this
+   * Gets what is missing of a slice, records the result and releases it. Everything received is committed when this
    * resolves. Rejects only when the database does not take that.
    */
   async run(slice: CandleSlice, signal: AbortSignal): Promise<SliceResult> {
@@ -199,12 +199,13 @@ async function concludeMissing(
   )
   const isSilent = !shown.hasRejected && series.type === 'market' && left.length > 0 && (await isSparse(trx, series))
   await replaceUnanswered(trx, series, ranges, isSilent ? subtract(left, known) : [])
-  const reason = shown.hasRejected ? reasons.rejected : reasons.silent
+  const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
   await replaceGaps(trx, series, ranges, isSilent ? intersect(left, known) : left, reason)
   await settleGaps(trx, series)
 }
 
-const reasons = {
+/** Of gaps that a fetched slice leaves, as market.gaps shows them. */
+export const sliceGapReasons = {
   silent: 'the service does not give these candles',
   rejected:
     'the service does not give these candles, or not so that they can be understood (see recorder.rejected_row)',

@@ -25,7 +25,7 @@ export interface HistoryWorkerOptions {
 }
 
 export interface HistoryWorker {
-  /** Stops asking, stores what was received and lets go of the slices. */
+  /** Stops asking, stores what was received and releases the slices. */
   stop(): Promise<void>
 }
 

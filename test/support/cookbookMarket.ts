@@ -4,6 +4,8 @@ import type { TradedCategory } from '../../src/market/category.js'
 import type { Fill } from '../../src/market/fill.js'
 import type { OrderBook, RpiOrderBook } from '../../src/market/orderBook.js'
 import type { Ticker } from '../../src/market/ticker.js'
+import { sliceGapReasons } from '../../src/history/runSlice.js'
+import { lostFillsReason } from '../../src/store/batch/storeFills.js'
 import { upsertCandles } from '../../src/store/history/candles.js'
 import { addCoverage } from '../../src/store/proof/coverage.js'
 import { insertFills } from '../../src/store/live/fills.js'
@@ -263,13 +265,13 @@ async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market):
       { from, to: gap.from },
       { from: gap.to, to },
     ])
-    await recordGap(db, { ...candles, range: gap, reason: 'the service gave no candles', state: 'open' })
+    await recordGap(db, { ...candles, range: gap, reason: sliceGapReasons.silent, state: 'open' })
     const lost = { from: busyFrom + hourMs, to: busyFrom + hourMs + 90_000 }
     await addCoverage(db, fills, [
       { from: busyFrom, to: lost.from },
       { from: lost.to, to: busyTo },
     ])
-    await recordGap(db, { ...fills, range: lost, reason: 'more fills than one response holds', state: 'lost' })
+    await recordGap(db, { ...fills, range: lost, reason: lostFillsReason, state: 'lost' })
     return
   }
   await addCoverage(db, candles, [{ from, to }])

@@ -15,6 +15,9 @@ export interface StoredFills extends WriteResult {
   readonly gapsFound: number
 }
 
+/** Of the gap before a page that does not follow on, as market.gaps shows it. */
+export const lostFillsReason = 'more fills happened between two responses than one response shows'
+
 /** Stores a response's fills with what they prove and what they show to be lost. Call it in a transaction. */
 export async function storeFills(db: Kysely<Database>, batch: Batch<InstrumentKey, Fill>): Promise<StoredFills> {
   const [stored] = await storeFillPages(db, [batch])
@@ -60,8 +63,7 @@ export async function storeFillPages(
       for (const range of missing) await recordGap(db, { ...series, range, reason, state: 'lost' })
     }
     if (gap !== null) {
-      const reason = 'more fills happened between two responses than one response shows'
-      await recordGap(db, { ...series, range: gap, reason, state: 'lost' })
+      await recordGap(db, { ...series, range: gap, reason: lostFillsReason, state: 'lost' })
     }
     stored.push({ ...result, gapsFound: gap === null ? 0 : 1 })
   }

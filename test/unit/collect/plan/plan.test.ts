@@ -138,7 +138,7 @@ describe('arithmetic', () => {
     const universe = listed({ turnover24h: '22400000000', measuredFillsPerSecond: 0.5 })
     expect(demandOf(config, 'fills', universe).rowsPerDay).toBe(43_200)
     const notes = planConfig(config, universe).notes.join('\n')
-    expect(notes).toContain('Of 1 instruments the rate is what was recorded lately.')
+    expect(notes).toContain('For 1 instruments the rate is what was recorded lately.')
   })
 
   test('candles: a series without trades is asked less often, and others take its place', () => {
