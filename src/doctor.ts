@@ -12,6 +12,7 @@ import { describeDatabaseError } from './store/db/databaseError.js'
 import { pendingMigrations } from './store/db/migrate.js'
 import { rightsBeyondReading } from './store/db/rights.js'
 import { detectServer } from './store/timescale/server.js'
+import { messageOf } from './runtime/messageOf.js'
 
 export interface Finding {
   readonly what: string
@@ -170,5 +171,5 @@ async function checkDisk(config: Config): Promise<Finding> {
 }
 
 function oneLine(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).replaceAll(/\s*\n\s*/g, ' ')
+  return messageOf(error).replaceAll(/\s*\n\s*/g, ' ')
 }

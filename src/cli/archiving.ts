@@ -8,6 +8,7 @@ import type { Config } from '../config/resolve.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { CommonOptions } from './options.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 export interface Archiving {
   stop(): Promise<void>
@@ -58,7 +59,7 @@ export function startArchiving(config: Config, options: CommonOptions, { logger,
       }
       return code === 0
     } catch (error) {
-      logger.warn(`the archiver could not be started: ${error instanceof Error ? error.message : String(error)}`)
+      logger.warn(`the archiver could not be started: ${messageOf(error)}`)
       return false
     } finally {
       stopping.signal.removeEventListener('abort', end)

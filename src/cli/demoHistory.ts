@@ -5,6 +5,7 @@ import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { insertWants } from '../store/history/candleWants.js'
 import { listInstruments } from '../store/live/instruments.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 const historyMs = 3 * 86_400_000
 const request = {
@@ -37,6 +38,6 @@ export async function wantDemoHistory(
     await insertWants(db, wantsOf(planned, { kind: 'backfill', again: false }))
   } catch (error) {
     if (signal.aborted) return
-    logger.warn(`no history is fetched: ${error instanceof Error ? error.message : String(error)}`)
+    logger.warn(`no history is fetched: ${messageOf(error)}`)
   }
 }

@@ -13,6 +13,7 @@ import { openDatabase } from '../store/db/database.js'
 import { recentFillRates } from '../store/read/fillRates.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 interface PlanOptions extends CommonOptions {
   readonly offline?: boolean
@@ -86,7 +87,7 @@ async function universeToPlanFor(config: Config): Promise<PlanUniverse> {
   try {
     return await withRecordedRates(config, await askUniverse(config))
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     process.stderr.write(`warning: the service did not list its instruments, planning for assumed ones: ${reason}\n`)
     return assumedUniverse()
   }

@@ -4,6 +4,7 @@ import { printable } from '../runtime/printable.js'
 import { packageVersion } from '../runtime/version.js'
 import { commands } from './commands.js'
 import { exitCodes, Failed } from './failed.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 /**
  * The command line. Only the commands that `isNeeded` names are loaded; the others are known by name and description, as
@@ -48,5 +49,5 @@ async function describe(error: unknown): Promise<string> {
   // Loaded when there is an error: it brings the database's client with it.
   const { describeDatabaseError, isDatabaseError } = await import('../store/db/databaseError.js')
   if (isDatabaseError(error)) return describeDatabaseError(error)
-  return error instanceof Error ? error.message : String(error)
+  return messageOf(error)
 }

@@ -7,6 +7,7 @@ import type { Quirks } from '../simulator/world/quirks.js'
 import { reportTable } from '../simulator/reportTable.js'
 import { type Scale, scales } from '../simulator/world/catalogue.js'
 import { sleepUnlessStopped } from './wait.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 interface SimulateOptions {
   readonly port: number
@@ -113,6 +114,6 @@ function orInvalid<Value>(parse: () => Value): Value {
   try {
     return parse()
   } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error))
+    throw new InvalidArgumentError(messageOf(error))
   }
 }

@@ -1,5 +1,5 @@
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 
 export type CandleOperation = 'candles' | 'history-candles'
 
@@ -30,7 +30,6 @@ export interface PageParameters {
   readonly limit: number
 }
 
-const dayMs = 86_400_000
 const pageRows: Readonly<Record<CandleOperation, number>> = { candles: 1000, 'history-candles': 100 }
 const longestHistorySpanMs = 90 * dayMs
 

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 import { type Clock, sleepUntil } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { countOpenWants, insertWants, type NewWant } from '../store/history/candleWants.js'
@@ -28,7 +28,6 @@ export interface Review {
   stop(): Promise<void>
 }
 
-const dayMs = 86_400_000
 /** A page of `candles`: all of the daily candles of years, some hours of minutes. */
 const stretchCandles = 1_000
 /** What is found due is wanted in such portions: the rest waits until these are done. */

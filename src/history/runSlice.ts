@@ -22,6 +22,7 @@ import { PageSource } from './pageSource.js'
 import { ReachBook } from './reach.js'
 import { foldRestatement } from './restatement.js'
 import { readAllAgain } from './review.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 /** What all slices of a process share. */
 export interface SliceContext {
@@ -166,7 +167,7 @@ function breakingOff(
   signal: AbortSignal,
 ): Pick<SliceResult, 'done' | 'problem' | 'failure'> {
   if (signal.aborted) return { done: [] }
-  const message = error instanceof Error ? error.message : String(error)
+  const message = messageOf(error)
   if (!(error instanceof ExchangeError) || error.retryable || error.kind === 'aborted') {
     return { done: [], problem: message }
   }

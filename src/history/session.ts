@@ -9,6 +9,7 @@ import type { EgressLock } from '../store/egress/egressOptions.js'
 import { type InstrumentSummary, listInstruments, recordInstruments } from '../store/live/instruments.js'
 import type { Database } from '../store/db/schema.js'
 import { type HistoryWorker, startHistoryWorker } from './worker.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 export interface SessionOptions {
   readonly db: Kysely<Database>
@@ -90,7 +91,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
           startWorker()
         },
         (error: unknown) => {
-          if (!signal.aborted) logger.warn(`backfill: ${error instanceof Error ? error.message : String(error)}`)
+          if (!signal.aborted) logger.warn(`backfill: ${messageOf(error)}`)
         },
       )
     },

@@ -1,9 +1,5 @@
 import type { TradedCategory } from './category.js'
-import type { Decimal, TimeMs } from './values.js'
-
-const minuteMs = 60_000
-const hourMs = 60 * minuteMs
-const dayMs = 24 * hourMs
+import { dayMs, hourMs, minuteMs, type Decimal, type TimeMs } from './values.js'
 
 /** Length of each candle interval in milliseconds. The names are the service's and are case-sensitive. */
 export const intervalMs = {

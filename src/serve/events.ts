@@ -1,6 +1,7 @@
 import type { CandleSeries } from '../market/candle.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 export interface EventClient {
   /** What it watches besides the status; null when nothing. */
@@ -92,7 +93,7 @@ export class EventHub {
         for (const client of watching) this.#send(client, 'instrument', now)
       }
     } catch (error) {
-      this.#logger.debug(`no events for the page: ${error instanceof Error ? error.message : String(error)}`)
+      this.#logger.debug(`no events for the page: ${messageOf(error)}`)
     }
   }
 

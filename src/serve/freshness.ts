@@ -3,12 +3,10 @@ import type { StreamStats } from '../collect/streamStats.js'
 import type { Config } from '../config/resolve.js'
 import { intervalMs } from '../market/candle.js'
 import type { StreamName } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../market/values.js'
 
 /** An age beyond which something is wrong with a stream: two of its periods, and time for a response to come and be stored. */
 const graceMs = 30_000
-const hourMs = 3_600_000
-const dayMs = 24 * hourMs
 
 /** The age at which each stream counts as stale, milliseconds; null for streams that are not configured. */
 export function freshnessLimits({ streams }: Config): Record<StreamName, number | null> {

@@ -10,6 +10,7 @@ import { type Compare, Passwords } from './passwords.js'
 import type { PasswordThread } from './passwordThread.js'
 import { isLoopback } from './security.js'
 import { readWebConfig, type WebConfig } from './webConfig.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 export interface Protection {
   /** Options of a server with TLS; null where HTTP is served. */
@@ -68,7 +69,7 @@ export async function openProtection(
         problem = { text: '', looks: 0 }
       } catch (error) {
         if (stopped.signal.aborted) return
-        const text = error instanceof Error ? error.message : String(error)
+        const text = messageOf(error)
         problem = { text, looks: text === problem.text ? problem.looks + 1 : 1 }
         if (problem.looks === 2) logger.error(`${text}; until then the page is protected as before`)
       }

@@ -1,4 +1,4 @@
-import type { TimeMs } from '../market/values.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 import { workedMs } from '../runtime/clock.js'
 import { type CandleQuery, ServiceFailure } from './parameters.js'
 import type { CandleRange, Quirks } from './world/quirks.js'
@@ -10,7 +10,6 @@ import type { ServedSeries } from './world/intervals.js'
 import type { Listing } from './world/listing.js'
 import type { World } from './world/world.js'
 
-const dayMs = 86_400_000
 const realityIntervals: readonly string[] = ['1m', '5m', '15m', '1H', '4H', '1D']
 
 /** How far back `candles` reaches, in days. */

@@ -7,6 +7,7 @@ import { faultSchema } from './faults.js'
 import { type Quirks, quirksSchema } from './world/quirks.js'
 import type { ListingRequest } from './world/listing.js'
 import { listingRequestSchema } from './world/listingRequest.js'
+import { messageOf } from '../runtime/messageOf.js'
 
 const splitSchema = z.strictObject({
   category: z.enum(categories),
@@ -77,7 +78,7 @@ function change<Value>(
     json(response, 200, apply(parsed.data, given) ?? {})
   } catch (error) {
     // Such as an instrument that there is not.
-    json(response, 400, { error: error instanceof Error ? error.message : String(error) })
+    json(response, 400, { error: messageOf(error) })
   }
 }
 

@@ -1,8 +1,7 @@
 import { createTask, parse as parseCron } from 'node-cron'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import { type Clock, sleepUntil } from '../../runtime/clock.js'
 
-const dayMs = 86_400_000
 /** A wall clock that is set forward is noticed after this time at the latest. */
 const maxSleepMs = 60_000
 /** Every weekday has been a 29th of February by then: what has no match until then has none. */

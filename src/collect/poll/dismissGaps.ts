@@ -5,6 +5,7 @@ import type { Database } from '../../store/db/schema.js'
 import type { TimeMs } from '../../market/values.js'
 import { sleepUntil } from '../../runtime/clock.js'
 import type { PollContext } from './pollContext.js'
+import { messageOf } from '../../runtime/messageOf.js'
 
 const everyMs = 20_000
 /** Older ones have waited for their candles for long enough. */
@@ -33,7 +34,7 @@ export async function keepDismissingGaps(
       if (dismissed > 0) logger.info(`fills: ${dismissed} gap(s) removed: the candles show that nothing was lost`)
     } catch (error) {
       // The database is away, or busy: nothing is lost by looking again later.
-      logger.debug(`fills: gaps could not be looked through: ${error instanceof Error ? error.message : String(error)}`)
+      logger.debug(`fills: gaps could not be looked through: ${messageOf(error)}`)
     }
   }
 }

@@ -10,6 +10,7 @@ import { type PollContext, pollAndStore } from './pollContext.js'
 import { Exclusive, instrumentText, type Poller } from './poller.js'
 import type { StreamDefinition, Trigger } from '../streams.js'
 import { sleepUntil } from '../../runtime/clock.js'
+import { messageOf } from '../../runtime/messageOf.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookAroundMs = 500
@@ -75,8 +76,7 @@ export function fillsPoller(
     try {
       return await client.turn(operationOf[stream.name], { signal: ended.signal, deadline })
     } catch (error) {
-      if (!ended.signal.aborted)
-        logger.debug(`${stream.name}: ${error instanceof Error ? error.message : String(error)}`)
+      if (!ended.signal.aborted) logger.debug(`${stream.name}: ${messageOf(error)}`)
       return null
     }
   }

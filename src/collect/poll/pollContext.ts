@@ -12,6 +12,7 @@ import type { Sink } from '../sink/sink.js'
 import type { StreamDefinition } from '../streams.js'
 import type { CollectorStats } from '../streamStats.js'
 import type { Universe } from '../universe/universe.js'
+import { messageOf } from '../../runtime/messageOf.js'
 
 /** What every poller works with. */
 export interface PollContext {
@@ -55,7 +56,7 @@ export async function pollAndStore<Target, Row>(
   } catch (error) {
     if (options.signal?.aborted) return null
     stats[stream.name].failures += 1
-    const message = error instanceof Error ? error.message : String(error)
+    const message = messageOf(error)
     if (error instanceof ExchangeError && concernsOneTarget(error)) logger.debug(`${stream.name}: ${message}`)
     else incidents.failed(stream.name, message, part)
     return null

@@ -1,11 +1,10 @@
 import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { StreamName } from '../../market/stream.js'
-import type { TimeMs } from '../../market/values.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
 import type { Batch } from '../../store/batch/batch.js'
 
 /** Rejected rows that are kept of one stream in an hour; what is beyond is only counted. */
 const rejectedRowsPerHour = 1_000
-const hourMs = 3_600_000
 
 /**
  * Bounds what rejected rows take of the disk, whatever the service sends. A row that comes again and again is stored once and

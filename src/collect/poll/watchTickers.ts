@@ -2,6 +2,7 @@ import { Exclusive } from './poller.js'
 import type { PollContext } from './pollContext.js'
 import type { TradedCategory } from '../../market/category.js'
 import { sleepUntil } from '../../runtime/clock.js'
+import { messageOf } from '../../runtime/messageOf.js'
 
 /** Tickers this much younger than the time between two looks need no look. */
 const recentShare = 0.4
@@ -21,7 +22,7 @@ export async function watchTickers(
       const deadline = clock.monotonicMs() + everyMs
       universe.setTickers((await client.tickers({ category }, { signal, deadline })).rows)
     } catch (error) {
-      logger.debug(`tickers: ${error instanceof Error ? error.message : String(error)}`)
+      logger.debug(`tickers: ${messageOf(error)}`)
     }
   }
   // Recorded tickers are mostly asked for at the beginning of a second: a little later it is known whether they came.

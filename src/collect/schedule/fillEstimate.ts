@@ -1,5 +1,5 @@
 import type { TradeSign } from '../../market/ticker.js'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import { fillsPerPage } from '../../market/fill.js'
 
 /** What a response tells of an instrument's activity: its fills newest first, by the service's clock. */
@@ -24,7 +24,6 @@ const sizeMemory = 400
 const [clusterVariance, rateVariance, rollVariance] = [30, 6, 5]
 /** When more dropped out of the day than was traded, that much at most is taken off what was expected. */
 const maxTakenOff = 0.3
-const dayMs = 86_400_000
 /** Beyond this a size is no number of coins, and sums of it end in infinity. */
 const maxSize = 1e30
 /** A first page that spans a moment is a burst, not the usual flow. */

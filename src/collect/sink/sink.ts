@@ -14,6 +14,7 @@ import type { JoinedBatch } from '../../store/batch/joinBatches.js'
 import { Replay } from './replay.js'
 import { commitBatch, commitGroup, rejectBatch, storeBatch, type StoredBatch } from '../../store/batch/storeBatch.js'
 import type { CollectorStats } from '../streamStats.js'
+import { messageOf } from '../../runtime/messageOf.js'
 
 export interface SinkOptions {
   readonly maxInFlightWrites: number
@@ -216,7 +217,7 @@ export class Sink {
         this.#replay.start()
         return
       } catch (error) {
-        const message = error instanceof Error ? error.message : String(error)
+        const message = messageOf(error)
         incidents.failed('spool', `${message}; free space on the disk that holds database.dataDir`)
         // A full disk: what is oldest makes room.
         if (attempt < 3 && (await spool.dropOldest().catch(() => false))) continue

@@ -17,6 +17,7 @@ import {
   type Server,
   TooLargeError,
 } from './adapter.js'
+import { messageOf } from '../../runtime/messageOf.js'
 
 export interface TransportOptions {
   /** Where the service is, for example https://api.example.com; a path is kept as a prefix. */
@@ -188,7 +189,7 @@ function withoutRequest(error: unknown): unknown {
 }
 
 function describe(error: unknown): string {
-  return oneLine(error instanceof Error ? error.message : String(error), 200)
+  return oneLine(messageOf(error), 200)
 }
 
 function readHeader(value: unknown): string | undefined {

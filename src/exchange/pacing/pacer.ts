@@ -8,6 +8,7 @@ import { Penalty } from './penalty.js'
 import { forEachOperation, type Priority, RequestQueues, type WaitingRequests } from './requestQueues.js'
 import { RoundTrip } from './roundTrip.js'
 import type { Waiting } from './waitQueue.js'
+import { minuteMs, secondMs } from '../../market/values.js'
 
 export interface PacerOptions {
   readonly limits: {
@@ -62,9 +63,6 @@ const operationGuardMs = 17
 const overallGuardMs = 300
 /** Longer than a busy machine holds up a timer. */
 const catchUpMs = 300
-
-const secondMs = 1000
-const minuteMs = 60_000
 
 /**
  * Decides when each request departs, so that the service never counts more arrivals in a window than it admits.

@@ -5,6 +5,7 @@ import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from '../err
 import { responseBounds } from './bounds.js'
 import { type ParsedResponse, parseResponse } from './longResponse.js'
 import { textOf } from './lossless.js'
+import { messageOf } from '../../runtime/messageOf.js'
 
 /** A response as HTTP brought it. */
 export interface RawResponse {
@@ -130,7 +131,7 @@ function notJson(body: Buffer, error: unknown): string {
     const text = oneLine(start.replace(/<(script|style)\b.*?(<\/\1>|$)/gis, ' ').replace(/<[^>]*>?/g, ' '), 100)
     return `HTML instead of JSON (${text === '' ? oneLine(start, 60) : text})`
   }
-  return `a body that is not JSON (${oneLine(error instanceof Error ? error.message : String(error), 120)})`
+  return `a body that is not JSON (${oneLine(messageOf(error), 120)})`
 }
 
 function describeOtherEnvelope(envelope: unknown): string {

@@ -1,10 +1,9 @@
 import { type Interval, intervalMs } from '../../market/candle.js'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import type { SeriesDay } from '../../store/read/coverage.js'
 
 export type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
 
-const dayMs = 86_400_000
 /** How far what is proven of today may lag behind the clock: a candle has to close and settle, a quiet instrument to trade. */
 const lagMs = 10 * 60_000
 

@@ -7,7 +7,7 @@ import { coverageCalendar, emptyRanges, seriesRanges } from '../../store/read/co
 import { busiestInstrument, findInstrument, searchInstruments } from '../../store/read/instruments.js'
 import { latestTicker, tickerHistory } from '../../store/read/tickers.js'
 import { type CandleSeries, closeTime } from '../../market/candle.js'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import type * as contract from './contract.js'
 import { type ApiPath, endpoints } from './endpoints.js'
 import { BadRequest } from './badRequest.js'
@@ -29,7 +29,6 @@ export interface ApiRoute<Query extends z.ZodType = z.ZodType, Response extends 
   respondTo(context: ApiContext, query: z.output<Query>): Promise<z.output<Response>>
 }
 
-const dayMs = 86_400_000
 const longestDetailMs = 31 * dayMs
 /** About so many points make a curve of the page's width. */
 const historyPoints = 240

@@ -6,10 +6,10 @@ import { day as dayText, exactCount } from './format.js'
 import { Panel } from './panel.js'
 import type { ChangeView } from './urlState.js'
 import type { View } from './view.js'
+import { dayMs } from '../../market/values.js'
 
 type Series = CalendarResponse['series'][number]
 
-const dayMs = 86_400_000
 const pageSize = 12
 
 const meanings = {

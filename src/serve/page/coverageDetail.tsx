@@ -4,8 +4,7 @@ import type { Question } from '../api/endpoints.js'
 import { useResponse } from './loaded.js'
 import { duration, moment } from './format.js'
 import type { ChangeView } from './urlState.js'
-
-const dayMs = 86_400_000
+import { dayMs } from '../../market/values.js'
 
 interface Props {
   /** stream.category.symbol, for candles also .type.interval */

@@ -1,5 +1,5 @@
 import type { CandleType } from '../../market/candle.js'
-import type { TimeMs } from '../../market/values.js'
+import { hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { fixed } from './decimals.js'
 import { nextOpenTime, type ServedInterval } from './intervals.js'
 import type { Listing } from './listing.js'
@@ -7,8 +7,6 @@ import type { Market } from './market.js'
 import { runMs } from './runs.js'
 import { splitFactor, splitStamp } from './splits.js'
 
-const minuteMs = 60_000
-const hourMs = 3_600_000
 const runsPerMinute = 16
 
 /** A candle in whole units: prices in ticks, volume in lots (base coin), turnover in ticks times lots. */

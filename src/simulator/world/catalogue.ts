@@ -1,5 +1,5 @@
 import type { Category } from '../../market/category.js'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import { mix, mixText, unit } from './hash.js'
 import type { Listing, ListingRequest, SymbolType } from './listing.js'
 import { deliverySeries, listingWaves } from './lifetimes.js'
@@ -137,7 +137,6 @@ function namesOf(category: Category, rank: number): ListingRequest {
 }
 
 const firstLaunch = Date.UTC(2019, 0, 7, 10)
-const dayMs = 86_400_000
 
 function completeListing(seed: number, activity: ActivityProfile, request: ListingRequest, marketId: number): Listing {
   const { category, symbol } = request

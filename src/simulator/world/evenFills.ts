@@ -1,6 +1,7 @@
 import type { FillProcess, FillRate } from './fillProcess.js'
 import { mix, mixWide, unit } from './hash.js'
-import { hourMs, minuteMs, runMs } from './runs.js'
+import { runMs } from './runs.js'
+import { hourMs, minuteMs } from '../../market/values.js'
 
 /**
  * Fills without the traits of a market: no sweeps, the same rate at all hours, sizes of about the mean. For tests that count

@@ -1,9 +1,5 @@
 import type { CandleSeries } from '../../market/candle.js'
-import type { TimeMs } from '../../market/values.js'
-
-const minuteMs = 60_000
-const hourMs = 60 * minuteMs
-const dayMs = 24 * hourMs
+import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 
 /** Lengths of the intervals that have one; a month has none. Those in `utc` begin at midnight UTC. */
 const lengths = {

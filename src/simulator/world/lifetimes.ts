@@ -1,8 +1,7 @@
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import type { ListingRequest } from './listing.js'
 import { type Coin, drawnName } from './names.js'
 
-const dayMs = 86_400_000
 const calendarStart = Date.UTC(2024, 0, 1)
 const calendarEnd = Date.UTC(2031, 0, 1)
 

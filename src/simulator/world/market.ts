@@ -1,11 +1,11 @@
-import type { TimeMs } from '../../market/values.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
 import type { CommonFactor } from './commonFactor.js'
 import { type FillProcess, type RunVisitor, type Sweep } from './fillProcess.js'
 import { createFillProcess } from './fills.js'
 import { mix, mixText, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
 import { createPricePath, type PricePath } from './prices.js'
-import { hourMs, runMs } from './runs.js'
+import { runMs } from './runs.js'
 import { splitFactor } from './splits.js'
 import { inTradingHours } from './tradingHours.js'
 

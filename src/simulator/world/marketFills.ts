@@ -1,8 +1,8 @@
-import type { TimeMs } from '../../market/values.js'
+import { minuteMs, type TimeMs } from '../../market/values.js'
 import { type CommonFactor, minutesPerWeek } from './commonFactor.js'
 import type { FillProcess, FillRate } from './fillProcess.js'
 import { mix, unit } from './hash.js'
-import { minuteMs, runMs } from './runs.js'
+import { runMs } from './runs.js'
 import { createShares, type Shares } from './shares.js'
 
 const weekMs = minutesPerWeek * minuteMs

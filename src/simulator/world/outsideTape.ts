@@ -1,9 +1,7 @@
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import { mix, unit } from './hash.js'
 import type { OutsideTape } from './traits.js'
 
-const dayMs = 86_400_000
-const hourMs = 3_600_000
 const opensAtMs = 14.5 * hourMs
 const closesAtMs = 21 * hourMs
 

@@ -1,9 +1,8 @@
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import { runMs } from './runs.js'
 import { mix, unit } from './hash.js'
 import type { Split } from './traits.js'
 
-const dayMs = 86_400_000
 const calendarStart = Date.UTC(2024, 0, 1)
 const calendarEnd = Date.UTC(2031, 0, 1)
 const factors = [2, 3, 4, 5, 10, 20, 0.1]

@@ -1,4 +1,4 @@
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import type { Quirks } from './quirks.js'
 import { bookSide, bookStepMs } from './books.js'
 import { derivedPrice } from './candles.js'
@@ -7,9 +7,6 @@ import { mix, unit } from './hash.js'
 import { eachRunOf, fillAt, type Market } from './market.js'
 import { outsideTurnover } from './outsideTape.js'
 import { withFields } from './traits.js'
-
-const dayMs = 86_400_000
-const hourMs = 3_600_000
 
 export type TickerRow = Readonly<Record<string, string>>
 

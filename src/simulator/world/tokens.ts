@@ -3,8 +3,8 @@ import { mix, unit } from './hash.js'
 import { factsOf, tokenName } from './names.js'
 import { drawnSplits } from './splits.js'
 import type { Traits } from './traits.js'
+import { dayMs } from '../../market/values.js'
 
-const dayMs = 86_400_000
 const firstLaunch = Date.UTC(2024, 0, 2, 14, 30)
 const busiestTurnover = 22_000_000_000
 const splitsPerYear = 0.03

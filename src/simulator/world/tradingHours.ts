@@ -1,6 +1,6 @@
-import type { TimeMs } from '../../market/values.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
 import type { FillProcess } from './fillProcess.js'
-import { hourMs, runMs } from './runs.js'
+import { runMs } from './runs.js'
 
 const runsPerHour = hourMs / runMs
 

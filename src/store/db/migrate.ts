@@ -22,6 +22,7 @@ import * as boundsOfCandles from '../../../migrations/0020_bounds_of_candles.js'
 import * as judgedGaps from '../../../migrations/0021_judged_gaps.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
+import { messageOf } from '../../runtime/messageOf.js'
 
 /** In order. One that has been released never changes; a new one goes to the end. */
 const migrations: Readonly<Record<string, Migration>> = {
@@ -155,8 +156,4 @@ function requireKnown(executed: readonly string[]): void {
   throw new Error(
     `the database was migrated by a newer market-recorder (it has ${unknown.join(', ')}); upgrade this one, or use another database`,
   )
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

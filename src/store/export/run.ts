@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import type { DatabasePool } from '../db/pool.js'
 import { type QueryRow, readInBatches } from '../db/readOnlyQuery.js'
 import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from './files.js'
@@ -48,7 +48,6 @@ export interface ExportOptions {
   readonly onNote?: (text: string) => void
 }
 
-const dayMs = 86_400_000
 /** A day that was exported sooner after its end may have been incomplete still. */
 const settleMs = 3_600_000
 const rowsPerBatch = 2_000

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { RejectedRow } from '../../market/rejectedRow.js'
-import type { TimeMs } from '../../market/values.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
 import { type ColumnSpec, columnNames, type ColumnValue, rowsFrom, toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { inStatements } from '../db/writeRows.js'
@@ -21,7 +21,6 @@ const columns: readonly ColumnSpec[] = [
 
 /** New rows of one operation that are kept in an hour, whoever asked for them. */
 const maxPerHour = 5_000
-const hourMs = 3_600_000
 
 /**
  * Keeps rows that could not be understood, received at `at`. One that comes with every response is kept once and counted;

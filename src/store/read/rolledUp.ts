@@ -4,9 +4,8 @@ import type { TimeRange } from '../../market/timeRange.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { type CandleRow, ofSeries } from './storedCandles.js'
+import { dayMs, minuteMs } from '../../market/values.js'
 
-const minuteMs = intervalMs['1m']
-const dayMs = intervalMs['1D']
 /** From here on a candle holds so many minutes that telling them apart by candle costs more than another look-up. */
 const longMs = intervalMs['4H']
 

@@ -14,6 +14,7 @@ import {
 } from './rollups.js'
 import type { ServerKind } from './server.js'
 import { type StorageSettings, type TableSettings, type TimeTable, timeTables } from './settings.js'
+import { hourMs } from '../../market/values.js'
 
 /** One step towards what the configuration asks for. */
 export interface Change {
@@ -22,7 +23,6 @@ export interface Change {
   apply(db: Kysely<Database>): Promise<void>
 }
 
-const hourMs = 3_600_000
 /** How often chunks are looked at for conversion and removal. */
 const upkeepMs = hourMs
 

@@ -1,11 +1,10 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import { candleLengths } from '../db/candleLengths.js'
 import type { Database } from '../db/schema.js'
 import { detectServer } from './server.js'
 import { type StorageSettings, type TimeTable, timeTables } from './settings.js'
 
-const dayMs = 86_400_000
 /** Few enough that a statement ends soon and holds nobody up. */
 const rowsPerDelete = 10_000
 

@@ -1,14 +1,10 @@
 import { type Kysely, sql } from 'kysely'
 import type { TimeRange } from '../../market/timeRange.js'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../db/schema.js'
 import { detectServer } from './server.js'
 import type { TableSettings } from './settings.js'
-
-const minuteMs = 60_000
-const hourMs = 60 * minuteMs
-const dayMs = 24 * hourMs
 
 /** A rollup: `market.<name>`, which on TimescaleDB Community reads the continuous aggregate `recorder.<name>`. */
 export interface Rollup {

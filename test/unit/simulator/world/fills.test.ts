@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createCommonFactor } from '../../../../src/simulator/world/commonFactor.js'
 import { createFillProcess } from '../../../../src/simulator/world/fills.js'
-import { hourMs, runMs } from '../../../../src/simulator/world/runs.js'
+import { hourMs } from '../../../../src/market/values.js'
+import { runMs } from '../../../../src/simulator/world/runs.js'
 
 const common = createCommonFactor(4)
 const flows = ['market', 'even'] as const
