@@ -152,7 +152,7 @@ export class SliceSession {
   }
 }
 
-/** Lets go of a slice and says what came of it, to all wants that it was a part of. Call it in the transaction that stores its outcome. */
+/** Releases a slice and records the result for all wants that it was a part of. Call it in the transaction that stores its outcome. */
 export async function settleSlice(trx: Kysely<Database>, slice: CandleSlice, result: SliceResult): Promise<void> {
   const { done, requests, candles, inserted, updated, problem = null, failure = null } = result
   const { category, symbol, type, interval } = slice.series
