@@ -29,7 +29,9 @@ test('the plan goes by rates of fills that the database has, and says so; withou
     expect(exitCode).toBe(0)
     return (JSON.parse(stdout) as Plan).notes.join('\n')
   }
-  expect(await planWith({ DATABASE_URL: testDatabase.url })).toContain('For 1 instruments the rate is what was recorded')
+  expect(await planWith({ DATABASE_URL: testDatabase.url })).toContain(
+    'For 1 instruments the rate is what was recorded',
+  )
   expect(await planWith({})).not.toContain('recorded lately')
   expect(await planWith({ DATABASE_URL: 'postgres://nobody@127.0.0.1:9/none' })).not.toContain('recorded lately')
 })
