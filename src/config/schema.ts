@@ -8,6 +8,7 @@ import { type Category, categories, tradedCategories } from '../market/category.
 import { type InstrumentKind, instrumentKinds } from '../market/instrument.js'
 import { logLevels } from '../runtime/logLevel.js'
 import { archive } from './archiveSchema.js'
+import { refuseMissingLists } from './missingLists.js'
 import { serve } from './serveSchema.js'
 import { storage } from './storageSchema.js'
 import { whole } from './wholeNumber.js'
@@ -332,6 +333,7 @@ const streams = z
     fills,
     candles,
   })
+  .superRefine(refuseMissingLists)
   .prefault({})
   .describe('What is recorded.')
 

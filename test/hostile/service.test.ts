@@ -63,10 +63,10 @@ streams:
   instruments: { schedule: '*/2 * * * * *', categories: [SPOT, USDT-FUTURES] }
   rpiSymbols: { enabled: false }
   tickers: { schedule: '* * * * * *', categories: [SPOT, USDT-FUTURES] }
-  orderBooks: { everySeconds: 1, depth: 5, select: { busiest: 4 } }
+  orderBooks: { everySeconds: 1, depth: 5, select: { busiest: 4, categories: [SPOT, USDT-FUTURES] } }
   rpiOrderBooks: { enabled: false }
-  fills: { maxPollSeconds: 1, select: { busiest: 4 } }
-  candles: { select: { busiest: 2 } }
+  fills: { maxPollSeconds: 1, select: { busiest: 4, categories: [SPOT, USDT-FUTURES] } }
+  candles: { select: { busiest: 2, categories: [SPOT, USDT-FUTURES] } }
 serve: { port: 0 }
 `
 
