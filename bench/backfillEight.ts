@@ -96,7 +96,8 @@ export async function benchEight({ days, factor, alone: aloneTook }: BackfillBen
 async function timeOfOne(bench: Bench, args: readonly string[]): Promise<number> {
   const { url } = await bench.createDatabase('one')
   const startedMs = performance.now()
-  await startProgram(args, url).ended
+  const { exitCode, stderr } = await startProgram(args, url).ended
+  if (exitCode !== 0) throw new Error(`the worker without others ended with exit code ${exitCode}: ${stderr.trim()}`)
   return (performance.now() - startedMs) / 1000
 }
 
