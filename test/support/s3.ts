@@ -38,6 +38,8 @@ export interface S3Server {
 
 /** OpenStack Swift with its S3 interface, on loopback, over a folder that goes with it. */
 export async function startS3(): Promise<S3Server> {
+  const quiet = 'AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'
+  process.env[quiet] ??= s3Environment[quiet]
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-s3-'))
   // Its standard input is a pipe from here: when this process ends, however that is, so does the server.
   const child = spawn(python, [program, folder], {
