@@ -3,12 +3,14 @@ import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { defineConfig, type Plugin } from 'vite'
 
-const outDir = fileURLToPath(new URL('dist/page', import.meta.url))
-
 /** Puts a compressed copy beside each file, so that the server never compresses the page. */
 function precompress(): Plugin {
+  let outDir = ''
   return {
     name: 'precompress',
+    configResolved({ build }) {
+      outDir = build.outDir
+    },
     closeBundle() {
       for (const entry of readdirSync(outDir, { recursive: true, withFileTypes: true })) {
         if (!entry.isFile() || !/\.(html|js|css|svg)$/.test(entry.name)) continue
@@ -25,7 +27,7 @@ export default defineConfig({
   root: fileURLToPath(new URL('src/serve/page', import.meta.url)),
   logLevel: 'warn',
   build: {
-    outDir,
+    outDir: fileURLToPath(new URL('dist/page', import.meta.url)),
     emptyOutDir: true,
     target: 'es2022',
     // The first that know light-dark(), of 2024: otherwise it would be written out for older ones.

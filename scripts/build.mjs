@@ -1,0 +1,81 @@
+// Builds dist. Plain JavaScript: it runs before anything is built.
+//
+// With --if-changed only when a source differs from what was built: npx links a checkout and runs `prepare`, perhaps beside a
+// recorder that serves its page from dist. What is built is put in place at once, never file by file.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+/** All that the build reads, the locked versions of packages included. */
+const inputs = [
+  'src',
+  'migrations',
+  'bench',
+  'scripts',
+  'test/simulation',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+  'tsconfig.build.json',
+  'vite.config.ts',
+  'vite.program.config.ts',
+]
+const note = 'dist/built.sha256'
+
+/** Bundles, each with what starts it. */
+const bundles = [
+  { folder: 'dist/page', entry: 'index.html', config: 'vite.config.ts' },
+  { folder: 'dist/program', entry: 'main.js', config: 'vite.program.config.ts' },
+]
+
+/**
+ * @param {string} path
+ * @returns {string[]}
+ */
+function filesOf(path) {
+  if (!existsSync(path)) return []
+  if (!statSync(path).isDirectory()) return [path]
+  return readdirSync(path)
+    .toSorted()
+    .flatMap((name) => filesOf(`${path}/${name}`))
+}
+
+function digestOfInputs() {
+  const hash = createHash('sha256')
+  for (const file of inputs.flatMap(filesOf)) hash.update(`${file}\0`).update(readFileSync(file)).update('\0')
+  return hash.digest('hex')
+}
+
+/** @param {string} digest */
+function isBuilt(digest) {
+  const isThere = bundles.every(({ folder, entry }) => existsSync(join(folder, entry)))
+  return isThere && existsSync(note) && readFileSync(note, 'utf8').trim() === digest
+}
+
+/**
+ * @param {string} tool
+ * @param {string[]} args
+ */
+function run(tool, ...args) {
+  const { status, error } = spawnSync(join('node_modules', '.bin', tool), args, { stdio: 'inherit' })
+  if (error) process.stderr.write(`error: ${tool} did not run: ${error.message}; run npm ci first\n`)
+  if (status !== 0) process.exit(status ?? 1)
+}
+
+const digest = digestOfInputs()
+if (!process.argv.includes('--if-changed') || !isBuilt(digest)) {
+  mkdirSync('dist', { recursive: true })
+  rmSync(note, { force: true })
+  run('tsc', '-p', 'tsconfig.build.json')
+  for (const { folder, config } of bundles) {
+    run('vite', 'build', '--config', config, '--outDir', resolve(`${folder}.next`), '--emptyOutDir')
+  }
+  for (const { folder } of bundles) {
+    rmSync(`${folder}.old`, { recursive: true, force: true })
+    if (existsSync(folder)) renameSync(folder, `${folder}.old`)
+    renameSync(`${folder}.next`, folder)
+    rmSync(`${folder}.old`, { recursive: true, force: true })
+  }
+  writeFileSync(note, `${digest}\n`)
+}
