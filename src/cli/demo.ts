@@ -57,7 +57,7 @@ function printWelcome(recorder: Recorder, simulatorUrl: string): void {
 Recording a simulated exchange (${simulatorUrl}) into an embedded PostgreSQL.
 
   Page  ${recorder.pageUrl ?? 'not served'}
-  SQL   psql '${recorder.store.url}'
+  SQL   psql '${recorder.store.readUrl}'
   or    npx market-recorder query "select * from market.latest_tickers limit 5"
 
 Ctrl-C stops it; run it again to continue with the same data.

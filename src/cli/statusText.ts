@@ -46,7 +46,7 @@ export function statusText(status: Status, withColour: boolean): string {
     `Database   ${database.isReachable ? `responds in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${database.lagMs === null ? '' : `${inWords(database.lagMs)} behind as a standby, `}${size(database.bytes)} on disk; ` +
       `not yet stored: ${number(backlog.rows)} rows in memory, ${size(spool.bytes)} spooled`,
     ...fleetLines(status, paint),
-    `Gaps      ${gapsText(status.gaps)}`,
+    `Gaps       ${gapsText(status.gaps)}`,
     `Process    ${size(process.residentBytes)} of memory, event loop lag p99 ${process.eventLoopLagP99Ms.toFixed(1)} ms`,
     ...section('Backfills', backfills.slice(0, shownBackfills).map(backfillLine), backfills.length - shownBackfills),
     ...section(
@@ -69,7 +69,7 @@ function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): st
   )
   const lost =
     unowned > 0 ? [paint(`           ${number(unowned)} of them are not requested by any recorder`, 'red')] : []
-  return [...inLines(rows, 3).map((line, index) => (index === 0 ? `Recorders ${line.slice(10)}` : line)), ...lost]
+  return [...inLines(rows, 3).map((line, index) => (index === 0 ? `Recorders  ${line.slice(11)}` : line)), ...lost]
 }
 
 /** What is known when no recorder responds. */
@@ -83,7 +83,7 @@ export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): s
         : [name, `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`, inWords(Math.max(0, now - at))],
     )
   }
-  return [`Database   ${size(bytes)} on disk`, `Gaps      ${gapsText(gaps)}`, table.toString()].join('\n')
+  return [`Database   ${size(bytes)} on disk`, `Gaps       ${gapsText(gaps)}`, table.toString()].join('\n')
 }
 
 function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
@@ -110,7 +110,7 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
     table.push([
       stream.name,
       paint(stream.state, colour),
-      number(stream.targets),
+      covers(stream),
       stream.ageMs === null ? '' : inWords(stream.ageMs),
       stream.freshnessLimitMs === 0 ? '' : inWords(stream.freshnessLimitMs),
       String(stream.rowsPerSecond),
@@ -122,6 +122,13 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
     ])
   }
   return table.toString()
+}
+
+/** Streams that come as whole lists cover those, not instruments one by one. */
+const listed: readonly StreamName[] = ['instruments', 'rpi_symbols', 'tickers']
+
+function covers({ name, targets }: StreamStatus): string {
+  return listed.includes(name) ? `${number(targets)} ${targets === 1 ? 'list' : 'lists'}` : number(targets)
 }
 
 /** Which streams are late with some of what they cover, and why they cover no more. */

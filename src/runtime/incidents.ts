@@ -102,9 +102,13 @@ export class Incidents {
       return
     this.#open.delete(what)
     incident.until = this.#clock.now()
-    const duration = seconds(incident.lastMonotonicMs - incident.sinceMonotonicMs)
-    this.#logger.info(`${what}: works again after ${incident.count} failure(s) in ${duration}`)
+    const duration = seconds(this.#clock.monotonicMs() - incident.sinceMonotonicMs)
+    this.#logger.info(`${what}: works again after ${duration}, in which it failed ${timesOf(incident.count)}`)
   }
+}
+
+function timesOf(count: number): string {
+  return count === 1 ? 'once' : `${count} times`
 }
 
 function seconds(ms: number): string {

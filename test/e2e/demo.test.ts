@@ -40,7 +40,7 @@ const countAll = tables.map((table) => `(select count(*) from market.${table}) a
 
 test('every table has rows soon, and kill -9 loses none of them', async () => {
   const first = startProgram(['demo', '--data-dir', dataDir])
-  await first.printed(/psql 'postgres/)
+  await first.printed(/psql 'postgresql:\/\/reader:/)
   await first.printed(/collecting/)
   let before: Record<string, string> | undefined
   const empty = async () => {

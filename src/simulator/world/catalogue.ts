@@ -142,8 +142,11 @@ function completeListing(seed: number, activity: ActivityProfile, request: Listi
   const { category, symbol } = request
   const key = mixText(seed, `${category} ${symbol}`)
   const futures = category.endsWith('FUTURES')
-  const magnitude = 1 + (mix(key, 1) % 9)
-  const basePriceTicks = request.basePriceTicks ?? 20_000 + Math.floor(unit(mix(key, 2)) ** 3 * 1_980_000)
+  const baseCoin = request.baseCoin ?? symbol.replace(/(USDT|PERP|USD_CM).*$/, '')
+  // A coin costs the same on spot and futures, but for what their own walks make of it.
+  const coinKey = mixText(seed, baseCoin)
+  const magnitude = 1 + (mix(coinKey, 1) % 9)
+  const basePriceTicks = request.basePriceTicks ?? 20_000 + Math.floor(unit(mix(coinKey, 2)) ** 3 * 1_980_000)
   const priceDecimals = request.priceDecimals ?? magnitude
   // About 500 units of the quote coin a fill, or a few hundred contracts' worth where the size is in quote coin.
   const meanSize = category === 'COIN-FUTURES' ? 500 : 500 / (basePriceTicks / 10 ** priceDecimals)
@@ -154,7 +157,7 @@ function completeListing(seed: number, activity: ActivityProfile, request: Listi
   const ownRate = activity.perHour[`${category}:${symbol}`] ?? activity.perHour[symbol]
   const rate = ownRate ?? (request.fillsPerHour ?? 60) * activity.scale
   return {
-    baseCoin: symbol.replace(/(USDT|PERP|USD_CM).*$/, ''),
+    baseCoin,
     quoteCoin: category === 'COIN-FUTURES' ? 'USD' : category === 'USDC-FUTURES' ? 'USDC' : 'USDT',
     symbolType: 'crypto' satisfies SymbolType,
     isReality: false,

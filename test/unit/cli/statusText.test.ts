@@ -34,8 +34,9 @@ describe('the status on a terminal', () => {
   test('says at once that all is well', () => {
     const shown = text(() => undefined)
     expect(shown.split('\n')[0]).toBe('market-recorder 1.2.3 · recording · up 60 min · egress test · 12:00:00 UTC')
-    expect(shown).toMatch(/^tickers +fresh +1 +4 s +40 s/m)
-    expect(shown).toContain('0 open, 1,234 lost, 0 repaired')
+    expect(shown).toMatch(/^tickers +fresh +1 list +4 s +40 s/m)
+    expect(shown).toMatch(/^order_books +fresh +\d+ +4 s/m)
+    expect(shown).toMatch(/^Gaps {7}0 open, 1,234 lost, 0 repaired$/m)
     expect(shown).toContain('12 MB on disk')
   })
 

@@ -29,7 +29,7 @@ test('a storm in which every second attempt fails is one incident: a line at its
   expect(lines).toHaveLength(4)
   await clock.advance(10_000)
   incidents.succeeded('fills')
-  expect(lines[4]).toBe('fills: works again after 100 failure(s) in 99 s')
+  expect(lines[4]).toBe('fills: works again after 110 s, in which it failed 100 times')
   expect(incidents.recent()).toHaveLength(1)
 })
 
