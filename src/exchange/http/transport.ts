@@ -169,7 +169,7 @@ function explainFailure(
   if (!isAxiosError(error)) return ['network', describe(error)]
   const code = error.code ?? ''
   const known = networkCodes[code]
-  if (known !== undefined) return ['network', known]
+  if (known !== undefined) return ['network', `${known}${placeOf(error.cause)}`]
   // Broken HTTP framing and broken compression: something answered, but not the service.
   if (
     code.startsWith('HPE_') ||
@@ -179,6 +179,13 @@ function explainFailure(
   )
     return ['malformed', `${code}: ${error.message}`]
   return ['network', describe(error)]
+}
+
+/** Which host, or which address and port, as the operating system's error names it. */
+function placeOf(cause: unknown): string {
+  const { hostname, address, port } = (cause ?? {}) as Readonly<Record<string, unknown>>
+  if (typeof hostname === 'string') return `: ${hostname}`
+  return typeof address === 'string' && typeof port === 'number' ? `: ${address}:${port}` : ''
 }
 
 /** Axios' errors hold the request, its sockets and buffers: too much to keep, and nothing for a log. */

@@ -154,6 +154,7 @@ describe('failures of the transport', () => {
     const error = await failure(lost.fills({ category: 'SPOT', symbol: 'BTCUSDT' }))
     lost.close()
     expect(error.kind).toBe('network')
+    expect(error.message).toMatch(/host name (not found|could not be looked up): \S+\.invalid;/)
   })
 
   it('a reset connection is a network failure', async () => {

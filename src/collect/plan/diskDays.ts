@@ -1,0 +1,41 @@
+import type { Config } from '../../config/resolve.js'
+import type { StreamName } from '../../market/stream.js'
+import type { StreamDemand } from './planDemand.js'
+
+const settingOf: Partial<Record<StreamName, Exclude<keyof Config['storage'], 'rejectedRows'>>> = {
+  tickers: 'tickers',
+  order_books: 'orderBooks',
+  rpi_order_books: 'rpiOrderBooks',
+  fills: 'fills',
+  candles: 'candles',
+}
+
+/** Longer than anybody plans for: beyond it nothing fills up. */
+const maxDays = 36_500
+
+/**
+ * For how many days the plan's rows fit into `freeBytes`, as if none of them were stored yet; Infinity when what is kept never
+ * takes that much. Rows count compressed once they are old enough where the server does that, and no more once their age is up.
+ */
+export function daysOnDisk(
+  streams: readonly Pick<StreamDemand, 'stream' | 'bytesPerDay' | 'compressedBytesPerDay'>[],
+  storage: Config['storage'],
+  { freeBytes, isCompressed }: { readonly freeBytes: number; readonly isCompressed: boolean },
+): number {
+  const bytesAfter = (days: number) =>
+    streams.reduce((sum, { stream, bytesPerDay, compressedBytesPerDay }) => {
+      const setting = settingOf[stream]
+      const { retentionDays = Infinity, columnstoreAfterHours = Infinity } = setting ? storage[setting] : {}
+      const kept = Math.min(days, retentionDays)
+      const plain = isCompressed ? Math.min(kept, columnstoreAfterHours / 24) : kept
+      return sum + plain * bytesPerDay + (kept - plain) * compressedBytesPerDay
+    }, 0)
+  if (bytesAfter(maxDays) <= freeBytes) return Infinity
+  let [fits, full] = [0, maxDays]
+  while (full - fits > 0.01) {
+    const middle = (fits + full) / 2
+    if (bytesAfter(middle) <= freeBytes) fits = middle
+    else full = middle
+  }
+  return fits
+}

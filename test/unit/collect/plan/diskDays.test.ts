@@ -1,0 +1,77 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { daysOnDisk } from '../../../../src/collect/plan/diskDays.js'
+import { planConfig } from '../../../../src/collect/plan/plan.js'
+import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
+import { loadConfig } from '../../../../src/config/load.js'
+import { judgeDisk } from '../../../../src/doctor.js'
+
+const defaults = loadConfig({ env: {} })
+const { storage } = defaults
+const tickers = { stream: 'tickers', bytesPerDay: 100, compressedBytesPerDay: 20 } as const
+
+describe('how long the disk lasts', () => {
+  test('goes by the bytes of a day, and by compressed ones behind the age at which the server compresses', () => {
+    expect(daysOnDisk([tickers], storage, { freeBytes: 1_000, isCompressed: false })).toBeCloseTo(10, 1)
+    // Two days as they are, and the other 800 bytes at 20 a day.
+    expect(daysOnDisk([tickers], storage, { freeBytes: 1_000, isCompressed: true })).toBeCloseTo(42, 1)
+  })
+
+  test('has no end where what is kept fits', () => {
+    const kept = { ...storage, tickers: { ...storage.tickers, retentionDays: 9 } }
+    expect(daysOnDisk([tickers], kept, { freeBytes: 1_000, isCompressed: false })).toBe(Infinity)
+    expect(daysOnDisk([tickers], kept, { freeBytes: 800, isCompressed: false })).toBeCloseTo(8, 1)
+    // What has no retention fills the disk beside it.
+    const fills = { ...tickers, stream: 'fills' } as const
+    expect(daysOnDisk([tickers, fills], kept, { freeBytes: 2_800, isCompressed: false })).toBeCloseTo(19, 1)
+  })
+
+  test('is never shorter with more room, compression or a retention', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 1e12 }),
+        fc.integer({ min: 0, max: 1e12 }),
+        fc.integer({ min: 1, max: 400 }),
+        (freeBytes, more, retentionDays) => {
+          const days = (room: number, isCompressed: boolean, kept = storage) =>
+            daysOnDisk([{ ...tickers, bytesPerDay: 1e9, compressedBytesPerDay: 2e8 }], kept, {
+              freeBytes: room,
+              isCompressed,
+            }) + 0.02
+          const plain = daysOnDisk([{ ...tickers, bytesPerDay: 1e9, compressedBytesPerDay: 2e8 }], storage, {
+            freeBytes,
+            isCompressed: false,
+          })
+          expect(days(freeBytes + more, false)).toBeGreaterThanOrEqual(plain)
+          expect(days(freeBytes, true)).toBeGreaterThanOrEqual(plain)
+          const kept = { ...storage, tickers: { ...storage.tickers, retentionDays } }
+          expect(days(freeBytes, false, kept)).toBeGreaterThanOrEqual(plain)
+        },
+      ),
+    )
+  })
+})
+
+describe('the doctor', () => {
+  const plan = planConfig(defaults, assumedUniverse())
+  const room = (days: number) => ({ kind: 'postgresql' as const, folder: '/data', freeBytes: plan.bytesPerDay * days })
+
+  test('warns of a disk that is full within two weeks, and says what to do', () => {
+    expect(judgeDisk(defaults, plan, room(13))).toMatchObject({ what: 'disk', verdict: 'warning' })
+    expect(judgeDisk(defaults, plan, room(13.5)).detail).toMatch(
+      /GB a day: that lasts 13 days; set storage\.\*\.retentionDays, .*TimescaleDB Community/,
+    )
+    expect(judgeDisk(defaults, plan, room(15))).toMatchObject({ verdict: 'ok' })
+    expect(judgeDisk(defaults, plan, { ...room(13), kind: 'timescale-community' })).toMatchObject({ verdict: 'ok' })
+  })
+
+  test('of a database elsewhere judges the room for what waits for it', () => {
+    const elsewhere = loadConfig({ env: { DATABASE_URL: 'postgres://recorder@db.example.com/market' } })
+    const { spoolMaxBytes } = elsewhere.collector
+    const detail = /cannot be seen from here$/
+    const enough = judgeDisk(elsewhere, plan, { ...room(0), freeBytes: spoolMaxBytes })
+    expect(enough).toMatchObject({ verdict: 'ok', detail: expect.stringMatching(detail) as string })
+    const little = judgeDisk(elsewhere, plan, { ...room(0), freeBytes: spoolMaxBytes - 1 })
+    expect(little).toMatchObject({ verdict: 'warning', detail: expect.stringMatching(/spoolMaxBytes/) as string })
+  })
+})
