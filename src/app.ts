@@ -7,7 +7,6 @@ import { Fleet } from './collect/fleet/fleet.js'
 import { type Retention, startRetention } from './collect/retention.js'
 import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
-import { storageOf } from './config/storageOf.js'
 import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
 import type { Carry } from './exchange/http/adapter.js'
 import type { RequestEvent, SenderOptions } from './exchange/sender.js'
@@ -15,6 +14,7 @@ import { ServiceClock } from './exchange/serviceClock.js'
 import type { CandleSeries } from './market/candle.js'
 import { operations } from './market/stream.js'
 import { openStore, type OpenStore } from './openStore.js'
+import { prepareOrWait } from './prepareStore.js'
 import { type Clock, systemClock } from './runtime/clock.js'
 import { type Disk, systemDisk } from './runtime/disk.js'
 import type { Logger } from './runtime/logger.js'
@@ -25,61 +25,8 @@ import { collectorSource } from './serve/collectorSource.js'
 import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
 import { openDatabase } from './store/db/database.js'
-import { describeDatabaseError, isAway, isLockedError } from './store/db/databaseError.js'
 import { acquireEgressLock } from './store/egress/egressLock.js'
 import type { EgressLock } from './store/egress/egressOptions.js'
-import { migrateToLatest } from './store/db/migrate.js'
-import { reconcile } from './store/timescale/reconcile.js'
-
-/** Brings the database to the newest schema and its time-series features in line with the configuration. */
-export async function prepareStore(store: OpenStore, config: Config, logger: Logger): Promise<void> {
-  const { applied } = await migrateToLatest(store.database, { logger })
-  if (applied.length > 0) logger.info(`migrated: ${applied.join(', ')}`)
-  for (const change of await reconcile(store.database.db, { settings: storageOf(config) })) logger.info(change)
-}
-
-const prepareAgainMs = 1_000
-const complainEveryMs = 30_000
-
-/**
- * The same at the start of a recording that needs no database to begin with: where that is away, it is prepared as soon as it
- * is there. Rejects at once on everything else, such as a wrong password. Resolves to what waits for it, and to whether it is.
- */
-async function prepareOrWait(
-  store: OpenStore,
-  config: Config,
-  { logger, clock, signal }: { readonly logger: Logger; readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<{ readonly isAway: boolean; readonly prepared: Promise<boolean> }> {
-  try {
-    await prepareStore(store, config, logger)
-    return { isAway: false, prepared: Promise.resolve(true) }
-  } catch (error) {
-    // A reader's open transaction that a change of a table would have to wait for: no reason not to record.
-    const isHeldUp = isLockedError(error) || (error instanceof Error && isLockedError(error.cause))
-    if (store.isEmbedded || !(isAway(error) || isHeldUp)) throw error
-    logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
-  }
-  return { isAway: true, prepared: prepareAgain() }
-
-  /** What goes wrong now must not end a recording that goes well. */
-  async function prepareAgain(): Promise<boolean> {
-    let complainedMs = clock.monotonicMs()
-    while (!signal.aborted) {
-      await clock.sleep(prepareAgainMs, signal).catch(() => undefined)
-      try {
-        if (signal.aborted) return false
-        await prepareStore(store, config, logger)
-        logger.info('the database is available')
-        return true
-      } catch (error) {
-        if (clock.monotonicMs() - complainedMs < complainEveryMs) continue
-        complainedMs = clock.monotonicMs()
-        logger.warn(`the database is not ready: ${describeDatabaseError(error)}`)
-      }
-    }
-    return false
-  }
-}
 
 export function openExchange(
   config: Config,
@@ -129,7 +76,7 @@ export interface World {
 export async function startRecorder(
   config: Config,
   logger: Logger,
-  options: World & { readonly signal?: AbortSignal } = {},
+  options: World & { readonly signal?: AbortSignal; readonly acceptNewUrl?: boolean } = {},
 ): Promise<Recorder> {
   const { clock = systemClock, disk = systemDisk, carry } = options
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
@@ -140,7 +87,7 @@ export async function startRecorder(
     mayDepart: () => parts.lock?.check() ?? true,
     ...(carry && { carry }),
   })
-  const store = await openStore(config, logger)
+  const store = await openStore(config, logger, { mayCreate: true })
   const egress = config.collector.egress ?? hostname()
   const fleet = new Fleet({
     config,
@@ -179,6 +126,7 @@ export async function startRecorder(
       logger,
       clock,
       signal: stopping.signal,
+      accept: options.acceptNewUrl === true,
     })
     if (config.serve.enabled) {
       const source = collectorSource({

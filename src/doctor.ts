@@ -1,17 +1,20 @@
 import { statfs } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { openExchange } from './app.js'
-import { planConfig } from './collect/plan/plan.js'
+import { daysOnDisk } from './collect/plan/diskDays.js'
+import { type Plan, planConfig } from './collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from './collect/universe/planUniverse.js'
 import { readUniverse } from './collect/universe/readUniverse.js'
 import type { Config } from './config/resolve.js'
 import { openStore } from './openStore.js'
 import type { Logger } from './runtime/logger.js'
+import { isLoopback } from './runtime/loopback.js'
 import { openDatabase, type RecorderDatabase } from './store/db/database.js'
 import { describeDatabaseError } from './store/db/databaseError.js'
 import { pendingMigrations } from './store/db/migrate.js'
 import { rightsBeyondReading } from './store/db/rights.js'
-import { detectServer } from './store/timescale/server.js'
+import { isExisting } from './store/embedded/requireExisting.js'
+import { detectServer, type ServerKind } from './store/timescale/server.js'
 import { messageOf } from './runtime/messageOf.js'
 
 export interface Finding {
@@ -23,26 +26,27 @@ export interface Finding {
 
 /** Clocks further apart than this make logs and gaps hard to read; candles are judged by the service's clock alone. */
 const maxSkewMs = 2_000
-const minFreeBytes = 5e9
+/** Less room than for this is a warning: there is time to do something about it. */
+const minDays = 14
 const listWithinMs = 30_000
 
 /** Looks at everything that recording needs. One failure does not keep the others from being looked at. */
 export async function runDoctor(config: Config, logger: Logger): Promise<Finding[]> {
   const service = await checkService(config, logger)
+  const plan = planConfig(config, service.universe ?? assumedUniverse())
+  const database = await checkDatabase(config, logger)
   return [
     { what: 'configuration', verdict: 'ok', detail: 'every option is known and has a value' },
-    checkLimits(config, service.universe),
+    checkLimits(plan, service.universe !== null),
     ...service.findings,
-    ...(await checkDatabase(config, logger)),
-    await checkDisk(config),
+    ...database.findings,
+    await checkDisk(config, plan, database.kind),
   ]
 }
 
-function checkLimits(config: Config, universe: PlanUniverse | null): Finding {
-  const plan = planConfig(config, universe ?? assumedUniverse())
+function checkLimits(plan: Plan, isListed: boolean): Finding {
   const share = `${Math.round(plan.overall.share * 100)} % of the overall limit`
-  const basis =
-    universe === null ? 'for as many instruments as the live service was seen to list' : 'for its instruments'
+  const basis = isListed ? 'for its instruments' : 'for as many instruments as the live service was seen to list'
   if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams need ${share} ${basis}` }
   return {
     what: 'limits',
@@ -97,42 +101,53 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
   }
 }
 
-async function checkDatabase(config: Config, logger: Logger): Promise<Finding[]> {
+interface DatabaseFindings {
+  readonly findings: Finding[]
+  /** What the server can do; null when it could not be asked. */
+  readonly kind: ServerKind | null
+}
+
+async function checkDatabase(config: Config, logger: Logger): Promise<DatabaseFindings> {
   const what = 'database'
+  const { url, dataDir } = config.database
+  if (url === undefined && !(await isExisting(dataDir))) {
+    const detail = `none yet; DATABASE_URL is not set, and "start" creates an embedded PostgreSQL in ${resolve(dataDir)}`
+    return { findings: [{ what, verdict: 'ok', detail }], kind: 'postgresql' }
+  }
   try {
     const store = await openStore(config, logger)
     try {
-      return [...(await describeDatabase(store.database, store.isEmbedded)), await checkReader(config, store.readUrl)]
+      const { kind, findings } = await describeDatabase(store.database, store.isEmbedded)
+      return { kind, findings: [...findings, await checkReader(config, store.readUrl)] }
     } finally {
       await store.close()
     }
   } catch (error) {
-    return [{ what, verdict: 'failure', detail: oneLine(error) }]
+    return { findings: [{ what, verdict: 'failure', detail: oneLine(error) }], kind: null }
   }
 }
 
 const meaningOf = {
   'timescale-community': 'hypertables, columnstore, continuous aggregates and retention policies',
   'timescale-apache': 'hypertables; no columnstore and no continuous aggregates: rollups are plain views',
-  postgresql:
-    'plain tables; rollups are plain views. Fine for months of some instruments; install TimescaleDB for more',
+  postgresql: 'plain tables; rollups are plain views. In TimescaleDB Community old rows take a fifth of the room',
 } as const
 
-async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean): Promise<Finding[]> {
+async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean): Promise<DatabaseFindings> {
   const server = await detectServer(database.db)
   const timescale = server.timescaleVersion === undefined ? '' : `, TimescaleDB ${server.timescaleVersion}`
   const name = `PostgreSQL ${server.serverVersion}${timescale}${isEmbedded ? ' (embedded)' : ''}`
   const pending = await pendingMigrations(database)
-  return [
-    { what: 'database', verdict: 'ok', detail: `${name}: ${meaningOf[server.kind]}` },
+  const schema: Finding =
     pending.length === 0
       ? { what: 'schema', verdict: 'ok', detail: 'up to date' }
       : {
           what: 'schema',
           verdict: 'warning',
           detail: `${pending.length} migrations are pending; "start" applies them, or run "market-recorder migrate"`,
-        },
-  ]
+        }
+  const { kind } = server
+  return { kind, findings: [{ what: 'database', verdict: 'ok', detail: `${name}: ${meaningOf[kind]}` }, schema] }
 }
 
 /** Whether the login that people's queries run as could do more than read. */
@@ -160,14 +175,49 @@ async function checkReader(config: Config, readUrl: string): Promise<Finding> {
   }
 }
 
-async function checkDisk(config: Config): Promise<Finding> {
-  const what = 'disk'
+async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): Promise<Finding> {
   const folder = resolve(config.database.dataDir)
   const { bavail, bsize } = await statfs(folder).catch(() => statfs(dirname(folder)))
-  const freeBytes = bavail * bsize
-  const detail = `${(freeBytes / 1e9).toFixed(1)} GB free at ${folder}`
-  if (freeBytes >= minFreeBytes) return { what, verdict: 'ok', detail }
-  return { what, verdict: 'warning', detail: `${detail}; make room or move database.dataDir` }
+  return judgeDisk(config, plan, { kind, folder, freeBytes: bavail * bsize })
+}
+
+interface Room {
+  readonly kind: ServerKind | null
+  readonly folder: string
+  readonly freeBytes: number
+}
+
+/** Whether there is room: for the database where it is on this machine, otherwise for what waits for it. */
+export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes }: Room): Finding {
+  const what = 'disk'
+  const { url } = config.database
+  const free = `${gigabytes(freeBytes)} free at ${folder}`
+  const isCompressed = kind === 'timescale-community'
+  const perDay = isCompressed
+    ? `${gigabytes(plan.bytesPerDay)} a day, ${gigabytes(plan.compressedBytesPerDay)} once they are compressed`
+    : `${gigabytes(plan.bytesPerDay)} a day`
+  if (url !== undefined && !isLoopback(new URL(url).hostname)) {
+    const { spoolMaxBytes } = config.collector
+    const elsewhere = `the plan writes ${perDay} to the disk of the database, which cannot be seen from here`
+    if (freeBytes >= spoolMaxBytes) return { what, verdict: 'ok', detail: `${free}; ${elsewhere}` }
+    const needed = `what waits for the database may take ${gigabytes(spoolMaxBytes)}`
+    const todo = 'make room, move database.dataDir or lower collector.spoolMaxBytes'
+    return { what, verdict: 'warning', detail: `${free}, ${needed}: ${todo}; ${elsewhere}` }
+  }
+  const days = daysOnDisk(plan.streams, config.storage, { freeBytes, isCompressed })
+  const lasts = days === Infinity ? 'that lasts with the retention that is set' : `that lasts ${Math.floor(days)} days`
+  const detail = `${free}; the plan writes ${perDay}: ${lasts}`
+  if (days >= minDays) return { what, verdict: 'ok', detail }
+  const compress = isCompressed ? '' : ', use TimescaleDB Community, which compresses old rows'
+  return {
+    what,
+    verdict: 'warning',
+    detail: `${detail}; set storage.*.retentionDays, record less (streams.*)${compress}, or make room`,
+  }
+}
+
+function gigabytes(bytes: number): string {
+  return `${(bytes / 1e9).toFixed(1)} GB`
 }
 
 function oneLine(error: unknown): string {

@@ -1,7 +1,7 @@
-import { join } from 'node:path'
 import type { Config } from './config/resolve.js'
 import { type DatabasePool, openPool } from './store/db/pool.js'
 import { type EmbeddedOptions, startEmbeddedPostgres } from './store/embedded/embedded.js'
+import { embeddedFolder, requireExisting } from './store/embedded/requireExisting.js'
 
 /**
  * Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one. Apart
@@ -16,9 +16,10 @@ export async function openReader(
     const pool = poolFor(readUrl ?? url)
     return { pool, close: () => pool.end() }
   }
+  await requireExisting(dataDir)
   let pool: DatabasePool['pool'] | undefined
   const embedded = await startEmbeddedPostgres({
-    dataDir: join(dataDir, 'postgres'),
+    dataDir: embeddedFolder(dataDir),
     logger,
     // That the first connection comes about is the proof that the server is usable.
     async isUsable(server) {

@@ -1,8 +1,8 @@
-import { join } from 'node:path'
 import type { Config } from './config/resolve.js'
 import type { Logger } from './runtime/logger.js'
 import { openDatabase, type RecorderDatabase } from './store/db/database.js'
 import { startEmbeddedPostgres } from './store/embedded/embedded.js'
+import { embeddedFolder, requireExisting } from './store/embedded/requireExisting.js'
 
 export interface OpenStore {
   readonly database: RecorderDatabase
@@ -14,13 +14,20 @@ export interface OpenStore {
   close(): Promise<void>
 }
 
-/** Opens the configured database, or starts the embedded one. Neither is migrated. */
-export async function openStore(config: Config, logger: Logger): Promise<OpenStore> {
+/**
+ * Opens the configured database, or starts the embedded one. Neither is migrated.
+ *
+ * @param mayCreate for what records: creates the embedded one where there is none, which otherwise is an error
+ */
+export async function openStore(
+  config: Config,
+  logger: Logger,
+  { mayCreate = false }: { readonly mayCreate?: boolean } = {},
+): Promise<OpenStore> {
   const { url: configuredUrl, readUrl, dataDir, poolSize } = config.database
+  if (configuredUrl === undefined && !mayCreate) await requireExisting(dataDir)
   const embedded =
-    configuredUrl === undefined
-      ? await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), logger })
-      : undefined
+    configuredUrl === undefined ? await startEmbeddedPostgres({ dataDir: embeddedFolder(dataDir), logger }) : undefined
   const url = embedded?.url ?? configuredUrl ?? ''
   try {
     const database = openDatabase({ url, poolSize, applicationName: 'market-recorder' })

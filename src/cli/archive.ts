@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { prepareStore } from '../app.js'
+import { prepareStore } from '../prepareStore.js'
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/storageOf.js'
 import { openStore } from '../openStore.js'

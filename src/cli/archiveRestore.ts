@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander'
-import { prepareStore } from '../app.js'
+import { prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
@@ -37,7 +37,7 @@ async function runRestore(options: RestoreOptions): Promise<void> {
   const logger = createLogger('warn')
   const stop = stopSignal()
   const target = await openArchive(config, stop.signal)
-  const store = await openStore(config, logger)
+  const store = await openStore(config, logger, { mayCreate: true })
   try {
     await prepareStore(store, config, logger)
     const request = {

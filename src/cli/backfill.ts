@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { openExchange, prepareStore } from '../app.js'
+import { openExchange } from '../app.js'
 import { type Estimate, estimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { type BackfillRequest, resolveRequest } from '../history/request.js'
@@ -11,6 +11,7 @@ import { candleTypes, intervals, seriesText } from '../market/candle.js'
 import { tradedCategories } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import { openStore, type OpenStore } from '../openStore.js'
+import { prepareStore, requireService } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
@@ -18,7 +19,7 @@ import { loadReach } from '../store/history/candleReach.js'
 import { missingLines, printEstimate, printSummary } from './backfillOutput.js'
 import { fetchMissing } from './backfillWork.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { acceptNewUrlOption, type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface BackfillOptions extends CommonOptions {
@@ -30,6 +31,7 @@ interface BackfillOptions extends CommonOptions {
   readonly to?: TimeMs
   readonly again?: boolean
   readonly dryRun?: boolean
+  readonly acceptNewUrl?: boolean
   readonly json?: boolean
 }
 
@@ -58,6 +60,7 @@ export function backfillCommand(): Command {
     .addOption(dataDirOption())
     .option('--again', 'fetch stored candles again; changes are logged as revisions')
     .option('--dry-run', 'print requests, minutes, rows and bytes, and fetch nothing')
+    .addOption(acceptNewUrlOption())
     .option('--json', 'print one JSON object at the end')
     .addHelpText('after', examples)
     .action(runBackfill)
@@ -70,11 +73,12 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
   const config = await readConfig(options)
   const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
   const stop = stopSignal()
-  const store = await openStore(config, logger)
+  const store = await openStore(config, logger, { mayCreate: true })
   const settleMs = config.streams.candles.settleMs
   let session: BackfillSession | undefined
   try {
     await prepareStore(store, config, createLogger('warn'))
+    await requireService(store, config, logger, { accept: options.acceptNewUrl === true })
     const egress = config.collector.egress ?? hostname()
     const client = openExchange(config, logger)
     session = await openSession({

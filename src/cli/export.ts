@@ -35,8 +35,10 @@ Rows with an instrument and a time go to day=…/category=…/symbol=…/, other
 where it was stopped, and adds the days since.`
 
 export function exportCommand(): Command {
+  // The argument is optional for the parser alone, so that a missing one can be explained.
   return new Command('export')
-    .argument('<what>', 'a relation such as candles, or a SELECT')
+    .argument('[what]', 'a relation such as candles, or a SELECT')
+    .usage('[options] <what>')
     .requiredOption('--out <folder>', 'where the files go: a folder of their own')
     .addOption(new Option('--format <format>', 'file format').choices(exportFormats).default('parquet'))
     .addOption(new Option('--from <time>', 'start, such as 2026-03-01 or 2026-03-01T12:00Z').argParser(moment))
@@ -51,7 +53,8 @@ export function exportCommand(): Command {
     .action(runExportCommand)
 }
 
-async function runExportCommand(what: string, options: ExportOptions): Promise<void> {
+async function runExportCommand(what: string | undefined, options: ExportOptions): Promise<void> {
+  if (what === undefined) throw new ConfigError([whatIsMissing(options)])
   const config = await readConfig(options)
   const stop = stopSignal()
   const store = await openReader(config, warnings)
@@ -102,6 +105,13 @@ async function runExportCommand(what: string, options: ExportOptions): Promise<v
     stop.release()
     await store.close()
   }
+}
+
+/** An option that takes several words has taken this one, too, where it stands before it. */
+function whatIsMissing({ symbol = [] }: ExportOptions): string {
+  const last = symbol.length > 1 ? symbol.at(-1) : undefined
+  const taken = last === undefined ? '' : `; --symbol took "${last}", as it takes every word after it`
+  return `what to export is missing${taken}. Give it first: market-recorder export fills --symbol BTCUSDT …`
 }
 
 /** Patterns become the symbols that are known; one without a pattern in it stands for itself. */

@@ -7,6 +7,17 @@ export class Failed extends Error {
   }
 }
 
+/** A failure at a place in what was given: its lines follow the message. */
+export class FailedAt extends Error {
+  constructor(
+    message: string,
+    readonly excerpt: readonly string[],
+    options: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}
+
 /** What becomes of the failure of a command that goes on where it was stopped: when it was stopped, that is said instead. */
 export function failedOrStopped(error: unknown, stop: AbortSignal): unknown {
   if (!stop.aborted) return error

@@ -1,11 +1,12 @@
 import { hostname } from 'node:os'
 import { Command } from 'commander'
-import { openExchange, prepareStore } from '../app.js'
+import { openExchange } from '../app.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { openSession } from '../history/session.js'
 import { isTradedCategory } from '../market/category.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import { openStore } from '../openStore.js'
+import { prepareStore, requireService } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { printable } from '../runtime/printable.js'
@@ -71,6 +72,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
 
   async function repair(gaps: readonly Gap[]): Promise<void> {
     if (gaps.length === 0) return writeOut('nothing can be repaired\n')
+    await requireService(store, config, logger)
     const stop = stopSignal()
     const { db } = store.database
     const session = await openSession({

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { prepareStore } from '../app.js'
+import { prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { mendClock } from '../store/live/mend.js'

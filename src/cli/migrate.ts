@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { storageOf } from '../config/storageOf.js'
-import { prepareStore } from '../app.js'
+import { prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { pendingMigrations } from '../store/db/migrate.js'
@@ -23,7 +23,7 @@ export function migrateCommand(): Command {
 
 async function runMigrate(options: MigrateOptions): Promise<void> {
   const config = await readConfig(options)
-  const store = await openStore(config, createLogger(config.log.level))
+  const store = await openStore(config, createLogger(config.log.level), { mayCreate: options.dryRun !== true })
   try {
     const changes = await plannedChanges()
     for (const change of changes) console.log(`${options.dryRun === true ? 'would' : 'will'} ${change}`)

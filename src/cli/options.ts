@@ -14,6 +14,13 @@ export function dataDirOption(): Option {
   return new Option('--data-dir <folder>', 'folder of the embedded database (default: database.dataDir, ./data)')
 }
 
+export function acceptNewUrlOption(): Option {
+  return new Option(
+    '--accept-new-url',
+    'record into a database that holds what another host sent: the service has moved',
+  )
+}
+
 /** The configuration that a command works with: defaults, file, environment, then the command line. */
 export async function readConfig(options: CommonOptions): Promise<Config> {
   const config = options.config === undefined ? resolveConfig(process.env) : await readFile(options.config)

@@ -3,8 +3,7 @@ import { ConfigError } from '../config/configError.js'
 import { printable } from '../runtime/printable.js'
 import { packageVersion } from '../runtime/version.js'
 import { commands } from './commands.js'
-import { exitCodes, Failed } from './failed.js'
-import { messageOf } from '../runtime/messageOf.js'
+import { exitCodes, Failed, FailedAt } from './failed.js'
 
 /**
  * The command line. Only the commands that `isNeeded` names are loaded; the others are known by name and description, as
@@ -41,13 +40,13 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
       return exitCodes.wrongUsage
     }
     process.stderr.write(`error: ${printable((await describe(error)).replaceAll(/\s*\n\s*/g, ' '))}\n`)
+    if (error instanceof FailedAt) for (const line of error.excerpt) process.stderr.write(`${printable(line)}\n`)
     return exitCodes.failed
   }
 }
 
 async function describe(error: unknown): Promise<string> {
   // Loaded when there is an error: it brings the database's client with it.
-  const { describeDatabaseError, isDatabaseError } = await import('../store/db/databaseError.js')
-  if (isDatabaseError(error)) return describeDatabaseError(error)
-  return messageOf(error)
+  const { describeError } = await import('../store/db/databaseError.js')
+  return describeError(error)
 }

@@ -6,12 +6,14 @@ import { openReader } from '../openReader.js'
 import { printable, printableJson } from '../runtime/printable.js'
 import { csvLine } from '../store/export/csv.js'
 import {
+  errorExcerpt,
   type QueryColumn,
   type QueryResult,
   type QueryRow,
   readInBatches,
   runReadOnlyQuery,
 } from '../store/db/readOnlyQuery.js'
+import { FailedAt } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, day, positiveSeconds, readConfig } from './options.js'
 import { warnings, writeOut } from './output.js'
 import { rowsTable } from './rowsTable.js'
@@ -33,7 +35,9 @@ Examples:
   market-recorder query "select symbol, last_price from market.latest_tickers limit 5"
   market-recorder query --csv "select * from market.candles where symbol = 'BTCUSDT'" > candles.csv
   market-recorder query - < question.sql
-  market-recorder query --archive --config recorder.yaml "select symbol, sum(price * size) from market.fills group by symbol"`
+  market-recorder query --archive --config recorder.yaml "select symbol, sum(price * size) from market.fills group by symbol"
+
+Times are in UTC, as PostgreSQL writes them (2026-03-01 12:00:00.5+00). For ISO 8601: to_json(ts) in the query, or export.`
 
 export function queryCommand(): Command {
   return new Command('query')
@@ -71,6 +75,11 @@ async function runQuery(argument: string, options: QueryOptions): Promise<void> 
     } else {
       await printTable(await runReadOnlyQuery(store, sql, { timeoutMs, maxRows: options.rows }))
     }
+  } catch (error) {
+    const excerpt = errorExcerpt(sql, error)
+    if (excerpt.length === 0) throw error
+    const { describeError } = await import('../store/db/databaseError.js')
+    throw new FailedAt(describeError(error), excerpt, { cause: error })
   } finally {
     await store.close()
   }

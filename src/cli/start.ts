@@ -4,7 +4,14 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { startArchiving } from './archiving.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
+import {
+  acceptNewUrlOption,
+  type CommonOptions,
+  configOption,
+  dataDirOption,
+  positiveSeconds,
+  readConfig,
+} from './options.js'
 import { refuseOverload } from './plan.js'
 import { sleepUnlessStopped } from './wait.js'
 
@@ -12,6 +19,7 @@ interface StartOptions extends CommonOptions {
   readonly for?: number
   readonly allowOverload?: boolean
   readonly wait?: boolean
+  readonly acceptNewUrl?: boolean
 }
 
 export function startCommand(): Command {
@@ -21,6 +29,7 @@ export function startCommand(): Command {
     .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
     .option('--allow-overload', 'start even if the configuration needs more than the limits allow')
     .option('--wait', 'start even if the service does not respond yet, and record as soon as it does')
+    .addOption(acceptNewUrlOption())
     .addHelpText(
       'after',
       '\nExample:\n  EXCHANGE_BASE_URL=https://api.example.com market-recorder start --config recorder.yaml',
@@ -39,7 +48,10 @@ async function runStart(options: StartOptions): Promise<void> {
       allowOverload: config.collector.allowOverload || options.allowOverload === true,
       wait: options.wait === true,
     })
-    const recorder = await startRecorder(config, logger, { signal: stop.signal })
+    const recorder = await startRecorder(config, logger, {
+      signal: stop.signal,
+      acceptNewUrl: options.acceptNewUrl === true,
+    })
     const archiving = startArchiving(config, options, { logger, failing: recorder.metrics.archiveFailing })
     await sleepUnlessStopped(options.for, stop.signal)
     await archiving?.stop()

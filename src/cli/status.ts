@@ -80,14 +80,14 @@ async function ask(config: Config, options: StatusOptions): Promise<Response> {
   const address = options.url ?? (await knownAddress(config))
   if (address === null) {
     const reason = 'the data folder holds no address of a recorder; give --url or --data-dir'
-    return { recorder: null, reason, stored: await readStored(config) }
+    return { recorder: null, reason, stored: await readStored(config, reason) }
   }
   const { url, authorization } = withoutCredentials(address)
   try {
     return { recorder: await readStatus(url, authorization), stored: null, reason: null }
   } catch (error) {
     const reason = `no recorder responds at ${url}: ${causeOf(error)}`
-    return { recorder: null, reason, stored: await readStored(config) }
+    return { recorder: null, reason, stored: await readStored(config, reason) }
   }
 }
 
@@ -135,17 +135,27 @@ async function knownAddress(config: Config): Promise<string | null> {
   return left ?? (port === 0 ? null : `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
 }
 
-async function readStored(config: Config): Promise<StoredState> {
+async function readStored(config: Config, whyNoRecorder: string): Promise<StoredState> {
   // Only loaded when no recorder responds: it takes longer than all the rest.
-  const [{ openStore }, { createLogger }, { newestRows, storeOverview }] = await Promise.all([
-    import('../openStore.js'),
-    import('../runtime/logger.js'),
-    import('../store/read/overview.js'),
-  ])
-  const store = await openStore(config, createLogger('warn'))
+  const [{ openStore }, { createLogger }, { newestRows, storeOverview }, { describeError }, { explainMissing }] =
+    await Promise.all([
+      import('../openStore.js'),
+      import('../runtime/logger.js'),
+      import('../store/read/overview.js'),
+      import('../store/db/databaseError.js'),
+      import('../store/db/missingRelation.js'),
+    ])
+  // Without either of them nothing is known: both reasons are one line.
+  const failure = (error: unknown) =>
+    new Error(`the recorder is not running here: ${whyNoRecorder}; ${describeError(error)}`, { cause: error })
+  const store = await openStore(config, createLogger('warn')).catch((error: unknown) => {
+    throw failure(error)
+  })
   try {
-    const { db } = store.database
-    const [overview, newest] = await Promise.all([storeOverview(db), newestRows(db)])
+    const { db, pool } = store.database
+    const [overview, newest] = await Promise.all([storeOverview(db), newestRows(db)]).catch(async (error: unknown) => {
+      throw failure(await explainMissing(pool.query.bind(pool), error))
+    })
     return { ...overview, newest }
   } finally {
     await store.close()

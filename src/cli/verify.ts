@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import picomatch from 'picomatch'
 import { verify } from '../history/verify.js'
 import type { Disagreement } from '../store/history/candleChecks.js'
+import { explainMissing } from '../store/db/missingRelation.js'
 import { openStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
@@ -47,11 +48,14 @@ async function runVerify(options: VerifyOptions): Promise<void> {
         results.push(result)
         continue
       }
-      const verdict = disagreements.length === 0 ? 'ok' : `${disagreements.length} disagreement(s)`
-      await writeOut(`${check}: ${verdict} (${series} series)\n`)
+      const found = disagreements.length === 0 ? 'ok' : `${disagreements.length} disagreement(s)`
+      await writeOut(`${check}: ${series === 0 ? 'nothing to check' : `${found} (${series} series)`}\n`)
       for (const one of disagreements.slice(0, maxShown)) await writeOut(`  ${describe(one)}\n`)
       if (disagreements.length > maxShown) await writeOut(`  and ${disagreements.length - maxShown} more\n`)
     }
+  } catch (error) {
+    const { pool } = store.database
+    throw await explainMissing(pool.query.bind(pool), error)
   } finally {
     await store.close()
   }

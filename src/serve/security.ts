@@ -2,6 +2,7 @@ import { isIP } from 'node:net'
 import type { MiddlewareHandler } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
 import type { Config } from '../config/resolve.js'
+import { isLoopback } from '../runtime/loopback.js'
 
 /** The page loads nothing from elsewhere, runs no inline code, and cannot be framed. */
 export function securityHeaders(): MiddlewareHandler {
@@ -23,11 +24,6 @@ export function securityHeaders(): MiddlewareHandler {
     referrerPolicy: 'no-referrer',
     xFrameOptions: 'DENY',
   })
-}
-
-/** Whether an address is reached from this machine only. */
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Candle } from '../../src/market/candle.js'
 import type { TradedCategory } from '../../src/market/category.js'
 import type { Fill } from '../../src/market/fill.js'
 import type { OrderBook, RpiOrderBook } from '../../src/market/orderBook.js'
+import { rejectedRow } from '../../src/market/rejectedRow.js'
 import type { Ticker } from '../../src/market/ticker.js'
 import { sliceGapReasons } from '../../src/history/runSlice.js'
 import { lostFillsReason } from '../../src/store/batch/storeFills.js'
@@ -12,6 +13,7 @@ import { insertFills } from '../../src/store/live/fills.js'
 import { recordGap } from '../../src/store/proof/gaps.js'
 import { recordInstruments } from '../../src/store/live/instruments.js'
 import { insertOrderBooks, insertRpiOrderBooks } from '../../src/store/live/orderBooks.js'
+import { insertRejectedRows } from '../../src/store/live/rejectedRows.js'
 import { recordRpiSymbols } from '../../src/store/live/rpiSymbols.js'
 import type { Database } from '../../src/store/db/schema.js'
 import { insertTickers } from '../../src/store/live/tickers.js'
@@ -65,9 +67,12 @@ function walk(market: Market, index: number): number[] {
 /** A small market whose every number is known: what the cookbook's answers are computed from. */
 export async function loadCookbookMarket(db: Kysely<Database>): Promise<void> {
   await loadInstruments(db)
+  await loadRejected(db)
   for (const [index, market] of markets.entries()) {
     const prices = walk(market, index)
-    await upsertCandles(db, candlesOf(market, prices, index))
+    const candles = candlesOf(market, prices, index)
+    if (market.symbol === 'ETHUSDT') await loadLaterChanged(db, candles)
+    await upsertCandles(db, candles)
     await insertTickers(db, tickersOf(market, prices, index))
     if (market.category !== 'COIN-FUTURES') {
       const books = booksOf(market, prices, index)
@@ -77,6 +82,23 @@ export async function loadCookbookMarket(db: Kysely<Database>): Promise<void> {
     await insertFills(db, fillsOf(market, prices, index))
     await loadCoverage(db, market)
   }
+}
+
+/** As the service gave two of them at first: with less volume, and one with another close. */
+async function loadLaterChanged(db: Kysely<Database>, candles: readonly Candle[]): Promise<void> {
+  const first = candles.slice(600, 602).map((candle, i) => ({
+    ...candle,
+    close: i === 0 ? candle.close : candle.open,
+    baseVolume: (Number(candle.baseVolume) - 1.5).toFixed(4),
+  }))
+  await upsertCandles(db, first)
+}
+
+/** A fill without a price: it was told, and the others of its response were stored. */
+async function loadRejected(db: Kysely<Database>): Promise<void> {
+  const request = { operation: 'fills', parameters: { category: 'USDT-FUTURES', symbol: 'ETHUSDT' } }
+  const rejected = rejectedRow(request, 'price is not a decimal number', '{"execId":"10481","price":"","size":"1.20"}')
+  for (const minute of [0, 1, 2]) await insertRejectedRows(db, [rejected], busyFrom + minute * minuteMs)
 }
 
 async function loadInstruments(db: Kysely<Database>): Promise<void> {

@@ -1,9 +1,11 @@
 import pg from 'pg'
+import { messageOf } from '../../runtime/messageOf.js'
 
 /** What the driver and the operating system put on an error. */
 interface ErrorDetails {
   readonly code?: unknown
   readonly detail?: unknown
+  readonly hint?: unknown
   readonly address?: unknown
   readonly port?: unknown
   readonly constraint?: unknown
@@ -22,7 +24,7 @@ const advice: Readonly<Record<string, string>> = {
   '28P01': 'check user and password in DATABASE_URL',
   '28000': "the server does not let this user in; check user and TLS in DATABASE_URL and the server's pg_hba.conf",
   '3D000': 'create it (createdb) or correct the name in DATABASE_URL',
-  '3F000': 'run market-recorder migrate',
+  '3F000': 'run market-recorder migrate if it is a schema of the recorder',
   '42P01': 'run market-recorder migrate if it is a table of the recorder',
   '42501': 'grant it, or connect as the owner of the tables',
   '25006': 'the server or the transaction is read-only; connect to the primary server',
@@ -58,17 +60,25 @@ const connectionLost =
 /** One line: what failed and what to do about it. Never holds a password. */
 export function describeDatabaseError(error: unknown): string {
   const cause = rootOf(error)
-  const { code, detail, address, port } = cause as ErrorDetails
-  const where = typeof address === 'string' ? ` (${address}${typeof port === 'number' ? `:${port}` : ''})` : ''
-  const what = `${cause.message || String(code)}${where}${typeof detail === 'string' ? `: ${detail}` : ''}`
+  const { code, detail, hint, address, port } = cause as ErrorDetails
+  const place = typeof address === 'string' ? `${address}${typeof port === 'number' ? `:${port}` : ''}` : ''
+  const where = place === '' || cause.message.includes(place) ? '' : ` (${place})`
+  const hinted = typeof hint === 'string' ? `; ${hint.replace(/\.$/, '')}` : ''
+  const what = `${cause.message || String(code)}${where}${typeof detail === 'string' ? `: ${detail}` : ''}${hinted}`
   const advised = typeof code === 'string' ? (advice[code] ?? advice[code.slice(0, 2)]) : undefined
   const todo = advised ?? (connectionLost.test(cause.message) ? advice['08'] : undefined)
   const line = `database: ${what}${todo === undefined ? '' : `; ${todo}`}`
   return line.replaceAll(/\s*\n\s*/g, ' ').replaceAll(/(postgres(?:ql)?:\/\/[^:@/\s]*):[^@\s]*@/g, '$1:…@')
 }
 
+/** One line of any failure of a command that asks the database. */
+export function describeError(error: unknown): string {
+  if (isDatabaseError(error)) return describeDatabaseError(error)
+  return messageOf(error)
+}
+
 /** Whether an error is the database's, or that of the way to it. */
-export function isDatabaseError(error: unknown): boolean {
+function isDatabaseError(error: unknown): boolean {
   return error instanceof pg.DatabaseError || isConnectionError(error)
 }
 

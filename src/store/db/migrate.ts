@@ -20,6 +20,7 @@ import * as fleet from '../../../migrations/0018_fleet.js'
 import * as archive from '../../../migrations/0019_archive.js'
 import * as boundsOfCandles from '../../../migrations/0020_bounds_of_candles.js'
 import * as judgedGaps from '../../../migrations/0021_judged_gaps.js'
+import * as serviceAndViews from '../../../migrations/0022_service_and_views.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../../runtime/messageOf.js'
@@ -47,6 +48,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0019_archive': archive,
   '0020_bounds_of_candles': boundsOfCandles,
   '0021_judged_gaps': judgedGaps,
+  '0022_service_and_views': serviceAndViews,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

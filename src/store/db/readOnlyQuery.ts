@@ -1,4 +1,6 @@
 import pg from 'pg'
+import { excerptAt } from './excerpt.js'
+import { explainMissing } from './missingRelation.js'
 import { systemClock } from '../../runtime/clock.js'
 import type { DatabasePool } from './pool.js'
 
@@ -35,6 +37,7 @@ export interface BatchOptions {
 /** The server is given this much longer to end a query by itself. */
 const graceMs = 1_000
 
+const declare = 'declare recorder_query no scroll cursor for '
 const cursorKeywords = /^(select|with|values|table)\b/i
 /** What EXPLAIN takes before the statement that it explains. */
 const explain = /^explain\b\s*(\([^()]*\)|(\b(analy[sz]e|verbose)\b\s*)*)/i
@@ -83,7 +86,7 @@ export async function readInBatches<Result>(
     const utc = "set local timezone = 'UTC'"
     await client.query(`begin isolation level repeatable read read only; ${utc}; ${timeLimit()}`)
     // A cursor takes nothing but a query, and leaves on the server what has not been asked for.
-    if (isCursor) await queryText(client, `declare recorder_query no scroll cursor for ${statement}`, parameters)
+    if (isCursor) await queryText(client, `${declare}${statement}`, parameters)
     const fetch = () => queryText(client, isCursor ? `fetch ${batchRows} from recorder_query` : statement, [])
     const first = await fetch()
     const names = await typeNames(client, first.fields)
@@ -100,11 +103,34 @@ export async function readInBatches<Result>(
         yield batch
       }
     }
+  } catch (error) {
+    throw await explained(client, error)
   } finally {
     stopTimer?.()
     // Not returned to the pool: a query can leave locks and settings behind in its session.
     client.release(true)
   }
+}
+
+/** What the server says to several statements in the extended protocol is no help to who gave them. */
+async function explained(client: pg.PoolClient, error: unknown): Promise<unknown> {
+  if (!(error instanceof pg.DatabaseError)) return error
+  if (error.code === '42601' && error.routine === 'exec_parse_message') {
+    return new Error('give one statement: there is another one behind the first semicolon', { cause: error })
+  }
+  if (error.code !== '42P01') return error
+  await client.query('rollback').catch(() => undefined)
+  return explainMissing(client.query.bind(client), error)
+}
+
+/** The line of a statement that the server complains about, with a caret below the place; empty where it names none. */
+export function errorExcerpt(sql: string, error: unknown): string[] {
+  if (!(error instanceof pg.DatabaseError) || error.position === undefined) return []
+  if (!['42601', '42703', '42883'].includes(error.code ?? '')) return []
+  const statement = withoutLeadingComments(sql)
+  const sentBefore = isQuery(statement) ? declare.length : 0
+  // The server counts characters, from 1.
+  return excerptAt(statement, Number(error.position) - 1 - sentBefore)
 }
 
 /** For a query that has lifted its own limit, which every login may: PostgreSQL has none that would hold. */

@@ -39,6 +39,7 @@ export interface Database {
   'recorder.rejected_row': RejectedRowTable
   'recorder.lock': LockTable
   'recorder.archived_day': ArchivedDayTable
+  'recorder.service': { is_only: Generated<boolean>; base_url: string; noted_at: Generated<TimeMs> }
 }
 
 /** A lock that a session holds; of those that a transaction holds, the names alone. */

@@ -1,8 +1,9 @@
+import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { type Finished, runProgram } from '../../support/program.js'
 
 let folder: string
@@ -52,11 +53,47 @@ describe('what is wrong with the configuration is said in one line, exit code 2'
       'a range that ends before it begins',
       'backfill --category SPOT --symbol X --interval 1m --from 2026-02-01 --to 2026-01-01'.split(' '),
     ],
+    ['nothing to export', ['export', '--out', 'out']],
   ] as const)('%s', async ([, args]) => {
     const { exitCode, stderr } = await runProgram(args)
     expect(exitCode).toBe(2)
     expect(stderr).toMatch(/^error: /)
     expect(stderr).not.toMatch(/^\s+at /m)
+  })
+})
+
+test('what to export, taken by the option before it, is said', async () => {
+  const finished = await runProgram(['export', '--out', 'out', '--from', '2026-01-01', '--symbol', 'BTCUSDT', 'fills'])
+  expect(finished.exitCode).toBe(2)
+  expectOneClearLine(finished, /what to export is missing; --symbol took "fills".*Give it first/)
+})
+
+describe('where nothing was recorded, nothing is made', () => {
+  test.for([
+    ['gaps', ['gaps']],
+    ['status', ['status', '--url', 'http://127.0.0.1:9']],
+    ['query', ['query', 'select 1']],
+    ['verify', ['verify']],
+    ['mend', ['mend']],
+    ['export', ['export', 'fills', '--from', '2026-01-01', '--out', 'out']],
+    ['migrate --dry-run', ['migrate', '--dry-run']],
+  ] as const)('%s', async ([, args]) => {
+    const dataDir = join(folder, 'mistyped')
+    const finished = await runProgram([...args, '--data-dir', dataDir])
+    expect(finished.exitCode).toBe(1)
+    expectOneClearLine(
+      finished,
+      /there is no database in .*mistyped; run this where the recorder was started, or give --data-dir/,
+    )
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  test('the doctor says what a start does', async () => {
+    const dataDir = join(folder, 'mistyped')
+    const env = { EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
+    const { stdout } = await runProgram(['doctor', '--data-dir', dataDir], env)
+    expect(stdout).toMatch(/^ok +database +none yet.*start/m)
+    expect(existsSync(dataDir)).toBe(false)
   })
 })
 
@@ -110,6 +147,50 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
     const finished = await runProgram(['query', 'select nonsense'], { DATABASE_URL: database.url })
     expect(finished.exitCode).toBe(1)
     expectOneClearLine(finished, /nonsense/)
+  })
+
+  test('a mistake in SQL, with its line, a caret and what PostgreSQL advises', async () => {
+    const env = { DATABASE_URL: database.url }
+    const syntax = await runProgram(['query', '-- first\nselect symbol\nfron market.fills limit 5'], env)
+    expectOneClearLine(syntax, /^error: database: syntax error/)
+    expect(syntax.stderr).toMatch(/^line 2: fron market\.fills limit 5\n {13}\^$/m)
+    const column = await runProgram(['query', 'select symbl from market.fills'], env)
+    expectOneClearLine(column, /Perhaps you meant to reference the column/)
+    expect(column.stderr).toMatch(/^line 1: select symbl from market\.fills\n {15}\^$/m)
+    expectOneClearLine(await runProgram(['query', 'select 1; select 2'], env), /give one statement/)
+  })
+
+  test.for([
+    ['query', ['query', 'select * from market.fils'], /did you mean market\.fills\?/],
+    ['export', ['export', 'candle', '--out', 'out', '--from', '2026-01-01'], /did you mean market\.candles\?/],
+    ['another schema', ['query', 'select * from nowhere.else_'], /relations of schema market are candle_revisions, /],
+  ] as const)('a misspelt relation: %s', async ([, args, pattern]) => {
+    const finished = await runProgram(args, { DATABASE_URL: database.url })
+    expect(finished.exitCode).toBe(1)
+    expectOneClearLine(finished, pattern)
+    expect(finished.stderr).not.toContain('migrate')
+  })
+
+  test.for([
+    ['query', ['query', 'select * from market.fills']],
+    ['status', ['status', '--url', 'http://127.0.0.1:9']],
+    ['verify', ['verify']],
+  ] as const)('a database without our tables: %s', async ([, args]) => {
+    const empty = await createEmptyDatabase()
+    try {
+      const finished = await runProgram(args, { DATABASE_URL: empty.url })
+      expect(finished.exitCode).toBe(1)
+      expectOneClearLine(finished, /no tables of the recorder; run market-recorder migrate/)
+    } finally {
+      await empty.drop()
+    }
+  })
+
+  test('neither recorder nor database, each named once', async () => {
+    const finished = await runProgram(['status'], { DATABASE_URL: 'postgres://recorder@127.0.0.1:9/market' })
+    expect(finished.exitCode).toBe(1)
+    expectOneClearLine(finished, /no recorder .*; database: .*127\.0\.0\.1:9; .*is the server running/)
+    expect(finished.stderr.split('127.0.0.1:9')).toHaveLength(2)
   })
 
   test('a statement that writes', async () => {

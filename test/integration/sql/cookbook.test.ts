@@ -31,6 +31,16 @@ afterAll(async () => {
   await created.drop()
 })
 
+it('runs the first queries of the README', async () => {
+  const [, block = ''] = /## First queries[\s\S]*?```sql\n([\s\S]*?)```/.exec(readRepositoryFile('README.md')) ?? []
+  const statements = block.split(/;\n/).filter((text) => text.trim() !== '')
+  expect(statements).toHaveLength(4)
+  for (const statement of statements) {
+    const { columns } = await runReadOnlyQuery(reader.database, statement, { timeoutMs: 60_000 })
+    expect(columns.length).toBeGreaterThan(2)
+  }
+})
+
 async function answer(query: string): Promise<string> {
   const { columns, rows } = await runReadOnlyQuery(reader.database, query, { timeoutMs: 60_000 })
   expect(rows.length, query).toBeGreaterThan(0)

@@ -135,6 +135,8 @@ describe('the schema', () => {
         'gaps',
         'no_trade',
         'restatements',
+        'candle_revisions',
+        'rejected_rows',
         'ohlcv_5m',
         'ohlcv_15m',
         'ohlcv_1h',

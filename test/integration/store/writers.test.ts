@@ -189,6 +189,13 @@ describe('tickers', () => {
       { symbol: 'BTCUSDT', last_price: '2' },
       { symbol: 'ETHUSDT', last_price: '3' },
     ])
+    await recordInstruments(db, 'SPOT', [anInstrument({ isReality: true })], someTime + day, { complete: true })
+    const { rows: listed } = await sql`
+      select symbol, kind, disappeared_at from market.latest_tickers order by symbol`.execute(db)
+    expect(listed).toEqual([
+      { symbol: 'BTCUSDT', kind: 'tokenised_stock', disappeared_at: null },
+      { symbol: 'ETHUSDT', kind: 'crypto', disappeared_at: someTime + day },
+    ])
   })
 })
 

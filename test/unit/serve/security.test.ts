@@ -1,6 +1,7 @@
 import { Hono } from 'hono'
 import { expect, test } from 'vitest'
-import { isLoopback, ownNamesOnly, ownSiteOnly, securityHeaders } from '../../../src/serve/security.js'
+import { isLoopback } from '../../../src/runtime/loopback.js'
+import { ownNamesOnly, ownSiteOnly, securityHeaders } from '../../../src/serve/security.js'
 
 function app(host: string, allowedHosts: string[] = []) {
   return new Hono()

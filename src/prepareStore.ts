@@ -1,0 +1,92 @@
+import type { Config } from './config/resolve.js'
+import { ConfigError } from './config/configError.js'
+import { storageOf } from './config/storageOf.js'
+import type { OpenStore } from './openStore.js'
+import type { Clock } from './runtime/clock.js'
+import type { Logger } from './runtime/logger.js'
+import { describeDatabaseError, isAway, isLockedError } from './store/db/databaseError.js'
+import { migrateToLatest } from './store/db/migrate.js'
+import { noteService } from './store/db/service.js'
+import { reconcile } from './store/timescale/reconcile.js'
+
+/** Brings the database to the newest schema and its time-series features in line with the configuration. */
+export async function prepareStore(store: OpenStore, config: Config, logger: Logger): Promise<void> {
+  const { applied } = await migrateToLatest(store.database, { logger })
+  if (applied.length > 0) logger.info(`migrated: ${applied.join(', ')}`)
+  for (const change of await reconcile(store.database.db, { settings: storageOf(config) })) logger.info(change)
+}
+
+/**
+ * Sees to it that one database holds one service: simulated and real data would be mixed without a word. Throws a
+ * `ConfigError` where it holds another one. A simulator on this machine is never refused: tests and checks start many.
+ */
+export async function requireService(
+  { database }: OpenStore,
+  { exchange: { baseUrl } }: Config,
+  logger: Logger,
+  options: { readonly accept?: boolean } = {},
+): Promise<void> {
+  if (baseUrl === undefined) return
+  const other = await noteService(database.db, baseUrl, options)
+  if (other === null) return
+  const isHeld = `the database holds what ${other.baseUrl} sent (since ${new Date(other.notedAt).toISOString()})`
+  if (other.isLoopback) return logger.warn(`${isHeld}, and now data of ${baseUrl} is mixed with it`)
+  throw new ConfigError([
+    `${isHeld}, and the configuration names ${baseUrl}; use another database (DATABASE_URL, or --data-dir for the embedded one), or --accept-new-url if that service has moved`,
+  ])
+}
+
+const prepareAgainMs = 1_000
+const complainEveryMs = 30_000
+
+interface PrepareOptions {
+  readonly logger: Logger
+  readonly clock: Clock
+  readonly signal: AbortSignal
+  /** Takes the configured service in the place of the one that the database holds. */
+  readonly accept: boolean
+}
+
+/**
+ * The same at the start of a recording that needs no database to begin with: where that is away, it is prepared as soon as it
+ * is there. Rejects at once on everything else, such as a wrong password. Resolves to what waits for it, and to whether it is.
+ */
+export async function prepareOrWait(
+  store: OpenStore,
+  config: Config,
+  { logger, clock, signal, accept }: PrepareOptions,
+): Promise<{ readonly isAway: boolean; readonly prepared: Promise<boolean> }> {
+  const prepare = async () => {
+    await prepareStore(store, config, logger)
+    await requireService(store, config, logger, { accept })
+  }
+  try {
+    await prepare()
+    return { isAway: false, prepared: Promise.resolve(true) }
+  } catch (error) {
+    // A reader's open transaction that a change of a table would have to wait for: no reason not to record.
+    const isHeldUp = isLockedError(error) || (error instanceof Error && isLockedError(error.cause))
+    if (store.isEmbedded || !(isAway(error) || isHeldUp)) throw error
+    logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
+  }
+  return { isAway: true, prepared: prepareAgain() }
+
+  /** What goes wrong now must not end a recording that goes well. */
+  async function prepareAgain(): Promise<boolean> {
+    let complainedMs = clock.monotonicMs()
+    while (!signal.aborted) {
+      await clock.sleep(prepareAgainMs, signal).catch(() => undefined)
+      try {
+        if (signal.aborted) return false
+        await prepare()
+        logger.info('the database is available')
+        return true
+      } catch (error) {
+        if (clock.monotonicMs() - complainedMs < complainEveryMs) continue
+        complainedMs = clock.monotonicMs()
+        logger.warn(`the database is not ready: ${describeDatabaseError(error)}`)
+      }
+    }
+    return false
+  }
+}
