@@ -187,7 +187,8 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
   })
 
   test('neither recorder nor database, each named once', async () => {
-    const finished = await runProgram(['status'], { DATABASE_URL: 'postgres://recorder@127.0.0.1:9/market' })
+    const env = { DATABASE_URL: 'postgres://recorder@127.0.0.1:9/market' }
+    const finished = await runProgram(['status', '--url', 'http://127.0.0.1:1'], env)
     expect(finished.exitCode).toBe(1)
     expectOneClearLine(finished, /no recorder .*; database: .*127\.0\.0\.1:9; .*is the server running/)
     expect(finished.stderr.split('127.0.0.1:9')).toHaveLength(2)
