@@ -129,8 +129,9 @@ export function errorExcerpt(sql: string, error: unknown): string[] {
   if (!['42601', '42703', '42883'].includes(error.code ?? '')) return []
   const statement = withoutLeadingComments(sql)
   const sentBefore = isQuery(statement) ? declare.length : 0
-  // The server counts characters, from 1.
-  return excerptAt(statement, Number(error.position) - 1 - sentBefore)
+  // The server counts characters, from 1, and what stands before the statement was not sent.
+  const leftOut = Array.from(sql.slice(0, sql.indexOf(statement))).length
+  return excerptAt(sql, leftOut + Number(error.position) - 1 - sentBefore)
 }
 
 /** For a query that has lifted its own limit, which every login may: PostgreSQL has none that would hold. */

@@ -151,9 +151,9 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
 
   test('a mistake in SQL, with its line, a caret and what PostgreSQL advises', async () => {
     const env = { DATABASE_URL: database.url }
-    const syntax = await runProgram(['query', '-- first\nselect symbol\nfron market.fills limit 5'], env)
+    const syntax = await runProgram(['query', '/* first */\nselect symbol\nfron market.fills limit 5'], env)
     expectOneClearLine(syntax, /^error: database: syntax error/)
-    expect(syntax.stderr).toMatch(/^line 2: fron market\.fills limit 5\n {13}\^$/m)
+    expect(syntax.stderr).toMatch(/^line 3: fron market\.fills limit 5\n {13}\^$/m)
     const column = await runProgram(['query', 'select symbl from market.fills'], env)
     expectOneClearLine(column, /Perhaps you meant to reference the column/)
     expect(column.stderr).toMatch(/^line 1: select symbl from market\.fills\n {15}\^$/m)
