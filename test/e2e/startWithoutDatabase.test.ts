@@ -104,7 +104,7 @@ test('a machine that shared its address with another one keeps still until the d
   }
   await proxy.refuse()
   daemon = start()
-  await daemon.printed(/what is recorded goes to the disk/)
+  await daemon.printed(/recording to disk until it is available/)
   const before = simulator.control.journal().length
   await sleep(4_000)
   expect(simulator.control.journal().length - before).toBe(0)
