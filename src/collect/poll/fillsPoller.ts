@@ -46,9 +46,10 @@ export function fillsPoller(
     if (batch === null) schedule.failed(target, now)
     // The response is older than now by the time it took to store it.
     else {
-      schedule.answered(target, batch.rows, batch.requestTime, now - Math.max(0, clock.now() - batch.receivedAt))
+      const answeredMs = now - Math.max(0, clock.now() - batch.receivedAt)
+      const empty = schedule.answered(target, batch.rows, batch.requestTime, answeredMs)
       const key = instrumentText(target)
-      if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime) })
+      if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime), empty })
     }
     wake.abort()
   }
@@ -119,7 +120,7 @@ export function fillsPoller(
       }
       const wanted = new Set(targets.map(instrumentText))
       for (const key of seen.keys()) if (!wanted.has(key)) seen.delete(key)
-      for (const key of wanted) if (!seen.has(key)) seen.set(key, { atMs: now, perMs: null })
+      for (const key of wanted) if (!seen.has(key)) seen.set(key, { atMs: now, perMs: null, empty: 0 })
       stats[stream.name].targets = targets.length
       wake.abort()
     },

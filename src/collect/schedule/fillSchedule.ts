@@ -124,10 +124,15 @@ export class FillSchedule<Target> {
     return { dueMs, deadlineMs: dueMs }
   }
 
-  /** @param atMs when the response came; @param serviceTime when the service gave it, by its own clock */
-  answered(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): void {
+  /**
+   * Takes a response; returns how many in a row have brought nothing new.
+   *
+   * @param atMs when the response came
+   * @param serviceTime when the service gave it, by its own clock
+   */
+  answered(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): number {
     const entry = this.#entries.get(this.#keyOf(target))
-    if (entry === undefined) return
+    if (entry === undefined) return 0
     const isFirst = entry.answeredMs === null
     const fresh = entry.estimate.answered(newestFirst, serviceTime)
     if (!isFirst && fresh >= fillsPerPage) this.#late++
@@ -136,6 +141,7 @@ export class FillSchedule<Target> {
     entry.empty = fresh > 0 ? 0 : entry.empty + 1
     entry.failures = 0
     entry.isAsked = false
+    return entry.empty
   }
 
   failed(target: Target, nowMs: number): void {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { lateFills } from '../../../../src/collect/schedule/lateFills.js'
 
 const options = { nowMs: 1_000_000, maxPollMs: 600_000, fillsPerPage: 100 }
-const ago = (ms: number, perMs: number | null) => ({ atMs: options.nowMs - ms, perMs })
+const ago = (ms: number, perMs: number | null, empty = 0) => ({ atMs: options.nowMs - ms, perMs, empty })
 
 test('an instrument is late once more has happened than an answer shows, or once the longest wait is over', () => {
   const perSecond = 1 / 1000
@@ -10,6 +10,12 @@ test('an instrument is late once more has happened than an answer shows, or once
   expect(lateFills([ago(131_000, perSecond)], options).lateTargets).toBe(1)
   expect(lateFills([ago(620_000, perSecond / 1000)], options).lateTargets).toBe(0)
   expect(lateFills([ago(631_000, perSecond / 1000)], options).lateTargets).toBe(1)
+})
+
+test('one whose responses bring nothing new may go unasked for as long as the schedule lets it', () => {
+  const rare = 1 / 10_000_000
+  expect(lateFills([ago(1_229_000, rare, 1)], options).lateTargets).toBe(0)
+  expect(lateFills([ago(1_231_000, rare, 1)], options).lateTargets).toBe(1)
 })
 
 test('one that was never answered is late after the longest wait; one that does not trade never is', () => {
