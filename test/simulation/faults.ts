@@ -41,7 +41,7 @@ export function applyFaults({
       Object.assign(machine.way, clearWay())
       Object.assign(machine.link, { state: 'up', slowMs: 0 })
       Object.assign(machine.diskState, { isFull: false, syncMs: 0 })
-      for (const fault of active) if (fault.machine === index) spoil(machine, fault)
+      for (const fault of active) if (fault.machine === index || isOfServer(fault)) spoil(machine, fault)
     }
   }
   for (const fault of faults) {
@@ -53,7 +53,8 @@ export function applyFaults({
       const hit = serviceFault(fault)
       if (hit !== null) service.control.addFault({ ...hit, toMs: now() + fault.forMs })
       const isOfMachine = ({ link }: { link: object }) => link === machine.link
-      if (fault.what === 'database refused' || fault.what === 'database severed') database.sever(isOfMachine)
+      if (isOfServer(fault)) database.sever(({ link }) => machines.some((one) => one.link === link))
+      if (fault.what === 'database severed') database.sever(isOfMachine)
       if (fault.what === 'database silent')
         time.after(unreachableMs, async () => {
           if (active.has(fault)) await database.endUnreachable(isOfMachine)
@@ -73,6 +74,14 @@ export function applyFaults({
       if (fault.what === 'crash' || fault.what === 'restart') machine.start()
     })
   }
+}
+
+/**
+ * Whether it meets all machines. A connection that is refused tells a recorder that there is no server: it goes by that
+ * (src/store/egress/egressRight.ts), so that one who is refused while others are not is beyond what is promised.
+ */
+function isOfServer({ what }: PlannedFault): boolean {
+  return what === 'database refused'
 }
 
 function spoil({ way, link, diskState }: SimulatedMachine, { what, size }: PlannedFault): void {

@@ -17,7 +17,8 @@ export const rightMs = 2_000
  * Whether a recorder may go on sending. It may, if nobody else can have begun to:
  * - the session with the lock was alive a moment ago, or
  * - a moment ago there was no server that could have given the lock to anybody: whoever gets it when the server is back
- *   keeps still for longer than this proof lasts, or
+ *   keeps still for longer than this proof lasts (something in front of the server that refuses this machine alone is not told
+ *   from that: then two may send until it ends), or
  * - the connection is lost, nobody knows why, and nobody was waiting for the lock. One that begins to wait only then is not
  *   known here: that both then send is the price for not losing an hour of data to every failure of the network.
  */
