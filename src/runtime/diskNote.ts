@@ -12,7 +12,7 @@ export async function readNote<Note>(disk: Disk, file: string): Promise<Partial<
   }
 }
 
-/** Leaves it, never half of it. Never rejects: what goes wrong is logged. */
+/** Leaves it, never half of it, so that it survives a power cut. Never rejects: what goes wrong is logged. */
 export async function writeNote(
   disk: Disk,
   file: string,
@@ -23,8 +23,19 @@ export async function writeNote(
     await disk.mkdir(dirname(file), { recursive: true })
     const partial = `${file}.${process.pid}`
     await disk.writeFile(partial, `${JSON.stringify(note)}\n`, { mode: 0o600 })
+    await sync(disk, partial)
     await disk.rename(partial, file)
+    await sync(disk, dirname(file))
   } catch (error) {
     logger.debug(`${what}: ${file}: ${(error as Error).message}`)
+  }
+}
+
+async function sync(disk: Disk, path: string): Promise<void> {
+  const opened = await disk.open(path, 'r')
+  try {
+    await opened.sync()
+  } finally {
+    await opened.close()
   }
 }

@@ -51,7 +51,15 @@ class SessionLock implements EgressLock {
   #client: pg.Client | undefined
   /** Whether the session of the client has the lock. */
   #hasLock = false
-  #evidence: EgressEvidence = { confirmedMs: -Infinity, refusedMs: -Infinity, hadStandby: false, isOwner: false }
+  #evidence: EgressEvidence = {
+    confirmedMs: -Infinity,
+    refusedMs: -Infinity,
+    hadStandby: false,
+    isOwner: false,
+    hasLapsed: false,
+  }
+  /** Another recorder was waiting when that was last looked at. */
+  #sawStandby = false
   #maySend = false
   #isContended: boolean | undefined
   #watching: Promise<unknown> = Promise.resolve()
@@ -219,7 +227,7 @@ class SessionLock implements EgressLock {
       [this.#egress, this.#owner, entry?.fleet ?? null, entry?.budget ?? null, entry?.place ?? null],
     )
     await this.#share()
-    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, isOwner: true }
+    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, isOwner: true, hasLapsed: false }
     this.#hasLock = true
   }
 
@@ -270,7 +278,7 @@ class SessionLock implements EgressLock {
         if (isTelling) this.#checkedMs = sentMs
         if (this.#hasLock && isReply(error)) {
           // The session is alive, and the lock is its own: read-only, out of memory or disk are no reason to stop.
-          this.#evidence = { ...this.#evidence, confirmedMs: sentMs }
+          this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hasLapsed: false }
           this.#checkedMs = sentMs
           continue
         }
@@ -283,7 +291,8 @@ class SessionLock implements EgressLock {
   async #check(sentMs: number): Promise<void> {
     const standbys = await countHolders(this.#run, lockNames.egressStandby(this.#egress))
     if (sentMs - this.#sharedMs >= shareEveryMs - checkEveryMs / 2) await this.#share()
-    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hadStandby: standbys > 0 }
+    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hadStandby: standbys > 0, hasLapsed: false }
+    this.#sawStandby = standbys > 0
     this.#note(standbys > 0)
   }
 
@@ -310,7 +319,9 @@ class SessionLock implements EgressLock {
     // Stopped for so long, others may have begun: what is known is not of now.
     if (nowMs - this.#lookedMs >= rightMs) this.#wokeMs = nowMs
     this.#lookedMs = nowMs
-    const maySend = this.#checkedMs >= this.#wokeMs && mayStillSend(this.#evidence, nowMs)
+    const mayStill = mayStillSend(this.#evidence, nowMs)
+    if (!mayStill && this.#sawStandby) this.#evidence = { ...this.#evidence, hasLapsed: true }
+    const maySend = this.#checkedMs >= this.#wokeMs && mayStill
     if (maySend === this.#maySend) return
     this.#maySend = maySend
     const { logger, onChange } = this.#options

@@ -8,6 +8,8 @@ export interface EgressEvidence {
   readonly hadStandby: boolean
   /** False once another recorder was found to have the lock. */
   readonly isOwner: boolean
+  /** The right has ended for want of proof while another one was waiting, and was not confirmed since: it may have been given away. */
+  readonly hasLapsed: boolean
 }
 
 /** How long a proof is good for. The server needs twice as long to give the lock of a lost session away. */
@@ -16,13 +18,16 @@ export const rightMs = 2_000
 /**
  * Whether a recorder may go on sending. It may, if nobody else can have begun to:
  * - the session with the lock was alive a moment ago, or
- * - a moment ago there was no server that could have given the lock to anybody: whoever gets it when the server is back
+ * - a moment ago there was no server that could have given the lock to anybody, nor at any time since the last proof: whoever gets it when the server is back
  *   keeps still for longer than this proof lasts (something in front of the server that refuses this machine alone is not told
  *   from that: then two may send until it ends), or
  * - the connection is lost, nobody knows why, and nobody was waiting for the lock. One that begins to wait only then is not
  *   known here: that both then send is the price for not losing an hour of data to every failure of the network.
  */
-export function mayStillSend({ confirmedMs, refusedMs, hadStandby, isOwner }: EgressEvidence, nowMs: number): boolean {
-  if (!isOwner) return false
+export function mayStillSend(
+  { confirmedMs, refusedMs, hadStandby, isOwner, hasLapsed }: EgressEvidence,
+  nowMs: number,
+): boolean {
+  if (!isOwner || hasLapsed) return false
   return nowMs - confirmedMs < rightMs || nowMs - refusedMs < rightMs || !hadStandby
 }

@@ -127,7 +127,8 @@ export async function sayGoodbye(run: RunQuery, egress: string, owner: string): 
 
 /**
  * Ends the session of an owner that has been silent for too long while the server is there: a process that was stopped keeps
- * its connection, and with it an address that it does not use. Returns whether there was one.
+ * its connection, and with it an address that it does not use. One that has just taken over keeps still before it begins, and the
+ * last sign of its predecessor is old: its lock has to be as old. Returns whether there was one.
  */
 export async function endSilentOwner(run: RunQuery, egress: string, lock: string, silentMs: number): Promise<boolean> {
   const { rows } = await run(
@@ -135,7 +136,8 @@ export async function endSilentOwner(run: RunQuery, egress: string, lock: string
      from recorder.egress e
      join recorder.lock l on l.name = $2 and l.place = ''
      join pg_stat_activity s on s.pid = l.pid and s.usesysid = l.login and s.application_name = l.session
-     where e.egress = $1 and e.heartbeat_at > e.held_since and e.heartbeat_at < now() - make_interval(secs => $3::float8 / 1000)`,
+     where e.egress = $1 and e.heartbeat_at > e.held_since
+       and greatest(e.heartbeat_at, l.taken_at) < now() - make_interval(secs => $3::float8 / 1000)`,
     [egress, lock, silentMs],
   )
   return rows.length > 0
