@@ -1,5 +1,4 @@
 import { hostname } from 'node:os'
-import type { Kysely } from 'kysely'
 import type pg from 'pg'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import { type Disk, systemDisk } from '../../runtime/disk.js'
@@ -8,12 +7,11 @@ import { describeDatabaseError, isUnavailable } from '../db/databaseError.js'
 import type { EgressLock, EgressLockOptions } from './egressOptions.js'
 import { endSilentOwner, fleetChannel, sayGoodbye } from './fleetState.js'
 import { lockNames } from '../db/locks/names.js'
-import { countHolders, lockShared, queryOn, type RunQuery, tryLock, unlock } from '../db/locks/sessionLock.js'
+import { countHolders, lockShared, type RunQuery, tryLock, unlock } from '../db/locks/sessionLock.js'
 import { isNotMigrated, isRefusal, isReply } from './egressErrors.js'
 import { endLockSession, lockClient, startLockSession } from './egressSession.js'
-import { type EgressEvidence, mayStillSend, rightMs } from './egressRight.js'
+import { type EgressEvidence, mayStillSend, nothingKnown, rightMs } from './egressRight.js'
 import { wasContended, writeEgressNote } from './egressNote.js'
-import type { Database } from '../db/schema.js'
 
 const checkEveryMs = 500
 const lookEveryMs = 100
@@ -51,13 +49,7 @@ class SessionLock implements EgressLock {
   #client: pg.Client | undefined
   /** Whether the session of the client has the lock. */
   #hasLock = false
-  #evidence: EgressEvidence = {
-    confirmedMs: -Infinity,
-    refusedMs: -Infinity,
-    hadStandby: false,
-    isOwner: false,
-    hasLapsed: false,
-  }
+  #evidence: EgressEvidence = nothingKnown
   /** Another recorder was waiting when that was last looked at. */
   #sawStandby = false
   #maySend = false
@@ -350,9 +342,4 @@ class SessionLock implements EgressLock {
       throw error
     }
   }
-}
-
-/** Whether some process owns the budget of an egress at this moment. */
-export async function isEgressOwned(db: Kysely<Database>, egress: string): Promise<boolean> {
-  return (await countHolders(queryOn(db), lockNames.egress(egress))) > 0
 }

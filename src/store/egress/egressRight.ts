@@ -12,6 +12,14 @@ export interface EgressEvidence {
   readonly hasLapsed: boolean
 }
 
+export const nothingKnown: EgressEvidence = {
+  confirmedMs: -Infinity,
+  refusedMs: -Infinity,
+  hadStandby: false,
+  isOwner: false,
+  hasLapsed: false,
+}
+
 /** How long a proof is good for. The server needs twice as long to give the lock of a lost session away. */
 export const rightMs = 2_000
 

@@ -276,7 +276,8 @@ describe('what goes wrong', () => {
   it('requests that fail on and off succeed by repetition', async () => {
     client.close()
     client = clientOf(simulator.url, {
-      retry: { attempts: 8, minDelayMs: 1, maxDelayMs: 10, totalMs: 20_000 },
+      // More than half of the attempts fail.
+      retry: { attempts: 40, minDelayMs: 1, maxDelayMs: 10, totalMs: 120_000 },
       onRequest: (event) => void events.push(event),
     })
     simulator.control.setFaults([
