@@ -1,10 +1,11 @@
 import { join } from 'node:path'
 import { archivedTableNames } from '../src/market/archivedTable.js'
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import type { RecorderDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
 import { startS3 } from '../test/support/s3.js'
 import { digests, loadMarket } from './archiveMarket.js'
 import { type ArchiveBench, bucketOptions, configure, problemsOf, runWell } from './archiveRuns.js'
+import { createDatabase } from './databases.js'
 import type { Check } from './figures.js'
 
 /**
@@ -110,10 +111,7 @@ async function emptyDatabase({ pool }: RecorderDatabase): Promise<void> {
 }
 
 async function newDatabase(bench: ArchiveBench, name: string): Promise<ArchiveBench> {
-  await bench.database.pool.query(`create database ${name}`)
-  const url = new URL(bench.url)
-  url.pathname = `/${name}`
-  const database = openDatabase({ url: url.href })
-  await migrateToLatest(database)
-  return { ...bench, url: url.href, database }
+  const created = await createDatabase(bench.url, name)
+  await migrateToLatest(created.database)
+  return { ...bench, ...created }
 }

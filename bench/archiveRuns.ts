@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { RecorderDatabase } from '../src/store/db/database.js'
 import { s3Environment } from '../test/support/s3.js'
+import { maxMegabytes } from './processUse.js'
 
 const program = fileURLToPath(new URL('../program/main.js', import.meta.url))
 
@@ -50,8 +51,7 @@ export async function run(
   const ended = new AbortController()
   const watch = (async () => {
     while (!ended.signal.aborted) {
-      const status = await readFile(`/proc/${child.pid}/status`, 'utf8').catch(() => '')
-      peakMb = Math.max(peakMb, Math.round(Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024))
+      peakMb = Math.max(peakMb, Math.round((await maxMegabytes(child.pid ?? 0).catch(() => 0)) || 0))
       await sleep(100)
     }
   })()

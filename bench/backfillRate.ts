@@ -1,13 +1,7 @@
-import {
-  candleRequests,
-  cpuSeconds,
-  openBench,
-  type Program,
-  sleep,
-  startProgram,
-  stopProgram,
-} from './backfillSetup.js'
-import { backfillArgs, type BackfillBenchOptions, type Check, configOf, dayMs, rangeOf } from './backfillWork.js'
+import { dayMs } from '../src/market/values.js'
+import { candleRequests, openBench, type Program, sleep, startProgram, stopProgram } from './backfillSetup.js'
+import { backfillArgs, type BackfillBenchOptions, type Check, configOf, rangeOf } from './backfillWork.js'
+import { cpuSeconds } from './processUse.js'
 
 /** How much of one operation's limit a backfill uses, and what that costs. */
 export async function benchLimits({ seconds }: BackfillBenchOptions): Promise<Check[]> {

@@ -1,11 +1,12 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../src/simulator/limits.js'
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import type { RecorderDatabase } from '../src/store/db/database.js'
+import { createDatabase } from './databases.js'
 import { favour } from './priority.js'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 
@@ -44,14 +45,9 @@ export async function openBench(options: { readonly limitFactor: number; readonl
       await fetch(`${simulatorUrl}/simulator/report/reset`, { method: 'POST' })
     },
     async createDatabase(name) {
-      const admin = openDatabase({ url: server.url, poolSize: 1 })
-      await admin.pool.query(`create database ${name}`)
-      await admin.close()
-      const url = new URL(server.url)
-      url.pathname = `/${name}`
-      const database = openDatabase({ url: url.href, poolSize: 2 })
-      databases.push(database)
-      return { url: url.href, database }
+      const created = await createDatabase(server.url, name, { poolSize: 2 })
+      databases.push(created.database)
+      return created
     },
     async configure(name, config) {
       const path = join(folder, `${name}.yaml`)
@@ -97,14 +93,6 @@ export function startProgram(args: readonly string[], databaseUrl: string): Prog
 export async function stopProgram(program: Program, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
   if (program.process.exitCode === null && program.process.signalCode === null) program.process.kill(signal)
   await program.ended
-}
-
-/** Processor time that a process has used so far, in seconds. Linux. */
-export async function cpuSeconds(pid: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  const ticksPerSecond = 100
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
 }
 
 export function candleRequests(report: Report): { requests: number; rejected: number; blocks: number } {

@@ -1,4 +1,5 @@
 import { operations } from '../src/market/stream.js'
+import { dayMs, minuteMs } from '../src/market/values.js'
 import type { RecorderDatabase } from '../src/store/db/database.js'
 import { benchSymbols, benchWorld } from './backfillMarket.js'
 import type { Bench } from './backfillSetup.js'
@@ -14,8 +15,6 @@ export interface BackfillBenchOptions {
   readonly alone: number | null
 }
 
-export const dayMs = 86_400_000
-const minuteMs = 60_000
 export type BenchInterval = '1m' | '5m'
 const minutesOf: Readonly<Record<BenchInterval, number>> = { '1m': 1, '5m': 5 }
 /** How far back the simulated \`candles\` reaches for minutes. */

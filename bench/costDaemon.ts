@@ -1,15 +1,16 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { stringify } from 'yaml'
 import { packageFile } from '../src/runtime/packageFile.js'
 import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
-import { cpuSeconds, sleep } from './backfillSetup.js'
+import { sleep } from './backfillSetup.js'
 import type { SentRequest } from './costDaemonSimulator.js'
 import type { Check } from './figures.js'
+import { cpuSeconds, maxMegabytes } from './processUse.js'
 
 /** Until then the daemon asks for what every new recorder has to ask once. */
 const settleMs = 90_000
@@ -92,10 +93,4 @@ async function loopOf(
   loop.send({ url, requests })
   const [use] = (await once(loop, 'message')) as [{ cpuSeconds: number; failures: number }]
   return use
-}
-
-/** The most memory that a process has had so far. */
-async function maxMegabytes(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? Number.NaN) / 1024
 }

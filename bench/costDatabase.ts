@@ -5,6 +5,7 @@ import type { Candle } from '../src/market/candle.js'
 import type { Fill } from '../src/market/fill.js'
 import type { OrderBook, RpiOrderBook } from '../src/market/orderBook.js'
 import { type Ticker, tickerFields } from '../src/market/ticker.js'
+import { minuteMs } from '../src/market/values.js'
 import type { StreamName } from '../src/market/stream.js'
 import type { Batch } from '../src/store/batch/batch.js'
 import { storeBatch } from '../src/store/batch/storeBatch.js'
@@ -14,7 +15,6 @@ import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 import type { Check } from './figures.js'
 
 const someTime = Date.UTC(2026, 0, 15, 12)
-const minuteMs = 60_000
 const instruments = 200
 const rounds = 10
 

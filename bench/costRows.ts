@@ -1,11 +1,10 @@
 import type { InstrumentKey } from '../src/market/category.js'
 import type { Candle } from '../src/market/candle.js'
 import type { Fill } from '../src/market/fill.js'
-import type { TimeMs } from '../src/market/values.js'
+import { minuteMs, type TimeMs } from '../src/market/values.js'
 import type { Batch } from '../src/store/batch/batch.js'
 
 export const candlesOfPage = 1_000
-const minuteMs = 60_000
 
 /** Closed candles of a minute, page by page from `from` on; the same on every run. */
 export function candlePage(symbol: string, page: number, from: TimeMs): Candle[] {

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
-import pg from 'pg'
 import { pino } from 'pino'
 import { loadConfig } from '../src/config/load.js'
 import { CandleWriter } from '../src/history/candleWriter.js'
+import { dayMs, hourMs } from '../src/market/values.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
 import { storeBatch } from '../src/store/batch/storeBatch.js'
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import type { RecorderDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
 import { missingCandles } from '../src/store/history/candleCoverage.js'
 import { readCandles } from '../src/store/read/candles.js'
@@ -16,6 +16,7 @@ import { newestRows, storeOverview } from '../src/store/read/overview.js'
 import { reconcile } from '../src/store/timescale/reconcile.js'
 import { detectServer } from '../src/store/timescale/server.js'
 import { candlePage, fillPage } from './costRows.js'
+import { communityServer, createDatabase, dropDatabase } from './databases.js'
 import { type Check, median } from './figures.js'
 import { growTo, type GrownMarket } from './growthData.js'
 
@@ -38,18 +39,13 @@ export async function benchGrowth(argv: readonly string[]): Promise<number> {
       rounds: { type: 'string', default: '7' },
     },
   })
-  const serverUrl = values.url ?? process.env['TEST_DATABASE_URL']
-  if (serverUrl === undefined || serverUrl === '')
-    throw new Error('give --url (or TEST_DATABASE_URL): a TimescaleDB Community server where databases can be created')
+  const serverUrl = communityServer(values.url)
   const size = { candles: Number(values.candles), fills: Number(values.fills) }
   const databases: { name: string; database: RecorderDatabase; market: GrownMarket }[] = []
   try {
     for (const by of [factor, 1]) {
       const name = `recorder_growth_${randomBytes(4).toString('hex')}`
-      await onServer(serverUrl, `create database ${name}`)
-      const url = new URL(serverUrl)
-      url.pathname = `/${name}`
-      const database = openDatabase({ url: url.href })
+      const { database } = await createDatabase(serverUrl, name)
       await migrateToLatest(database)
       await reconcile(database.db, { settings: loadConfig({ env: {} }).storage })
       const { kind } = await detectServer(database.db)
@@ -68,7 +64,7 @@ export async function benchGrowth(argv: readonly string[]): Promise<number> {
   } finally {
     for (const { name, database } of databases) {
       await database.close()
-      await onServer(serverUrl, `drop database ${name} with (force)`)
+      await dropDatabase(serverUrl, name)
     }
   }
 }
@@ -111,8 +107,6 @@ async function ratioOf(small: Grown, large: Grown, rounds: number, work: Work) {
   }
 }
 
-const hourMs = 3_600_000
-const dayMs = 24 * hourMs
 const seriesOf = (symbol: string, interval: '1m' | '1H' = '1m') =>
   ({ category: 'USDT-FUTURES', symbol, type: 'market', interval }) as const
 
@@ -181,14 +175,4 @@ async function timeOf(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now()
   await work()
   return performance.now() - startedAt
-}
-
-async function onServer(url: string, statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    await client.query(statement)
-  } finally {
-    await client.end()
-  }
 }

@@ -1,3 +1,4 @@
+import { dayMs } from '../src/market/values.js'
 import type { RecorderDatabase } from '../src/store/db/database.js'
 
 export interface GrownMarket {
@@ -7,7 +8,6 @@ export interface GrownMarket {
 }
 
 const instrumentCount = 100
-const dayMs = 86_400_000
 /** Minutes that one statement inserts of each instrument. */
 const minutesPerStep = 7 * 24 * 60
 /** As the configuration has them by default, older rows are in the columnstore. */

@@ -1,4 +1,5 @@
 import type { Category } from '../src/market/category.js'
+import { dayMs } from '../src/market/values.js'
 import { startSimulator } from '../src/simulator/server.js'
 import type { ServedResponse } from '../src/simulator/journal.js'
 import type { ListingRequest } from '../src/simulator/world/listing.js'
@@ -28,8 +29,6 @@ export interface Truth {
   readonly served: Served
   readonly fills: number
 }
-
-const dayMs = 86_400_000
 
 /**
  * Instruments that look like the busiest coins of all: no flag sets them apart, their tickers claim billions that rise all day

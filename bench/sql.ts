@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
-import pg from 'pg'
+import type pg from 'pg'
 import { loadConfig } from '../src/config/load.js'
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import type { RecorderDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
 import { reconcile } from '../src/store/timescale/reconcile.js'
 import { rollups } from '../src/store/timescale/rollups.js'
 import { detectServer } from '../src/store/timescale/server.js'
+import { communityServer, createDatabase, dropDatabase } from './databases.js'
 import { instrumentCount, loadCandles, loadTickers } from './sqlData.js'
 
 interface Check {
@@ -27,17 +28,9 @@ export async function benchSql(argv: readonly string[]): Promise<number> {
       'ticker-hours': { type: 'string', default: '24' },
     },
   })
-  const serverUrl = values.url ?? process.env.TEST_DATABASE_URL
-  if (serverUrl === undefined || serverUrl === '') {
-    throw new Error(
-      'give --url (or TEST_DATABASE_URL): a TimescaleDB Community server on which databases can be created',
-    )
-  }
+  const serverUrl = communityServer(values.url)
   const name = `recorder_bench_${randomBytes(4).toString('hex')}`
-  await onServer(serverUrl, `create database ${name}`)
-  const url = new URL(serverUrl)
-  url.pathname = `/${name}`
-  const database = openDatabase({ url: url.href })
+  const { database } = await createDatabase(serverUrl, name)
   try {
     const checks = await measure(database, Number(values.candles), Number(values['ticker-hours']))
     const table = new Table({ head: ['what', 'measured', 'wanted', ''], style: { head: [], border: [] } })
@@ -47,7 +40,7 @@ export async function benchSql(argv: readonly string[]): Promise<number> {
     return checks.every(({ isMet }) => isMet) ? 0 : 1
   } finally {
     await database.close()
-    await onServer(serverUrl, `drop database ${name} with (force)`)
+    await dropDatabase(serverUrl, name)
   }
 }
 
@@ -181,14 +174,4 @@ async function timed(what: string, work: () => Promise<unknown>): Promise<void> 
   const start = performance.now()
   await work()
   console.log(`${what}: ${((performance.now() - start) / 1000).toFixed(1)} s`)
-}
-
-async function onServer(url: string, statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    await client.query(statement)
-  } finally {
-    await client.end()
-  }
 }

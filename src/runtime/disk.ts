@@ -24,3 +24,13 @@ export interface Disk {
 }
 
 export const systemDisk: Disk = fs
+
+/** What has its place in a folder, or its bytes in a file, is there after a power cut, too. */
+export async function syncToDisk(disk: Pick<Disk, 'open'>, path: string): Promise<void> {
+  const opened = await disk.open(path, 'r')
+  try {
+    await opened.sync()
+  } finally {
+    await opened.close()
+  }
+}

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path'
-import type { Disk } from './disk.js'
+import { type Disk, syncToDisk } from './disk.js'
 import type { Logger } from './logger.js'
 
 /** What a recorder left on its own disk, as far as it can be read; null when there is nothing. */
@@ -23,19 +23,10 @@ export async function writeNote(
     await disk.mkdir(dirname(file), { recursive: true })
     const partial = `${file}.${process.pid}`
     await disk.writeFile(partial, `${JSON.stringify(note)}\n`, { mode: 0o600 })
-    await sync(disk, partial)
+    await syncToDisk(disk, partial)
     await disk.rename(partial, file)
-    await sync(disk, dirname(file))
+    await syncToDisk(disk, dirname(file))
   } catch (error) {
     logger.debug(`${what}: ${file}: ${(error as Error).message}`)
-  }
-}
-
-async function sync(disk: Disk, path: string): Promise<void> {
-  const opened = await disk.open(path, 'r')
-  try {
-    await opened.sync()
-  } finally {
-    await opened.close()
   }
 }

@@ -1,14 +1,8 @@
 import type { Config } from '../../config/resolve.js'
-import type { StreamName } from '../../market/stream.js'
+import { type TimeTable, timeTables } from '../../store/timescale/settings.js'
 import type { StreamDemand } from './planDemand.js'
 
-const settingOf: Partial<Record<StreamName, Exclude<keyof Config['storage'], 'rejectedRows'>>> = {
-  tickers: 'tickers',
-  order_books: 'orderBooks',
-  rpi_order_books: 'rpiOrderBooks',
-  fills: 'fills',
-  candles: 'candles',
-}
+const settingOf = new Map<string, TimeTable['setting']>(timeTables.map(({ name, setting }) => [name, setting]))
 
 /** Longer than anybody plans for: beyond it nothing fills up. */
 const maxDays = 36_500
@@ -24,7 +18,7 @@ export function daysOnDisk(
 ): number {
   const bytesAfter = (days: number) =>
     streams.reduce((sum, { stream, bytesPerDay, compressedBytesPerDay }) => {
-      const setting = settingOf[stream]
+      const setting = settingOf.get(stream)
       const { retentionDays = Infinity, columnstoreAfterHours = Infinity } = setting ? storage[setting] : {}
       const kept = Math.min(days, retentionDays)
       const plain = isCompressed ? Math.min(kept, columnstoreAfterHours / 24) : kept

@@ -1,5 +1,6 @@
 import { link, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
+import { syncToDisk, systemDisk } from '../../runtime/disk.js'
 import { randomName } from '../../runtime/randomness.js'
 import type { ArchiveTarget } from './target.js'
 
@@ -31,10 +32,10 @@ export function folderTarget(root: string): ArchiveTarget {
       return staging
     },
     async publish(localPath, path) {
-      await syncToDisk(localPath)
+      await syncToDisk(systemDisk, localPath)
       await mkdir(dirname(at(path)), { recursive: true })
       await rename(localPath, at(path))
-      await syncToDisk(dirname(at(path)))
+      await syncToDisk(systemDisk, dirname(at(path)))
     },
     async create(path, text) {
       const place = at(path)
@@ -56,7 +57,7 @@ export function folderTarget(root: string): ArchiveTarget {
       } finally {
         await rm(beside, { force: true })
       }
-      await syncToDisk(dirname(place))
+      await syncToDisk(systemDisk, dirname(place))
       return true
     },
     async remove(path) {
@@ -85,15 +86,5 @@ function orNothing<Nothing>(nothing: Nothing): (error: NodeJS.ErrnoException) =>
   return (error) => {
     if (error.code === 'ENOENT') return nothing
     throw error
-  }
-}
-
-/** What has its place must be there after a loss of power, too. */
-async function syncToDisk(path: string): Promise<void> {
-  const file = await open(path, 'r')
-  try {
-    await file.sync()
-  } finally {
-    await file.close()
   }
 }

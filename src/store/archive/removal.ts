@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { dayMs } from '../../market/values.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { removeBefore } from '../timescale/retention.js'
@@ -27,8 +28,6 @@ export interface RemovalResult {
   /** The oldest day of each table that is past its age and has to stay, and why. */
   readonly kept: readonly { readonly table: string; readonly day: Day; readonly reason: string }[]
 }
-
-const dayMs = 86_400_000
 
 /**
  * Removes rows that are older than the configuration keeps, day by day from the oldest, as long as each day is in the archive:

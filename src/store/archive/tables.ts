@@ -1,6 +1,7 @@
 import { type TimeTable, timeTables } from '../timescale/settings.js'
 import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
 import type { StreamName } from '../../market/stream.js'
+import { dayMs } from '../../market/values.js'
 
 /** A table of schema `market` that is archived. */
 export interface ArchivedTable {
@@ -37,8 +38,6 @@ export function archivedTable(name: string): ArchivedTable {
   if (found === undefined) throw new Error(`${name} is not a table that is archived: ${archivedTableNames.join(', ')}`)
   return found
 }
-
-const dayMs = 86_400_000
 
 /** A day in UTC: `2026-03-01`. */
 export type Day = string

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../runtime/clock.js'
-import { type Disk, type OpenFile, systemDisk } from '../../runtime/disk.js'
+import { type Disk, type OpenFile, syncToDisk, systemDisk } from '../../runtime/disk.js'
 import { recordBytes, recordHeader, scanRecords } from './records.js'
 
 export interface SegmentLogOptions {
@@ -193,12 +193,7 @@ export class SegmentLog {
     const name = `${String(this.#clock.now()).padStart(15, '0')}-${process.pid}-${String(this.#sequence++).padStart(9, '0')}${suffix}`
     const file = await this.#disk.open(join(this.#directory, name), 'ax', 0o600)
     // The file's name has to survive a power cut, too.
-    const directory = await this.#disk.open(this.#directory, 'r')
-    try {
-      await directory.sync()
-    } finally {
-      await directory.close()
-    }
+    await syncToDisk(this.#disk, this.#directory)
     return { name, file, bytes: 0 }
   }
 }
