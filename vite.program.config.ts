@@ -1,5 +1,8 @@
+import { deepStrictEqual } from 'node:assert'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type Plugin } from 'vite'
+
+import { resolveConfig } from './src/config/resolve.js'
 
 // The program as one bundle, where each command is a file of its own that is loaded when it runs: from hundreds of small
 // files Node takes several times as long to start.
@@ -20,7 +23,16 @@ function withoutCloudflare(): Plugin {
   }
 }
 
+/** What a configuration is where nobody sets anything; the same again when it has been through JSON, or the build ends here. */
+function defaults(): string {
+  const config = resolveConfig({})
+  const text = JSON.stringify(config)
+  deepStrictEqual(JSON.parse(text), config)
+  return text
+}
+
 export default defineConfig({
+  define: { bundledDefaults: defaults() },
   logLevel: 'warn',
   build: {
     ssr: fileURLToPath(new URL('src/main.ts', import.meta.url)),

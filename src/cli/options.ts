@@ -1,5 +1,9 @@
 import { InvalidArgumentError, Option } from 'commander'
-import { resolveConfig, type Config } from '../config/resolve.js'
+import { setsOptions } from '../config/environment.js'
+import type { Config } from '../config/resolve.js'
+
+/** The configuration where nobody sets anything: the build computes it, because the schema takes longer to load than most commands to run. */
+declare const bundledDefaults: Config
 
 export interface CommonOptions {
   readonly config?: string
@@ -23,9 +27,15 @@ export function acceptNewUrlOption(): Option {
 
 /** The configuration that a command works with: defaults, file, environment, then the command line. */
 export async function readConfig(options: CommonOptions): Promise<Config> {
-  const config = options.config === undefined ? resolveConfig(process.env) : await readFile(options.config)
+  const config = options.config === undefined ? await withoutFile() : await readFile(options.config)
   if (options.dataDir !== undefined) config.database.dataDir = options.dataDir
   return config
+}
+
+async function withoutFile(): Promise<Config> {
+  if (typeof bundledDefaults !== 'undefined' && !setsOptions(process.env)) return structuredClone(bundledDefaults)
+  const { resolveConfig } = await import('../config/resolve.js')
+  return resolveConfig(process.env)
 }
 
 /** YAML is only loaded for who has a file. */

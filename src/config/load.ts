@@ -1,5 +1,6 @@
 import { readText } from './readText.js'
-import { type Config, type Environment, resolveConfig } from './resolve.js'
+import type { Environment } from './environment.js'
+import { type Config, resolveConfig } from './resolve.js'
 import { parseYaml } from './yamlSource.js'
 
 /**

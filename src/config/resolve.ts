@@ -1,13 +1,12 @@
 import type { z } from 'zod'
 import { ConfigError, problemsOf } from './configError.js'
+import { type Environment, environmentOptions, secretVariables } from './environment.js'
 import { describeMistake, mistakesOf } from './problems.js'
 import { readText } from './readText.js'
 import { configSchema } from './schema.js'
 
 /** The configuration, complete: every option has its value or its default. */
 export type Config = z.output<typeof configSchema>
-
-export type Environment = Readonly<Record<string, string | undefined>>
 
 /** What a file says, and where in its text each value stands. */
 export interface ConfigSource {
@@ -17,17 +16,6 @@ export interface ConfigSource {
 }
 
 const nothing: ConfigSource = { value: {}, place: () => 'configuration' }
-
-/** Environment variables that take precedence over the file, with the option that each one sets. */
-const environmentOptions = {
-  DATABASE_URL: ['database', 'url'],
-  DATABASE_READ_URL: ['database', 'readUrl'],
-  EXCHANGE_BASE_URL: ['exchange', 'baseUrl'],
-  EXCHANGE_LOCAL_ADDRESS: ['exchange', 'localAddress'],
-  COLLECTOR_EGRESS: ['collector', 'egress'],
-  SERVE_PORT: ['serve', 'port'],
-  LOG_LEVEL: ['log', 'level'],
-} as const
 
 /** The configuration of defaults, then `source`, then the environment. Throws a `ConfigError` that lists the problems. */
 export function resolveConfig(env: Environment, source = nothing): Config {
@@ -39,10 +27,9 @@ export function resolveConfig(env: Environment, source = nothing): Config {
   throw new ConfigError(problemsOf(mistakes, (mistake) => describeMistake(mistake, input, place)))
 }
 
-/** A secret that is handed over as a file, as containers do, stays out of the environment, which other programs can see. */
 function withSecretFiles(env: Environment): Environment {
   const fromFiles: Record<string, string> = {}
-  for (const variable of ['DATABASE_URL', 'DATABASE_READ_URL']) {
+  for (const variable of secretVariables) {
     const url = env[variable]
     const file = env[`${variable}_FILE`]
     if (file === undefined || file === '' || (url !== undefined && url !== '')) continue

@@ -5,7 +5,6 @@ import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { serverAccount } from './embeddedAccount.js'
-import { findBinaries } from './embeddedBinaries.js'
 import { logins, replaceSuperuser } from './embeddedRoles.js'
 import { type EmbeddedPostgres, type IsUsable, joinRunning, leave, serverUrl } from './embeddedJoin.js'
 import { prepareDirectory, rememberedPassword, requireCluster, rotateLog } from './embeddedDirectory.js'
@@ -53,6 +52,8 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   if (joined !== undefined) return joined
   const account = await serverAccount()
   await prepareDirectory(dataDir, account)
+  // Loaded only to start a server: who joins one, as a query does, need not wait for it.
+  const { findBinaries } = await import('./embeddedBinaries.js')
   const binaries = await findBinaries(account)
   const passwords = {
     owner: await rememberedPassword(paths.password, account),
