@@ -13,6 +13,8 @@ import { stageDay } from './stageDay.js'
 import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
 import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
 import type { ArchiveTarget } from './target.js'
+import { tablesReadBy } from './duckFunctions.js'
+import { proofViews } from './duckProof.js'
 import { viewsOver } from './duckViews.js'
 
 export interface ArchiveQuery {
@@ -44,28 +46,33 @@ export interface ArchiveQueryResult {
 export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): Promise<ArchiveQueryResult> {
   const { DuckDBInstance } = await loadDuck()
   // Only what the text names is looked for: a table that is not asked for costs nothing.
-  const wanted = archivedTableNames.filter((name) => isNamed(query.sql, name))
+  const isNamed = (name: string) => new RegExp(`\\b${name}\\b`, 'i').test(query.sql)
+  const read = tablesReadBy(isNamed)
+  const wanted = archivedTableNames.filter((name) => read.has(name) || [name, ...(madeOf[name] ?? [])].some(isNamed))
   const files = new Map<ArchivedTableName, string[]>()
   for (const name of wanted) files.set(name, await filesOf(target, name, query))
-  return askDuck(DuckDBInstance, files, query)
+  const proof = await proofViews(target, { ...query, isAsked: (day) => isAsked(query, day) }, isNamed)
+  return askDuck(DuckDBInstance, [viewsOver(files), ...proof].join(';\n'), query)
 }
 
 async function askDuck(
   DuckDBInstance: typeof duckdb.DuckDBInstance,
-  files: ReadonlyMap<ArchivedTableName, readonly string[]>,
+  views: string,
   query: ArchiveQuery,
 ): Promise<ArchiveQueryResult> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '2', memory_limit: '2GB' })
   const connection = await instance.connect()
   try {
-    await connection.run(
-      `set timezone = 'UTC'; create schema market; ${viewsOver(files)}; set search_path = 'market,main'`,
-    )
+    await connection.run(`set timezone = 'UTC'; create schema market; ${views}; set search_path = 'market,main'`)
     const reader = await connection.streamAndReadUntil(query.sql, query.maxRows + 1)
-    const types = reader.columnTypes()
-    const rows = reader.getRowsJson().map((row) => row.map(textOf))
+    const types = reader.columnTypes().map(String)
+    // Of lengths of time the text of DuckDB itself, which is the database's, too.
+    const lengths = types.includes('INTERVAL') ? reader.getRows() : []
+    const rows = reader
+      .getRowsJson()
+      .map((row, n) => row.map((value, i) => textOf(types[i] === 'INTERVAL' ? lengths[n]?.[i]?.toString() : value)))
     return {
-      columns: reader.columnNames().map((name, i) => ({ name, type: typeName(String(types[i])) })),
+      columns: reader.columnNames().map((name, i) => ({ name, type: typeName(types[i] ?? '') })),
       rows: rows.slice(0, query.maxRows),
       isTruncated: rows.length > query.maxRows,
     }
@@ -85,15 +92,13 @@ async function loadDuck(): Promise<typeof duckdb> {
   }
 }
 
-/** The views that are made of a table are as good as its name. */
-function isNamed(sql: string, name: ArchivedTableName): boolean {
-  const madeOf: Readonly<Partial<Record<ArchivedTableName, string>>> = {
-    candles: 'candles|ohlcv_\\w+',
-    tickers: 'tickers|latest_tickers',
-    order_books: 'order_books|order_book_levels',
-    rpi_order_books: 'rpi_order_books|rpi_order_book_levels',
-  }
-  return new RegExp(`\\b(?:${madeOf[name] ?? name})\\b`, 'i').test(sql)
+/** Views that are made of a table are as good as its name. */
+const madeOf: Readonly<Partial<Record<ArchivedTableName, readonly string[]>>> = {
+  candles: ['ohlcv_\\w+'],
+  tickers: ['latest_tickers'],
+  instruments: ['latest_tickers'],
+  order_books: ['order_book_levels'],
+  rpi_order_books: ['rpi_order_book_levels'],
 }
 
 async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: ArchiveQuery): Promise<string[]> {

@@ -1,4 +1,6 @@
 import type { ArchivedTableName } from '../../market/archivedTable.js'
+import { categories } from '../../market/category.js'
+import { functionsOver } from './duckFunctions.js'
 
 /** What the database computes, and the files do not have. */
 const computed: Readonly<Partial<Record<ArchivedTableName, string>>> = {
@@ -19,20 +21,27 @@ const rollups = {
   ohlcv_1d: '1 day',
 } as const
 
-/** Views of schema market over files, named and made as those of the database. Statements of DuckDB, without an end. */
+/** Views of schema market over files, and its functions, named and made as those of the database: statements of DuckDB. */
 export function viewsOver(files: ReadonlyMap<ArchivedTableName, readonly string[]>): string {
-  const statements = [...files].flatMap(([name, paths]) => (paths.length === 0 ? [] : tableViews(name, paths)))
-  return statements.length === 0 ? 'select 1' : statements.join(';\n')
+  const there = [...files].filter(([, paths]) => paths.length > 0)
+  const names = new Set(there.map(([name]) => name))
+  return [
+    // Sorted as in the database.
+    `create type market.category as enum (${categories.map((name) => `'${name}'`).join(', ')})`,
+    ...there.map(([name, paths]) => tableView(name, paths)),
+    ...there.flatMap(([name]) => viewsOf(name, names)),
+    ...functionsOver(names),
+  ].join(';\n')
 }
 
-function tableViews(name: ArchivedTableName, paths: readonly string[]): string[] {
+function tableView(name: ArchivedTableName, paths: readonly string[]): string {
   const list = paths.map((path) => `'${path.replaceAll("'", "''")}'`).join(', ')
-  const table = `create view market.${name} as
-    select *${computed[name] ?? ''} from read_parquet([${list}], union_by_name = true, hive_partitioning = false)`
-  return [table, ...viewsOf(name)]
+  return `create view market.${name} as
+    select * replace (category::market.category as category)${computed[name] ?? ''}
+    from read_parquet([${list}], union_by_name = true, hive_partitioning = false)`
 }
 
-function viewsOf(name: ArchivedTableName): string[] {
+function viewsOf(name: ArchivedTableName, names: ReadonlySet<ArchivedTableName>): string[] {
   switch (name) {
     case 'candles':
       return Object.entries(rollups).map(([rollup, length]) => {
@@ -43,11 +52,12 @@ function viewsOf(name: ArchivedTableName): string[] {
             sum(quote_turnover) as quote_turnover
           from market.candles c where type = 'market' and interval = '1m' and is_closed group by 1, 2, 3`
       })
-    case 'tickers':
-      return [
-        `create view market.latest_tickers as
-          select * from market.tickers qualify row_number() over (partition by category, symbol order by ts desc) = 1`,
-      ]
+    case 'tickers': {
+      const newest =
+        'select * from market.tickers qualify row_number() over (partition by category, symbol order by ts desc) = 1'
+      const joined = `select t.*, i.kind, i.disappeared_at from (${newest}) t join market.instruments i using (category, symbol)`
+      return [`create view market.latest_tickers as ${names.has('instruments') ? joined : newest}`]
+    }
     case 'order_books':
       return [levels('order_book_levels', name, '')]
     case 'rpi_order_books':

@@ -11,6 +11,7 @@ import { temporaryArchive } from '../../support/archives.js'
 import { loadCookbookMarket } from '../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { runProgram } from '../../support/program.js'
+import { readRepositoryFile } from '../../support/repositoryFiles.js'
 
 const dayMs = 86_400_000
 const from = Date.UTC(2026, 2, 2)
@@ -67,6 +68,19 @@ const questions = [
   `select symbol, count(*) as versions from market.instrument_history group by 1 order by 1`,
 ]
 
+/** The cookbook's, as they stand there. */
+const recipes = [...readRepositoryFile('docs/sql.md').matchAll(/### (.*)\n\n```sql\n([\s\S]*?)```/g)].map(
+  ([, title = '', query = '']) => ({ title, query }),
+)
+/** What DuckDB has no relation or function for. */
+const databaseOnly = [
+  'What are the candles without gaps?',
+  'What was paid for funding?',
+  'What did the service change afterwards?',
+  'What did the service send that could not be understood?',
+  'Which fields does the service send that its specification does not name?',
+]
+
 /** Both as numbers without zeros at the end: the types differ in them. */
 const plain = (rows: readonly (readonly (string | null)[])[]) =>
   rows.map((row) =>
@@ -85,6 +99,35 @@ describe('a query over archive and database', () => {
     const { columns, rows } = await asked(question)
     expect(columns.map(({ name }) => name)).toEqual(expected.columns.map(({ name }) => name))
     expect(plain(rows)).toEqual(plain(expected.rows))
+  })
+
+  test.each(recipes.filter(({ title }) => !databaseOnly.includes(title)))(
+    "gives the cookbook's results: $title",
+    async ({ query }) => {
+      const expected = await runReadOnlyQuery(source.database, query, { timeoutMs: 60_000 })
+      const { columns, rows } = await asked(query)
+      expect(columns.map(({ name }) => name)).toEqual(expected.columns.map(({ name }) => name))
+      expect(plain(rows)).toEqual(plain(expected.rows))
+    },
+  )
+
+  test.each(['coverage', 'gaps'])('knows the %s of the archived days without the database', async (name) => {
+    const columns = `category::text as category, symbol, stream, type::text as type, interval::text as interval`
+    const midnight = `'2026-03-03 00:00:00Z'::timestamptz`
+    const end = name === 'coverage' ? `least(to_time, ${midnight})` : 'to_time'
+    const expected = await runReadOnlyQuery(
+      source.database,
+      `select ${columns}, from_time, ${end} as to_time from market.${name} where from_time < ${midnight} order by 1, 2, 3, 6`,
+      { timeoutMs: 60_000 },
+    )
+    const { rows } = await asked(`select ${columns}, from_time, to_time from market.${name} order by 1, 2, 3, 6`, false)
+    expect(rows.length).toBeGreaterThan(1)
+    expect(rows).toEqual(expected.rows)
+  })
+
+  test('gives most of the cookbook', () => {
+    expect(recipes.length - databaseOnly.length).toBeGreaterThanOrEqual(30)
+    expect(recipes.map(({ title }) => title)).toEqual(expect.arrayContaining(databaseOnly))
   })
 
   test('takes each day from one of them alone', async () => {
