@@ -7,7 +7,7 @@ import { CandleWriter } from '../src/history/candleWriter.js'
 import { dayMs, hourMs } from '../src/market/values.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
 import { storeBatch } from '../src/store/batch/storeBatch.js'
-import type { RecorderDatabase } from '../src/store/db/database.js'
+import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
 import { missingCandles } from '../src/store/history/candleCoverage.js'
 import { readCandles } from '../src/store/read/candles.js'
@@ -41,17 +41,17 @@ export async function benchGrowth(argv: readonly string[]): Promise<number> {
   })
   const serverUrl = communityServer(values.url)
   const size = { candles: Number(values.candles), fills: Number(values.fills) }
-  const databases: { name: string; database: RecorderDatabase; market: GrownMarket }[] = []
+  const databases: (Grown & { readonly name: string })[] = []
   try {
     for (const by of [factor, 1]) {
       const name = `recorder_growth_${randomBytes(4).toString('hex')}`
-      const { database } = await createDatabase(serverUrl, name)
+      const { url, database } = await createDatabase(serverUrl, name)
       await migrateToLatest(database)
       await reconcile(database.db, { settings: loadConfig({ env: {} }).storage })
       const { kind } = await detectServer(database.db)
       if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
       const market = await growTo(database, { candles: size.candles / by, fills: size.fills / by })
-      databases.push({ name, database, market })
+      databases.push({ name, database, reader: openDatabase({ url, isReadOnly: true }), market })
     }
     const [small, large] = databases
     if (small === undefined || large === undefined) throw new Error('two databases were to be made')
@@ -62,7 +62,8 @@ export async function benchGrowth(argv: readonly string[]): Promise<number> {
     console.log(table.toString())
     return checks.every(({ isMet }) => isMet) ? 0 : 1
   } finally {
-    for (const { name, database } of databases) {
+    for (const { name, database, reader } of databases) {
+      await reader.close()
       await database.close()
       await dropDatabase(serverUrl, name)
     }
@@ -71,6 +72,8 @@ export async function benchGrowth(argv: readonly string[]): Promise<number> {
 
 interface Grown {
   readonly database: RecorderDatabase
+  /** As the page and the commands have it that only read. */
+  readonly reader: RecorderDatabase
   readonly market: GrownMarket
 }
 
@@ -128,43 +131,57 @@ const writes: Readonly<Record<string, Work>> = {
 }
 
 const questions: Readonly<Record<string, Work>> = {
-  'the chart: 500 candles of a minute': ({ database: { db }, market }, round) =>
+  'the chart: 500 candles of a minute': ({ reader: { db }, market }, round) =>
     readCandles(db, seriesOf(symbolOf(market, round)), { before: market.end, limit: 500 }),
-  'the chart: 500 candles of an hour, made of minutes': ({ database: { db }, market }, round) =>
+  'the chart: 500 candles of an hour, made of minutes': ({ reader: { db }, market }, round) =>
     readCandles(db, seriesOf(symbolOf(market, round), '1H'), { before: market.end, limit: 160 }),
-  'the newest 100 fills of an instrument': ({ database: { pool }, market }, round) =>
+  'the newest 100 fills of an instrument': ({ reader: { pool }, market }, round) =>
     pool.query(
       `select * from market.fills where category = 'SPOT' and symbol = $1 and ts > $2::timestamptz - interval '1 hour'
         order by ts desc limit 100`,
       [symbolOf(market, round), new Date(market.end)],
     ),
-  'an hour of fills of an instrument': ({ database: { pool }, market }, round) =>
+  'an hour of fills of an instrument': ({ reader: { pool }, market }, round) =>
     pool.query(
       `select count(*), sum(price * size) from market.fills
         where category = 'SPOT' and symbol = $1 and ts >= $2 and ts < $3`,
       [symbolOf(market, round), new Date(market.end - 2 * hourMs), new Date(market.end - hourMs)],
     ),
-  'a day of candles of an instrument': ({ database: { pool }, market }, round) =>
+  'a day of candles of an instrument': ({ reader: { pool }, market }, round) =>
     pool.query(
       `select count(*), sum(base_volume) from market.candles where category = 'USDT-FUTURES' and symbol = $1
         and type = 'market' and interval = '1m' and open_time >= $2 and open_time < $3`,
       [symbolOf(market, round), new Date(market.end - 2 * dayMs), new Date(market.end - dayMs)],
     ),
-  'the newest ticker of every instrument': ({ database: { pool } }) =>
-    pool.query('select * from market.latest_tickers'),
-  'what is missing of a series in a month': ({ database: { db }, market }, round) =>
+  'candles of five minutes of a day, made of minutes': ({ reader: { pool }, market }, round) =>
+    pool.query(`select * from market.ohlcv('USDT-FUTURES', $1, '5 minutes', $2, $3)`, aDay(market, round)),
+  'a day of candles, told where there are none': ({ reader: { pool }, market }, round) =>
+    pool.query(`select * from market.candles_without_gaps('USDT-FUTURES', $1, '1m', $2, $3)`, aDay(market, round)),
+  'the average price of six hours of fills, hour by hour': ({ reader: { pool }, market }, round) =>
+    pool.query(`select * from market.vwap_series('SPOT', $1, $2, $3, '1 hour')`, [
+      symbolOf(market, round),
+      new Date(market.end - 6 * hourMs),
+      new Date(market.end),
+    ]),
+  'the newest ticker of every instrument': ({ reader: { pool } }) => pool.query('select * from market.latest_tickers'),
+  'what is missing of a series in a month': ({ reader: { db }, market }, round) =>
     missingCandles(db, [
       { series: seriesOf(symbolOf(market, round)), range: { from: market.end - 30 * dayMs, to: market.end } },
     ]),
-  'candles proven and not there, in a day': ({ database: { db }, market }, round) =>
+  'candles proven and not there, in a day': ({ reader: { db }, market }, round) =>
     emptyRanges(
       db,
       { stream: 'candles', ...seriesOf(symbolOf(market, round)) },
       { from: market.end - 2 * dayMs, to: market.end - dayMs },
     ),
-  'the calendar of a week': ({ database: { db }, market }) =>
+  'the calendar of a week': ({ reader: { db }, market }) =>
     coverageCalendar(db, { text: '', limit: 50, offset: 0 }, { from: market.end - 7 * dayMs, to: market.end }),
-  'the overview of the page': async ({ database: { db } }) => [await storeOverview(db), await newestRows(db)],
+  'the overview of the page': async ({ reader: { db } }) => [await storeOverview(db), await newestRows(db)],
+}
+
+/** A symbol, and the day before the newest. */
+function aDay(market: GrownMarket, round: number): [string, Date, Date] {
+  return [symbolOf(market, round), new Date(market.end - 2 * dayMs), new Date(market.end - dayMs)]
 }
 
 function symbolOf({ symbols }: GrownMarket, round: number): string {

@@ -3,7 +3,7 @@ import { type CandleType, type Interval, intervalMs } from '../../market/candle.
 import type { Category } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import { toDate } from '../db/columns.js'
 import { type Series, seriesColumns } from '../proof/coverage.js'
 import type { Database, GapState } from '../db/schema.js'
@@ -55,6 +55,10 @@ export async function coverageCalendar(
   const found = await findSeries(db, filter, range)
   if (found.rows.length === 0) return { series: [], total: found.total }
   const keys = sql`(values ${sql.join(found.rows.map(keyValues))}) as k (place, stream, category, symbol, type, interval)`
+  // Days of 24 hours may end after the range. By bounds that do not depend on the day the planner leaves out chunks.
+  const end = range.from + Math.ceil((range.to - range.from) / dayMs) * dayMs
+  const isWithin = (time: string) =>
+    sql`${sql.ref(`m.${time}`)} >= ${toDate(range.from)}::timestamptz and ${sql.ref(`m.${time}`)} < ${toDate(end)}::timestamptz`
   const { rows } = await sql<SeriesDay & { place: number }>`
     with keys as (select * from ${keys}),
     known as (
@@ -70,11 +74,11 @@ export async function coverageCalendar(
           select from market.candles m
           where m.category = k.category and m.symbol = k.symbol and m.type = nullif(k.type, '')::market.candle_type
             and m.interval = nullif(k.interval, '')::market.candle_interval
-            and m.open_time >= d.day and m.open_time < d.day + interval '1 day')
+            and m.open_time >= d.day and m.open_time < d.day + interval '1 day' and ${isWithin('open_time')})
         when 'fills' then exists (
           select from market.fills m
           where m.category = k.category and m.symbol = k.symbol
-            and m.ts >= d.day and m.ts < d.day + interval '1 day')
+            and m.ts >= d.day and m.ts < d.day + interval '1 day' and ${isWithin('ts')})
         else true
       end as "hasRows"
     from known k
