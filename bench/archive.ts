@@ -7,9 +7,11 @@ import { createLogger } from '../src/runtime/logger.js'
 import { openDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
 import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
-import { archiveFiles, loadBooks, loadFills } from './archiveData.js'
+import { benchBigDay } from './archiveBigDay.js'
+import { archiveFiles, loadBooks } from './archiveData.js'
 import { benchDays } from './archiveDays.js'
 import { killInBucket, killInFolder } from './archiveKills.js'
+import { benchLive } from './archiveLive.js'
 import { type ArchiveBench, configure, runWell } from './archiveRuns.js'
 import type { Check } from './figures.js'
 import { loadCandles } from './sqlData.js'
@@ -19,12 +21,12 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...argv],
     options: {
-      fills: { type: 'string', default: '5000000' },
+      fills: { type: 'string', default: '50000000' },
       candles: { type: 'string', default: '500000' },
       books: { type: 'string', default: '20000' },
       kills: { type: 'string', default: '20' },
       days: { type: 'string', default: '30' },
-      only: { type: 'string', default: 'size,kills,days' },
+      only: { type: 'string', default: 'size,day,live,kills,days' },
       bucket: { type: 'boolean', default: false },
     },
   })
@@ -37,9 +39,11 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
     const bench = { root, url: server.url, database }
     const checks: Check[] = []
     if (parts.includes('size')) checks.push(...(await measureSize(bench, values)))
+    if (parts.includes('day')) checks.push(...(await benchBigDay(bench, Number(values.fills))))
     if (parts.includes('kills') && !values.bucket) checks.push(...(await killInFolder(bench, Number(values.kills))))
     if (parts.includes('kills') && values.bucket) checks.push(...(await killInBucket(bench, Number(values.kills))))
     if (parts.includes('days')) checks.push(...(await benchDays(bench, Number(values.days))))
+    if (parts.includes('live')) checks.push(...(await benchLive(bench)))
     const table = new Table({ head: ['what', 'measured', 'wanted', ''], style: { head: [], border: [] } })
     for (const { what, measured, target, isMet } of checks)
       table.push([what, measured, target, isMet ? 'ok' : 'MISSED'])
@@ -54,58 +58,25 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
 
 async function measureSize(
   bench: ArchiveBench,
-  sizes: { readonly fills: string; readonly candles: string; readonly books: string },
+  sizes: { readonly candles: string; readonly books: string },
 ): Promise<Check[]> {
   const { pool } = bench.database
-  console.log(`loading ${sizes.fills} fills of a day, ${sizes.candles} candles and ${sizes.books} books of 100 levels`)
-  await loadFills(pool, '2026-02-01', Number(sizes.fills))
+  console.log(`loading ${sizes.candles} candles and ${sizes.books} books of 100 levels`)
   await loadCandles(pool, Number(sizes.candles))
   await loadBooks(pool, '2026-02-01', Number(sizes.books))
-  await pool.query('vacuum analyze market.fills, market.candles, market.order_books')
+  await pool.query('vacuum analyze market.candles, market.order_books')
   const checks: Check[] = []
-  for (const [table, maxBytes] of [
-    ['candles', 20],
-    ['order_books', 180],
-    ['fills', null],
+  for (const [table, what, maxBytes, parts] of [
+    ['candles', 'bytes a candle', 20, 1],
+    ['order_books', 'bytes a side of a book of 100 levels', 90, 2],
   ] as const) {
-    const config = await configure(
-      bench,
-      table,
-      `archive: { folder: '${join(bench.root, table)}', tables: [${table}] }`,
-    )
-    const { seconds, peakMb } = await runWell(bench, config, ['archive'])
-    const { rows, bytes } = await archiveFiles(join(bench.root, table))
-    const perRow = bytes / rows
-    checks.push({
-      what: `${table}: bytes a row`,
-      measured: perRow.toFixed(1),
-      target: maxBytes === null ? 'none' : `≤ ${maxBytes}`,
-      isMet: maxBytes === null || perRow <= maxBytes,
-    })
-    if (table !== 'fills') continue
-    const copySeconds = await timed(() => pool.query(`copy market.fills to stdout`))
-    checks.push(
-      {
-        what: `fills: memory of the process, ${rows} rows of a day`,
-        measured: `${peakMb} MB`,
-        target: '≤ 300 MB',
-        isMet: peakMb <= 300,
-      },
-      {
-        what: 'fills: time, read back included, as a multiple of COPY',
-        measured: (seconds / copySeconds).toFixed(1),
-        target: 'none',
-        isMet: true,
-      },
-      { what: 'fills: rows a second', measured: Math.round(rows / seconds).toString(), target: 'none', isMet: true },
-    )
+    const place = join(bench.root, table)
+    const config = await configure(bench, table, `archive: { folder: '${place}', tables: [${table}] }`)
+    await runWell(bench, config, ['archive'])
+    const { rows, bytes } = await archiveFiles(place)
+    const each = bytes / rows / parts
+    checks.push({ what, measured: each.toFixed(1), target: `≤ ${maxBytes}`, isMet: each <= maxBytes })
   }
-  await pool.query('truncate market.fills, market.candles, market.order_books, recorder.archived_day')
+  await pool.query('truncate market.candles, market.order_books, recorder.archived_day')
   return checks
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now()
-  await work()
-  return (performance.now() - startedAt) / 1000
 }

@@ -4,22 +4,34 @@ import type pg from 'pg'
 
 const instruments = 20
 
-/** Fills of a day, evenly over 20 instruments: prices walk by ticks of 0.1, sizes have three decimals, as those of futures. */
+const symbolOf = (i: number) => `BENCH${String(i).padStart(2, '0')}USDT`
+
+/**
+ * Fills of a day, evenly over 20 instruments: prices walk by ticks of 0.1, sizes have three decimals, as those of futures. All walk as
+ * the first does, at other prices, which takes a fraction of the time; in files they are too far apart for that to matter.
+ */
 export async function loadFills(pool: pg.Pool, day: string, rows: number): Promise<void> {
   const each = Math.floor(rows / instruments)
-  for (let i = 0; i < instruments; i++) {
+  const columns = 'category, symbol, ts, exec_id, side, price, size, is_rpi, received_at'
+  await pool.query(`
+    insert into market.fills (${columns})
+    select 'USDT-FUTURES', '${symbolOf(0)}', ts, exec_id, side::market.side, price, size, false,
+      ts + make_interval(secs => 0.2 + random())
+    from (
+      select timestamptz '${day} 00:00Z' + interval '1 millisecond' * (n * (86400000::float8 / ${each}))::bigint as ts,
+        (1400000000000000000 + n::bigint * 7919)::text as exec_id,
+        case when random() < 0.5 then 'buy' else 'sell' end as side,
+        trim_scale(1000 + round((sum(round((random() - 0.5)::numeric * 4)) over (order by n)) / 10, 1)) as price,
+        trim_scale(round((random() ^ 4 * 20 + 0.001)::numeric, 3)) as size
+      from generate_series(0, ${each - 1}) as n
+    ) as fill`)
+  for (let i = 1; i < instruments; i++) {
     await pool.query(`
-      insert into market.fills (category, symbol, ts, exec_id, side, price, size, is_rpi, received_at)
-      select 'USDT-FUTURES', 'BENCH${String(i).padStart(2, '0')}USDT', ts, exec_id, side::market.side, price, size, false,
-        ts + make_interval(secs => 0.2 + random())
-      from (
-        select timestamptz '${day} 00:00Z' + interval '1 millisecond' * (n * (86400000::float8 / ${each}))::bigint as ts,
-          (1400000000000000000 + n * 7919 + ${i})::text as exec_id,
-          case when random() < 0.5 then 'buy' else 'sell' end as side,
-          trim_scale(${(i + 1) * 1000} + round((sum(round((random() - 0.5)::numeric * 4)) over (order by n)) / 10, 1)) as price,
-          trim_scale(round((random() ^ 4 * 20 + 0.001)::numeric, 3)) as size
-        from generate_series(0, ${each - 1}) as n
-      ) as fill`)
+      insert into market.fills (${columns})
+      select category, '${symbolOf(i)}', ts, (exec_id::bigint + ${i})::text, side, price + ${i * 1000}, size, is_rpi, received_at
+      from market.fills
+      where category = 'USDT-FUTURES' and symbol = '${symbolOf(0)}'
+        and ts >= timestamptz '${day} 00:00Z' and ts < timestamptz '${day} 00:00Z' + interval '24 hours'`)
   }
 }
 
@@ -30,7 +42,7 @@ export async function loadBooks(pool: pg.Pool, day: string, rows: number): Promi
   for (let i = 0; i < instruments; i++) {
     await pool.query(`
       insert into market.order_books (category, symbol, ts, bid_prices, bid_sizes, ask_prices, ask_sizes, received_at)
-      select 'USDT-FUTURES', 'BENCH${String(i).padStart(2, '0')}USDT', timestamptz '${day} 00:00Z' + t * interval '1 second',
+      select 'USDT-FUTURES', '${symbolOf(i)}', timestamptz '${day} 00:00Z' + t * interval '1 second',
         array(select (mid - level) / 10.0 from generate_series(0, 99) as level),
         array(select trim_scale(${sizeOf('mid - level')}) from generate_series(0, 99) as level),
         array(select (mid + 1 + level) / 10.0 from generate_series(0, 99) as level),

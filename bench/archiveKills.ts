@@ -79,12 +79,8 @@ async function killAgainAndAgain(
   let problems = 0
   let killed = 0
   for (let i = 0; i < kills; i++) {
-    const { isKilled } = await run(
-      bench,
-      config,
-      ['archive', '--remove'],
-      600 + Math.random() * (kind === 'bucket' ? 6_000 : 2_400),
-    )
+    const killAfterMs = 600 + Math.random() * (kind === 'bucket' ? 6_000 : 2_400)
+    const { isKilled } = await run(bench, config, ['archive', '--remove'], { killAfterMs })
     if (isKilled) killed++
     problems += (await problemsOf(bench, config)).filter(
       (problem) => !problem.includes('belongs to no manifest'),

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
+import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -31,18 +32,19 @@ export interface Run {
   readonly isKilled: boolean
 }
 
-/** Runs the program as a user does, and kills it after a time if it is told to. */
+/** Runs the program as a user does, with another priority or killed after a time if that is asked for. */
 export async function run(
   { url }: Pick<ArchiveBench, 'url'>,
   config: string,
   args: readonly string[],
-  killAfterMs?: number,
+  { killAfterMs, priority }: { readonly killAfterMs?: number; readonly priority?: number } = {},
 ): Promise<Run> {
   const startedAt = performance.now()
   const child = spawn(process.execPath, [program, ...args, '--config', config], {
     env: { ...process.env, ...s3Environment, DATABASE_URL: url },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  if (priority !== undefined && child.pid !== undefined) setPriority(child.pid, priority)
   let output = ''
   let complaints = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))

@@ -3,6 +3,7 @@ import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { detectServer } from '../timescale/server.js'
 import { archiveDay, type ArchiveContext } from './archiveDay.js'
+import { explainFullDisk } from './fullDisk.js'
 import { withArchiveLock } from './lock.js'
 import { firstTime, lastTime } from './timeBounds.js'
 import { proofDigest } from './manifest.js'
@@ -78,7 +79,16 @@ export async function runArchive(
           options.signal?.throwIfAborted()
         }
         const former = isWhole ? newestManifest?.digests : undefined
-        const manifest = await archiveDay({ ...context, onRows }, table, day, versions.get(day) ?? [], known, former)
+        const manifest = await archiveDay(
+          { ...context, onRows },
+          table,
+          day,
+          versions.get(day) ?? [],
+          known,
+          former,
+        ).catch((error: unknown) => {
+          throw explainFullDisk(error, context.folder)
+        })
         if (manifest === null) continue
         known = manifest.columns
         const { version, rows, files } = manifest

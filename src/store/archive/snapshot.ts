@@ -24,10 +24,20 @@ export async function withSnapshot<Result>(
       query,
       async *stream(text, values) {
         await query(`declare archived_rows no scroll cursor for ${text}`, values)
+        const fetch = () => {
+          const rows = query(`fetch ${rowsPerFetch} from archived_rows`)
+          // Whoever stops reading does not wait for what was fetched ahead, or for its failure.
+          rows.catch(() => undefined)
+          return rows
+        }
+        let next = fetch()
         for (;;) {
-          const rows = await query(`fetch ${rowsPerFetch} from archived_rows`)
+          const rows = await next
+          const isLast = rows.length < rowsPerFetch
+          // The server finds the rows behind these while they are worked on.
+          if (!isLast) next = fetch()
           if (rows.length > 0) yield rows
-          if (rows.length < rowsPerFetch) break
+          if (isLast) break
         }
         await query('close archived_rows')
       },

@@ -1,5 +1,5 @@
 import type { Encoding, SchemaElement } from 'hyparquet'
-import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
+import type { QueryColumn } from '../db/readOnlyQuery.js'
 import { storeDecimal } from './decimals.js'
 import { type DecimalShape, type DecimalType, widestUsual } from './decimalShape.js'
 
@@ -84,13 +84,13 @@ export function elements(text: string): string[] {
   return text === '{}' ? [] : text.slice(1, -1).split(',')
 }
 
-/** Rows by column, as the writer takes them: values that were made by `convert`. */
+/** Columns as the writer takes them: values that were made by `convert`. */
 export function columnsOf(
   columns: readonly ParquetColumn[],
-  rows: readonly (readonly unknown[])[],
+  values: readonly unknown[][],
 ): { name: string; data: unknown[]; encoding?: Encoding }[] {
   return columns.map(({ name, schema, encoding }, i) => {
-    const data = rows.map((row) => row[i])
+    const data = values[i] ?? []
     const isPlain = encoding === undefined && schema[0]?.converted_type === 'DECIMAL' && hardlyRepeats(data)
     const chosen = isPlain ? 'PLAIN' : encoding
     return { name, data, ...(chosen !== undefined && { encoding: chosen }) }
@@ -106,12 +106,4 @@ function hardlyRepeats(data: readonly unknown[]): boolean {
     if (found.add(value).size > maxDifferent) return true
   }
   return false
-}
-
-/** A row as the server gave it, in the values of a file. */
-export function convertRow(columns: readonly ParquetColumn[], row: QueryRow): unknown[] {
-  return columns.map(({ convert }, i) => {
-    const value = row[i] ?? null
-    return value === null ? null : convert(value)
-  })
 }

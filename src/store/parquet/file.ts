@@ -1,7 +1,7 @@
 import type { SchemaElement } from 'hyparquet'
 import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import type { QueryRow } from '../db/readOnlyQuery.js'
-import { columnsOf, convertRow, type ParquetColumn } from './columns.js'
+import { columnsOf, type ParquetColumn } from './columns.js'
 import { unitsIn } from './decimals.js'
 import type { Compression } from './zstd.js'
 
@@ -30,20 +30,38 @@ export function createParquetFile(
     compressors: { ZSTD: (input) => compression.compress(input, level) },
     createdBy: 'market-recorder',
   })
-  let pending: unknown[][] = []
+  // By column, as the writer takes them: an array for each row would be most of the garbage there is.
+  const noRows = (): unknown[][] => columns.map(() => [])
+  let pending = noRows()
+  let rowsPending = 0
   let characters = 0
+  const addRow = (row: QueryRow) => {
+    for (let i = 0; i < columns.length; i++) {
+      const text = row[i] ?? null
+      characters += text?.length ?? 0
+      pending[i]?.push(text === null ? null : columns[i]?.convert(text))
+    }
+  }
   const flush = async () => {
-    if (pending.length === 0) return
-    await writer.write({ columnData: columnsOf(columns, pending), rowGroupSize: pending.length })
-    pending = []
+    if (rowsPending === 0) return
+    const group = { columnData: columnsOf(columns, pending), rowGroupSize: rowsPending }
+    pending = noRows()
+    rowsPending = 0
     characters = 0
+    await writer.write(group)
   }
   return {
     async write(rows) {
       for (const row of rows) {
-        pending.push(convertRow(columns, row))
-        for (const value of row) characters += value?.length ?? 0
-        if (pending.length >= rowsPerGroup || characters >= charactersPerGroup) await flush()
+        try {
+          addRow(row)
+        } catch (error) {
+          // The rows before it are whole, and can be written.
+          for (const values of pending) values.length = rowsPending
+          throw error
+        }
+        rowsPending++
+        if (rowsPending >= rowsPerGroup || characters >= charactersPerGroup) await flush()
       }
     },
     async close() {
