@@ -4,8 +4,10 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { pino } from 'pino'
 import { loadConfig } from '../src/config/load.js'
+import { createStats } from '../src/collect/streamStats.js'
 import { operations } from '../src/market/stream.js'
 import { systemClock } from '../src/runtime/clock.js'
+import { Incidents } from '../src/runtime/incidents.js'
 import { createMetrics } from '../src/runtime/metrics.js'
 import { collectorSource } from '../src/serve/collectorSource.js'
 import { startServer } from '../src/serve/server.js'
@@ -33,6 +35,11 @@ export async function openMarket(size: { readonly instruments: number; readonly 
     egress: 'bench',
     clock: systemClock,
     spoolMaxBytes: 1,
+    storing: {
+      stats: createStats(),
+      incidents: new Incidents(logger, systemClock),
+      sink: { backlog: () => noBacklog },
+    },
     collector: () => undefined,
     budget: () => unusedBudget,
     maySend: () => true,
@@ -87,6 +94,8 @@ async function fill({ db }: RecorderDatabase, { instruments, days }: { instrumen
     from market.instruments`.execute(db)
   await sql`analyze`.execute(db)
 }
+
+const noBacklog = { batches: 0, rows: 0, oldestReceivedAt: null, spooledBytes: 0, isSpooling: false }
 
 const unusedBudget: BudgetUse = {
   waiting: {

@@ -1,10 +1,10 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { BatchSpool } from './collect/sink/batchSpool.js'
 import { type History, startHistory } from './history/daemon.js'
-import { Collector, type CollectorDependencies } from './collect/collector.js'
+import { Collector } from './collect/collector.js'
 import { Fleet } from './collect/fleet/fleet.js'
 import { type Retention, startRetention } from './collect/retention.js'
+import { type OpenSink, openSink } from './collect/sink/openSink.js'
 import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
@@ -24,7 +24,6 @@ import { removeAddress, writeAddress } from './serve/address.js'
 import { collectorSource } from './serve/collectorSource.js'
 import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
-import { openDatabase } from './store/db/database.js'
 import { acquireEgressLock } from './store/egress/egressLock.js'
 import type { EgressLock } from './store/egress/egressOptions.js'
 
@@ -79,6 +78,7 @@ export async function startRecorder(
   options: World & { readonly signal?: AbortSignal; readonly acceptNewUrl?: boolean } = {},
 ): Promise<Recorder> {
   const { clock = systemClock, disk = systemDisk, carry } = options
+  const { drainTimeoutMs, spoolMaxBytes } = config.collector
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
   countRejectionsFromZero(metrics)
   const parts: RunningParts = {}
@@ -96,10 +96,10 @@ export async function startRecorder(
     logger,
     disk,
     file: join(config.database.dataDir, 'assignment.json'),
-    universe: () => parts.collecting?.collector.universe.planned() ?? { kind: 'listed', instruments: [] },
-    isReady: () => parts.collecting?.collector.phase === 'collecting',
+    universe: () => parts.collector?.universe.planned() ?? { kind: 'listed', instruments: [] },
+    isReady: () => parts.collector?.phase === 'collecting',
     pausedMs: () => client.stats().pausedMs,
-    onChange: (ownership) => parts.collecting?.collector.assign(ownership),
+    onChange: (ownership) => parts.collector?.assign(ownership),
   })
   // In the reverse order of the start; what has not been started yet is left out.
   const stopping = new AbortController()
@@ -108,8 +108,9 @@ export async function startRecorder(
     // The others need not wait for what is under way here.
     await parts.lock?.leave()
     await parts.history?.stop()
-    const drained = (await parts.collecting?.collector.stop()) ?? true
-    await parts.collecting?.close()
+    const startedMs = clock.monotonicMs()
+    const drained = (await parts.collector?.stop()) ?? true
+    await parts.storing?.close(drainTimeoutMs - (clock.monotonicMs() - startedMs))
     await parts.retention?.stop()
     client.close()
     await parts.server?.close()
@@ -128,12 +129,16 @@ export async function startRecorder(
       signal: stopping.signal,
       accept: options.acceptNewUrl === true,
     })
+    // Before it waits for its turn to send: what an earlier run left on the disk need not wait for that.
+    const storing = await openSink({ config, url: store.url, clock, disk, logger, metrics })
+    parts.storing = storing
     if (config.serve.enabled) {
       const source = collectorSource({
         egress,
         clock,
-        spoolMaxBytes: config.collector.spoolMaxBytes,
-        collector: () => parts.collecting?.collector,
+        spoolMaxBytes,
+        storing,
+        collector: () => parts.collector,
         budget: () => client.stats(),
         maySend: () => parts.lock?.maySend === true,
         fleet: () => fleet.report(),
@@ -153,19 +158,10 @@ export async function startRecorder(
       sharing: { entry: fleet.entry, look: (run, session) => fleet.look(run, session) },
       ...(options.signal && { signal: options.signal }),
     })
-    parts.collecting = await startCollector({
-      config,
-      client,
-      store,
-      logger,
-      clock,
-      disk,
-      metrics,
-      ownership: fleet.ownership,
-    })
-    const { collector } = parts.collecting
-    // It may have changed in the meantime.
-    collector.assign(fleet.ownership)
+    // The one it waited for may have run on this disk.
+    await storing.sink.adopt()
+    const collector = new Collector({ config, client, storing, clock, logger, ownership: fleet.ownership })
+    parts.collector = collector
     const { db } = store.database
     const answeredAt = (of: CandleSeries) => collector.candleResponses.get(of)?.at
     const series = () => collector.candleSeries
@@ -194,46 +190,10 @@ interface RunningParts {
   preparing?: Promise<void>
   server?: RunningServer
   lock?: EgressLock
-  collecting?: RunningCollector
+  storing?: OpenSink
+  collector?: Collector
   history?: History
   retention?: Retention
-}
-
-interface RunningCollector {
-  readonly collector: Collector
-  close(): Promise<void>
-}
-
-async function startCollector(
-  parts: Pick<CollectorDependencies, 'config' | 'client' | 'clock' | 'logger' | 'metrics' | 'ownership'> & {
-    readonly store: OpenStore
-    readonly disk: Disk
-  },
-): Promise<RunningCollector> {
-  const { config, store, logger, clock, disk } = parts
-  const spool = await BatchSpool.open({
-    disk,
-    clock,
-    root: join(config.database.dataDir, 'spool'),
-    maxBytes: config.collector.spoolMaxBytes,
-    onDamage: ({ file, stretches, bytes }) =>
-      logger.error(
-        `the spool is damaged: ${stretches} record(s) or more lost, ${bytes} bytes in ${file}; check the disk`,
-      ),
-  })
-  if (!spool.isEmpty) logger.info(`an earlier run left ${spool.bytes} bytes in the spool; they are stored first`)
-  // A pool of its own: it gives up what hangs, and neither waits for the page's queries nor makes them wait.
-  const writing = openDatabase({
-    url: store.url,
-    poolSize: config.collector.maxInFlightWrites * 2,
-    applicationName: 'market-recorder writing',
-    statementTimeoutMs: 20_000,
-    silenceTimeoutMs: 30_000,
-  })
-  return {
-    collector: new Collector({ ...parts, db: writing.db, spool }),
-    close: () => writing.close(),
-  }
 }
 
 async function serve(

@@ -1,4 +1,3 @@
-import type { Kysely } from 'kysely'
 import type { Config } from '../config/resolve.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
@@ -6,11 +5,8 @@ import type { InstrumentKey } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
 import { type Clock, sleepUntil, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import type { RecorderMetrics } from '../runtime/metrics.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
 import { recentFillRates } from '../store/read/fillRates.js'
-import type { Database } from '../store/db/schema.js'
-import type { BatchSpool } from './sink/batchSpool.js'
 import { CandleResponses } from './poll/candleResponses.js'
 import { candlePoller } from './poll/candlePoller.js'
 import { cronPoller } from './poll/cronPoller.js'
@@ -18,16 +14,17 @@ import { cyclePoller } from './poll/cyclePoller.js'
 import { fillsPoller } from './poll/fillsPoller.js'
 import { ClockSkew } from './poll/clockSkew.js'
 import { keepDismissingGaps } from './poll/dismissGaps.js'
-import { Incidents } from '../runtime/incidents.js'
+import type { Incidents } from '../runtime/incidents.js'
 import { allowances } from './plan/allowances.js'
 import { tickerWatch } from './plan/planDemand.js'
 import { keepSteady } from './schedule/fit.js'
 import type { PollContext } from './poll/pollContext.js'
 import { instrumentText, type Poller } from './poll/poller.js'
 import { RejectionCap } from './poll/rejectionCap.js'
-import { type Backlog, Sink } from './sink/sink.js'
+import type { OpenSink } from './sink/openSink.js'
+import type { Backlog } from './sink/sink.js'
 import { watchTickers } from './poll/watchTickers.js'
-import { type CollectorStats, createStats } from './streamStats.js'
+import type { CollectorStats } from './streamStats.js'
 import { type CandleTarget } from '../store/batch/targets.js'
 import { type AnyStream, type Choose, type StreamDefinition, streamNamed, streams } from './streams.js'
 import { keepReadingLists } from './fleet/sharedLists.js'
@@ -37,12 +34,10 @@ import { Universe } from './universe/universe.js'
 export interface CollectorDependencies {
   readonly config: Config
   readonly client: ExchangeClient
-  readonly db: Kysely<Database>
-  /** Where responses wait for the database. The collector closes it when it stops. */
-  readonly spool: BatchSpool
+  /** Where responses become durable. It stays open when the collector has stopped. */
+  readonly storing: OpenSink
   readonly clock: Clock
   readonly logger: Logger
-  readonly metrics?: RecorderMetrics
   /** What of the work is this recorder's own at first. Default: everything. */
   readonly ownership?: Ownership
 }
@@ -65,7 +60,7 @@ const ratesWithinMs = 2_000
  * It starts without the service or the database being there, and goes on through both of them going away.
  */
 export class Collector {
-  readonly stats: CollectorStats = createStats()
+  readonly stats: CollectorStats
   readonly universe = new Universe()
   readonly incidents: Incidents
   /** Our clock against the service's. */
@@ -73,7 +68,6 @@ export class Collector {
   readonly candleResponses = new CandleResponses()
   readonly #dependencies: CollectorDependencies
   readonly #stopping = new AbortController()
-  readonly #sink: Sink
   readonly #context: PollContext
   readonly #pollers = new Map<AnyStream, Poller<unknown>>()
   readonly #starting: Promise<void>
@@ -89,17 +83,16 @@ export class Collector {
 
   constructor(dependencies: CollectorDependencies) {
     this.#dependencies = dependencies
-    const { config, client, db, spool, clock, logger, metrics } = dependencies
-    const incidents = new Incidents(logger, clock)
+    const { config, client, storing, clock, logger } = dependencies
+    const { db, sink, stats, incidents } = storing
+    this.stats = stats
     this.incidents = incidents
     this.clockSkew = new ClockSkew(clock, logger)
-    const { maxInFlightWrites } = config.collector
-    this.#sink = new Sink(db, { maxInFlightWrites, clock, incidents, stats: this.stats, spool, metrics })
     this.#context = {
       client,
-      sink: this.#sink,
+      sink,
       universe: this.universe,
-      stats: this.stats,
+      stats,
       incidents,
       clockSkew: this.clockSkew,
       rejectionCap: new RejectionCap(),
@@ -141,16 +134,15 @@ export class Collector {
 
   /** What was answered and is not committed yet. */
   backlog(): Backlog {
-    return this.#sink.backlog()
+    return this.#dependencies.storing.sink.backlog()
   }
 
   /**
-   * Stops asking and waits until what was answered is durable: in the database, or on disk for the next start. Resolves to
-   * whether all responses came within `drainTimeoutMs`; those under way then are given up.
+   * Stops asking and waits until what was answered is durable: in the database, or on disk. Resolves to whether all responses
+   * came within `drainTimeoutMs`; those under way then are given up.
    */
   async stop(): Promise<boolean> {
     const { config, clock } = this.#dependencies
-    const startedMs = clock.monotonicMs()
     this.#stopping.abort()
     const stopped = (async () => {
       await this.#starting
@@ -166,15 +158,6 @@ export class Collector {
       this.#dependencies.client.close()
       await stopped
     }
-    // Whatever time is left brings the spool's contents to the database; the rest waits for the next start.
-    const expiry = new AbortController()
-    const left = config.collector.drainTimeoutMs - (clock.monotonicMs() - startedMs)
-    void clock.sleep(Math.max(0, left), expiry.signal).then(
-      () => expiry.abort(),
-      () => undefined,
-    )
-    await this.#sink.close(expiry.signal)
-    expiry.abort()
     return drained
   }
 
@@ -200,8 +183,8 @@ export class Collector {
 
   /** What earlier runs have recorded tells how busy instruments are. A database that does not respond keeps nobody waiting. */
   async #readFillRates(): Promise<void> {
-    const { db, clock, logger } = this.#dependencies
-    const read = recentFillRates(db, clock.now())
+    const { storing, clock, logger } = this.#dependencies
+    const read = recentFillRates(storing.db, clock.now())
       .then((rates) => this.universe.setFillRates(rates))
       .catch((error: unknown) => logger.debug(`rates of fills are not known yet: ${describeDatabaseError(error)}`))
     await within(clock, ratesWithinMs, read, undefined)

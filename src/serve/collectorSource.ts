@@ -1,6 +1,7 @@
 import type { FleetReport } from '../collect/fleet/fleetReport.js'
 import type { Collector } from '../collect/collector.js'
-import { createStats } from '../collect/streamStats.js'
+import type { OpenSink } from '../collect/sink/openSink.js'
+import type { Sink } from '../collect/sink/sink.js'
 import { streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
@@ -11,6 +12,8 @@ export interface CollectorSourceOptions {
   readonly egress: string
   readonly clock: Clock
   readonly spoolMaxBytes: number
+  /** What was left on the disk is stored before there is a collector. */
+  readonly storing: Pick<OpenSink, 'stats' | 'incidents'> & { readonly sink: Pick<Sink, 'backlog'> }
   /** undefined until this recorder owns the budget. */
   readonly collector: () => Collector | undefined
   readonly budget: () => BudgetUse
@@ -22,24 +25,23 @@ export interface CollectorSourceOptions {
 /** A collector, and the time before there is one, as the server sees it. */
 export function collectorSource(options: CollectorSourceOptions): RecorderSource {
   const { egress, clock, collector, spoolMaxBytes } = options
-  const nothing = createStats()
-  const streams = () => collector()?.stats ?? nothing
+  const { sink, stats, incidents } = options.storing
   let spoolingSince: TimeMs | null = null
   return {
     egress,
     startedAt: clock.now(),
     phase: () => collector()?.phase ?? 'waiting',
-    streams,
-    incidents: () => collector()?.incidents.recent() ?? [],
+    streams: () => stats,
+    incidents: () => incidents.recent(),
     backlog() {
-      const { batches = 0, rows = 0, oldestReceivedAt = null } = collector()?.backlog() ?? {}
+      const { batches, rows, oldestReceivedAt } = sink.backlog()
       return { batches, rows, oldestReceivedAt }
     },
     budget: () => options.budget(),
     spool() {
-      const { isSpooling = false, spooledBytes = 0 } = collector()?.backlog() ?? {}
+      const { isSpooling, spooledBytes } = sink.backlog()
       spoolingSince = isSpooling ? (spoolingSince ?? clock.now()) : null
-      const droppedRows = streamNames.reduce((sum, name) => sum + streams()[name].rowsDropped, 0)
+      const droppedRows = streamNames.reduce((sum, name) => sum + stats[name].rowsDropped, 0)
       return { bytes: spooledBytes, limitBytes: spoolMaxBytes, since: spoolingSince, droppedRows }
     },
     maySend: () => options.maySend(),

@@ -38,7 +38,9 @@ export function watchMachines(machines: readonly SimulatedMachine[], violate: Vi
     judgeRest() {
       const recording = machines.filter(({ recorder }) => recorder !== undefined)
       if (recording.length === 0) violate('nobody records although all faults are over')
-      for (const machine of recording) judgeBacklog(machine, violate)
+      for (const machine of machines) judgeDisk(machine, violate)
+      if (recording.some(({ recorder }) => recorder?.collector.backlog().isSpooling))
+        violate('responses still go to the spool although all faults are over')
       judgeFreshness(recording, violate)
     },
     /** Nothing has gone wrong for so long, in milliseconds: what is promised for then holds, whatever comes next. */
@@ -57,11 +59,10 @@ function judgeFreshness(recording: readonly SimulatedMachine[], violate: Violate
   for (const line of stale) violate(line)
 }
 
-function judgeBacklog({ recorder }: SimulatedMachine, violate: Violate): void {
-  if (recorder === undefined) return
-  const { isSpooling, spooledBytes } = recorder.collector.backlog()
-  if (isSpooling || spooledBytes > 0)
-    violate(`${spooledBytes} bytes are still in the spool although all faults are over`)
+/** Whether it may send or only waits for that. */
+function judgeDisk({ disk, isWanted }: SimulatedMachine, violate: Violate): void {
+  if (isWanted && disk.spooledBytes > 0)
+    violate(`${disk.spooledBytes} bytes are still in the spool although all faults are over`)
 }
 
 function staleStreams(machine: SimulatedMachine): string[] {

@@ -23,6 +23,11 @@ export interface Limits {
   readonly overallPerMinute: number
 }
 
+export interface TooMuch {
+  readonly text: string
+  readonly windowMs: number
+}
+
 /** Counts what arrives at the service from one address, apart from the simulator's own count; returns what is too much. */
 export function createLimitsJudge({ perSecond, overallPerMinute }: Limits) {
   const windows = Object.fromEntries(operations.map((name) => [name, new Window(1_000)])) as Record<Operation, Window>
@@ -30,12 +35,13 @@ export function createLimitsJudge({ perSecond, overallPerMinute }: Limits) {
   const most: Partial<Record<Operation, number>> = {}
   return {
     most,
-    arrive(operation: Operation, atMs: number): string | null {
+    arrive(operation: Operation, atMs: number): TooMuch | null {
       const inSecond = windows[operation].arrive(atMs)
       most[operation] = Math.max(most[operation] ?? 0, inSecond)
       const inMinute = minute.arrive(atMs)
-      if (inSecond > perSecond[operation]) return `${inSecond} ${operation} requests within a second`
-      if (inMinute > overallPerMinute) return `${inMinute} requests within a minute`
+      if (inSecond > perSecond[operation])
+        return { text: `${inSecond} ${operation} requests within a second`, windowMs: 1_000 }
+      if (inMinute > overallPerMinute) return { text: `${inMinute} requests within a minute`, windowMs: 60_000 }
       return null
     },
   }

@@ -36,9 +36,10 @@ export class DiskContent {
     }
   }
 
-  get bytes(): number {
+  /** In segments of spools. */
+  get spooledBytes(): number {
     let sum = 0
-    for (const { length } of this.files.values()) sum += length
+    for (const [path, { length }] of this.files) if (path.endsWith('.seg')) sum += length
     return sum
   }
 }

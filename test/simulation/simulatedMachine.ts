@@ -28,6 +28,7 @@ export interface Surroundings {
 interface Run {
   readonly clock: MachineClock
   readonly host: string
+  readonly startedMs: number
   isDead: boolean
   recorder: Recorder | undefined
   config: Config
@@ -58,6 +59,11 @@ export class SimulatedMachine {
 
   get recorder(): Recorder | undefined {
     return this.#run?.recorder
+  }
+
+  /** When what runs on it was started. */
+  get startedMs(): number | undefined {
+    return this.#run?.startedMs
   }
 
   /** By its own wall clock. */
@@ -145,7 +151,7 @@ export class SimulatedMachine {
       { DATABASE_URL: `postgresql://recorder:none@${host}:5432/${databaseName}`, EXCHANGE_BASE_URL: 'http://service' },
       { value: settings, place: () => 'simulation' },
     )
-    const run: Run = { clock, host, config, isDead: false, recorder: undefined }
+    const run: Run = { clock, host, startedMs: time.nowMs, config, isDead: false, recorder: undefined }
     this.#run = run
     const isDead = () => run.isDead
     database.addMachine(host, { link: this.link, random, isDead, onLost: trace })
@@ -168,7 +174,10 @@ export class SimulatedMachine {
       jitterMs,
       way: this.way,
       isDead,
-      onArrival: this.#around.onArrival,
+      onArrival: (operation, from) => {
+        this.#trace(`${operation} arrives`)
+        this.#around.onArrival(operation, from)
+      },
       onResponse: (operation, status) => trace(`${this.#name} ${operation} ${status}`),
     })
     this.#trace('starts')

@@ -81,6 +81,12 @@ export class BatchSpool {
     }
   }
 
+  /** Takes over what recorders left that have ended since it was opened. Rejects when the folder cannot be read. */
+  async adopt(): Promise<void> {
+    await this.#folder.adopt()
+    for (const lane of lanes) await this.#logs[lane].findMoved()
+  }
+
   get bytes(): number {
     return this.#logs.unrepeatable.bytes + this.#logs.refetchable.bytes
   }

@@ -48,6 +48,8 @@ export class Replay {
     if (this.#stopping.signal.aborted) return
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
+      // Whoever started it a moment ago, when it was about to end, has started nothing.
+      if (!this.#options.spool.isEmpty) this.start()
     })
   }
 

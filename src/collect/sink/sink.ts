@@ -83,10 +83,13 @@ export class Sink {
       options.incidents.failed('spool', 'it is full: the oldest responses are dropped; raise collector.spoolMaxBytes')
     }
     options.spool.onUnnoted = (note) => void this.#notes.push(note)
-    if (!options.spool.isEmpty) {
-      this.#isSpooling = true
-      this.#replay.start()
-    }
+    this.#replayLeft()
+  }
+
+  /** Stores also what recorders left on this disk that have ended in the meantime, before what is written from now on. */
+  async adopt(): Promise<void> {
+    await this.#options.spool.adopt()
+    this.#replayLeft()
   }
 
   /**
@@ -127,6 +130,12 @@ export class Sink {
     // The next start knows of no gap that is in memory alone.
     for (const note of this.#notes) await this.#options.spool.append(note).catch(() => this.#storeInTime(note))
     await this.#options.spool.close()
+  }
+
+  #replayLeft(): void {
+    if (this.#options.spool.isEmpty) return
+    this.#isSpooling = true
+    this.#replay.start()
   }
 
   /** Resolves when the last of what was spooled is stored, or when that takes longer than the disk would. */

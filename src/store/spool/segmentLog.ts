@@ -55,6 +55,8 @@ export class SegmentLog {
   #pending: Pending[] = []
   #flushing: Promise<void> | undefined
   #sequence = 0
+  /** The last one that was begun here: it is on the disk before it is known as the current one. */
+  #newest: string | undefined
 
   private constructor(directory: string, options: SegmentLogOptions) {
     this.#directory = directory
@@ -66,14 +68,21 @@ export class SegmentLog {
   /** Opens a log, with what an earlier process left in it. Reads no contents, so that none can stop the start. */
   static async open(directory: string, options: SegmentLogOptions): Promise<SegmentLog> {
     const log = new SegmentLog(directory, options)
-    const disk = log.#disk
-    await disk.mkdir(directory, { recursive: true, mode: 0o700 })
-    const names = (await disk.readdir(directory)).filter((name) => name.endsWith(suffix)).toSorted()
-    for (const name of names) {
-      const found = await disk.stat(join(directory, name)).catch(() => undefined)
-      if (found?.isFile() === true) log.#closed.set(name, found.size)
-    }
+    await log.#disk.mkdir(directory, { recursive: true, mode: 0o700 })
+    await log.findMoved()
     return log
+  }
+
+  /** Takes in segments that were moved to its directory, at their places in the order. */
+  async findMoved(): Promise<void> {
+    for (const name of await this.#disk.readdir(this.#directory)) {
+      if (!name.endsWith(suffix) || name === this.#newest || this.#closed.has(name)) continue
+      const found = await this.#disk.stat(join(this.#directory, name)).catch(() => undefined)
+      if (found?.isFile() === true) this.#closed.set(name, found.size)
+    }
+    const inOrder = [...this.#closed].toSorted(([a], [b]) => (a < b ? -1 : 1))
+    this.#closed.clear()
+    for (const [name, size] of inOrder) this.#closed.set(name, size)
   }
 
   /** On disk, without what is about to be written. */
@@ -191,6 +200,7 @@ export class SegmentLog {
 
   async #create(): Promise<OpenSegment> {
     const name = `${String(this.#clock.now()).padStart(15, '0')}-${process.pid}-${String(this.#sequence++).padStart(9, '0')}${suffix}`
+    this.#newest = name
     const file = await this.#disk.open(join(this.#directory, name), 'ax', 0o600)
     // The file's name has to survive a power cut, too.
     await syncToDisk(this.#disk, this.#directory)

@@ -5,6 +5,8 @@ import { randomName } from '../../runtime/randomness.js'
 /** A folder that belongs to one running recorder, with one folder in it for each lane. */
 export interface SpoolFolder {
   readonly directory: string
+  /** Moves to it what recorders left that have ended in the meantime. */
+  adopt(): Promise<void>
   /** Gives the folder up; what is in it waits for the next recorder that starts. */
   release(): Promise<void>
 }
@@ -30,11 +32,15 @@ export async function takeSpoolFolder(
   inUseOn.set(disk, inUse)
   inUse.add(name)
   for (const lane of lanes) await disk.mkdir(join(directory, lane), { recursive: true, mode: 0o700 })
-  for (const other of await disk.readdir(root)) {
-    if (other !== name && (await isAbandoned(disk, other))) await adopt(disk, join(root, other), directory, lanes)
+  const adoptAbandoned = async () => {
+    for (const other of await disk.readdir(root)) {
+      if (other !== name && (await isAbandoned(disk, other))) await adopt(disk, join(root, other), directory, lanes)
+    }
   }
+  await adoptAbandoned()
   return {
     directory,
+    adopt: adoptAbandoned,
     async release() {
       inUse.delete(name)
       for (const lane of lanes) await disk.rmdir(join(directory, lane)).catch(() => undefined)

@@ -1,6 +1,7 @@
-import { appendFile, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { appendFile, mkdtemp, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Damage, SegmentLog } from '../../../../src/store/spool/segmentLog.js'
@@ -67,6 +68,25 @@ describe('the log in segments', () => {
     await second.append(Buffer.from('later'))
     expect(await drain(second)).toEqual([...numbered(10), 'later'])
     await first.close()
+  })
+
+  test('segments that are moved to it come at their places in the order, each once', async () => {
+    const elsewhere = await mkdtemp(join(tmpdir(), 'market-recorder-spool-'))
+    const other = await SegmentLog.open(elsewhere, { segmentBytes: 60, onDamage: (damage) => damages.push(damage) })
+    const texts = numbered(12)
+    for (const text of texts.slice(0, 6)) await other.append(Buffer.from(text))
+    await other.close()
+    // Later by its clock than what was written elsewhere.
+    await sleep(2)
+    const log = await open(60)
+    for (const text of texts.slice(6, 9)) await log.append(Buffer.from(text))
+    for (const name of await readdir(elsewhere)) await rename(join(elsewhere, name), join(directory, name))
+    // The one that is being begun is on the disk already.
+    const appending = texts.slice(9).map((text) => log.append(Buffer.from(text)))
+    await Promise.all([log.findMoved(), log.findMoved(), ...appending])
+    expect(await drain(log)).toEqual(texts)
+    expect(damages).toEqual([])
+    await rm(elsewhere, { recursive: true })
   })
 
   test('a segment that is worked on stays out of the way of the next one', async () => {

@@ -32,6 +32,20 @@ describe('the folder of a recorder', () => {
     await second.release()
   })
 
+  test('what a recorder left that has ended since is taken over when that is asked for', async () => {
+    const ending = await takeSpoolFolder(root, ['lane'])
+    const other = await takeSpoolFolder(root, ['lane'])
+    const folder = await takeSpoolFolder(root, ['lane'])
+    await writeFile(join(ending.directory, 'lane', 'a.seg'), '')
+    await writeFile(join(other.directory, 'lane', 'b.seg'), '')
+    await ending.release()
+    expect(await readdir(join(folder.directory, 'lane'))).toEqual([])
+    await folder.adopt()
+    expect(await readdir(join(folder.directory, 'lane'))).toEqual(['a.seg'])
+    await other.release()
+    await folder.release()
+  })
+
   test('what a process left that is gone is taken over, what a running one has is not', async () => {
     const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'])
     const gone = join(root, `${child.pid}-00000000-1.0123abcd`, 'lane')

@@ -1,0 +1,103 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Recorder, startRecorder } from '../../../src/app.js'
+import { BatchSpool } from '../../../src/collect/sink/batchSpool.js'
+import { loadConfig } from '../../../src/config/load.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import type { Status } from '../../../src/serve/api/contract.js'
+import { acquireEgressLock } from '../../../src/store/egress/egressLock.js'
+import type { EgressLock } from '../../../src/store/egress/egressOptions.js'
+import { lastingPort } from '../../support/lastingPort.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { fills } from '../../support/sinkUnderTest.js'
+import { temporaryFolder } from '../../support/temporaryFolder.js'
+
+const dataDir = temporaryFolder('standby-spool')
+const root = join(dataDir, 'spool')
+const logger = createLogger('silent')
+let database: TestDatabase
+let owner: EgressLock
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  owner = await acquireEgressLock(database.url, 'shared', { logger })
+})
+afterAll(async () => {
+  await owner.release()
+  await database.drop()
+})
+
+/** As a recorder leaves them that dies while the database is away. */
+async function leaveOnDisk(...indexes: readonly number[]): Promise<void> {
+  const spool = await BatchSpool.open({ root, maxBytes: 1_000_000, onDamage: () => undefined })
+  for (const index of indexes) await spool.append(fills(index))
+  await spool.close()
+}
+
+async function storedFills(): Promise<number> {
+  const { rows } = await database.database.pool.query<{ count: number }>(
+    'select count(*)::int as count from market.fills',
+  )
+  return rows[0]?.count ?? 0
+}
+
+test('what is on the disk is stored while another recorder sends; what is left there meanwhile, at the latest when it ends', async () => {
+  await leaveOnDisk(1, 2, 3)
+  const port = await lastingPort()
+  const config = loadConfig({
+    // Nobody listens there.
+    env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: `http://127.0.0.1:${await lastingPort()}` },
+  })
+  config.database.dataDir = dataDir
+  config.collector.egress = 'shared'
+  config.serve.port = port
+  let recorder: Recorder | undefined
+  const starting = startRecorder(config, logger).then((started) => (recorder = started))
+
+  await expect.poll(storedFills).toBe(4)
+  const status = async () => (await (await fetch(`http://127.0.0.1:${port}/api/status`)).json()) as Status
+  await expect.poll(async () => (await status()).spool).toMatchObject({ bytes: 0, since: null })
+  const { phase, maySend, streams } = await status()
+  expect({ phase, maySend }).toEqual({ phase: 'waiting', maySend: false })
+  expect(streams.find(({ name }) => name === 'fills')).toMatchObject({ rowsWritten: 4, responses: 0 })
+  expect(recorder).toBeUndefined()
+
+  await leaveOnDisk(4, 5)
+  expect(await storedFills()).toBe(4)
+  await owner.release()
+  await starting
+  await expect.poll(storedFills).toBe(6)
+  expect((await recorder?.stop()) ?? false).toBe(true)
+  // Nothing is left, not even a folder.
+  expect(await readdir(root)).toEqual([])
+})
+
+test('one that is told to stop while it waits for another one stores what it was about to, and leaves nothing open', async () => {
+  owner = await acquireEgressLock(database.url, 'shared', { logger })
+  const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
+  config.database.dataDir = dataDir
+  config.collector.egress = 'shared'
+  config.serve.enabled = false
+  await leaveOnDisk(6, 7)
+  const { pool } = database.database
+  const blocking = await pool.connect()
+  await blocking.query('begin; lock table market.fills in exclusive mode')
+  const stopping = new AbortController()
+  const starting = startRecorder(config, logger, { signal: stopping.signal })
+  const sessions = async (condition: string) => {
+    const { rows } = await pool.query(
+      `select from pg_stat_activity where application_name = 'market-recorder writing'
+         and datname = current_database() and ${condition}`,
+    )
+    return rows.length
+  }
+  await expect.poll(() => sessions(`wait_event_type = 'Lock'`)).toBeGreaterThan(0)
+  stopping.abort(new Error('told to stop'))
+  await blocking.query('rollback')
+  blocking.release()
+  await expect(starting).rejects.toThrow('told to stop')
+  expect(await storedFills()).toBe(8)
+  expect(await readdir(root)).toEqual([])
+  await expect.poll(() => sessions('true')).toBe(0)
+})
