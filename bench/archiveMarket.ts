@@ -37,7 +37,7 @@ export async function loadMarket(pool: pg.Pool, days: number): Promise<void> {
       ['order_books', ''],
       ['rpi_order_books', `, array(select ${noise(3)} from generate_series(1, 100))`],
     ] as const) {
-      const more = (of: string) => (rpi === '' ? '' : `, ${of}_rpi_sizes`)
+      const more = (side: string) => (rpi === '' ? '' : `, ${side}_rpi_sizes`)
       await pool.query(`
         insert into market.${table} (category, symbol, ts, bid_prices, bid_sizes${more('bid')}, ask_prices, ask_sizes${more('ask')}, received_at, extra)
         select ${key}, t, ${side('-', rpi)}, ${side('+', rpi)}, t + interval '150 ms', jsonb_build_object('n', n)

@@ -47,7 +47,7 @@ export async function benchEight({ days, factor, alone: aloneTook }: BackfillBen
     const addresses = Array.from({ length: workers }, (_, index) => `127.0.0.${11 + index}`)
     const args = await Promise.all(addresses.map((address, index) => worker(`worker-${index + 1}`, address)))
     const startedMs = performance.now()
-    const programs = args.map((of) => startProgram(of, shared.url))
+    const programs = args.map((own) => startProgram(own, shared.url))
     const ended = new AbortController()
     const sampling = samples(bench, addresses, ended.signal)
     const expectedMs = (least / (workers * 20 * factor)) * 1000
@@ -131,8 +131,8 @@ async function samples(bench: Bench, addresses: readonly string[], signal: Abort
 
 function tenths(counts: readonly number[]): string {
   return Array.from({ length: 10 }, (_, tenth) => {
-    const of = counts.slice(Math.floor((counts.length * tenth) / 10), Math.floor((counts.length * (tenth + 1)) / 10))
-    return (of.reduce((sum, count) => sum + count, 0) / Math.max(1, of.length)).toFixed(0)
+    const part = counts.slice(Math.floor((counts.length * tenth) / 10), Math.floor((counts.length * (tenth + 1)) / 10))
+    return (part.reduce((sum, count) => sum + count, 0) / Math.max(1, part.length)).toFixed(0)
   }).join(' ')
 }
 

@@ -78,24 +78,24 @@ export async function benchBeside({ seconds }: BackfillBenchOptions): Promise<Ch
         history: (after.history - before.history) / (phaseMs / 1000),
       }
     }
-    const alone = await phase()
+    const without = await phase()
     const { to } = rangeOf(0)
     backfill = startProgram(backfillArgs(config, to - 1_500 * dayMs, to - 40 * dayMs), url)
     await sleep(10_000)
     const beside = await phase()
     const { rejected } = candleRequests(await bench.report())
-    const latency = (of: typeof alone) => of.waitMs + of.responseMs
-    const ratio = latency(beside) / latency(alone)
+    const latency = (phase: typeof without) => phase.waitMs + phase.responseMs
+    const ratio = latency(beside) / latency(without)
     return [
       [
         'live requests/s alone, beside a backfill',
-        `${alone.live.toFixed(1)}, ${beside.live.toFixed(1)}`,
+        `${without.live.toFixed(1)}, ${beside.live.toFixed(1)}`,
         'equal',
-        Math.abs(beside.live / alone.live - 1) < 0.05,
+        Math.abs(beside.live / without.live - 1) < 0.05,
       ],
       [
         'live wait + response, ms, alone and beside',
-        `${latency(alone).toFixed(1)}, ${latency(beside).toFixed(1)} (${ratio.toFixed(2)})`,
+        `${latency(without).toFixed(1)}, ${latency(beside).toFixed(1)} (${ratio.toFixed(2)})`,
         'ratio < 1.15',
         ratio < 1.15,
       ],

@@ -27,9 +27,9 @@ export async function benchTwo({ days }: BackfillBenchOptions): Promise<Check[]>
       await work()
       return (performance.now() - startedMs) / 1000
     }
-    const alone = await bench.createDatabase('one_worker')
+    const single = await bench.createDatabase('one_worker')
     const one = await timed(async () => {
-      await startProgram(backfillArgs(configs[0], from, to), alone.url).ended
+      await startProgram(backfillArgs(configs[0], from, to), single.url).ended
     })
     const { requests } = candleRequests(await bench.report())
     const least = minRequests(from, to, benchSymbols.length)

@@ -32,10 +32,10 @@ export async function measureStoring(rounds: number): Promise<Check[]> {
     await migrateToLatest(database)
     const ratios: number[] = []
     for (let round = 0; round < rounds; round++) {
-      const alone = await pagesPerSecond(`A${round}`, (pages) => storeAlone(database, pages))
+      const singly = await pagesPerSecond(`A${round}`, (pages) => storeAlone(database, pages))
       const together = await pagesPerSecond(`B${round}`, (pages) => storeTogether(database, folder, pages))
-      console.log(`pages of 100 fills a second: alone ${alone.toFixed(0)}, through the sink ${together.toFixed(0)}`)
-      ratios.push(together / alone)
+      console.log(`pages of 100 fills a second: alone ${singly.toFixed(0)}, through the sink ${together.toFixed(0)}`)
+      ratios.push(together / singly)
     }
     const ratio = median(ratios)
     const what = 'pages of 100 fills a second, through the sink and each alone'

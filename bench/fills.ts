@@ -116,8 +116,8 @@ function describe({ name, flows, durationMs }: FillMarket): void {
 }
 
 function rowOf(cell: string, name: string, runs: readonly RunResult[], best: readonly RunResult[]) {
-  const mean = (of: (run: RunResult) => number) => runs.reduce((sum, run) => sum + of(run), 0) / runs.length
-  const most = (of: (run: RunResult) => number) => Math.max(...runs.map(of))
+  const mean = (value: (run: RunResult) => number) => runs.reduce((sum, run) => sum + value(run), 0) / runs.length
+  const most = (value: (run: RunResult) => number) => Math.max(...runs.map(value))
   return [
     cell,
     name,
@@ -132,7 +132,7 @@ function rowOf(cell: string, name: string, runs: readonly RunResult[], best: rea
 }
 
 function share(runs: readonly RunResult[]): number {
-  const sum = (of: (run: RunResult) => number) => runs.reduce((total, run) => total + of(run), 0)
+  const sum = (value: (run: RunResult) => number) => runs.reduce((total, run) => total + value(run), 0)
   return sum(({ captured }) => captured) / sum(({ total }) => total)
 }
 

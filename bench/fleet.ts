@@ -76,7 +76,7 @@ async function benchShare(seconds: number): Promise<Check[]> {
   }
   const one = await measure([1])
   const all = await measure(eight)
-  const ratio = (of: 'requests' | 'rows') => all[of] / (8 * one[of])
+  const ratio = (what: 'requests' | 'rows') => all[what] / (8 * one[what])
   return [
     atLeast(
       'requests of eight, of eight times those of one',

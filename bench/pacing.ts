@@ -83,7 +83,7 @@ export async function benchPacing(argv: readonly string[]): Promise<number> {
 }
 
 function planRuns(jitterMs: number): Run[] {
-  const alone = operations.map((operation, index) => ({
+  const each = operations.map((operation, index) => ({
     name: operation,
     address: `127.0.0.${index + 11}`,
     operations: [operation],
@@ -97,7 +97,7 @@ function planRuns(jitterMs: number): Run[] {
     limit: `${overallPerMinute} / min`,
     safePerSecond: (overallPerMinute * 1_000) / (60_000 + jitterMs),
   }
-  return [...alone, together]
+  return [...each, together]
 }
 
 async function measure(url: string, run: Run, seconds: number, jitterMs: number): Promise<Result> {

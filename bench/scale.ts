@@ -64,17 +64,17 @@ function measure(size: number, config: Config, universe: PlanUniverse, demand: r
     assignment = reassign(nobody, members, demand)
     times.push(performance.now() - startedMs)
   }
-  const owners = (of: Assignment) => demand.map(({ stream, key }) => of.ownerOf(stream, key))
-  const before = owners(assignment)
+  const ownersIn = (assignment: Assignment) => demand.map(({ stream, key }) => assignment.ownerOf(stream, key))
+  const before = ownersIn(assignment)
   const newcomer: Member = { egress: 'newcomer', weight: 6000 }
   const joinedMs = performance.now()
   const withNewcomer = reassign(assignment, [...members, newcomer], demand)
   const joinMs = performance.now() - joinedMs
-  const afterJoin = owners(withNewcomer)
+  const afterJoin = ownersIn(withNewcomer)
   const taken = afterJoin.filter((owner) => owner === newcomer.egress).length
   const sideways = afterJoin.filter((owner, index) => owner !== before[index] && owner !== newcomer.egress).length
   const gone = members[0]?.egress
-  const afterLeave = size === 1 ? before : owners(reassign(assignment, members.slice(1), demand))
+  const afterLeave = size === 1 ? before : ownersIn(reassign(assignment, members.slice(1), demand))
   const others = afterLeave.filter((owner, index) => owner !== before[index] && before[index] !== gone).length
   const loads = new Map<string, number>()
   for (const [index, { stream, perSecond }] of demand.entries()) {

@@ -163,11 +163,11 @@ export async function startRecorder(
     const collector = new Collector({ config, client, storing, clock, logger, ownership: fleet.ownership })
     parts.collector = collector
     const { db } = store.database
-    const answeredAt = (of: CandleSeries) => collector.candleResponses.get(of)?.at
+    const respondedAt = (candles: CandleSeries) => collector.candleResponses.get(candles)?.at
     const series = () => collector.candleSeries
     const startRest = (isPrepared: boolean) => {
       if (!isPrepared || stopping.signal.aborted) return
-      parts.history = startHistory({ config, db, url: store.url, client, series, answeredAt, clock, logger })
+      parts.history = startHistory({ config, db, url: store.url, client, series, respondedAt, clock, logger })
       const { incidents, clockSkew } = collector
       parts.retention = startRetention(config, db, {
         clock,

@@ -20,7 +20,7 @@ export interface HistoryOptions {
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
   /** When the last live response for one of them came. */
-  readonly answeredAt: (series: CandleSeries) => TimeMs | undefined
+  readonly respondedAt: (series: CandleSeries) => TimeMs | undefined
   readonly clock: Clock
   readonly logger: Logger
 }

@@ -19,7 +19,7 @@ export interface RepairOptions {
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
   /** When the last live response for a series came; without, a series that ends early is always behind. */
-  readonly answeredAt?: (series: CandleSeries) => TimeMs | undefined
+  readonly respondedAt?: (series: CandleSeries) => TimeMs | undefined
   readonly settleMs: number
   readonly clock: Clock
   readonly logger: Logger
@@ -89,7 +89,7 @@ export async function findGaps(
   db: Kysely<Database>,
   series: readonly CandleSeries[],
   now: TimeMs,
-  { settleMs, answeredAt }: Pick<RepairOptions, 'settleMs' | 'answeredAt'>,
+  { settleMs, respondedAt }: Pick<RepairOptions, 'settleMs' | 'respondedAt'>,
 ): Promise<{ readonly series: CandleSeries; readonly missing: readonly TimeRange[] }[]> {
   const from = now - lookbackMs
   const requested: SeriesRange[] = series.map((one) => {
@@ -100,7 +100,7 @@ export async function findGaps(
   return known.flatMap(({ series: one, range, missing, oldestKnown }) => {
     // What was never recorded is no gap.
     if (oldestKnown === null) return []
-    const lastResponseAt = answeredAt?.(one) ?? Number.NEGATIVE_INFINITY
+    const lastResponseAt = respondedAt?.(one) ?? Number.NEGATIVE_INFINITY
     // Responses have come and showed nothing newer: then nothing was traded, or the next one that shows a candle will tell.
     const isQuiet = (since: TimeMs) => one.type === 'market' && lastResponseAt >= since + overdueMs + settleMs
     const isOverdue = (gap: TimeRange) => gap.to - gap.from > overdueMs && !isQuiet(gap.from)

@@ -31,7 +31,7 @@ export interface ResolvedRequest {
 }
 
 /** Where to begin looking for instruments whose launch time the service does not tell. */
-const dawn = Date.UTC(2018, 0, 1)
+const earliestLaunch = Date.UTC(2018, 0, 1)
 
 /**
  * The series that a request means, each with its range of opening times: no candle before the launch or after the end of
@@ -55,8 +55,8 @@ export function resolveRequest(
       for (const type of request.types) {
         const unavailable = whyNoCandles(kind, type, interval)
         if (unavailable === null) {
-          const of: CandleSeries = { category, symbol, type, interval }
-          series.push(requestedSeries(of, instrument, request, serviceNow, settleMs))
+          const candles: CandleSeries = { category, symbol, type, interval }
+          series.push(requestedSeries(candles, instrument, request, serviceNow, settleMs))
         } else skipped.add(`${category} ${symbol} ${type} ${interval}: ${unavailable}`)
       }
     }
@@ -74,7 +74,7 @@ function requestedSeries(
   const lengthMs = intervalMs[series.interval]
   // The first candle may open before the launch that it holds.
   const launch = launchTime === null ? null : Math.min(launchTime, firstLaunchTime ?? launchTime)
-  const earliest = launch === null ? dawn : launch - lengthMs + 1
+  const earliest = launch === null ? earliestLaunch : launch - lengthMs + 1
   const latest = Math.min(serviceNow - settleMs - lengthMs + 1, offTime ?? Number.POSITIVE_INFINITY)
   const range = aligned(series.interval, {
     from: Math.max(earliest, from === 'launch' ? earliest : from),

@@ -12,7 +12,8 @@ const replaced = rows.flatMap((row) => {
 
 function patternOf(word: string, isName: boolean): RegExp {
   if (word.endsWith('…')) return new RegExp(`\\b${word.slice(0, -1)}[A-Z]\\w*`)
-  if (isName) return new RegExp(`\\b(?:const|let|function) ${word}\\b|\\b${word}\\(|\\b${word}:`)
+  // Declared, called, or a parameter with its type; not a word of a text.
+  if (isName) return new RegExp(`\\b(?:const|let) ${word}\\b|\\b${word}\\(|\\(${word}: [A-Za-z'(]`)
   // Names are made of words, too: an emptyAnswer holds one.
   const capital = `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`
   return new RegExp(`\\b(?:${word}|${capital})\\b|[a-z]${capital}(?![a-z])|\\b${word}[A-Z]`)

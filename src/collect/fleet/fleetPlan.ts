@@ -43,7 +43,7 @@ export function planFleet(config: Config, universe: PlanUniverse, egresses: numb
   const factor = egresses / reckoned.length
   const [first] = plans
   if (first === undefined) throw new RangeError(`a plan needs at least one egress, got ${egresses}`)
-  const sum = (of: (plan: Plan) => number) => plans.reduce((total, plan) => total + of(plan), 0) * factor
+  const sum = (value: (plan: Plan) => number) => plans.reduce((total, plan) => total + value(plan), 0) * factor
   // Every recorder looks at tickers for its own fills; all else is shared.
   const watchPerSecond = watchesPerSecond(config)
   const streams = first.streams.map((demand, index): StreamDemand => {
@@ -52,7 +52,7 @@ export function planFleet(config: Config, universe: PlanUniverse, egresses: numb
       const watches = demand.stream === 'tickers' ? (egresses - 1) * watchPerSecond : 0
       return { ...whole, requestsPerSecond: whole.requestsPerSecond + watches }
     }
-    const total = (of: (one: StreamDemand) => number) => sum((plan) => of(plan.streams[index] ?? demand))
+    const total = (value: (one: StreamDemand) => number) => sum((plan) => value(plan.streams[index] ?? demand))
     return {
       ...demand,
       instruments: Math.round(total(({ instruments }) => instruments)),

@@ -277,7 +277,7 @@ export function instrumentDemands(
   { streams }: Config,
   universe: PlanUniverse,
 ): { readonly instrument: PlanInstrument; readonly perSecond: number }[] {
-  const of = (select: Select, among: PlanUniverse, costOf: (instrument: PlanInstrument) => number) =>
+  const askedOf = (select: Select, among: PlanUniverse, costOf: (instrument: PlanInstrument) => number) =>
     cover(stream, among, select, () => 0, Infinity).chosen.map((instrument) => ({
       instrument,
       perSecond: costOf(instrument),
@@ -288,13 +288,15 @@ export function instrumentDemands(
     case 'tickers':
       return []
     case 'order_books':
-      return of(streams.orderBooks.select, universe, () => 1 / streams.orderBooks.everySeconds)
+      return askedOf(streams.orderBooks.select, universe, () => 1 / streams.orderBooks.everySeconds)
     case 'rpi_order_books':
-      return of(streams.rpiOrderBooks.select, onlyWithRpi(universe), () => 1 / streams.rpiOrderBooks.everySeconds)
+      return askedOf(streams.rpiOrderBooks.select, onlyWithRpi(universe), () => 1 / streams.rpiOrderBooks.everySeconds)
     case 'fills':
-      return of(streams.fills.select, universe, (instrument) => fillRequestsPerSecond(instrument, streams.fills))
+      return askedOf(streams.fills.select, universe, (instrument) => fillRequestsPerSecond(instrument, streams.fills))
     case 'candles':
-      return of(streams.candles.select, universe, (instrument) => candleRequestsPerSecond(instrument, streams.candles))
+      return askedOf(streams.candles.select, universe, (instrument) =>
+        candleRequestsPerSecond(instrument, streams.candles),
+      )
   }
 }
 

@@ -25,7 +25,7 @@ const graceMs = 30_000
 
 /** What is known of a series from its responses. */
 interface Known {
-  answeredAt: TimeMs
+  respondedAt: TimeMs
   /** The same on the monotonic clock: the other may be set right by hours. */
   answeredMs: number
   pace: Pace
@@ -72,9 +72,9 @@ export function candlePoller(
 
   const pollOne = async (key: string, target: CandleTarget, claimed: boolean) => {
     const before = known.get(key)
-    const limit = before === undefined ? candlesPerPage : candlesSince(before.answeredAt, clock.now(), target)
+    const limit = before === undefined ? candlesPerPage : candlesSince(before.respondedAt, clock.now(), target)
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
-    const waiting = signals.of(key)
+    const waiting = signals.signalFor(key)
     const ask = (most: number) =>
       pollAndStore(context, noting, { ...target, limit: most }, { signal: waiting, deadline })
     let batch = await ask(limit)
@@ -96,7 +96,7 @@ export function candlePoller(
     // By our clock, as what it is compared with: the service's may be another.
     const answeredMs = clock.monotonicMs() - Math.max(0, clock.now() - batch.receivedAt)
     known.set(key, {
-      answeredAt: batch.receivedAt,
+      respondedAt: batch.receivedAt,
       answeredMs,
       pace,
       sign: universe.tradeSign(target),

@@ -39,7 +39,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     // What nobody asks for has waited for long already; what another recorder still asked for a moment ago has not.
     const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(stream.name, target)
     const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
-    const options = { signal: signals.of(instrumentText(target)), deadline }
+    const options = { signal: signals.signalFor(instrumentText(target)), deadline }
     const batch = await pollAndStore(context, stream, target, options)
     if (batch === null) schedule.failed(target, now())
     else {

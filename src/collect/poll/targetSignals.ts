@@ -15,7 +15,7 @@ export class TargetSignals {
     if (parent.aborted) this.#isEnded = true
   }
 
-  of(key: string): AbortSignal {
+  signalFor(key: string): AbortSignal {
     let controller = this.#controllers.get(key)
     if (controller === undefined) {
       controller = new AbortController()

@@ -180,16 +180,16 @@ export class Replay {
       if (isOver()) break
       for (const batch of await spool.decode(record)) {
         const key = joinKey(batch)
-        const alone = { joined: { whole: batch, parts: [batch] }, indexes: [index] }
+        const unjoined = { joined: { whole: batch, parts: [batch] }, indexes: [index] }
         if (key === null) {
-          await hand(alone)
+          await hand(unjoined)
           continue
         }
         const part = open.get(key)
         const joined = part && join(part.joined, batch)
         if (part && joined) open.set(key, { joined, indexes: [...part.indexes, index] })
         else {
-          open.set(key, alone)
+          open.set(key, unjoined)
           if (part) await hand(part)
         }
       }

@@ -190,11 +190,11 @@ export class Sink {
 
   /** Never rejects: each batch is told what became of it. */
   async #storeGroup(group: readonly Queued[]): Promise<void> {
-    const alone = async ({ batch, resolve, reject }: Queued) =>
+    const storeSingly = async ({ batch, resolve, reject }: Queued) =>
       this.#store(single(batch)).then(() => resolve(true), reject)
     const [first, ...others] = group
     if (first === undefined) return
-    if (others.length === 0) return alone(first)
+    if (others.length === 0) return storeSingly(first)
     const startedMs = this.#options.clock.monotonicMs()
     try {
       const results = await commitGroup(
@@ -208,7 +208,7 @@ export class Sink {
     } catch (error) {
       if (isUnavailable(error)) for (const { reject } of group) reject(error)
       // One of them is refused, or another transaction was in the way: whose fault it is shows when each goes by itself.
-      else for (const queued of group) await alone(queued)
+      else for (const queued of group) await storeSingly(queued)
     }
   }
 

@@ -86,10 +86,10 @@ function Row({ stream }: { stream: StreamStatus }) {
       <td class="number" title={exactCount(rowsWritten)}>
         {count(rowsWritten)}
       </td>
-      <Trouble value={stream.failures} of="requests failed" />
-      <Trouble value={stream.skippedPolls} of="polls were left out" />
-      <Trouble value={stream.rowsRejected + stream.rowsDropped} of="rows were not understood, or dropped" />
-      <Trouble value={stream.gapsFound} of="gaps were found" />
+      <Trouble value={stream.failures} what="requests failed" />
+      <Trouble value={stream.skippedPolls} what="polls were left out" />
+      <Trouble value={stream.rowsRejected + stream.rowsDropped} what="rows were not understood, or dropped" />
+      <Trouble value={stream.gapsFound} what="gaps were found" />
     </tr>
   )
 }
@@ -119,9 +119,9 @@ function Age({ ageMs, limitMs }: { ageMs: number | null; limitMs: number }) {
   )
 }
 
-function Trouble({ value, of }: { value: number; of: string }) {
+function Trouble({ value, what }: { value: number; what: string }) {
   return (
-    <td class={`number ${value > 0 ? 'trouble' : 'none'}`} title={`${exactCount(value)} ${of} since the start`}>
+    <td class={`number ${value > 0 ? 'trouble' : 'none'}`} title={`${exactCount(value)} ${what} since the start`}>
       {count(value)}
     </td>
   )

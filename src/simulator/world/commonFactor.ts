@@ -125,8 +125,8 @@ function addCalmHour(key: number, hour: number, rates: Float64Array, at: number)
     for (let step = 0; step < minutesPerWave; step++) {
       const x = step / minutesPerWave
       const wave = left + (right - left) * x * x * (3 - 2 * x)
-      const alone = 2 * unit(mix(key, first + i + step, 3)) - 1
-      rates[at + i + step] = Math.exp(level + 0.5 * wave + 0.65 * alone)
+      const own = 2 * unit(mix(key, first + i + step, 3)) - 1
+      rates[at + i + step] = Math.exp(level + 0.5 * wave + 0.65 * own)
     }
   }
 }

@@ -65,10 +65,10 @@ async function* lines(target: ArchiveTarget, { database, isAsked }: ProofSource)
       if (!isAsked(day)) continue
       const { proof, writtenAt } = await readManifest(target, table, day, versions.at(-1) ?? 0)
       for (const { coverage, gaps, stream, category, symbol, ...candles } of proof) {
-        const of = { category, symbol, stream, type: candles.type || null, interval: candles.interval || null }
-        for (const [from, to] of coverage) yield line({ kind: 'coverage', ...of, from_time: from, to_time: to })
+        const key = { category, symbol, stream, type: candles.type || null, interval: candles.interval || null }
+        for (const [from, to] of coverage) yield line({ kind: 'coverage', ...key, from_time: from, to_time: to })
         for (const { from, to, reason, state } of gaps) {
-          yield line({ kind: 'gaps', ...of, from_time: from, to_time: to, reason, state, said_at: writtenAt })
+          yield line({ kind: 'gaps', ...key, from_time: from, to_time: to, reason, state, said_at: writtenAt })
         }
       }
     }

@@ -37,18 +37,18 @@ export async function symbolsOfDay(
 /** A plain table has no index on the time alone: each series is found by a step in the key, and asked for one row of the day. */
 function alongTheKey({ name, timeColumn, order }: ArchivedTable): string {
   const series = ['category', 'symbol', ...order.slice(0, Math.max(0, order.indexOf(timeColumn ?? '')))]
-  const of = (alias: string) => series.map((column) => `${alias}.${column}`).join(', ')
+  const keyOf = (alias: string) => series.map((column) => `${alias}.${column}`).join(', ')
   return `
     with recursive series as (
       (select ${series.join(', ')} from market.${name} order by ${series.join(', ')} limit 1)
       union all
-      select ${of('next')} from series s cross join lateral (
-        select ${of('t')} from market.${name} t where (${of('t')}) > (${of('s')}) order by ${of('t')} limit 1
+      select ${keyOf('next')} from series s cross join lateral (
+        select ${keyOf('t')} from market.${name} t where (${keyOf('t')}) > (${keyOf('s')}) order by ${keyOf('t')} limit 1
       ) next
     )
     select distinct s.category, s.symbol from series s where exists (
       select from market.${name} t
-      where (${of('t')}) = (${of('s')}) and t.${timeColumn} >= $1::timestamptz and t.${timeColumn} < $2::timestamptz)`
+      where (${keyOf('t')}) = (${keyOf('s')}) and t.${timeColumn} >= $1::timestamptz and t.${timeColumn} < $2::timestamptz)`
 }
 
 /** The rows of these symbols, symbol by symbol as they are given, each in the order of the table. */

@@ -47,17 +47,17 @@ function endOfRows(
 ): RawBuilder<unknown> {
   if (isHypertable) return sql.raw(`select ${end}(${timeColumn}) as t from market.${name}`)
   const series = ['category', 'symbol', ...order.slice(0, order.indexOf(timeColumn))]
-  const of = (alias: string) => series.map((column) => `${alias}.${column}`).join(', ')
+  const keyOf = (alias: string) => series.map((column) => `${alias}.${column}`).join(', ')
   return sql.raw(`
     with recursive series as (
       (select ${series.join(', ')} from market.${name} order by ${series.join(', ')} limit 1)
       union all
-      select ${of('next')} from series s cross join lateral (
-        select ${of('t')} from market.${name} t where (${of('t')}) > (${of('s')}) order by ${of('t')} limit 1
+      select ${keyOf('next')} from series s cross join lateral (
+        select ${keyOf('t')} from market.${name} t where (${keyOf('t')}) > (${keyOf('s')}) order by ${keyOf('t')} limit 1
       ) next
     )
     select ${end}(o.t) as t from series s cross join lateral (
-      select t.${timeColumn} as t from market.${name} t where (${of('t')}) = (${of('s')})
+      select t.${timeColumn} as t from market.${name} t where (${keyOf('t')}) = (${keyOf('s')})
       order by t.${timeColumn} ${end === 'min' ? 'asc' : 'desc'} limit 1
     ) o`)
 }

@@ -10,11 +10,11 @@ export function extentList(columns: readonly QueryColumn[]): string {
   const decimals = columns.filter(({ type }) => isDecimal(type))
   const list = decimals.flatMap(({ name, type }) => {
     const column = `"${name.replaceAll('"', '""')}"`
-    const of = (expression: (value: string) => string) =>
+    const maxOf = (expression: (value: string) => string) =>
       type === 'numeric'
         ? `max(${expression(column)})`
         : `max((select max(${expression('element_')}) from unnest(${column}) as element_))`
-    return [of((value) => `abs(${value})`), of((value) => `scale(trim_scale(${value}))`)]
+    return [maxOf((value) => `abs(${value})`), maxOf((value) => `scale(trim_scale(${value}))`)]
   })
   return list.join(', ')
 }
