@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import { dayMs } from '../../market/values.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
-import { removeBefore } from '../timescale/retention.js'
 import { detectServer } from '../timescale/server.js'
 import { type TimeTable, timeTables } from '../timescale/settings.js'
 import { compareWithDatabase } from './compare.js'
@@ -11,10 +10,11 @@ import { withArchiveLock } from './lock.js'
 import type { Manifest } from './manifest.js'
 import { listDays, readManifest } from './manifests.js'
 import { readBack } from './readBack.js'
-import { rowsOfDay, symbolsOfDay } from './rows.js'
+import { dropIfSame, forget, removeIfEqual } from './removeRows.js'
+import { symbolsOfDay } from './rows.js'
 import { withSnapshot } from './snapshot.js'
-import { noteRemoved } from './state.js'
-import { archivedTable, type Day, dayEnd, dayOf, daysBetween, dayStart } from './tables.js'
+import { forgetArchivedDay, noteRemoved } from './state.js'
+import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
 import type { ArchiveTarget } from './target.js'
 
 export interface RemovalRequest {
@@ -42,7 +42,7 @@ export async function removeArchived(
 ): Promise<RemovalResult> {
   return withArchiveLock(database.db, async () => {
     const removed: string[] = []
-    const kept: { table: string; day: Day; reason: string }[] = []
+    const kept: (Kept & { table: string })[] = []
     const isHypertable = (await detectServer(database.db)).kind !== 'postgresql'
     for (const { name, retentionDays } of tables) {
       const table = timeTables.find((one) => one.name === name)
@@ -51,81 +51,89 @@ export async function removeArchived(
       const cutoff = options.now() - retentionDays * dayMs
       // A chunk goes as a whole: of days in one that is not over yet nothing is gained by reading them.
       const until = isHypertable ? await lastChunkEnd(database, table, cutoff) : cutoff
-      const remove = async (end: number) => {
-        const what = await removeBefore(database.db, table, new Date(end), options.signal)
-        await noteRemoved(database.db, name, dayOf(end))
-        if (what !== undefined) removed.push(`removed ${what} of market.${name} from before ${dayOf(end)}`)
-      }
-      const stays = await removeSafeDays(database, target, table, { first, until, isHypertable, remove, ...options })
-      if (stays !== null) kept.push({ table: name, ...stays })
+      const days = daysBetween(first, until)
+      const { what, end, stays } = await removeSafeDays(database, target, table, { days, isHypertable, ...options })
+      if (what !== null && end !== null) removed.push(`removed ${what} of market.${name} from before ${dayOf(end)}`)
+      if (stays === null) continue
+      kept.push({ table: name, ...stays })
+      // Otherwise the day would count as archived, and stay for ever.
+      if (stays.isDifferent) await forgetArchivedDay(database.db, name, stays.day)
     }
-    return { removed, kept }
+    return { removed, kept: kept.map(({ table, day, reason }) => ({ table, day, reason })) }
   })
 }
 
-/** Removes the days that are safe in the archive. Resolves to the first one that is not; null when all of them are. */
+interface Kept {
+  readonly day: Day
+  readonly reason: string
+  /** Whether the archive has something else than the database. */
+  readonly isDifferent: boolean
+}
+
+interface Removed {
+  /** As it is told; null when there was nothing. */
+  readonly what: string | null
+  /** Up to where the table was dealt with; null: nowhere. */
+  readonly end: number | null
+  /** The first day that is not safe in the archive. */
+  readonly stays: Kept | null
+}
+
+/** Removes the days that are safe in the archive, from the oldest up to the first one that is not. */
 async function removeSafeDays(
   database: RecorderDatabase,
   target: ArchiveTarget,
   { name }: TimeTable,
-  range: {
-    readonly first: number
-    readonly until: number
-    readonly isHypertable: boolean
-    readonly remove: (end: number) => Promise<void>
-    readonly signal?: AbortSignal
-  },
-): Promise<{ readonly day: Day; readonly reason: string } | null> {
+  range: { readonly days: readonly Day[]; readonly isHypertable: boolean; readonly signal?: AbortSignal },
+): Promise<Removed> {
   const versions = (await listDays(target, name)).get(name)
   const compression = await loadZstd()
-  const { signal, isHypertable, remove } = range
+  const { days, signal, isHypertable } = range
   const onRows = () => signal?.throwIfAborted()
-  const verified: Manifest[] = []
+  const equal: Manifest[] = []
+  let stays: Kept | null = null
   let end: number | null = null
-  for (const day of daysBetween(range.first, range.until)) {
+  for (const day of days) {
     signal?.throwIfAborted()
-    const reason = await whyNot(day)
-    if (reason !== null) {
-      await removeChunks()
-      return { day, reason }
-    }
+    stays = await whyNot(day)
+    if (stays !== null) break
     end = dayEnd(day)
-    // At once: the less time since its rows were read, the less can have come to them.
-    if (!isHypertable) await remove(end)
+    if (!isHypertable) await noteRemoved(database.db, name, dayOf(end))
   }
-  await removeChunks()
-  return null
+  if (!isHypertable || end === null) {
+    const rows = equal.reduce((sum, manifest) => sum + manifest.rows, 0)
+    return { what: rows === 0 ? null : `${rows} ${rows === 1 ? 'row' : 'rows'}`, end, stays }
+  }
+  const { chunks, changed } = await dropIfSame(database, name, end, equal)
+  if (changed !== null) {
+    const { day } = changed
+    return { what: null, end: null, stays: { day, reason: 'rows came to it while it was compared', isDifferent: true } }
+  }
+  await noteRemoved(database.db, name, dayOf(end))
+  return { what: chunks === 0 ? null : `${chunks} ${chunks === 1 ? 'chunk' : 'chunks'}`, end, stays }
 
-  async function whyNot(day: Day): Promise<string | null> {
+  /** Of a plain table its rows are gone, too, when there is no reason against it. */
+  async function whyNot(day: Day): Promise<Kept | null> {
     const version = versions?.get(day)?.at(-1)
     if (version === undefined) {
       const symbols = await withSnapshot(database, (snapshot) =>
         symbolsOfDay(snapshot, archivedTable(name), day, isHypertable),
       )
-      return symbols.size === 0 ? null : 'it is not in the archive'
+      if (symbols.size > 0) return { day, reason: 'it is not in the archive', isDifferent: false }
+      if (!isHypertable) await forget(database, name, dayEnd(day))
+      return null
     }
     const manifest = await readManifest(target, name, day, version)
     const problems = await readBack(target, manifest, { compression, withRows: false })
-    if (problems.length > 0) return problems.join('; ')
-    const compared = await withSnapshot(database, (snapshot) =>
-      compareWithDatabase(snapshot, manifest, isHypertable, onRows),
-    )
-    if (typeof compared === 'object') return `the archive has something else: ${compared.difference}`
-    if (compared === 'equal') verified.push(manifest)
-    return null
-  }
-
-  /** The first days of a chunk were read a while ago: as many rows must be there still. */
-  async function removeChunks(): Promise<void> {
-    if (!isHypertable || end === null) return
-    for (const { day, rows } of verified) {
-      const { sql: from, parameters } = rowsOfDay(archivedTable(name), day)
-      const [[count = null] = []] = await withSnapshot(database, (snapshot) =>
-        snapshot.query(`select count(*) from ${from}`, parameters),
-      )
-      if (Number(count) !== rows) end = Math.min(end, dayStart(day))
+    if (problems.length > 0) return { day, reason: problems.join('; '), isDifferent: false }
+    const compared = isHypertable
+      ? await withSnapshot(database, (snapshot) => compareWithDatabase(snapshot, manifest, true, onRows))
+      : await removeIfEqual(database, manifest, onRows)
+    if (typeof compared === 'object') {
+      return { day, reason: `the archive has something else: ${compared.difference}`, isDifferent: true }
     }
-    await remove(end)
+    if (compared === 'equal') equal.push(manifest)
+    return null
   }
 }
 

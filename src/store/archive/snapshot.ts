@@ -10,15 +10,24 @@ export interface Snapshot {
 
 const rowsPerFetch = 2_000
 
-/** Runs `work` in a read-only transaction. Values come in the server's own text form, times in UTC. */
+export interface SnapshotOptions {
+  /**
+   * Whether what is there may be changed. It is then changed as it was read: what came later is not touched, and where somebody
+   * else has changed it meanwhile the server refuses (40001). Default: the transaction is read-only.
+   */
+  readonly canWrite?: boolean
+}
+
+/** Runs `work` in a transaction. Values come in the server's own text form, times in UTC. */
 export async function withSnapshot<Result>(
   { pool }: RecorderDatabase,
   work: (snapshot: Snapshot) => Promise<Result>,
+  { canWrite = false }: SnapshotOptions = {},
 ): Promise<Result> {
   const client = await pool.connect()
   const query = async (text: string, values: readonly unknown[] = []) => (await queryText(client, text, values)).rows
   try {
-    await client.query(`begin isolation level repeatable read read only;
+    await client.query(`begin isolation level repeatable read ${canWrite ? 'read write' : 'read only'};
       set local timezone = 'UTC'; set local jit = off; set local statement_timeout = 0`)
     const result = await work({
       query,

@@ -37,6 +37,11 @@ export async function noteArchivedDay(db: Kysely<Database>, manifest: Manifest):
     .execute()
 }
 
+/** From then on the day is to be archived again, as its next version. */
+export async function forgetArchivedDay(db: Kysely<Database>, table: string, day: Day): Promise<void> {
+  await sql`delete from recorder.archived_day where table_name = ${table} and day = ${day}::date`.execute(db)
+}
+
 /** @param before days that end by then */
 export async function noteRemoved(db: Kysely<Database>, table: string, before: Day): Promise<void> {
   await sql`

@@ -36,18 +36,6 @@ export async function applyRetention(
   return removed
 }
 
-/** Removes the rows of one table from before a time, whatever the configuration says. Returns what it was, if anything. */
-export async function removeBefore(
-  db: Kysely<Database>,
-  table: TimeTable,
-  before: Date,
-  signal?: AbortSignal,
-): Promise<string | undefined> {
-  const { kind } = await detectServer(db)
-  await forgetCoverage(db, table.name, before)
-  return kind === 'postgresql' ? deleteRows(db, table, before, signal) : dropChunks(db, table, before)
-}
-
 /** Rows that could not be understood and have not come again since. */
 async function deleteRejected(db: Kysely<Database>, before: Date, signal?: AbortSignal): Promise<number> {
   for (let total = 0; ;) {
@@ -75,7 +63,7 @@ const removeRows: Readonly<Record<'postgresql' | 'timescale-apache' | 'timescale
 }
 
 /** Takes back what is said of the time before: what is proven of it, and what is missing in it. */
-async function forgetCoverage(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
+export async function forgetCoverage(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   const past = upTo(sql`${before}::timestamptz`)
   await deleteGaps(db, stream, before)
   if (stream !== 'candles') {

@@ -41,6 +41,13 @@ async function days(): Promise<string[]> {
   return rows.map(({ day }) => day.slice(-2))
 }
 const remove = () => removeArchived(created.database, archive.target, { tables }, { now: () => now })
+/** How many locks somebody waits for. */
+const waiting = async () => {
+  const { rows } = await created.database.pool.query<{ waiting: number }>(`
+    select count(*)::integer as waiting from pg_locks
+    where not granted and database = (select oid from pg_database where datname = current_database())`)
+  return rows[0]?.waiting
+}
 const all = ['01', '02', '03', '04', '05', '06', '07', '08', '09', '10']
 
 test('rows leave when their day is in the archive, and come back from there with their proof', async () => {
@@ -73,6 +80,43 @@ test('rows stay, with all after them, when the archive has something else', asyn
     },
   ])
   expect(await days()).toEqual(all.slice(3))
+})
+
+test('a day that differs is archived once more, and leaves then', async () => {
+  await archiveAll(created.database, archive.target, now)
+  // Nothing that is proven says so.
+  await insertFills(created.database.db, [aFill({ ts: from + 3 * dayMs + 1, execId: 'late' })])
+  expect((await remove()).kept).toMatchObject([
+    { day: '2026-03-04', reason: expect.stringContaining('something else') as string },
+  ])
+  const before = await everything(created.database)
+  const { written } = await archiveAll(created.database, archive.target, now)
+  expect(written).toMatchObject([{ table: 'fills', day: '2026-03-04', version: 2, rows: 5 }])
+  expect((await remove()).kept).toEqual([])
+  await restoreArchive(created.database, archive.target, { tables: ['fills'], from: '2026-03-04' })
+  expect(await everything(created.database)).toEqual(before)
+})
+
+test('a row that comes while its day is removed stays', async () => {
+  await archiveAll(created.database, archive.target, now)
+  const writer = await created.database.pool.connect()
+  try {
+    // What is written is not to be seen yet, and nobody can remove anything, until this is committed.
+    await writer.query('begin')
+    await writer.query(
+      `insert into market.fills (category, symbol, ts, exec_id, side, price, size, is_rpi, received_at)
+       select category, symbol, ts, 'late', side, price, size, is_rpi, received_at from market.fills where exec_id = '1'`,
+    )
+    await writer.query('lock table market.fills in share mode')
+    const removing = remove()
+    await expect.poll(waiting, { timeout: 60_000, interval: 50 }).toBe(1)
+    await writer.query('commit')
+    await removing
+  } finally {
+    writer.release()
+  }
+  const { rows } = await created.database.pool.query(`select exec_id from market.fills where exec_id = 'late'`)
+  expect(rows).toHaveLength(1)
 })
 
 test('rows stay when a file of the archive is not what was written', async () => {
