@@ -57,7 +57,8 @@ export async function candlePage(
     operation === 'candles'
       ? recentRange(quirks, query, at)
       : historyRange(quirks, query, at, world.openTime(series, at), (time) => world.openTime(series, time))
-  const to = Math.min(range.to, at + 1, listing.offTime ?? Number.POSITIVE_INFINITY)
+  const shownAt = at - (mixText(at, listing.symbol) % (quirks.candlesBehindMs + 1))
+  const to = Math.min(range.to, shownAt + 1, listing.offTime ?? Number.POSITIVE_INFINITY)
   const from = world.earliestOf(series, range.from, to, at, range.limit)
   const closed = (row: CandleRow): boolean => world.closeTime(series, Number(row[0])) <= at
   const isSeen = (row: CandleRow): boolean =>
@@ -65,7 +66,7 @@ export async function candlePage(
     !isLate(quirks, series, row, at)
   const isRevised = (row: CandleRow): boolean =>
     quirks.revisedCandles.some((range) => at >= range.after && isIn(range, series, row)) && closed(row)
-  const rows = await candlesOf(world, series, from, to, at)
+  const rows = await candlesOf(world, series, from, to, shownAt)
   return rows
     .filter(isSeen)
     .map((row) => (isRevised(row) ? revised(row) : row))

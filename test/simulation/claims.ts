@@ -2,12 +2,12 @@ import type pg from 'pg'
 import type { TradedCategory } from '../../src/market/category.js'
 import type { TimeRange } from '../../src/market/timeRange.js'
 import type { Service } from '../../src/simulator/service.js'
+import { maxCandleWaitMs } from '../../src/collect/schedule/candlePace.js'
 import { trimmed } from '../support/servedTruth.js'
 
 const minuteMs = 60_000
 
 interface Claim extends TimeRange {
-  readonly stream: 'fills' | 'candles'
   readonly category: TradedCategory
   readonly symbol: string
 }
@@ -20,40 +20,60 @@ interface StoredCandle {
 
 const ms = (bound: string) => `(extract(epoch from ${bound}) * 1000)::float8`
 
+interface StoredFill {
+  readonly key: string
+}
+
+const isFillsClaim = `stream = 'fills'`
+const isCandlesClaim = `stream = 'candles' and type = 'market' and interval = '1m'`
+
+function selectClaims(condition: string): string {
+  return `select category, symbol, ${ms('lower(r)')} as "from", ${ms('upper(r)')} as "to"
+     from recorder.coverage, unnest(ranges * tstzmultirange(tstzrange($1, $2))) as r where ${condition}`
+}
+
 /**
  * What is proven of fills and of candles of a minute within a range is stored, and as the market was: one line for each that is
  * not. Asked while time stands still.
  */
-export async function falseClaims(pool: pg.Pool, { world }: Service, { from, to }: TimeRange): Promise<string[]> {
+export async function falseClaims(pool: pg.Pool, service: Service, range: TimeRange): Promise<string[]> {
+  return [...(await falseFillClaims(pool, service, range)), ...(await falseCandleClaims(pool, service, range))]
+}
+
+/** The same of fills alone. */
+export async function falseFillClaims(pool: pg.Pool, { world }: Service, { from, to }: TimeRange): Promise<string[]> {
   const within = [new Date(from), new Date(to)]
-  const { rows: claims } = await pool.query<Claim>(
-    `select stream, category, symbol, ${ms('lower(r)')} as "from", ${ms('upper(r)')} as "to"
-     from recorder.coverage, unnest(ranges * tstzmultirange(tstzrange($1, $2))) as r
-     where stream = 'fills' or stream = 'candles' and type = 'market' and interval = '1m'`,
-    within,
-  )
-  const { rows: fills } = await pool.query<{ key: string }>(
+  const { rows: claims } = await pool.query<Claim>(selectClaims(isFillsClaim), within)
+  if (claims.length === 0) return []
+  const { rows: fills } = await pool.query<StoredFill>(
     `select category || ' ' || symbol || ' ' || exec_id as key from market.fills where ts >= $1 and ts < $2`,
     within,
   )
+  const stored = new Set(fills.map(({ key }) => key))
+  return claims.flatMap(({ category, symbol, ...claim }) => {
+    const what = `${category} ${symbol}`
+    const missing = world
+      .fills(category, symbol, claim.from, claim.to)
+      .filter((fill) => !stored.has(`${what} ${fill.execId}`))
+    return missing.map(
+      ({ ts }) => `${what}: a fill at ${new Date(Number(ts)).toISOString()} is missing in a proven stretch`,
+    )
+  })
+}
+
+async function falseCandleClaims(pool: pg.Pool, { world }: Service, { from, to }: TimeRange): Promise<string[]> {
+  const within = [new Date(from), new Date(to)]
+  const { rows: claims } = await pool.query<Claim>(selectClaims(isCandlesClaim), within)
   const { rows: candles } = await pool.query<StoredCandle>(
     `select category || ' ' || symbol || ' ' || ${ms('open_time')} as key, is_closed as "isClosed",
        array[open, high, low, close, base_volume, quote_turnover]::text[] as values
      from market.candles where type = 'market' and interval = '1m' and open_time >= $1 and open_time < $2`,
     within,
   )
-  const storedFills = new Set(fills.map(({ key }) => key))
   const storedCandles = new Map(candles.map((candle) => [candle.key, candle]))
   const wrong: string[] = []
-  for (const claim of claims) {
-    const { stream, category, symbol } = claim
+  for (const { category, symbol, ...claim } of claims) {
     const what = `${category} ${symbol}`
-    if (stream === 'fills') {
-      for (const { execId, ts } of world.fills(category, symbol, claim.from, claim.to))
-        if (!storedFills.has(`${what} ${execId}`))
-          wrong.push(`${what}: a fill at ${new Date(Number(ts)).toISOString()} is missing in a proven stretch`)
-      continue
-    }
     const series = { category, symbol, type: 'market', interval: '1m' } as const
     for (const [openTime, ...values] of world.candles(series, claim.from, claim.to, claim.to + minuteMs)) {
       const stored = storedCandles.get(`${what} ${openTime}`)
@@ -67,9 +87,23 @@ export async function falseClaims(pool: pg.Pool, { world }: Service, { from, to 
   return wrong
 }
 
-/** Candles of a minute between the first proven one of a series and `until` that are not proven: one line for each stretch. */
+/** Closed candles that were stored otherwise before: the service shows none of them otherwise once they are final. */
+export async function revisions(pool: pg.Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ readonly category: string; readonly symbol: string; readonly at: Date }>(
+    'select category, symbol, open_time as at from recorder.candle_revision order by 1, 2, 3',
+  )
+  return rows.map(
+    ({ category, symbol, at }) =>
+      `${category} ${symbol}: the candle of ${at.toISOString()} was taken for final too soon`,
+  )
+}
+
+/**
+ * Candles of a minute between the first proven one of a series and `until` that are not proven: one line for each stretch. A
+ * series without a trade is asked for after up to eight minutes, so that the newest of its candles may not have been due yet.
+ */
 export async function missingCandles(pool: pg.Pool, { world }: Service, until: number): Promise<string[]> {
-  const { rows } = await pool.query<Omit<Claim, 'stream'>>(
+  const { rows } = await pool.query<Claim>(
     `select category, symbol, ${ms('lower(r)')} as "from", ${ms('upper(r)')} as "to"
      from recorder.coverage, unnest(tstzmultirange(tstzrange(lower(ranges), greatest(lower(ranges), $1))) - ranges) as r
      where stream = 'candles' and type = 'market' and interval = '1m' and not isempty(ranges)`,
@@ -78,7 +112,9 @@ export async function missingCandles(pool: pg.Pool, { world }: Service, until: n
   return rows
     .filter(({ category, symbol, from, to }) => {
       const series = { category, symbol, type: 'market', interval: '1m' } as const
-      return world.candles(series, from, to, to + minuteMs).length > 0
+      const candles = world.candles(series, from, to, to + minuteMs)
+      const isNewest = to === until && until - from <= maxCandleWaitMs
+      return isNewest ? candles.some((candle) => Number(candle[5]) > 0) : candles.length > 0
     })
     .map(({ category, symbol, from, to }) => {
       const stretch = `${new Date(from).toISOString()} to ${new Date(to).toISOString()}`

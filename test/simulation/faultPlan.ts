@@ -9,6 +9,7 @@ export interface PlannedFault {
   readonly machine: number
 }
 
+/** `database half open`: as silent, and the server ends the sessions at once, of which the recorder hears nothing. */
 export const faultKinds = [
   'network cut',
   'network loss',
@@ -24,6 +25,7 @@ export const faultKinds = [
   'database silent',
   'database slow',
   'database severed',
+  'database half open',
   'disk full',
   'disk slow',
   'crash',
@@ -43,7 +45,7 @@ export interface FaultPlanOptions {
 const companions: readonly (readonly FaultKind[])[] = [
   ['database refused', 'disk full', 'crash'],
   ['database silent', 'disk slow', 'restart'],
-  ['database severed', 'database slow', 'crash'],
+  ['database severed', 'database half open', 'crash'],
   ['network cut', 'restart', 'clock jump'],
 ]
 

@@ -55,6 +55,7 @@ export function applyFaults({
       const isOfMachine = ({ link }: { link: object }) => link === machine.link
       if (isOfServer(fault)) database.sever(({ link }) => machines.some((one) => one.link === link))
       if (fault.what === 'database severed') database.sever(isOfMachine)
+      if (fault.what === 'database half open') await database.endUnreachable(isOfMachine)
       if (fault.what === 'database silent')
         time.after(unreachableMs, async () => {
           if (active.has(fault)) await database.endUnreachable(isOfMachine)
@@ -91,7 +92,8 @@ function spoil({ way, link, diskState }: SimulatedMachine, { what, size }: Plann
   else if (what === 'network slow') way.slowMs = size * 4_000
   else if (what === 'service refused') way.isRefused = true
   else if (what === 'database refused') link.state = 'refused'
-  else if (what === 'database silent') link.state = link.state === 'refused' ? 'refused' : 'silent'
+  else if (what === 'database silent' || what === 'database half open')
+    link.state = link.state === 'refused' ? 'refused' : 'silent'
   else if (what === 'database slow') link.slowMs = size ** 2 * 4_000
   else if (what === 'disk full') diskState.isFull = true
   else if (what === 'disk slow') diskState.syncMs = size * 1_000

@@ -4,7 +4,7 @@ import type { TimeRange } from '../../src/market/timeRange.js'
 import { freshnessLimits } from '../../src/serve/freshness.js'
 import type { ServedResponse } from '../../src/simulator/journal.js'
 import type { Service } from '../../src/simulator/service.js'
-import { falseClaims, missingCandles } from './claims.js'
+import { falseClaims, falseFillClaims, missingCandles, revisions } from './claims.js'
 import { compareGaps, compareTables, type DeadTime } from '../chaos/compare.js'
 import type { SimulatedMachine } from './simulatedMachine.js'
 import { settleMs } from './worldPlan.js'
@@ -89,6 +89,16 @@ export async function judgeClaims(pool: pg.Pool, service: Service, range: TimeRa
   for (const line of (await falseClaims(pool, service, range)).slice(0, 5)) violate(line)
 }
 
+/** The same of fills that have just happened. */
+export async function judgeNewFills(
+  pool: pg.Pool,
+  service: Service,
+  range: TimeRange,
+  violate: Violate,
+): Promise<void> {
+  for (const line of (await falseFillClaims(pool, service, range)).slice(0, 5)) violate(line)
+}
+
 /** What can be fetched again is there in the end, whatever has gone wrong until `faultsEndAt`. */
 export async function judgeRepairs(
   pool: pg.Pool,
@@ -119,6 +129,7 @@ export async function judgeAtLast(
     for (const { wrong } of tables) for (const line of wrong.slice(0, 5)) violate(line)
   }
   await judgeClaims(pool, service, { from: 0, to: stoppedAt + 60_000 }, violate)
+  for (const line of (await revisions(pool)).slice(0, 5)) violate(line)
   const report = await compareGaps(pool, service.world, stoppedAt - settleMs - dismissedWithinMs)
   for (const line of [...report.falseClaims, ...report.wrong].slice(0, 10)) violate(line)
   return { gaps: report.gaps, lostFills: report.lostFills }

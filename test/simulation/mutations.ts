@@ -68,10 +68,10 @@ export const mutations: readonly Mutation[] = [
           await store(joined)`,
   },
   {
-    name: 'the spool is not replayed after a failure',
-    file: 'src/collect/sink/replay.ts',
-    find: 'failures++\n',
-    replace: 'failures++\n        if (failures > 2) return\n',
+    name: 'what an earlier run left on the disk waits for the next failure',
+    file: 'src/collect/sink/sink.ts',
+    find: 'if (this.#options.spool.isEmpty) return\n    this.#isSpooling = true',
+    replace: 'return\n    this.#isSpooling = true',
   },
   {
     name: 'a permit can be used twice',
@@ -111,10 +111,10 @@ export const mutations: readonly Mutation[] = [
     replace: "clock.after(timeoutMs * 1e6, () => end('timeout'))",
   },
   {
-    name: 'a circuit does not close again',
+    name: 'a circuit that was tried in vain is not tried again',
     file: 'src/exchange/circuit.ts',
-    find: "if (outcome === 'works') this.#close()",
-    replace: "if (outcome === 'works' && !isProbe) this.#close()",
+    find: 'this.#timer = undefined\n        this.#wake()',
+    replace: 'if (this.#pauses < 2) this.#timer = undefined\n        this.#wake()',
   },
   {
     name: 'schedules run once',

@@ -32,6 +32,7 @@ export interface NetworkOptions {
   readonly jitterMs: number
   readonly way: Way
   readonly isDead: () => boolean
+  readonly onDeparture: () => void
   readonly onArrival: (operation: Operation, address: string) => void
   readonly onResponse: (operation: Operation, status: number | 'lost' | 'reset') => void
 }
@@ -58,7 +59,9 @@ export function createNetwork(options: NetworkOptions): Carry {
       time.after(0, () => {
         if (way.isRefused || service.isDown())
           return fail(new AxiosError('connect ECONNREFUSED', 'ECONNREFUSED', config))
-        if (!isDead()) moments.onSent()
+        if (isDead()) return
+        options.onDeparture()
+        moments.onSent()
       })
       const isLostThere = random() < way.lossShare
       const isResetThere = random() < way.resetShare / 2

@@ -5,6 +5,7 @@ import type { Service } from '../../src/simulator/service.js'
 import type { DatabaseLink } from './databaseLink.js'
 import type { SimulatedDatabase } from './driver.js'
 import { DiskContent, mountDisk } from './memoryDisk.js'
+import type { Sender } from './sendersWatch.js'
 import { clearWay, createNetwork, type NetworkOptions, type Way } from './network.js'
 import { MachineClock, type VirtualTime } from './virtualTime.js'
 
@@ -21,6 +22,7 @@ export interface Surroundings {
   readonly jitterMs: number
   readonly trace: (line: string) => void
   readonly violate: (line: string) => void
+  readonly onDeparture: (sender: Sender) => void
   readonly onArrival: NetworkOptions['onArrival']
 }
 
@@ -29,6 +31,8 @@ interface Run {
   readonly clock: MachineClock
   readonly host: string
   readonly startedMs: number
+  /** Told to stop. */
+  isLeaving: boolean
   isDead: boolean
   recorder: Recorder | undefined
   config: Config
@@ -104,6 +108,7 @@ export class SimulatedMachine {
     const run = this.#run
     if (this.#stopping !== undefined || run === undefined) return this.#stopping ?? Promise.resolve()
     this.#trace('is told to stop')
+    run.isLeaving = true
     const stopping = (async () => {
       if (run.recorder === undefined) {
         // It is still starting: that is simply ended.
@@ -151,7 +156,15 @@ export class SimulatedMachine {
       { DATABASE_URL: `postgresql://recorder:none@${host}:5432/${databaseName}`, EXCHANGE_BASE_URL: 'http://service' },
       { value: settings, place: () => 'simulation' },
     )
-    const run: Run = { clock, host, startedMs: time.nowMs, config, isDead: false, recorder: undefined }
+    const run: Run = {
+      clock,
+      host,
+      startedMs: time.nowMs,
+      config,
+      isLeaving: false,
+      isDead: false,
+      recorder: undefined,
+    }
     this.#run = run
     const isDead = () => run.isDead
     database.addMachine(host, { link: this.link, random, isDead, onLost: trace })
@@ -166,6 +179,7 @@ export class SimulatedMachine {
           })
         }),
     })
+    const sender = { name: host, isLeaving: () => run.isDead || run.isLeaving }
     const carry = createNetwork({
       time,
       service,
@@ -174,6 +188,7 @@ export class SimulatedMachine {
       jitterMs,
       way: this.way,
       isDead,
+      onDeparture: () => this.#around.onDeparture(sender),
       onArrival: (operation, from) => {
         this.#trace(`${operation} arrives`)
         this.#around.onArrival(operation, from)

@@ -16,7 +16,8 @@ export type Starts = readonly (number | undefined)[]
 export function mayBothSend(faults: readonly PlannedFault[], starts: Starts, nowMs: number, windowMs: number): boolean {
   return faults.some((silence) => {
     const { atMs, forMs, what } = silence
-    if (what !== 'database silent' || atMs > nowMs || nowMs > atMs + forMs + learnsWithinMs + windowMs) return false
+    const isSilent = what === 'database silent' || what === 'database half open'
+    if (!isSilent || atMs > nowMs || nowMs > atMs + forMs + learnsWithinMs + windowMs) return false
     const unknownFromMs = atMs - knownAfterMs
     return starts.some((startedMs, machine) => {
       if (machine === silence.machine) return false

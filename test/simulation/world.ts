@@ -7,11 +7,12 @@ import { SimulatedDatabase } from './driver.js'
 import { type Completeness, completenessOf } from './completeness.js'
 import { calmMs, faultText, type PlannedFault } from './faultPlan.js'
 import { applyFaults } from './faults.js'
-import { judgeAtLast, judgeClaims, judgeRepairs, watchMachines } from './judgement.js'
+import { judgeAtLast, judgeClaims, judgeNewFills, judgeRepairs, watchMachines } from './judgement.js'
 import { createLimitsJudge } from './limitsJudge.js'
 import { real, setMachineTime } from './machine.js'
 import { type MarketOptions, planMarket } from './market.js'
 import type { WorldServer } from './server.js'
+import { watchSenders } from './sendersWatch.js'
 import { SimulatedMachine, type Surroundings } from './simulatedMachine.js'
 import { mayBothSend } from './unknownStandby.js'
 import { VirtualTime } from './virtualTime.js'
@@ -51,6 +52,8 @@ const settlingMs = 180_000
 const lookEveryMs = 5_000
 const compareEveryMs = 60_000
 const compareMarketEveryMs = 600_000
+/** What is proven of the last moments may be shown to be false by what is shown only then. */
+const newMs = 10_000
 /** What comes later than that is judged at the end. */
 const lookbackMs = 180_000
 const stopWithinMs = 60_000
@@ -94,7 +97,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
         launchTime: plan.epochMs - plan.launchedBeforeMs,
       })),
       limits: { blockMs: 6_000, ...plan.limits },
-      quirks: { brotli: false, fillsBehindMs: plan.fillsBehindMs },
+      quirks: { brotli: false, fillsBehindMs: plan.fillsBehindMs, candlesBehindMs: plan.candlesBehindMs },
     },
     {
       now: () => plan.epochMs + time.nowMs,
@@ -108,6 +111,12 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     perSecond: { ...specifiedPerSecond, ...plan.limits.perSecond },
     overallPerMinute: plan.limits.perMinute,
   })
+  const senders = watchSenders()
+  const violateUnlessUnknown = (line: string, windowMs: number) => {
+    const starts = machines.map(({ startedMs }) => startedMs)
+    if (mayBothSend(faults, starts, time.nowMs, windowMs)) trace(`${line}; neither can know of the other`)
+    else violate(line)
+  }
   let arrivals = 0
   const simulated = new SimulatedDatabase(time, plan.epochMs, server.login, database.admin)
   setMachineTime({
@@ -128,13 +137,14 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     jitterMs: plan.jitterMs,
     trace,
     violate,
+    onDeparture(sender) {
+      const problem = senders.departs(sender, time.nowMs)
+      if (problem !== null) violateUnlessUnknown(problem, 0)
+    },
     onArrival(operation, address) {
       arrivals++
       const tooMuch = judge.arrive(operation, time.nowMs)
-      if (tooMuch === null) return
-      const starts = machines.map(({ startedMs }) => startedMs)
-      if (mayBothSend(faults, starts, time.nowMs, tooMuch.windowMs)) trace(`${tooMuch.text}, of two that may not know`)
-      else violate(`${tooMuch.text} from ${address}`)
+      if (tooMuch !== null) violateUnlessUnknown(`${tooMuch.text} from ${address}`, tooMuch.windowMs)
     },
   }
   const machines = plan.machines.map((name) => new SimulatedMachine(name, around))
@@ -149,6 +159,10 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       await time.runUntil(nextMs)
       watch.look()
       watch.judgeCalm(calmMs(faults, time.nowMs))
+      if (market === undefined) {
+        const to = plan.epochMs + time.nowMs
+        await judgeNewFills(database.pool, service, { from: to - newMs, to }, violate)
+      }
       if (nextMs % everyMs === 0) {
         const to = plan.epochMs + time.nowMs
         await judgeClaims(database.pool, service, { from: to - everyMs - lookbackMs, to }, violate)

@@ -15,6 +15,8 @@ export interface WorldPlan {
   readonly launchedBeforeMs: number
   /** How much later than it happened a fill is shown, at most. */
   readonly fillsBehindMs: number
+  /** The same of candles: less than recorders wait before they take one for final. */
+  readonly candlesBehindMs: number
   readonly instruments: readonly WorldInstrument[]
   readonly rhythm: WorldRhythm
   readonly poolSize: number
@@ -72,6 +74,7 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
       perMinute: about(150, 2_000),
     },
     fillsBehindMs: oneOf(0, 0, 200, 1_500),
+    candlesBehindMs: oneOf(0, 300, 1_500),
     launchedBeforeMs: between(600, 7_200) * 1_000,
     // The first is busy enough that what lasts for a minute costs some of its fills; others are quieter, some nearly silent.
     instruments: names.slice(0, about(1, names.length)).map((name, place) => ({

@@ -91,6 +91,8 @@ export const quirksSchema = z.strictObject({
     .default([]),
   /** The newest fills are shown later than they happened by up to this much, another time in each response. */
   fillsBehindMs: z.number().int().min(0).default(0),
+  /** Candles are shown as they were up to so much earlier, another time in each response: closed ones change until then. */
+  candlesBehindMs: z.number().int().min(0).default(0),
   /** Fills left out of responses, the same way as candles. */
   hiddenFills: z.array(fillRange.extend({ until: z.number().optional() })).default([]),
   /** A share of the candles, drawn one by one, is left out until so long after their opening. */

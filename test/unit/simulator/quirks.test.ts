@@ -291,23 +291,6 @@ describe('quirks of the market as it is', () => {
     expect(openTimes(later)).toHaveLength(50)
   })
 
-  test('fillsBehindMs: the newest fills are shown a little later', async () => {
-    let now = noon
-    const simulator = await start({ now: () => now })
-    simulator.control.list({ category: 'SPOT', symbol: 'BUSYUSDT', launchTime: 0, fillsPerHour: 360_000 })
-    const inAll = async () => {
-      const behind: number[] = []
-      for (now = noon; now < noon + 40_000; now += 1_000)
-        behind.push(now - Number((await ask(simulator, 'fills?category=SPOT&symbol=BUSYUSDT')).rows[0]?.['ts']))
-      return behind
-    }
-    const before = await inAll()
-    simulator.control.setQuirks({ fillsBehindMs: 60_000 })
-    const after = await inAll()
-    expect(after.every((ms, i) => ms >= (before[i] ?? 0))).toBe(true)
-    expect(Math.max(...after)).toBeGreaterThan(Math.max(...before) + 10_000)
-  })
-
   test('missingCategories: a category is unknown to the operations that are named', async () => {
     const missing = { category: 'SPOT', operations: ['tickers'], code: '40019' } as const
     const simulator = await start({ quirks: { missingCategories: [{ ...missing, operations: ['tickers'] }] } })
