@@ -274,7 +274,7 @@ export class SimulatedDatabase implements ClientTarget {
       session.ahead = `${this.#timeIs()}; ${statement.text}`
       return this.#deliver({ session, statement, outcome: { error: null, value: begun } })
     }
-    const known = session.isInTransaction ? undefined : this.#polls.recall(statement)
+    const known = session.isInTransaction ? undefined : this.#polls.recall(session, statement)
     if (known !== undefined) return this.#deliver({ session, statement, outcome: known })
     this.#tellTime(session, statement)
     const running = begin(session, statement)

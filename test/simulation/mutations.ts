@@ -22,8 +22,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a response is proven up to when it was asked for',
     file: 'src/store/batch/storeFills.ts',
-    find: 'claims.push({ series, ranges: [proven] })',
-    replace: 'claims.push({ series, ranges: [{ from: proven.from, to: batch.requestTime }] })',
+    find: 'const ranges = subtract([proven], missing)',
+    replace: 'const ranges = [{ from: proven.from, to: batch.requestTime }]',
   },
   {
     name: 'acknowledged before it is committed',
@@ -95,8 +95,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'the right to send has no end',
     file: 'src/store/egress/egressRight.ts',
-    find: 'if (!isOwner) return false',
-    replace: 'if (!isOwner || nowMs > 0) return true',
+    find: 'if (!isOwner || hasLapsed) return false',
+    replace: 'if (nowMs > 0) return true',
   },
   {
     name: 'a successor does not wait for its predecessor to fall silent',

@@ -5,6 +5,8 @@ import type { Outcome } from './lockWatch.js'
 interface Poll {
   readonly isIt: RegExp
   readonly changedBy: RegExp
+  /** Asks by trying to write: it is a question as long as nothing comes of it, and each session asks for itself. */
+  readonly tries?: true
 }
 
 /** Statements that change which sessions there are, or what they are called. */
@@ -13,6 +15,7 @@ const changesSessions = /\bpg_terminate_backend\b|'application_name'/
 /** None of them depends on the time. */
 const polls: readonly Poll[] = [
   { isIt: /^\s*select count\(\*\)::int as holders from recorder\.lock l\b/, changedBy: /\brecorder\.lock\b/ },
+  { isIt: /^\s*insert into recorder\.lock as known\b/, changedBy: /\brecorder\.lock\b/, tries: true },
   {
     isIt: /^\s*select exists \(select from recorder\.candle_want\b[^;]*\bas needed\s*$/,
     changedBy: /\brecorder\.candle_(?:want|slice)\b/,
@@ -28,18 +31,21 @@ export class PollMemory {
   readonly #transactions = new Map<object, Set<number>>()
 
   /** What the server would say, if that is known. */
-  recall({ text, values }: Statement): Outcome | undefined {
+  recall(session: AskingSession, { text, values }: Statement): Outcome | undefined {
     const place = polls.findIndex(({ isIt }) => isIt.test(text))
-    return place < 0 ? undefined : this.#known[place]?.get(keyOf(text, values))
+    return place < 0 ? undefined : this.#known[place]?.get(keyOf(place, session, text, values))
   }
 
   /** A statement of a session is over. */
-  note(session: object, { text, values }: Statement, outcome: Outcome): void {
+  note(session: AskingSession, { text, values }: Statement, outcome: Outcome): void {
     const place = polls.findIndex(({ isIt }) => isIt.test(text))
-    if (place >= 0) {
-      if (outcome.error === null) this.#known[place]?.set(keyOf(text, values), outcome)
+    const hasWritten = (outcome.value as { readonly rowCount?: number | null } | undefined)?.rowCount !== 0
+    if (place >= 0 && !(polls[place]?.tries === true && hasWritten)) {
+      if (outcome.error === null) this.#known[place]?.set(keyOf(place, session, text, values), outcome)
       return
     }
+    // Neither a session that is to be ended nor a row that is to be written was there. Parts of a statement are not counted.
+    if (outcome.error === null && !hasWritten && !/^\s*with\b/.test(text)) return
     if (changesSessions.test(text)) this.forget()
     for (const [index, { changedBy }] of polls.entries()) {
       if (!changedBy.test(text)) continue
@@ -62,6 +68,10 @@ export class PollMemory {
   }
 }
 
-function keyOf(text: string, values: unknown): string {
-  return `${text} ${JSON.stringify(values)}`
+interface AskingSession {
+  readonly pid: number
+}
+
+function keyOf(place: number, { pid }: AskingSession, text: string, values: unknown): string {
+  return `${polls[place]?.tries === true ? pid : ''} ${text} ${JSON.stringify(values)}`
 }
