@@ -85,7 +85,10 @@ function byScore(count: number, score: (entry: Learned, nowMs: number, meanRate:
   }
 }
 
-/** Knows the present and the future: whoever would lose most until the next request can be sent, or would lose first. */
+/**
+ * Knows the present and the future: whoever would lose most until the next request can be sent, or would lose first. Nobody can
+ * know that much. It is no strict bound: where requests do not suffice by far, whom to give up matters, and it does not plan that.
+ */
 export function clairvoyant({ flows, latencyMs, slotMs, shownUpTo }: Truth): FillPoller {
   const pending = flows.map(() => 0)
   return {
@@ -115,7 +118,10 @@ export function clairvoyant({ flows, latencyMs, slotMs, shownUpTo }: Truth): Fil
   }
 }
 
-/** Knows the present, but not the future: whoever has most fills that no response showed. */
+/**
+ * Knows the present, but not the future: whoever has most fills that no response showed. It is what the recorder's schedule would
+ * do if its estimates were exact, so the distance to it is what not knowing costs.
+ */
 export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoller {
   const pending = flows.map(() => 0)
   return {
