@@ -8,6 +8,7 @@ import { measureBulk } from './costBulk.js'
 import { measureClient } from './costClient.js'
 import { measureDaemon } from './costDaemon.js'
 import { measureDatabase } from './costDatabase.js'
+import { measureGaps } from './costGaps.js'
 import { measureStartup } from './costStartup.js'
 import { measureStoring } from './costStoring.js'
 import type { Check } from './figures.js'
@@ -20,6 +21,7 @@ const sections: Readonly<Record<string, (rounds: number) => Promise<Check[]>>> =
   storing: (rounds) => measureStoring(Math.ceil(rounds / 3)),
   bulk: (rounds) => measureBulk(Math.ceil(rounds / 3)),
   database: measureDatabase,
+  gaps: measureGaps,
   daemon: measureDaemon,
 }
 
@@ -59,6 +61,7 @@ than about the program. Written by \`npm run bench -- cost --write --rounds ${ro
 - **daemon**: its Node.js process on the live market with the default configuration and a backfill, beside a loop that sends the same requests by
   axios in the same rhythm and throws the responses away.
 - **database**: what a row takes of the write-ahead log, of its table and of its indexes, on PostgreSQL without TimescaleDB.
+- **gaps**: a page of fills of an instrument that has had a gap each minute for four weeks, beside one that has had none.
 
 | what | measured | target | |
 | --- | --- | --- | --- |

@@ -47,8 +47,9 @@ export async function dismissEmptyGaps(
   const { empty, last } = await judgeFillGaps(db, { since, after, limit: gapsPerLook })
   for (const { id, category, symbol, range } of empty) {
     await db.transaction().execute(async (trx) => {
-      await removeGap(trx, id)
+      // The coverage first, as those do that store fills: in another order two transactions could wait for each other.
       await addCoverage(trx, { stream: 'fills', category, symbol, type: null, interval: null }, [range])
+      await removeGap(trx, id)
     })
   }
   return { dismissed: empty.length, last }

@@ -28,8 +28,12 @@ export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, d
     ['empty_range', 'empty'],
   ] as const) {
     await collect(
-      `select ${series}, ${rangesOf(`ranges * tstzmultirange(${inDay})`)}
-       from recorder.${table} where stream = $1 and ranges && ${inDay}`,
+      `select ${series}, ${rangesOf('ranges')} from (
+         select category, symbol, type, interval, range_agg(r) as ranges
+         from recorder.${table} cross join lateral unnest(ranges * tstzmultirange(${inDay})) as r
+         where stream = $1 and ranges && ${inDay}
+         group by category, symbol, type, interval
+       ) as known`,
       (_, json) => ({ [name]: json as Ranges }),
     )
   }

@@ -3,7 +3,7 @@ import type { InstrumentKey } from '../../market/category.js'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
 import { subtract, type TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import { addCoverages, lockCoverage, type Series } from '../proof/coverage.js'
+import { addLockedCoverages, lockCoverage, type Series } from '../proof/coverage.js'
 import { type FillPageResult, insertFillPages, newestFillBefore } from '../live/fills.js'
 import { closeGaps, gapEndsWithin, recordGap } from '../proof/gaps.js'
 import type { Database } from '../db/schema.js'
@@ -67,7 +67,7 @@ export async function storeFillPages(
     }
     stored.push({ ...result, gapsFound: gap === null ? 0 : 1 })
   }
-  await addCoverages(db, claims)
+  await addLockedCoverages(db, claims)
   return stored
 }
 

@@ -21,6 +21,7 @@ import * as archive from '../../../migrations/0019_archive.js'
 import * as boundsOfCandles from '../../../migrations/0020_bounds_of_candles.js'
 import * as judgedGaps from '../../../migrations/0021_judged_gaps.js'
 import * as serviceAndViews from '../../../migrations/0022_service_and_views.js'
+import * as coverageInParts from '../../../migrations/0023_coverage_in_parts.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../../runtime/messageOf.js'
@@ -49,6 +50,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0020_bounds_of_candles': boundsOfCandles,
   '0021_judged_gaps': judgedGaps,
   '0022_service_and_views': serviceAndViews,
+  '0023_coverage_in_parts': coverageInParts,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -27,7 +27,7 @@ export interface Database {
   'market.rpi_order_books': RpiOrderBooksTable
   'market.fills': FillsTable
   'market.candles': CandlesTable
-  'recorder.coverage': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
+  'recorder.coverage': SeriesColumns & { part: Generated<TimeMs>; ranges: string; updated_at: Generated<TimeMs> }
   'recorder.empty_range': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
   'recorder.candle_reach': CandleReachTable
   'recorder.no_trade': NoTradeTable

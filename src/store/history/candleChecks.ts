@@ -146,8 +146,9 @@ export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSer
         and f.ts >= c.open_time and f.ts < c.open_time + interval '1 minute'
     ) as f
     where ${isSeries('c', minutes)} and c.is_closed
-      and (select ranges from recorder.coverage v where v.stream = 'fills' and v.category = ${minutes.category}
-        and v.symbol = ${minutes.symbol}) @> tstzrange(c.open_time, c.open_time + interval '1 minute')
+      and (select range_agg(r) from recorder.coverage v cross join lateral unnest(v.ranges) as r
+        where v.stream = 'fills' and v.category = ${minutes.category} and v.symbol = ${minutes.symbol}
+      ) @> tstzrange(c.open_time, c.open_time + interval '1 minute')
       and ${volume} <> coalesce(f.size, 0)
     order by 1`.execute(db)
   return disagreements(minutes, rows, 'does not agree with its fills')

@@ -144,8 +144,16 @@ const mendRanges: Step = async (trx, { earliest, latest }) => {
       where not ranges <@ ${possible}`,
     )
     found.push({ table, rows, what: 'cut to what is possible' })
-    await sql`delete from ${sql.table(table)} where isempty(ranges)`.execute(trx)
   }
+  await sql`delete from recorder.empty_range where isempty(ranges)`.execute(trx)
+  await sql`delete from recorder.coverage where isempty(ranges) and part > '-infinity'`.execute(trx)
+  // The first part of a series stays as long as it has others.
+  await sql`
+    delete from recorder.coverage c where isempty(ranges) and not exists (
+      select from recorder.coverage o where o.part > '-infinity'
+        and (o.stream, o.category, o.symbol, o.type, o.interval) = (c.stream, c.category, c.symbol, c.type, c.interval))`.execute(
+    trx,
+  )
   const silent = await affected(
     trx,
     sql`

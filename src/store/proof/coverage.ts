@@ -25,24 +25,95 @@ export async function addCoverage(db: Kysely<Database>, series: Series, ranges: 
   await addCoverages(db, [{ series, ranges }])
 }
 
-/** The same for several series, each at most once, in one statement. */
-export async function addCoverages(
-  db: Kysely<Database>,
-  claims: readonly { readonly series: Series; readonly ranges: readonly TimeRange[] }[],
-): Promise<void> {
-  const proven = claims
-    .map(({ series, ranges }) => ({ series, ranges: ranges.filter(({ from, to }) => from < to) }))
-    .filter(({ ranges }) => ranges.length > 0)
+/** The same for several series, each at most once. */
+export async function addCoverages(db: Kysely<Database>, claims: readonly Claim[]): Promise<void> {
+  const proven = provenOf(claims)
+  const whole = proven.filter(({ series }) => !isInParts(series))
+  const inParts = proven.filter(({ series }) => isInParts(series))
+  if (whole.length > 0) {
+    await sql`
+      insert into recorder.coverage as c (stream, category, symbol, type, interval, ranges)
+      select stream, category, symbol, type, interval, ranges from ${claimsAsRows(whole)}
+      order by stream, category, symbol, type, interval
+      on conflict (stream, category, symbol, type, interval, part) do update
+        set ranges = c.ranges + excluded.ranges, updated_at = now()
+        where not c.ranges @> excluded.ranges`.execute(db)
+  }
+  if (inParts.length > 0) {
+    await lockSeries(
+      db,
+      inParts.map(({ series }) => series),
+    )
+    await addLockedCoverages(db, inParts)
+  }
+}
+
+/**
+ * Adds proven ranges of fills, of series whose coverage the transaction has locked.
+ *
+ * Fills that were lost leave a gap each, of busy instruments many in an hour: in one value, which is written as a whole, months of
+ * them would cost a page more than all else about it. So their ranges are kept in parts by time, of which a page writes the
+ * newest. A part that is full is left as it is, and what comes after a gap begins the next one, which goes on until there is
+ * another. What is proven is the union of all parts, so nothing depends on where one ends.
+ */
+export async function addLockedCoverages(db: Kysely<Database>, claims: readonly Claim[]): Promise<void> {
+  const proven = provenOf(claims)
   if (proven.length === 0) return
   await sql`
-    insert into recorder.coverage as c (stream, category, symbol, type, interval, ranges)
-    select stream, category, symbol, type, interval, ranges::tstzmultirange
-    from unnest(${seriesArrays(proven.map(({ series }) => series))},
-      ${proven.map(({ ranges }) => multirangeText(ranges))}::text[]) as k (stream, category, symbol, type, interval, ranges)
-    order by stream, category, symbol, type, interval
-    on conflict (stream, category, symbol, type, interval) do update
+    insert into recorder.coverage as c (stream, category, symbol, type, interval, part, ranges)
+    select k.stream, k.category, k.symbol, k.type, k.interval, p.part, range_agg(r * tstzrange(p.part, p.until))
+    from ${claimsAsRows(proven)} cross join lateral (
+      select part, lead(part) over (order by part) as until from (
+        -- From the one that the claim begins in.
+        select part from recorder.coverage s where ${sameSeries('s')} and part >= (
+          select max(b.part) from recorder.coverage b where ${sameSeries('b')} and b.part <= lower(k.ranges))
+        union
+        select upper(n.ranges) from (
+          select ranges from recorder.coverage s where ${sameSeries('s')} order by part desc limit 1
+        ) n
+        where upper(n.ranges) < lower(k.ranges) and (select count(*) from unnest(n.ranges)) >= ${rangesPerPart}
+      ) as found
+    ) p cross join lateral unnest(k.ranges) as r
+    where r && tstzrange(p.part, p.until)
+    group by k.stream, k.category, k.symbol, k.type, k.interval, p.part
+    order by k.stream, k.category, k.symbol, k.type, k.interval, p.part
+    on conflict (stream, category, symbol, type, interval, part) do update
       set ranges = c.ranges + excluded.ranges, updated_at = now()
       where not c.ranges @> excluded.ranges`.execute(db)
+}
+
+interface Claim {
+  readonly series: Series
+  readonly ranges: readonly TimeRange[]
+}
+
+/** A part with so many ranges is full: a thousandth of a second's work, and two kilobytes of WAL. */
+const rangesPerPart = 128
+
+function isInParts({ stream }: Series): boolean {
+  return stream === 'fills'
+}
+
+function provenOf(claims: readonly Claim[]): Claim[] {
+  return claims
+    .map(({ series, ranges }) => ({ series, ranges: ranges.filter(({ from, to }) => from < to) }))
+    .filter(({ ranges }) => ranges.length > 0)
+}
+
+/** Rows `k` with a column for each part of the name of a series, and `ranges`. */
+function claimsAsRows(claims: readonly Claim[]): RawBuilder<unknown> {
+  return sql`(
+    select stream, category, symbol, type, interval, ranges::tstzmultirange as ranges
+    from unnest(${seriesArrays(claims.map(({ series }) => series))},
+      ${claims.map(({ ranges }) => multirangeText(ranges))}::text[]) as k (stream, category, symbol, type, interval, ranges)
+  ) as k`
+}
+
+/** Whether a row of recorder.coverage belongs to the series `k`. */
+function sameSeries(alias: string): RawBuilder<unknown> {
+  const row = sql.table(alias)
+  return sql`${row}.stream = k.stream and ${row}.category = k.category and ${row}.symbol = k.symbol
+    and ${row}.type = k.type and ${row}.interval = k.interval`
 }
 
 /** One array for each column that names a series. */
@@ -58,7 +129,8 @@ function seriesArrays(series: readonly Series[]): RawBuilder<unknown> {
 
 /**
  * Makes other transactions wait that read the coverage of these series to change it; ends with the transaction. Resolves to
- * what is proven of each, ascending: the ranges that end later than its `since`, and the one before them.
+ * what is proven of each, ascending: the ranges that end later than its `since`, and the one before them. Of the first of
+ * them the beginning may be missing.
  *
  * @param wanted each series at most once
  */
@@ -66,33 +138,51 @@ export async function lockCoverage(
   db: Kysely<Database>,
   wanted: readonly { readonly series: Series; readonly since: TimeMs | null }[],
 ): Promise<TimeRange[][]> {
+  await lockSeries(
+    db,
+    wanted.map(({ series }) => series),
+  )
   const since = wanted.map(({ since: time }) => (time === null ? '-infinity' : new Date(time).toISOString()))
-  const keys = sql`unnest(${seriesArrays(wanted.map(({ series }) => series))}, ${since}::timestamptz[])
-    with ordinality as k (stream, category, symbol, type, interval, since, place)`
-  const lockRows = async () => {
-    // In one order everywhere, so that two transactions never wait for each other.
-    const { rows } = await sql<{ place: number; ranges: readonly (readonly [TimeMs, TimeMs])[] }>`
-      select k.place::int, ${rangesAsJson(sql`(
-        select range_agg(r) from unnest(c.ranges) as r
-        where upper(r) >= coalesce(
-          (select max(upper(before)) from unnest(c.ranges) as before where upper(before) <= k.since), '-infinity'))`)} as ranges
-      from ${keys} join recorder.coverage c using (stream, category, symbol, type, interval)
-      order by c.stream, c.category, c.symbol, c.type, c.interval
-      for update of c`.execute(db)
-    return rows
-  }
-  let rows = await lockRows()
-  if (rows.length < wanted.length) {
-    // Of some nothing is proven yet: a row that says so.
-    await sql`
-      insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
-      select stream, category, symbol, type, interval, '{}' from ${keys}
-      order by stream, category, symbol, type, interval
-      on conflict do nothing`.execute(db)
-    rows = await lockRows()
-  }
+  // After the lock, in a statement of its own: one that waits for a lock sees of other rows what was there before it waited.
+  const { rows } = await sql<{ place: number; ranges: readonly (readonly [TimeMs, TimeMs])[] }>`
+    select k.place::int, ${rangesAsJson(sql`(
+      select range_agg(r) from unnest(m.ranges) as r
+      where upper(r) >= coalesce(
+        (select max(upper(before)) from unnest(m.ranges) as before where upper(before) <= k.since), '-infinity'))`)} as ranges
+    from unnest(${seriesArrays(wanted.map(({ series }) => series))}, ${since}::timestamptz[])
+      with ordinality as k (stream, category, symbol, type, interval, since, place)
+    cross join lateral (
+      select range_agg(r) as ranges
+      from recorder.coverage c cross join lateral unnest(c.ranges) as r
+      -- The last part that begins before may begin with a range that ends later: then the one before that is in the part before.
+      where ${sameSeries('c')} and c.part >= coalesce((
+        select f.part from recorder.coverage f
+        where ${sameSeries('f')} and f.part <= k.since and not isempty(f.ranges)
+        order by f.part desc offset 1 limit 1), '-infinity')
+    ) m`.execute(db)
   const byPlace = new Map(rows.map(({ place, ranges }) => [place, toRanges(ranges)]))
   return wanted.map((_, index) => byPlace.get(index + 1) ?? [])
+}
+
+/** Takes the lock on each of these series until the transaction ends: the row of its first part, which is there from now on. */
+async function lockSeries(db: Kysely<Database>, series: readonly Series[]): Promise<void> {
+  const keys = sql`unnest(${seriesArrays(series)}) as k (stream, category, symbol, type, interval)`
+  const lockRows = async () => {
+    // In one order everywhere, so that two transactions never wait for each other.
+    const { rows } = await sql`
+      select from ${keys} join recorder.coverage c using (stream, category, symbol, type, interval)
+      where c.part = '-infinity'
+      order by c.stream, c.category, c.symbol, c.type, c.interval
+      for update of c`.execute(db)
+    return rows.length
+  }
+  if ((await lockRows()) === series.length) return
+  await sql`
+    insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
+    select stream, category, symbol, type, interval, '{}' from ${keys}
+    order by stream, category, symbol, type, interval
+    on conflict do nothing`.execute(db)
+  await lockRows()
 }
 
 export function multirange(ranges: readonly TimeRange[]) {

@@ -51,7 +51,9 @@ export async function judgeFillGaps(
       select due.*, coalesce(m.is_empty, false) as is_empty,
         due.is_given_up or (m.has_candles and not m.is_empty and coalesce(
           (select upper(v.ranges) from recorder.coverage v
-            where v.stream = 'fills' and v.category = due.category and v.symbol = due.symbol and v.type = '' and v.interval = '')
+            where v.stream = 'fills' and v.category = due.category and v.symbol = due.symbol and v.type = '' and v.interval = ''
+              and not isempty(v.ranges)
+            order by v.part desc limit 1)
           >= m.ends_at, false)) as is_judged
       from due left join lateral (
         select bool_and(c.volume is not null) as has_candles, bool_and(c.volume is not null and c.volume = f.size) as is_empty,

@@ -70,6 +70,9 @@ export async function forgetCoverage(db: Kysely<Database>, stream: string, befor
     await sql`
       update recorder.coverage set ranges = ranges - ${past}, updated_at = now()
       where stream = ${stream} and ranges && ${past}`.execute(db)
+    // The first part stays: its row is the lock on the series.
+    await sql`
+      delete from recorder.coverage where stream = ${stream} and part > '-infinity' and isempty(ranges)`.execute(db)
     return
   }
   const pastCandles = upTo(nextOpening(before))
