@@ -31,8 +31,10 @@ interface Run {
   readonly clock: MachineClock
   readonly host: string
   readonly startedMs: number
-  /** Told to stop. */
-  isLeaving: boolean
+  /** Aborted when it is told to stop. */
+  readonly stopping: AbortController
+  /** Resolves when it has started, or could not. */
+  started: Promise<void>
   isDead: boolean
   recorder: Recorder | undefined
   config: Config
@@ -108,16 +110,11 @@ export class SimulatedMachine {
     const run = this.#run
     if (this.#stopping !== undefined || run === undefined) return this.#stopping ?? Promise.resolve()
     this.#trace('is told to stop')
-    run.isLeaving = true
+    run.stopping.abort(new Error('told to stop'))
     const stopping = (async () => {
-      if (run.recorder === undefined) {
-        // It is still starting: that is simply ended.
-        run.isDead = true
-        run.clock.isDead = true
-        await this.#buried()
-      }
+      await run.started
       const drained = await run.recorder?.stop()
-      if (run.isDead && run.recorder !== undefined) return
+      if (run.isDead) return
       this.#trace(`has stopped${drained === false ? ', not everything in time' : ''}`)
       run.isDead = true
       run.clock.isDead = true
@@ -161,7 +158,8 @@ export class SimulatedMachine {
       host,
       startedMs: time.nowMs,
       config,
-      isLeaving: false,
+      stopping: new AbortController(),
+      started: Promise.resolve(),
       isDead: false,
       recorder: undefined,
     }
@@ -179,7 +177,7 @@ export class SimulatedMachine {
           })
         }),
     })
-    const sender = { name: host, isLeaving: () => run.isDead || run.isLeaving }
+    const sender = { name: host, isLeaving: () => run.isDead || run.stopping.signal.aborted }
     const carry = createNetwork({
       time,
       service,
@@ -196,17 +194,17 @@ export class SimulatedMachine {
       onResponse: (operation, status) => trace(`${this.#name} ${operation} ${status}`),
     })
     this.#trace('starts')
-    startRecorder(config, this.#logger(run), { clock, carry, disk }).then(
+    const { signal } = run.stopping
+    run.started = startRecorder(config, this.#logger(run), { clock, carry, disk, signal }).then(
       (recorder) => {
         if (run.isDead) return
         run.recorder = recorder
         this.#trace('records')
-        // It was told to stop before it could be.
-        if (!this.isWanted) void this.stop()
       },
       (error: Error) => {
         if (run.isDead) return
         this.#trace(`could not start: ${error.message}`)
+        if (signal.aborted) return
         run.isDead = true
         clock.isDead = true
         if (this.#run === run) this.#run = undefined

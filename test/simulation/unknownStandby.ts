@@ -1,23 +1,25 @@
-import type { PlannedFault } from './faultPlan.js'
+import type { FaultKind, PlannedFault } from './faultPlan.js'
 
 /** So long a recorder may have waited for its turn without the owner knowing of it: two looks, on a slow way. */
 const knownAfterMs = 2_000
 /** After its way to the database is clear again an owner learns within so long that it is none. */
 const learnsWithinMs = 3_000
 
+/** Of a way that is slow enough both sides give up the connection, too. */
+const losesConnection: ReadonlySet<FaultKind> = new Set(['database silent', 'database half open', 'database slow'])
+
 /** When the recorder of each machine that runs was started. */
 export type Starts = readonly (number | undefined)[]
 
 /**
- * Whether two recorders of one address may both have sent in the window that ends now: when an owner's way to the database falls silent,
+ * Whether two recorders of one address may both have sent in the window that ends now: when an owner loses its connection without a refusal,
  * and no other recorder was waiting when it last looked, it goes on (docs/reliability.md, "Two recorders, one address"). One that is
  * started just then, or finds its own way back to the database, takes over beside it.
  */
 export function mayBothSend(faults: readonly PlannedFault[], starts: Starts, nowMs: number, windowMs: number): boolean {
   return faults.some((silence) => {
     const { atMs, forMs, what } = silence
-    const isSilent = what === 'database silent' || what === 'database half open'
-    if (!isSilent || atMs > nowMs || nowMs > atMs + forMs + learnsWithinMs + windowMs) return false
+    if (!losesConnection.has(what) || atMs > nowMs || nowMs > atMs + forMs + learnsWithinMs + windowMs) return false
     const unknownFromMs = atMs - knownAfterMs
     return starts.some((startedMs, machine) => {
       if (machine === silence.machine) return false
