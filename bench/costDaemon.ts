@@ -15,6 +15,8 @@ import { cpuSeconds, maxMegabytes } from './processUse.js'
 /** Until then the daemon asks for what every new recorder has to ask once. */
 const settleMs = 90_000
 const measuredMs = 120_000
+/** As the image and the systemd units have it. */
+const asItsUnit = { MALLOC_ARENA_MAX: '2' }
 const program = packageFile('dist/program/main.js')
 
 /**
@@ -32,7 +34,7 @@ export async function measureDaemon(): Promise<Check[]> {
     await writeFile(file, stringify({ serve: { port: 0 }, database: { dataDir: folder } }))
     const run = (...args: string[]) => {
       const child = spawn(process.execPath, [program, ...args, '--config', file], {
-        env: { ...process.env, EXCHANGE_BASE_URL: url, DATABASE_URL: server.url, LOG_LEVEL: 'warn' },
+        env: { ...process.env, EXCHANGE_BASE_URL: url, DATABASE_URL: server.url, LOG_LEVEL: 'warn', ...asItsUnit },
         stdio: ['ignore', 'ignore', 'inherit'],
       })
       children.push(child)

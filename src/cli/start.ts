@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander'
 import { startRecorder } from '../app.js'
+import { keepNewSpaceSmall } from '../runtime/heap.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { startArchiving } from './archiving.js'
@@ -40,6 +41,7 @@ export function startCommand(): Command {
 async function runStart(options: StartOptions): Promise<void> {
   // What is written below the data folder is for its owner alone.
   process.umask(0o077)
+  keepNewSpaceSmall()
   const config = await readConfig(options)
   const logger = createLogger(config.log.level)
   const stop = stopSignal()

@@ -1,4 +1,7 @@
-import { setFlagsFromString } from 'node:v8'
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
+
+/** Room for new objects. By default it grows to 32 MB; what a recorder makes is mostly gone after a response. */
+const maxNewSpaceBytes = 8_000_000
 
 /**
  * Collects garbage when the heap has grown by a fifth. By default V8 lets it grow to several times what is in use, because
@@ -6,4 +9,21 @@ import { setFlagsFromString } from 'node:v8'
  */
 export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=20')
+}
+
+/**
+ * Keeps the room for new objects small in a program that runs for long. How large it may become can only be set when a process
+ * starts, but that it is to grow no further can be said at any time.
+ */
+export function keepNewSpaceSmall(): void {
+  const observer = new PerformanceObserver(() => {
+    if (newSpaceBytes() < maxNewSpaceBytes) return
+    setFlagsFromString('--semi-space-growth-factor=1')
+    observer.disconnect()
+  })
+  observer.observe({ entryTypes: ['gc'] })
+}
+
+function newSpaceBytes(): number {
+  return getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space')?.space_size ?? 0
 }
