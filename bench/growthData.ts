@@ -1,5 +1,6 @@
 import { dayMs } from '../src/market/values.js'
 import type { RecorderDatabase } from '../src/store/db/database.js'
+import { refreshRollups } from '../src/store/timescale/rollups.js'
 
 export interface GrownMarket {
   readonly symbols: readonly string[]
@@ -42,6 +43,7 @@ export async function growTo(
         cross join lateral (select round((1000 + random() * 5)::numeric, 2) as p, round((random() ^ 3 * 40)::numeric, 4) as v) as noise`,
       [symbols, new Date(from), new Date(to)],
     )
+    await refreshRollups(database.db, [{ from, to }])
     await convertBefore(database, 'candles', to - rowStoreDays * dayMs)
   }
   const days = fills / fillsPerDay
