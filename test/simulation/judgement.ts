@@ -18,6 +18,8 @@ const dismissedWithinMs = 30_000
 
 /** One that was told to stop may take its time for it before it is started again. */
 const recordingAfterMs = 60_000
+/** What piled up on a disk in a few minutes is brought to the database in seconds, by one that was started again, too. */
+const storedAfterMs = 60_000
 /** Retries wait for longer and longer, but not for longer than this. */
 const freshAfterMs = 120_000
 
@@ -48,6 +50,7 @@ export function watchMachines(machines: readonly SimulatedMachine[], violate: Vi
       const recording = machines.filter(({ recorder }) => recorder !== undefined)
       if (calmMs >= recordingAfterMs && recording.length === 0)
         violate(`nobody records although nothing has gone wrong for ${recordingAfterMs / 1000} s`)
+      if (calmMs >= storedAfterMs) for (const machine of machines) judgeDisk(machine, violate)
       if (calmMs >= freshAfterMs) judgeFreshness(recording, violate)
     },
   }
@@ -61,8 +64,7 @@ function judgeFreshness(recording: readonly SimulatedMachine[], violate: Violate
 
 /** Whether it may send or only waits for that. */
 function judgeDisk({ disk, isWanted }: SimulatedMachine, violate: Violate): void {
-  if (isWanted && disk.spooledBytes > 0)
-    violate(`${disk.spooledBytes} bytes are still in the spool although all faults are over`)
+  if (isWanted && disk.spooledBytes > 0) violate('something is still in the spool although nothing goes wrong any more')
 }
 
 function staleStreams(machine: SimulatedMachine): string[] {
