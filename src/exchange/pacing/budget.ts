@@ -52,8 +52,13 @@ export class Budget {
     this.#catchUpMs = options.catchUpMs
     this.#log = new Float64Array(options.limit * 2).fill(Number.NEGATIVE_INFINITY)
     this.#noted = this.#log.slice()
-    // A predecessor may have sent its last request a moment ago, and have caught up before.
-    this.#dueMs = options.startMs + this.#spacingMs + options.catchUpMs
+    this.#dueMs = -Infinity
+    this.beginAfterOther(options.startMs)
+  }
+
+  /** Begins, or begins again, behind a predecessor that may have sent its last request a moment ago, and have caught up before. */
+  beginAfterOther(nowMs: number): void {
+    this.#dueMs = Math.max(this.#dueMs, nowMs + this.#spacingMs + this.#catchUpMs)
   }
 
   /**

@@ -1,4 +1,4 @@
-import type { Operation } from '../../market/stream.js'
+import { type Operation, operations } from '../../market/stream.js'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { onAbort } from '../../runtime/abort.js'
@@ -170,13 +170,17 @@ export class Pacer {
     this.#dispatchSoon()
   }
 
-  /** Stops every departure until `resume`; what waits keeps waiting. */
+  /** Stops every departure until `resume`, because another process may send from this address; what waits keeps waiting. */
   suspend(): void {
     this.#isSuspended = true
   }
 
+  /** This process alone may send from now on. Until a moment ago another one may have, while this one waited. */
   resume(): void {
     this.#isSuspended = false
+    const nowMs = this.#clock.monotonicMs()
+    for (const operation of operations) this.#budgets[operation].beginAfterOther(nowMs)
+    this.#overall.beginAfterOther(nowMs)
     this.#dispatchSoon()
   }
 

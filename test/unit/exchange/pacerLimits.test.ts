@@ -217,6 +217,28 @@ describe('the limits', () => {
     expect(highestCount(both, 1_050)).toBeLessThanOrEqual(10)
   })
 
+  it('are kept together with one that sent at full speed while this one waited for its turn', async () => {
+    const clock = createFakeClock()
+    const other = setUp({ limits: limitsOf(10), latencyJitterMs: 50 }, clock)
+    const own = setUp({ limits: limitsOf(10), latencyJitterMs: 50 }, clock)
+    own.pacer.suspend()
+    for (let i = 0; i < 100; i++) {
+      void other.send('fills', {}, answered)
+      void own.send('fills')
+    }
+    await clock.advance(3_333)
+    other.pacer.suspend()
+    own.pacer.resume()
+    await clock.advance(3_000)
+    // And back again.
+    own.pacer.suspend()
+    other.pacer.resume()
+    await clock.advance(3_000)
+    const times = [...other.departures, ...own.departures].map(({ atMs }) => atMs)
+    expect(times.length).toBeGreaterThan(70)
+    expect(highestCount(times, 1_050)).toBeLessThanOrEqual(10)
+  })
+
   it.each(operations)('are used to 98 % of what is safe by %s alone', async (operation) => {
     const random = randomFrom(7)
     const jitterMs = 60
