@@ -23,14 +23,14 @@ export async function benchLive(bench: ArchiveBench): Promise<Check[]> {
   )
   try {
     await daemon.during(settleMs)
-    const alone = await during(daemon.samples, () => daemon.during(aloneMs))
+    const before = await during(daemon.samples, () => daemon.during(aloneMs))
     const beside = await during(daemon.samples, async () => {
       const { exitCode } = await run(bench, config, ['archive'], { priority: constants.priority.PRIORITY_LOW })
       if (exitCode !== 0) throw new Error(`archive ended with exit code ${exitCode}`)
     })
     const after = await during(daemon.samples, () => daemon.during(aloneMs))
-    const ratio = (field: Counted) => (2 * beside.rate(field)) / (alone.rate(field) + after.rate(field))
-    const three = (field: Counted) => [alone, beside, after].map((part) => part.rate(field).toFixed(2)).join(', ')
+    const ratio = (field: Counted) => (2 * beside.rate(field)) / (before.rate(field) + after.rate(field))
+    const three = (field: Counted) => [before, beside, after].map((part) => part.rate(field).toFixed(2)).join(', ')
     const requests = ratio('timedRequests')
     return [
       {
