@@ -8,6 +8,7 @@ import {
   maxUnseen,
   proportional,
   recorder,
+  recorderToldCounts,
   roundRobin,
 } from './fills/pollers.js'
 import { type FillPoller, type RunResult, runPoller, type Truth, usualTickersMs } from './fills/run.js'
@@ -20,6 +21,7 @@ const pollers: Readonly<Record<string, (truth: Truth) => FillPoller>> = {
   proportional,
   'most unseen': maxUnseen,
   'this recorder': recorder,
+  'the same, told counts': recorderToldCounts,
   'knowing a second ago': knowingLastSecond,
   'knowing the present': knowingPresent,
   'knowing the future': clairvoyant,

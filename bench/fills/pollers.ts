@@ -187,3 +187,25 @@ export function recorder({ flows }: Truth): FillPoller {
     ticker: (instrument, sign) => void schedule.traded(instrument, sign),
   }
 }
+
+/**
+ * The recorder's own schedule, told by each ticker how many fills there were, in place of a volume that it has to divide by a size.
+ * What it captures more is what volumes hide; what it lacks of knowing the present is what happens between two tickers.
+ */
+export function recorderToldCounts(truth: Truth): FillPoller {
+  const schedule = recorder(truth)
+  return {
+    choose: (nowMs) => schedule.choose(nowMs),
+    answered: (instrument, newestFirst, serviceTime, nowMs) =>
+      schedule.answered(
+        instrument,
+        newestFirst.map(({ ts }) => ({ ts, size: '1' })),
+        serviceTime,
+        nowMs,
+      ),
+    ticker(instrument, { ts, lastPrice }, nowMs) {
+      const { times } = truth.flows[instrument] as Flow
+      schedule.ticker?.(instrument, { ts, volume24h: String(countUntil(times, ts - truth.startsAt)), lastPrice }, nowMs)
+    },
+  }
+}

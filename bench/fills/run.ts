@@ -38,6 +38,8 @@ export interface Truth {
   readonly flows: readonly Flow[]
   readonly latencyMs: number
   readonly slotMs: number
+  /** What the service's clock shows when the bench begins. */
+  readonly startsAt: number
   /** The index after the newest fill shown so far. */
   readonly shownUpTo: (instrument: number) => number
 }
@@ -63,7 +65,13 @@ export async function runPoller(
   let requests = 0
   let firstMs = 0
   const slotMs = (1_000 + jitterMs + 17) / limit
-  const poller = createPoller({ flows, latencyMs, slotMs, shownUpTo: (instrument) => next[instrument] as number })
+  const poller = createPoller({
+    flows,
+    latencyMs,
+    slotMs,
+    startsAt: serviceStart,
+    shownUpTo: (instrument) => next[instrument] as number,
+  })
 
   const ask = async (instrument: number) => {
     await clock.sleep(latencyMs / 2)
