@@ -21,7 +21,7 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...argv],
     options: {
-      fills: { type: 'string', default: '50000000' },
+      fills: { type: 'string', default: '5000000' },
       candles: { type: 'string', default: '500000' },
       books: { type: 'string', default: '20000' },
       kills: { type: 'string', default: '20' },

@@ -9,7 +9,7 @@ import type { Check } from './figures.js'
 const rows = 4_000_000
 /** Until then the daemon asks for what every new recorder has to ask once. */
 const settleMs = 60_000
-const aloneMs = 60_000
+const watchedMs = 60_000
 
 /** A daemon records at live scale, by itself and while a large day of the same database is archived as the daemon does it. */
 export async function benchLive(bench: ArchiveBench): Promise<Check[]> {
@@ -23,12 +23,12 @@ export async function benchLive(bench: ArchiveBench): Promise<Check[]> {
   )
   try {
     await daemon.during(settleMs)
-    const before = await during(daemon.samples, () => daemon.during(aloneMs))
+    const before = await during(daemon.samples, () => daemon.during(watchedMs))
     const beside = await during(daemon.samples, async () => {
       const { exitCode } = await run(bench, config, ['archive'], { priority: constants.priority.PRIORITY_LOW })
       if (exitCode !== 0) throw new Error(`archive ended with exit code ${exitCode}`)
     })
-    const after = await during(daemon.samples, () => daemon.during(aloneMs))
+    const after = await during(daemon.samples, () => daemon.during(watchedMs))
     const ratio = (field: Counted) => (2 * beside.rate(field)) / (before.rate(field) + after.rate(field))
     const three = (field: Counted) => [before, beside, after].map((part) => part.rate(field).toFixed(2)).join(', ')
     const requests = ratio('timedRequests')

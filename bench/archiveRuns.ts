@@ -64,7 +64,7 @@ export async function run(
   const seconds = (performance.now() - startedAt) / 1000
   await watch
   const isKilled = child.signalCode === 'SIGKILL'
-  if (child.exitCode !== 0 && !isKilled) process.stderr.write(`${args.join(' ')}: ${complaints}`)
+  if (child.exitCode !== 0 && !isKilled && complaints !== '') process.stderr.write(`${args.join(' ')}: ${complaints}`)
   return { seconds, peakMb, output, exitCode: child.exitCode, isKilled }
 }
 

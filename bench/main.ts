@@ -55,7 +55,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   archive: {
     run: benchArchive,
     summary:
-      'bytes a row of an archive; memory and time of a large day; what it costs live recording; its process killed again and again, in a folder or a bucket; days of all tables restored into a new database [--only size,day,live,kills,days] [--fills 50000000] [--candles 500000] [--books 20000] [--kills 20] [--bucket] [--days 30]',
+      'bytes a row of an archive; memory and time of a large day; what it costs live recording; its process killed again and again, in a folder or a bucket; days of all tables restored into a new database [--only size,day,live,kills,days] [--fills 5000000] [--candles 500000] [--books 20000] [--kills 20] [--bucket] [--days 30]',
   },
   page: {
     run: benchPage,
