@@ -17,20 +17,33 @@ export type Starts = readonly (number | undefined)[]
  * started just then, or finds its own way back to the database, takes over beside it.
  */
 export function mayBothSend(faults: readonly PlannedFault[], starts: Starts, nowMs: number, windowMs: number): boolean {
-  return faults.some((silence) => {
-    const { atMs, forMs, what } = silence
-    if (!losesConnection.has(what) || atMs > nowMs || nowMs > atMs + forMs + learnsWithinMs + windowMs) return false
-    const unknownFromMs = atMs - knownAfterMs
-    return starts.some((startedMs, machine) => {
-      if (machine === silence.machine) return false
-      if (startedMs !== undefined && startedMs >= unknownFromMs) return true
-      return faults.some(
-        (fault) =>
-          fault.machine === machine &&
-          fault.what.startsWith('database') &&
-          fault.atMs <= nowMs &&
-          fault.atMs + fault.forMs >= unknownFromMs,
-      )
-    })
-  })
+  return starts.some((_, owner) =>
+    silencesOf(faults, owner).some(({ fromMs, toMs }) => {
+      if (fromMs > nowMs || nowMs > toMs + learnsWithinMs + windowMs) return false
+      const unknownFromMs = fromMs - knownAfterMs
+      return starts.some((startedMs, machine) => {
+        if (machine === owner) return false
+        if (startedMs !== undefined && startedMs >= unknownFromMs) return true
+        return faults.some(
+          (fault) =>
+            fault.machine === machine &&
+            fault.what.startsWith('database') &&
+            fault.atMs <= nowMs &&
+            fault.atMs + fault.forMs >= unknownFromMs,
+        )
+      })
+    }),
+  )
+}
+
+/** When a machine could not learn anything from the database. Between two that follow on it may not have learned anything, either. */
+function silencesOf(faults: readonly PlannedFault[], machine: number): { readonly fromMs: number; toMs: number }[] {
+  const silences: { readonly fromMs: number; toMs: number }[] = []
+  for (const { atMs, forMs, what, machine: hit } of faults.toSorted((a, b) => a.atMs - b.atMs)) {
+    if (hit !== machine || !losesConnection.has(what)) continue
+    const last = silences.at(-1)
+    if (last !== undefined && atMs <= last.toMs + learnsWithinMs) last.toMs = Math.max(last.toMs, atMs + forMs)
+    else silences.push({ fromMs: atMs, toMs: atMs + forMs })
+  }
+  return silences
 }

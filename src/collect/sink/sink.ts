@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
-import { type Clock, within } from '../../runtime/clock.js'
+import { type Clock, sleepUntil, within } from '../../runtime/clock.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { describeDatabaseError, isConflictError, isUnavailable } from '../../store/db/databaseError.js'
 import type { Database } from '../../store/db/schema.js'
@@ -40,6 +40,8 @@ export interface Backlog {
 /** A database that takes longer than this to store a batch does not hold up the next one: the batch goes to the disk. */
 const patienceMs = 2_000
 const handoverMs = 250
+/** What could be noted nowhere is tried again so soon. */
+const noteAgainMs = 1_000
 const attemptsAfterConflict = 4
 
 /**
@@ -62,6 +64,8 @@ export class Sink {
   #isSpooling = false
   /** Gaps that could not be noted anywhere yet. */
   #notes: Batch[] = []
+  #noting: Promise<void> | undefined
+  readonly #closing = new AbortController()
 
   constructor(db: Kysely<Database>, options: SinkOptions) {
     this.#db = db
@@ -82,7 +86,7 @@ export class Sink {
       for (const batch of batches) options.stats[batch.stream].rowsDropped += batch.rows.length
       options.incidents.failed('spool', 'it is full: the oldest responses are dropped; raise collector.spoolMaxBytes')
     }
-    options.spool.onUnnoted = (note) => void this.#notes.push(note)
+    options.spool.onUnnoted = (note) => this.#keepNotes([note])
     this.#replayLeft()
   }
 
@@ -126,6 +130,8 @@ export class Sink {
 
   /** Goes on replaying until `signal` aborts or the database is away, then leaves the rest on disk for the next start. */
   async close(signal: AbortSignal): Promise<void> {
+    this.#closing.abort()
+    await this.#noting
     await this.#replay.close(signal)
     // The next start knows of no gap that is in memory alone.
     for (const note of this.#notes) await this.#options.spool.append(note).catch(() => this.#storeInTime(note))
@@ -234,7 +240,7 @@ export class Sink {
         this.#replay.start()
         if (await this.#storeInTime(batch)) return
         this.#options.stats[batch.stream].rowsDropped += batch.rows.length
-        this.#notes.push(...gapsOfDropped([batch]))
+        this.#keepNotes(gapsOfDropped([batch]))
         return
       }
     }
@@ -246,6 +252,28 @@ export class Sink {
       () => false,
     )
     return within(this.#options.clock, patienceMs, stored, false)
+  }
+
+  /** A process that dies takes them along, so they do not wait for the next response, which may be long in coming. */
+  #keepNotes(notes: readonly Batch[]): void {
+    this.#notes.push(...notes)
+    this.#noting ??= this.#noteAgain().finally(() => {
+      this.#noting = undefined
+      // One that came just then has found it running.
+      if (this.#notes.length > 0 && !this.#closing.signal.aborted) this.#keepNotes([])
+    })
+  }
+
+  async #noteAgain(): Promise<void> {
+    const { clock, spool } = this.#options
+    const { signal } = this.#closing
+    while (this.#notes.length > 0 && (await sleepUntil(clock, clock.now() + noteAgainMs, signal))) {
+      await this.#storeNotes()
+      for (const note of this.#notes.splice(0)) {
+        const appended = spool.append(note).then(() => this.#replay.start())
+        await appended.catch(() => void this.#notes.push(note))
+      }
+    }
   }
 
   /** Brings to the database what could not be noted on disk. */

@@ -103,6 +103,8 @@ describe('the spool', () => {
     expect(own.stats.tickers.rowsDropped).toBe(3)
     expect(own.lines.some((line) => line.startsWith('spool: ENOENT'))).toBe(true)
     await own.proxy.restore()
+    // No response has to come for that.
+    await expect.poll(async () => (await own.query('select from recorder.gap')).rows.length).toBe(3)
     await vi.waitFor(
       async () => {
         await own.sink.write(tickers(4))

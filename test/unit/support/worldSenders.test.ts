@@ -17,6 +17,7 @@ test('two senders at once are told of, one after the other are not', () => {
 })
 
 const silence: PlannedFault = { atMs: 100_000, forMs: 20_000, what: 'database silent', size: 0.5, machine: 0 }
+const longer: PlannedFault = { ...silence, atMs: 119_000, forMs: 30_000, what: 'database half open' }
 const outage = (atMs: number, what: PlannedFault['what'] = 'database severed'): PlannedFault => ({
   atMs,
   forMs: 1_000,
@@ -54,6 +55,13 @@ test.each([
     startedMs: 0,
     nowMs: 110_000,
     isExcused: false,
+  },
+  {
+    what: 'nor while the silence goes on',
+    faults: [silence, longer],
+    startedMs: 105_000,
+    nowMs: 145_000,
+    isExcused: true,
   },
   { what: 'later they know', faults: [silence], startedMs: 105_000, nowMs: 125_000, isExcused: false },
   {
