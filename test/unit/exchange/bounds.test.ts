@@ -72,17 +72,28 @@ describe('the event loop', () => {
     ['all the memory in one string', envelope(`["${'x'.repeat(10_000_000)}"]`)],
     ['a list of lists', envelope(`[${'[[[]]],'.repeat(1_000_000)}[]]`)],
   ])('is free for others while a response is read: %s', async (_name, body) => {
-    await exchange.answering(body)
-    const reader = clientOf(exchange.service.url, { maxResponseBytes: 16_777_216 })
-    const delays = monitorEventLoopDelay({ resolution: 5 })
-    delays.enable()
-    await reader.instruments({ category: 'SPOT' }).catch(() => undefined)
-    delays.disable()
-    reader.close()
-    // As long as this machine takes right now for some 30 MB at once; a quadratic reader takes minutes.
-    expect(delays.max / 1e6).toBeLessThan(30 * parseTimeMs())
+    let shortest = Infinity
+    // Once is enough: something else on this machine may hold one up, a quadratic reader takes minutes each time.
+    for (let attempt = 0; attempt < 3 && shortest >= maxStall; attempt++)
+      shortest = Math.min(shortest, await stallWhileReading(body))
+    expect(shortest).toBeLessThan(maxStall)
   })
 })
+
+/** As long as this machine takes for some 30 MB at once. */
+const maxStall = 30
+
+/** The longest time for which the event loop stood still, in times of what three megabytes take to parse right now. */
+async function stallWhileReading(body: string): Promise<number> {
+  await exchange.answering(body)
+  const reader = clientOf(exchange.service.url, { maxResponseBytes: 16_777_216 })
+  const delays = monitorEventLoopDelay({ resolution: 5 })
+  delays.enable()
+  await reader.instruments({ category: 'SPOT' }).catch(() => undefined)
+  delays.disable()
+  reader.close()
+  return delays.max / 1e6 / parseTimeMs()
+}
 
 const threeMegabytes = JSON.stringify(Array.from({ length: 30_000 }, (_, i) => instrument(unknown(3 + (i % 2)))))
 function parseTimeMs(): number {
