@@ -24,7 +24,7 @@ export async function completenessOf(
   let [fills, candles] = [0, 0]
   for (const { category, symbol } of instruments) {
     fills += world.fills(category, symbol, from, to).length
-    candles += world.candles({ category, symbol, type: 'market', interval: '1m' }, from, to, to).length
+    candles += world.candles({ category, symbol, type: 'market', interval: '1m' }, from, to, to + 60_000).length
   }
   const within = 'where ts >= $1 and ts < $2'
   return {

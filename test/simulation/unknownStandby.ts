@@ -17,6 +17,15 @@ export type Starts = readonly (number | undefined)[]
  * started just then, or finds its own way back to the database, takes over beside it.
  */
 export function mayBothSend(faults: readonly PlannedFault[], starts: Starts, nowMs: number, windowMs: number): boolean {
+  const isInOutage = ({ what, atMs, forMs }: PlannedFault, ms: number, moreMs = 0) =>
+    what === 'database refused' && atMs <= ms && ms <= atMs + forMs + moreMs
+  // One that is started without the database goes by what it knew when it last asked.
+  const beginsWithout = faults.some(
+    (fault) =>
+      isInOutage(fault, nowMs, learnsWithinMs + windowMs) &&
+      starts.some((startedMs) => startedMs !== undefined && isInOutage(fault, startedMs)),
+  )
+  if (beginsWithout) return true
   return starts.some((_, owner) =>
     silencesOf(faults, owner).some(({ fromMs, toMs }) => {
       if (fromMs > nowMs || nowMs > toMs + learnsWithinMs + windowMs) return false

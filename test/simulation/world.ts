@@ -49,6 +49,8 @@ export interface WorldOptions {
 
 /** Faults leave this behind them: candles are final, looked at again, and compared with fills. */
 const settlingMs = 180_000
+/** In a market many are quiet: for their candles they are asked after up to eight minutes, for their fills after ten. */
+const marketSettlingMs = 720_000
 const lookEveryMs = 5_000
 const compareEveryMs = 60_000
 const compareMarketEveryMs = 600_000
@@ -153,9 +155,10 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     for (const [index, machine] of machines.entries()) time.after(index * 3_000, () => machine.start())
     applyFaults({ faults, machines, service, database: simulated, time, epochMs: plan.epochMs, trace, deadTimes })
     const endMs = options.minutes * 60_000
+    const untilMs = endMs + (market === undefined ? settlingMs : marketSettlingMs)
     const watch = watchMachines(machines, violate)
     const everyMs = market === undefined ? compareEveryMs : compareMarketEveryMs
-    for (let nextMs = lookEveryMs; nextMs <= endMs + settlingMs; nextMs += lookEveryMs) {
+    for (let nextMs = lookEveryMs; nextMs <= untilMs; nextMs += lookEveryMs) {
       await time.runUntil(nextMs)
       watch.look()
       watch.judgeCalm(calmMs(faults, time.nowMs))

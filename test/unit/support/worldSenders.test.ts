@@ -67,9 +67,16 @@ test.each([
   {
     what: 'a refusal says who may send',
     faults: [{ ...silence, what: 'database refused' as const }],
-    startedMs: 105_000,
+    startedMs: 50_000,
     nowMs: 110_000,
     isExcused: false,
+  },
+  {
+    what: 'one that is started without the database goes by what it knew',
+    faults: [{ ...silence, what: 'database refused' as const }],
+    startedMs: 105_000,
+    nowMs: 110_000,
+    isExcused: true,
   },
 ])('$what', ({ faults, startedMs, nowMs, isExcused }) => {
   expect(mayBothSend(faults, [0, startedMs], nowMs, 1_000)).toBe(isExcused)
