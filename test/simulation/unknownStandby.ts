@@ -49,10 +49,12 @@ export function mayBothSend(faults: readonly PlannedFault[], starts: Starts, now
 function silencesOf(faults: readonly PlannedFault[], machine: number): { readonly fromMs: number; toMs: number }[] {
   const silences: { readonly fromMs: number; toMs: number }[] = []
   for (const { atMs, forMs, what, machine: hit } of faults.toSorted((a, b) => a.atMs - b.atMs)) {
-    if (hit !== machine || !losesConnection.has(what)) continue
+    // A refusal says who may send only to those who knew before.
+    const isRefusal = what === 'database refused'
+    if (!isRefusal && (hit !== machine || !losesConnection.has(what))) continue
     const last = silences.at(-1)
     if (last !== undefined && atMs <= last.toMs + learnsWithinMs) last.toMs = Math.max(last.toMs, atMs + forMs)
-    else silences.push({ fromMs: atMs, toMs: atMs + forMs })
+    else if (!isRefusal) silences.push({ fromMs: atMs, toMs: atMs + forMs })
   }
   return silences
 }
