@@ -22,7 +22,7 @@ const minLookbackMs = dayMs
 
 /**
  * The newest `limit` stored candles that open before `before`, ascending. They are looked for in a short time first: a search without
- * a beginning looks into every chunk that there is, also where a series has no candle at all.
+ * a beginning looks into every chunk that there is.
  */
 export async function storedCandles(
   db: Kysely<Database>,
@@ -32,9 +32,8 @@ export async function storedCandles(
   const near = before - Math.max(minLookbackMs, lookback * limit * intervalMs[series.interval])
   const newest = await candlesWithin(db, series, { from: near, to: before }, limit)
   if (newest.length === limit) return newest
-  const begin = await coverageBegin(db, series)
-  if (begin === undefined || begin >= near) return newest
-  return [...(await candlesWithin(db, series, { from: begin, to: near }, limit - newest.length)), ...newest]
+  const older = await candlesWithin(db, series, { from: Number.NEGATIVE_INFINITY, to: near }, limit - newest.length)
+  return [...older, ...newest]
 }
 
 async function candlesWithin(
@@ -47,21 +46,11 @@ async function candlesWithin(
     select open_time as "openTime", open, high, low, close, base_volume as "baseVolume",
       quote_turnover as "quoteTurnover", is_closed as "isClosed"
     from market.candles
-    where ${ofSeries(series, series.interval)}
-      and open_time >= ${toDate(from)}::timestamptz and open_time < ${toDate(to)}::timestamptz
+    where ${ofSeries(series, series.interval)} and open_time < ${toDate(to)}::timestamptz
+      ${Number.isFinite(from) ? sql`and open_time >= ${toDate(from)}::timestamptz` : sql``}
     order by open_time desc
     limit ${limit}`.execute(db)
   return rows.toReversed()
-}
-
-/** Before it the series has no candle: they are stored together with their coverage, all but the one that is under way. */
-async function coverageBegin(db: Kysely<Database>, { category, symbol, type, interval }: CandleSeries) {
-  const { rows } = await sql<{ begin: TimeMs | null }>`
-    select min(lower(ranges)) as begin from recorder_page.coverage
-    where stream = 'candles' and category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval}`.execute(
-    db,
-  )
-  return rows[0]?.begin ?? undefined
 }
 
 export function ofSeries({ category, symbol, type }: CandleSeries, interval: Interval): RawBuilder<unknown> {

@@ -2,9 +2,7 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Candle, type Interval, intervalMs } from '../../../src/market/candle.js'
-import { normalized } from '../../../src/market/timeRange.js'
 import { upsertCandles } from '../../../src/store/history/candles.js'
-import { addCoverage } from '../../../src/store/proof/coverage.js'
 import { type CandlePage, readCandles } from '../../../src/store/read/candles.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle } from '../../support/marketRows.js'
@@ -21,22 +19,10 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate market.candles, recorder.candle_revision, recorder.coverage`.execute(test.database.db)
+  await sql`truncate market.candles, recorder.candle_revision`.execute(test.database.db)
 })
 
-const rangeOf = (openTime: number, interval: Interval) => ({ from: openTime, to: openTime + intervalMs[interval] })
-
-/** With their coverage, as everything that is stored. */
-async function store(candles: readonly Candle[]): Promise<void> {
-  const { db } = test.database
-  await upsertCandles(db, candles)
-  for (const interval of new Set(candles.map((candle) => candle.interval))) {
-    const ranges = candles
-      .filter((candle) => candle.interval === interval)
-      .map(({ openTime }) => rangeOf(openTime, interval))
-    await addCoverage(db, { stream: 'candles', ...series, interval }, normalized(ranges))
-  }
-}
+const store = (candles: readonly Candle[]) => upsertCandles(test.database.db, candles)
 const read = (interval: Interval, before = midnight + 9 * day, limit = 500) =>
   readCandles(test.database.db, { ...series, interval }, { before, limit })
 
