@@ -13,9 +13,11 @@ COPY src src
 COPY migrations migrations
 COPY bench bench
 COPY scripts scripts
+# Of it the build takes what benches and worlds use.
+COPY test test
 RUN npm run --silent build \
   && npm prune --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
-  && rm -rf dist/bench dist/migrations dist/scripts dist/src \
+  && rm -rf dist/bench dist/migrations dist/scripts dist/src dist/test \
   && mkdir /data
 
 FROM ${RUNTIME_IMAGE}

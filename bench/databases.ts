@@ -1,5 +1,5 @@
-import pg from 'pg'
 import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import { asAdmin, databaseUrl } from '../test/support/databaseServer.js'
 
 /** The server that `--url` or TEST_DATABASE_URL names; throws without either. */
 export function communityServer(given: string | undefined): string {
@@ -17,22 +17,11 @@ export async function createDatabase(
   name: string,
   options: { readonly poolSize?: number } = {},
 ): Promise<{ readonly url: string; readonly database: RecorderDatabase }> {
-  await onServer(serverUrl, `create database ${name}`)
-  const url = new URL(serverUrl)
-  url.pathname = `/${name}`
-  return { url: url.href, database: openDatabase({ url: url.href, ...options }) }
+  await asAdmin(serverUrl, `create database ${name}`)
+  const url = databaseUrl(serverUrl, name)
+  return { url, database: openDatabase({ url, ...options }) }
 }
 
 export async function dropDatabase(serverUrl: string, name: string): Promise<void> {
-  await onServer(serverUrl, `drop database ${name} with (force)`)
-}
-
-async function onServer(url: string, statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    await client.query(statement)
-  } finally {
-    await client.end()
-  }
+  await asAdmin(serverUrl, `drop database ${name} with (force)`)
 }
