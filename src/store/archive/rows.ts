@@ -35,20 +35,32 @@ export async function symbolsOfDay(
 }
 
 /** A plain table has no index on the time alone: each series is found by a step in the key, and asked for one row of the day. */
-function alongTheKey({ name, timeColumn, order }: ArchivedTable): string {
-  const series = ['category', 'symbol', ...order.slice(0, Math.max(0, order.indexOf(timeColumn ?? '')))]
-  const keyOf = (alias: string) => series.map((column) => `${alias}.${column}`).join(', ')
+function alongTheKey(table: ArchivedTable): string {
+  const { keyOf, series } = seriesByKey(table)
   return `
-    with recursive series as (
-      (select ${series.join(', ')} from market.${name} order by ${series.join(', ')} limit 1)
+    with recursive ${series}
+    select distinct s.category, s.symbol from series s where exists (
+      select from market.${table.name} t
+      where (${keyOf('t')}) = (${keyOf('s')}) and t.${table.timeColumn} >= $1::timestamptz and t.${table.timeColumn} < $2::timestamptz)`
+}
+
+/** `series`: what WITH RECURSIVE takes to go from one series to the next in the key; `keyOf`: its columns in the row of an alias. */
+export function seriesByKey({ name, timeColumn, order }: ArchivedTable): {
+  readonly series: string
+  readonly keyOf: (alias: string) => string
+} {
+  const columns = ['category', 'symbol', ...order.slice(0, Math.max(0, order.indexOf(timeColumn ?? '')))]
+  const keyOf = (alias: string) => columns.map((column) => `${alias}.${column}`).join(', ')
+  return {
+    keyOf,
+    series: `series as (
+      (select ${columns.join(', ')} from market.${name} order by ${columns.join(', ')} limit 1)
       union all
       select ${keyOf('next')} from series s cross join lateral (
         select ${keyOf('t')} from market.${name} t where (${keyOf('t')}) > (${keyOf('s')}) order by ${keyOf('t')} limit 1
       ) next
-    )
-    select distinct s.category, s.symbol from series s where exists (
-      select from market.${name} t
-      where (${keyOf('t')}) = (${keyOf('s')}) and t.${timeColumn} >= $1::timestamptz and t.${timeColumn} < $2::timestamptz)`
+    )`,
+  }
 }
 
 /** The rows of these symbols, symbol by symbol as they are given, each in the order of the table. */

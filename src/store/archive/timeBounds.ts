@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { RecorderDatabase } from '../db/database.js'
+import { seriesByKey } from './rows.js'
 import type { ArchivedTable } from './tables.js'
 
 interface Place {
@@ -40,22 +41,12 @@ export async function lastTime({ database, isHypertable }: Place, table: Archive
 }
 
 /** A plain table has no index on the time alone: each series is found by a step in the key, and asked for its end. */
-function endOfRows(
-  { name, timeColumn = '', order }: ArchivedTable,
-  isHypertable: boolean,
-  end: 'min' | 'max',
-): RawBuilder<unknown> {
+function endOfRows(table: ArchivedTable, isHypertable: boolean, end: 'min' | 'max'): RawBuilder<unknown> {
+  const { name, timeColumn = '' } = table
   if (isHypertable) return sql.raw(`select ${end}(${timeColumn}) as t from market.${name}`)
-  const series = ['category', 'symbol', ...order.slice(0, order.indexOf(timeColumn))]
-  const keyOf = (alias: string) => series.map((column) => `${alias}.${column}`).join(', ')
+  const { keyOf, series } = seriesByKey(table)
   return sql.raw(`
-    with recursive series as (
-      (select ${series.join(', ')} from market.${name} order by ${series.join(', ')} limit 1)
-      union all
-      select ${keyOf('next')} from series s cross join lateral (
-        select ${keyOf('t')} from market.${name} t where (${keyOf('t')}) > (${keyOf('s')}) order by ${keyOf('t')} limit 1
-      ) next
-    )
+    with recursive ${series}
     select ${end}(o.t) as t from series s cross join lateral (
       select t.${timeColumn} as t from market.${name} t where (${keyOf('t')}) = (${keyOf('s')})
       order by t.${timeColumn} ${end === 'min' ? 'asc' : 'desc'} limit 1
