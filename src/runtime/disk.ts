@@ -2,8 +2,8 @@ import fs from 'node:fs/promises'
 
 /** A file that is being written. */
 export interface OpenFile {
-  /** Appends; may write less than it was given. */
-  writev(parts: readonly Uint8Array[]): Promise<{ readonly bytesWritten: number }>
+  /** At a position, in bytes, of a file that was opened with `r+`; appends otherwise. May write less than it was given. */
+  writev(parts: readonly Uint8Array[], position?: number): Promise<{ readonly bytesWritten: number }>
   /** Resolves when what was written survives a power cut. */
   datasync(): Promise<void>
   sync(): Promise<void>
@@ -13,7 +13,7 @@ export interface OpenFile {
 /** The file system, as far as what must not be lost needs it: replaceable in tests, as `Clock` is. Failures are those of Node. */
 export interface Disk {
   mkdir(path: string, options: { readonly recursive: true; readonly mode?: number }): Promise<unknown>
-  open(path: string, flags: 'ax' | 'r', mode?: number): Promise<OpenFile>
+  open(path: string, flags: 'ax' | 'r' | 'r+', mode?: number): Promise<OpenFile>
   readdir(path: string): Promise<string[]>
   readFile(path: string): Promise<Buffer>
   writeFile(path: string, text: string, options: { readonly mode: number }): Promise<void>

@@ -6,6 +6,12 @@ interface Content {
   parts: Buffer[]
   length: number
   syncedLength: number
+  /** What was there before it was overwritten in place, as far as that is not synced; in the order of writing. */
+  overwritten: { readonly position: number; readonly before: Buffer }[]
+}
+
+function emptyFile(): Content {
+  return { parts: [], length: 0, syncedLength: 0, overwritten: [] }
 }
 
 /** What a disk does besides its work. All of it by chance that is the world's. */
@@ -25,6 +31,11 @@ export class DiskContent {
   /** The power goes: what was not synced is gone, in part or altogether, also where it ends in the middle of a record. */
   cutPower(random: () => number): void {
     for (const file of this.files.values()) {
+      for (const { position, before } of file.overwritten.splice(0).toReversed()) {
+        const [bytes, kept] = [Buffer.concat(file.parts), Math.floor(random() * (before.length + 1))]
+        before.copy(bytes, position + kept, kept)
+        file.parts = [bytes]
+      }
       if (file.length === file.syncedLength) continue
       const kept = file.syncedLength + Math.floor(random() * (file.length - file.syncedLength + 1))
       const bytes = Buffer.concat(file.parts).subarray(0, kept)
@@ -60,16 +71,30 @@ export function mountDisk(content: DiskContent, faults: DiskFaults): Disk {
     file.parts.push(bytes)
     file.length += bytes.length
   }
+  /** Takes no room, so that a full disk does it, too. */
+  const overwrite = (file: Content, bytes: Buffer, position: number): void => {
+    if (position + bytes.length > file.length) throw failure('EINVAL', 'beyond the end')
+    const whole = Buffer.concat(file.parts)
+    file.overwritten.push({ position, before: Buffer.from(whole.subarray(position, position + bytes.length)) })
+    bytes.copy(whole, position)
+    file.parts = [whole]
+  }
   const handle = (file: Content): OpenFile => {
     const sync = async () => {
       const { length } = file
+      const overwritten = file.overwritten.length
       await faults.work('sync')
       file.syncedLength = Math.max(file.syncedLength, Math.min(length, file.length))
+      file.overwritten.splice(0, overwritten)
     }
     return {
-      async writev(parts) {
+      async writev(parts, position) {
         await faults.work('other')
         const bytes = Buffer.concat(parts)
+        if (position !== undefined) {
+          overwrite(file, bytes, position)
+          return { bytesWritten: bytes.length }
+        }
         if (!faults.isFull()) {
           append(file, bytes)
           return { bytesWritten: bytes.length }
@@ -91,10 +116,11 @@ export function mountDisk(content: DiskContent, faults: DiskFaults): Disk {
     },
     async open(path, flags) {
       await faults.work('other')
-      if (flags === 'r') return handle(files.get(path) ?? { parts: [], length: 0, syncedLength: 0 })
+      if (flags === 'r') return handle(files.get(path) ?? emptyFile())
+      if (flags === 'r+') return handle(existing(path))
       if (files.has(path)) throw failure('EEXIST', path)
       if (faults.isFull()) throw failure('ENOSPC', 'no space left on device')
-      const file: Content = { parts: [], length: 0, syncedLength: 0 }
+      const file = emptyFile()
       files.set(path, file)
       return handle(file)
     },
@@ -112,7 +138,7 @@ export function mountDisk(content: DiskContent, faults: DiskFaults): Disk {
       await faults.work('other')
       if (faults.isFull()) throw failure('ENOSPC', 'no space left on device')
       const bytes = Buffer.from(text)
-      files.set(path, { parts: [bytes], length: bytes.length, syncedLength: 0 })
+      files.set(path, { ...emptyFile(), parts: [bytes], length: bytes.length })
     },
     async rename(from, to) {
       await faults.work('other')

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
-import { type Clock, sleepUntil, within } from '../../runtime/clock.js'
+import { type Clock, within } from '../../runtime/clock.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { describeDatabaseError, isConflictError, isUnavailable } from '../../store/db/databaseError.js'
 import type { Database } from '../../store/db/schema.js'
@@ -14,6 +14,7 @@ import type { JoinedBatch } from '../../store/batch/joinBatches.js'
 import { Replay } from './replay.js'
 import { commitBatch, commitGroup, rejectBatch, storeBatch, type StoredBatch } from '../../store/batch/storeBatch.js'
 import type { CollectorStats } from '../streamStats.js'
+import { UnnotedGaps } from './unnotedGaps.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
 export interface SinkOptions {
@@ -40,8 +41,6 @@ export interface Backlog {
 /** A database that takes longer than this to store a batch does not hold up the next one: the batch goes to the disk. */
 const patienceMs = 2_000
 const handoverMs = 250
-/** What could be noted nowhere is tried again so soon. */
-const noteAgainMs = 1_000
 const attemptsAfterConflict = 4
 
 /**
@@ -62,10 +61,7 @@ export class Sink {
   /** In the order of arrival, so the first is the oldest. */
   readonly #waiting = new Set<Batch>()
   #isSpooling = false
-  /** Gaps that could not be noted anywhere yet. */
-  #notes: Batch[] = []
-  #noting: Promise<void> | undefined
-  readonly #closing = new AbortController()
+  readonly #unnoted: UnnotedGaps
 
   constructor(db: Kysely<Database>, options: SinkOptions) {
     this.#db = db
@@ -82,11 +78,24 @@ export class Sink {
         options.incidents.succeeded('database')
       },
     })
-    options.spool.onDropped = (batches) => {
-      for (const batch of batches) options.stats[batch.stream].rowsDropped += batch.rows.length
-      options.incidents.failed('spool', 'it is full: the oldest responses are dropped; raise collector.spoolMaxBytes')
+    const { spool, clock, incidents, stats } = options
+    this.#unnoted = new UnnotedGaps({
+      clock,
+      keep: (notes) => spool.keep(notes),
+      store: (note) => this.#storeInTime(note),
+      append: (note) =>
+        spool.appendNote(note).then(
+          () => (this.#replay.start(), true),
+          () => false,
+        ),
+    })
+    spool.onDropped = (batches, lack) => {
+      for (const batch of batches) stats[batch.stream].rowsDropped += batch.rows.length
+      const action =
+        lack === 'bound' ? 'raise collector.spoolMaxBytes' : 'free space on the disk that holds database.dataDir'
+      incidents.failed('spool', `it is full: the oldest responses are dropped; ${action}`)
     }
-    options.spool.onUnnoted = (note) => this.#keepNotes([note])
+    spool.onUnnoted = (notes) => this.#unnoted.add(notes)
     this.#replayLeft()
   }
 
@@ -104,7 +113,7 @@ export class Sink {
     this.#waiting.add(batch)
     try {
       await this.#handedOver()
-      if (!this.#isSpooling && (await this.#writeDirectly(batch))) return await this.#storeNotes()
+      if (!this.#isSpooling && (await this.#writeDirectly(batch))) return await this.#unnoted.store()
       await this.#writeToSpool(batch)
     } finally {
       this.#waiting.delete(batch)
@@ -130,16 +139,15 @@ export class Sink {
 
   /** Goes on replaying until `signal` aborts or the database is away, then leaves the rest on disk for the next start. */
   async close(signal: AbortSignal): Promise<void> {
-    this.#closing.abort()
-    await this.#noting
     await this.#replay.close(signal)
-    // The next start knows of no gap that is in memory alone.
-    for (const note of this.#notes) await this.#options.spool.append(note).catch(() => this.#storeInTime(note))
+    await this.#unnoted.close()
     await this.#options.spool.close()
   }
 
   #replayLeft(): void {
-    if (this.#options.spool.isEmpty) return
+    const { spool } = this.#options
+    void this.#unnoted.add(spool.takeKeptBefore())
+    if (spool.isEmpty) return
     this.#isSpooling = true
     this.#replay.start()
   }
@@ -219,31 +227,20 @@ export class Sink {
   }
 
   async #writeToSpool(batch: Batch): Promise<void> {
-    const { spool, incidents } = this.#options
-    for (let attempt = 1; ; attempt++) {
-      try {
-        for (let note = this.#notes[0]; note !== undefined; note = this.#notes[0]) {
-          await spool.append(note)
-          // Only now: if it fails, it is still to be noted.
-          this.#notes = this.#notes.filter((other) => other !== note)
-        }
-        await spool.append(batch)
-        incidents.succeeded('spool')
-        this.#replay.start()
-        return
-      } catch (error) {
-        const message = messageOf(error)
-        incidents.failed('spool', `${message}; free space on the disk that holds database.dataDir`)
-        // A full disk: what is oldest makes room.
-        if (attempt < 3 && (await spool.dropOldest().catch(() => false))) continue
-        // If nothing is left to replay, the next response goes to the database again; perhaps this one can, too.
-        this.#replay.start()
-        if (await this.#storeInTime(batch)) return
-        this.#options.stats[batch.stream].rowsDropped += batch.rows.length
-        this.#keepNotes(gapsOfDropped([batch]))
-        return
-      }
+    const { spool, incidents, stats } = this.#options
+    try {
+      await spool.append(batch)
+    } catch (error) {
+      incidents.failed('spool', `${messageOf(error)}; free space on the disk that holds database.dataDir`)
+      // If nothing is left to replay, the next response goes to the database again; perhaps this one can, too.
+      this.#replay.start()
+      const isStored = await this.#unnoted.addUnless(gapsOfDropped([batch]), () => this.#storeInTime(batch))
+      if (!isStored) stats[batch.stream].rowsDropped += batch.rows.length
+      return
     }
+    incidents.succeeded('spool')
+    this.#replay.start()
+    await this.#unnoted.append()
   }
 
   async #storeInTime(batch: Batch): Promise<boolean> {
@@ -252,35 +249,6 @@ export class Sink {
       () => false,
     )
     return within(this.#options.clock, patienceMs, stored, false)
-  }
-
-  /** A process that dies takes them along, so they do not wait for the next response, which may be long in coming. */
-  #keepNotes(notes: readonly Batch[]): void {
-    this.#notes.push(...notes)
-    this.#noting ??= this.#noteAgain().finally(() => {
-      this.#noting = undefined
-      // One that came just then has found it running.
-      if (this.#notes.length > 0 && !this.#closing.signal.aborted) this.#keepNotes([])
-    })
-  }
-
-  async #noteAgain(): Promise<void> {
-    const { clock, spool } = this.#options
-    const { signal } = this.#closing
-    while (this.#notes.length > 0 && (await sleepUntil(clock, clock.now() + noteAgainMs, signal))) {
-      await this.#storeNotes()
-      for (const note of this.#notes.splice(0)) {
-        const appended = spool.append(note).then(() => this.#replay.start())
-        await appended.catch(() => void this.#notes.push(note))
-      }
-    }
-  }
-
-  /** Brings to the database what could not be noted on disk. */
-  async #storeNotes(): Promise<void> {
-    const notes = this.#notes
-    this.#notes = []
-    for (const note of notes) if (!(await this.#storeInTime(note))) this.#notes.push(note)
   }
 
   /** Rejects when the database is away. A batch that it refuses for another reason is kept as rejected rows. */

@@ -22,6 +22,8 @@ export interface Damage {
 export interface Segment {
   readonly name: string
   readonly records: readonly Buffer[]
+  /** That it takes on the disk. */
+  readonly bytes: number
 }
 
 interface Pending {
@@ -34,6 +36,8 @@ interface OpenSegment {
   readonly name: string
   readonly file: OpenFile
   bytes: number
+  /** Whether something in it is on the disk for good. */
+  isUsed: boolean
 }
 
 const suffix = '.seg'
@@ -147,11 +151,11 @@ export class SegmentLog {
       this.#options.onDamage({ file, stretches: 1, bytes: this.#closed.get(name) ?? 0 })
       if (isGone) return null
       // Unreadable: an empty segment is removed by whoever works through it, and nothing behind it waits.
-      return { name, records: [] }
+      return { name, records: [], bytes: this.#closed.get(name) ?? 0 }
     }
     const { records, damagedStretches, damagedBytes } = scanRecords(bytes)
     if (damagedStretches > 0) this.#options.onDamage({ file, stretches: damagedStretches, bytes: damagedBytes })
-    return { name, records }
+    return { name, records, bytes: bytes.length }
   }
 
   async #closeCurrent(): Promise<void> {
@@ -167,6 +171,15 @@ export class SegmentLog {
     await current.file.close()
   }
 
+  /** Ends the segment that could not be written to. One that holds nothing takes no room, on a disk that has none. */
+  async #giveUp(): Promise<void> {
+    const current = this.#current
+    await this.#seal()
+    if (current === undefined || current.isUsed) return
+    await this.#disk.rm(join(this.#directory, current.name), { force: true })
+    this.#closed.delete(current.name)
+  }
+
   async #flush(): Promise<void> {
     // Whoever appends in the same turn comes along.
     await Promise.resolve()
@@ -178,7 +191,7 @@ export class SegmentLog {
         for (const { resolve } of batch) resolve()
       } catch (error) {
         // A part may have been written: what comes next must not stand behind it in the same segment.
-        await this.#seal().catch(() => undefined)
+        await this.#giveUp().catch(() => undefined)
         for (const { reject } of batch) reject(error)
       }
     }
@@ -192,9 +205,12 @@ export class SegmentLog {
     // Counted before: after a failure nobody knows how much of it is there, and the bound must hold all the same.
     current.bytes += size
     const { bytesWritten } = await current.file.writev(parts)
-    if (bytesWritten < size)
-      throw new Error(`only ${bytesWritten} of ${size} bytes could be written to ${current.name}`)
+    if (bytesWritten < size) {
+      const message = `only ${bytesWritten} of ${size} bytes could be written to ${current.name}`
+      throw Object.assign(new Error(message), { code: 'ENOSPC' })
+    }
     await current.file.datasync()
+    current.isUsed = true
     if (current.bytes >= this.#options.segmentBytes) await this.#seal()
   }
 
@@ -204,6 +220,6 @@ export class SegmentLog {
     const file = await this.#disk.open(join(this.#directory, name), 'ax', 0o600)
     // The file's name has to survive a power cut, too.
     await syncToDisk(this.#disk, this.#directory)
-    return { name, file, bytes: 0 }
+    return { name, file, bytes: 0, isUsed: false }
   }
 }

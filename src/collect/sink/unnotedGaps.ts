@@ -1,0 +1,118 @@
+import { type Clock, sleepUntil } from '../../runtime/clock.js'
+import type { Batch } from '../../store/batch/batch.js'
+import { gapsOfDropped } from './droppedBatches.js'
+
+export interface UnnotedGapsOptions {
+  readonly clock: Clock
+  /** Keeps exactly these on the disk, in room that was taken before. Resolves to whether it could. */
+  readonly keep: (notes: readonly Batch[]) => Promise<boolean>
+  /** Each resolves to whether the note is durable there. */
+  readonly store: (note: Batch) => Promise<boolean>
+  readonly append: (note: Batch) => Promise<boolean>
+}
+
+/** What could be noted nowhere is tried again so soon. */
+const againMs = 1_000
+
+/**
+ * Gaps for whose notes neither the database nor the disk has room, as batches without rows: kept in memory and in the disk's
+ * reserve until one of them has.
+ */
+export class UnnotedGaps {
+  readonly #options: UnnotedGapsOptions
+  #notes: Batch[] = []
+  /** On their way to the database or the disk. */
+  readonly #inHand = new Set<Batch>()
+  /** Of what may yet be stored. */
+  readonly #undecided = new Set<readonly Batch[]>()
+  #keeping: Promise<boolean> = Promise.resolve(true)
+  #nextKeeping: Promise<boolean> | undefined
+  #retrying: Promise<void> | undefined
+  readonly #closing = new AbortController()
+
+  constructor(options: UnnotedGapsOptions) {
+    this.#options = options
+  }
+
+  /** Resolves to whether they outlive a crash from now on. */
+  async add(notes: readonly Batch[]): Promise<boolean> {
+    if (notes.length === 0) return true
+    this.#merge(notes)
+    return this.#keep()
+  }
+
+  /**
+   * The same, unless the attempt to avoid the gaps succeeds, whose outcome is returned. They are kept before it begins: a crash at
+   * its end leaves a gap where nothing is missing rather than nothing where something is.
+   */
+  async addUnless(notes: readonly Batch[], attempt: () => Promise<boolean>): Promise<boolean> {
+    if (notes.length === 0) return attempt()
+    this.#undecided.add(notes)
+    await this.#keep()
+    const isAvoided = await attempt()
+    this.#undecided.delete(notes)
+    if (!isAvoided) this.#merge(notes)
+    await this.#keep()
+    return isAvoided
+  }
+
+  /** Brings them to the database, as far as it takes them. */
+  store(): Promise<void> {
+    return this.#bring(this.#options.store)
+  }
+
+  /** Brings them to the disk, as far as it takes them. */
+  append(): Promise<void> {
+    return this.#bring(this.#options.append)
+  }
+
+  /** Ends trying, with a last time. What is in the reserve stays for the next recorder. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#retrying
+    await this.append()
+    if (!(await this.#keep())) await this.store()
+  }
+
+  #merge(notes: readonly Batch[]): void {
+    this.#notes = gapsOfDropped([...this.#notes, ...notes])
+    // They do not wait for the next response, which may be long in coming.
+    this.#retrying ??= this.#retry().finally(() => {
+      this.#retrying = undefined
+      // One that came just then has found it running.
+      if (this.#notes.length > 0 && !this.#closing.signal.aborted) this.#merge([])
+    })
+  }
+
+  async #retry(): Promise<void> {
+    const { clock } = this.#options
+    const { signal } = this.#closing
+    while (this.#notes.length > 0 && (await sleepUntil(clock, clock.now() + againMs, signal))) {
+      await this.store()
+      await this.append()
+    }
+  }
+
+  async #bring(to: (note: Batch) => Promise<boolean>): Promise<void> {
+    const notes = this.#notes
+    if (notes.length === 0) return
+    this.#notes = []
+    for (const note of notes) this.#inHand.add(note)
+    for (const note of notes) {
+      const isNoted = await to(note)
+      this.#inHand.delete(note)
+      if (!isNoted) this.#notes = gapsOfDropped([...this.#notes, note])
+    }
+    await this.#keep()
+  }
+
+  /** Whoever comes while one is under way shares the next. */
+  #keep(): Promise<boolean> {
+    this.#nextKeeping ??= this.#keeping.then(() => {
+      this.#keeping = this.#nextKeeping ?? this.#keeping
+      this.#nextKeeping = undefined
+      return this.#options.keep(gapsOfDropped([...this.#notes, ...this.#inHand, ...[...this.#undecided].flat()]))
+    })
+    return this.#nextKeeping
+  }
+}
