@@ -1,7 +1,8 @@
 import { type Kysely, sql } from 'kysely'
-import { addCoverages, type Series } from '../proof/coverage.js'
+import { addCoverages } from '../proof/coverage.js'
 import type { RecorderDatabase } from '../db/database.js'
-import type { Database } from '../db/schema.js'
+import type { Database, SeriesColumns } from '../db/schema.js'
+import { seriesOf } from '../db/series.js'
 import { openParquet } from '../parquet/read.js'
 import type { Compression } from '../parquet/zstd.js'
 import { fileDigest } from './stageDay.js'
@@ -95,7 +96,7 @@ function textOf({ type, digits, scale }: ManifestColumn): (value: unknown) => st
 async function restoreProof(db: Kysely<Database>, proof: readonly SeriesProof[]): Promise<void> {
   await addCoverages(
     db,
-    proof.map((one) => ({ series: seriesOf(one), ranges: one.coverage.map(toRange) })),
+    proof.map((one) => ({ series: seriesOf(one as SeriesColumns), ranges: one.coverage.map(toRange) })),
   )
   for (const one of proof) {
     const { stream, category, symbol, type, interval } = one
@@ -158,16 +159,6 @@ async function restoreCandleProof(db: Kysely<Database>, one: SeriesProof): Promi
         where (r.category, r.symbol, r.type, r.interval) = (${series})
           and r.open_time = ${openTime}::timestamptz and r.revised_at = ${revisedAt}::timestamptz)`.execute(db)
   }
-}
-
-function seriesOf({ stream, category, symbol, type, interval }: SeriesProof): Series {
-  return {
-    stream,
-    category,
-    symbol,
-    type: type === '' ? null : type,
-    interval: interval === '' ? null : interval,
-  } as Series
 }
 
 function toRange([from, to]: readonly [string, string]): { from: number; to: number } {

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type Candle, type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
-import { candleStream } from '../history/candleCoverage.js'
+import { candleStream } from '../db/series.js'
 import { insertNewCandles, upsertCandles } from '../history/candles.js'
 import { addCoverage } from '../proof/coverage.js'
 import type { TimeRange } from '../../market/timeRange.js'

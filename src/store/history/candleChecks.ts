@@ -4,6 +4,7 @@ import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { candleLengths as lengths } from '../db/candleLengths.js'
 import type { Database } from '../db/schema.js'
+import { candleStream, ofCandles, ofSeries } from '../db/series.js'
 
 export interface Disagreement {
   readonly series: CandleSeries
@@ -45,10 +46,10 @@ export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSer
       join ${lengths} on lengths.interval = c.interval
       cross join lateral unnest(c.ranges - coalesce((
         select range_agg(silent) from recorder.no_trade n cross join lateral unnest(n.ranges) as silent
-        where ${isSeries('n', series)}), '{}')) as r
-      where ${isSeries('c', series, sql`stream = 'candles' and`)}
+        where ${ofCandles(series, 'n')}), '{}')) as r
+      where ${ofSeries(candleStream(series), 'c')}
     ), stored as (
-      select open_time from market.candles c where ${isSeries('c', series)} and is_closed
+      select open_time from market.candles c where ${ofCandles(series, 'c')} and is_closed
     ), pieces as (
       select covered.from_time, covered.to_time, covered.length,
         (select count(*) from stored where open_time >= from_time and open_time < to_time) as present
@@ -76,9 +77,9 @@ export async function rowsWithoutCoverage(
     select min(open_time) as "from", max(open_time + length) as "to", count(*) as count
     from market.candles c
     join ${lengths} on lengths.interval = ${series.interval}
-    where ${isSeries('c', series)} and is_closed and open_time >= ${new Date(keptSince)}::timestamptz
+    where ${ofCandles(series, 'c')} and is_closed and open_time >= ${new Date(keptSince)}::timestamptz
       and not coalesce((select ranges from recorder.coverage v
-        where v.stream = 'candles' and ${isSeries('v', series)}), '{}') @> tstzrange(open_time, open_time + length)
+        where ${ofSeries(candleStream(series), 'v')}), '{}') @> tstzrange(open_time, open_time + length)
     having count(*) > 0`.execute(db)
   return disagreements(series, rows, 'stored, but not covered')
 }
@@ -90,8 +91,8 @@ export async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSerie
     from recorder.no_trade n
     cross join lateral unnest(n.ranges) as silent
     join ${lengths} on lengths.interval = ${series.interval}
-    join market.candles c on ${isSeries('c', series)} and c.open_time >= lower(silent) and c.open_time < upper(silent)
-    where ${isSeries('n', series)} and c.is_closed
+    join market.candles c on ${ofCandles(series, 'c')} and c.open_time >= lower(silent) and c.open_time < upper(silent)
+    where ${ofCandles(series, 'n')} and c.is_closed
     order by 1`.execute(db)
   return disagreements(series, rows, 'stored, but claimed to have no trade')
 }
@@ -101,7 +102,7 @@ export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries
   const minutes: CandleSeries = { ...long, interval: '1m' }
   const { rows } = await sql<Found>`
     with minutes as (
-      select ranges from recorder.coverage c where stream = 'candles' and ${isSeries('c', minutes)}
+      select ranges from recorder.coverage c where ${ofSeries(candleStream(minutes), 'c')}
     ), compared as (
       select l.open_time, l.open_time + length as close_time, l.open, l.high, l.low, l.close, l.base_volume, l.quote_turnover, m.*
       from market.candles l
@@ -111,9 +112,9 @@ export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries
           (array_agg(c.close order by c.open_time desc))[1] as m_close, sum(c.base_volume) as m_volume,
           sum(c.quote_turnover) as m_turnover
         from market.candles c
-        where ${isSeries('c', minutes)} and c.is_closed and c.open_time >= l.open_time and c.open_time < l.open_time + length
+        where ${ofCandles(minutes, 'c')} and c.is_closed and c.open_time >= l.open_time and c.open_time < l.open_time + length
       ) as m
-      where ${isSeries('l', long)} and l.is_closed
+      where ${ofCandles(long, 'l')} and l.is_closed
         and (select ranges from minutes) @> tstzrange(l.open_time, l.open_time + length)
     )
     select open_time as "from", close_time as "to", 1 as count,
@@ -145,19 +146,13 @@ export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSer
       where f.category = c.category and f.symbol = c.symbol
         and f.ts >= c.open_time and f.ts < c.open_time + interval '1 minute'
     ) as f
-    where ${isSeries('c', minutes)} and c.is_closed
+    where ${ofCandles(minutes, 'c')} and c.is_closed
       and (select range_agg(r) from recorder.coverage v cross join lateral unnest(v.ranges) as r
         where v.stream = 'fills' and v.category = ${minutes.category} and v.symbol = ${minutes.symbol}
       ) @> tstzrange(c.open_time, c.open_time + interval '1 minute')
       and ${volume} <> coalesce(f.size, 0)
     order by 1`.execute(db)
   return disagreements(minutes, rows, 'does not agree with its fills')
-}
-
-function isSeries(alias: string, { category, symbol, type, interval }: CandleSeries, and = sql``) {
-  const column = (name: string) => sql.ref(`${alias}.${name}`)
-  return sql`${and} ${column('category')} = ${category} and ${column('symbol')} = ${symbol}
-    and ${column('type')} = ${type} and ${column('interval')} = ${interval}`
 }
 
 function disagreements(series: CandleSeries, rows: readonly Found[], what: string): Disagreement[] {

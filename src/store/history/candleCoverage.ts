@@ -3,10 +3,11 @@ import type { CandleSeries } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { type ColumnSpec, rowsFrom } from '../db/columns.js'
-import { multirange, type Series, seriesColumns } from '../proof/coverage.js'
+import { multirange } from '../proof/coverage.js'
 import { recordGap } from '../proof/gaps.js'
 import { isAskedLately } from './noTrade.js'
 import type { Database } from '../db/schema.js'
+import { candleStream, ofSeries, sameCandleStream, seriesColumns } from '../db/series.js'
 
 /** A range of a series, and what is known about it. */
 export interface SeriesRange {
@@ -52,10 +53,8 @@ export async function missingCandles(
   const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
     select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
     from ${source} as s
-    left join recorder.coverage c on c.stream = 'candles' and c.category = s.category and c.symbol = s.symbol
-      and c.type = s.type and c.interval = s.interval
-    left join recorder.empty_range e on e.stream = 'candles' and e.category = s.category and e.symbol = s.symbol
-      and e.type = s.type and e.interval = s.interval
+    left join recorder.coverage c on ${sameCandleStream('c', 's')}
+    left join recorder.empty_range e on ${sameCandleStream('e', 's')}
     left join lateral unnest(
       case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
         - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - ${leftOut}
@@ -76,11 +75,6 @@ export async function missingCandles(
   return results
 }
 
-export function candleStream(series: CandleSeries): Series {
-  const { category, symbol, type, interval } = series
-  return { stream: 'candles', category, symbol, type, interval }
-}
-
 /** Remembers ranges that were confirmed to hold no candles. */
 export async function addEmptyRanges(
   db: Kysely<Database>,
@@ -98,12 +92,10 @@ export async function addEmptyRanges(
 
 /** Open gaps of a series that are known in full by now are repaired; those in which there is nothing have been none. */
 export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<void> {
-  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
-  const isOpen = sql`g.stream = ${stream} and g.category = ${category} and g.symbol = ${symbol} and g.type = ${type}
-    and g.interval = ${interval} and g.state = 'open'`
+  const candles = candleStream(series)
+  const isOpen = sql`${ofSeries(candles, 'g')} and g.state = 'open'`
   const rangesIn = (table: string) => sql`
-    coalesce((select ranges from ${sql.table(table)} where stream = ${stream} and category = ${category}
-      and symbol = ${symbol} and type = ${type} and interval = ${interval}), '{}')`
+    coalesce((select ranges from ${sql.table(table)} where ${ofSeries(candles)}), '{}')`
   const empty = rangesIn('recorder.empty_range')
   await sql`delete from recorder.gap g where ${isOpen} and g.range <@ ${empty}`.execute(db)
   await sql`
@@ -124,27 +116,23 @@ export async function replaceGaps(
   left: readonly TimeRange[],
   reason: string,
 ): Promise<void> {
-  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
-  const isTouched = sql`stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
-    and interval = ${interval} and state = 'open' and range && ${multirange(asked)}`
+  const candles = candleStream(series)
+  const isTouched = sql`${ofSeries(candles)} and state = 'open' and range && ${multirange(asked)}`
   await sql`
     update recorder.gap set state = 'repaired', repaired_at = now()
     where ${isTouched} and not range <@ ${multirange(left)}`.execute(db)
   await sql`
     delete from recorder.gap
     where ${isTouched} and not exists (select from unnest(${multirange(left)}) as r where r = range)`.execute(db)
-  for (const range of left) await recordGap(db, { ...candleStream(series), range, reason })
+  for (const range of left) await recordGap(db, { ...candles, range, reason })
 }
 
 /** The open gaps of a series, ascending. */
 export async function openGaps(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
-  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
   const { rows } = await sql<TimeRange>`
     select lower(r) as "from", upper(r) as "to"
     from unnest((
-      select range_agg(range) from recorder.gap
-      where stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
-        and interval = ${interval} and state = 'open')) as r
+      select range_agg(range) from recorder.gap where ${ofSeries(candleStream(series))} and state = 'open')) as r
     order by 1`.execute(db)
   return rows
 }

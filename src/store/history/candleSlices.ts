@@ -11,6 +11,7 @@ import { lockNames } from '../db/locks/names.js'
 import { lockInTransaction } from '../db/locks/rowLock.js'
 import { holds, lockSessionName } from '../db/locks/sessionLock.js'
 import type { Database } from '../db/schema.js'
+import { ofCandles, sameCandles } from '../db/series.js'
 
 /** A want, and what of it is missing and not being fetched by anybody. */
 export interface OpenWant {
@@ -86,7 +87,7 @@ export class SliceSession {
           -- What is proven is looked up in this order, until something is missing: not for all that anybody wants.
           select w.*, w.ranges - w.done - coalesce(t.ranges, '{}') as rest
           from recorder.candle_want w
-          left join taken t on t.category = w.category and t.symbol = w.symbol and t.type = w.type and t.interval = w.interval
+          left join taken t on ${sameCandles('t', 'w')}
           where w.ended_at is null and w.retry_at <= now()
           order by ${byUrgency(sql`w.ranges - w.done - coalesce(t.ranges, '{}')`)}
         )
@@ -155,7 +156,6 @@ export class SliceSession {
 /** Releases a slice and records the result for all wants that it was a part of. Call it in the transaction that stores its outcome. */
 export async function settleSlice(trx: Kysely<Database>, slice: CandleSlice, result: SliceResult): Promise<void> {
   const { done, requests, candles, inserted, updated, problem = null, failure = null } = result
-  const { category, symbol, type, interval } = slice.series
   const ranges = done === 'series' ? sql`'{(,)}'::tstzmultirange` : multirange(done)
   await lockInTransaction(trx, lockNames.candleWants)
   const released = await trx
@@ -170,7 +170,7 @@ export async function settleSlice(trx: Kysely<Database>, slice: CandleSlice, res
       candles = candles + ${candles}, inserted = inserted + ${inserted}, updated = updated + ${updated},
       problem = ${problem}, failure = coalesce(${failure}, failure),
       retry_at = case when ${problem}::text is null then retry_at else now() + make_interval(secs => ${retryAfterSeconds}) end
-    where category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval} and ended_at is null
+    where ${ofCandles(slice.series)} and ended_at is null
       and (id = ${slice.wantId} or ranges && ${ranges}
         and (not again or ${slice.again} and requested_at <= ${toDate(released.taken_at)}::timestamptz))`.execute(trx)
   await endWants(trx, slice.series)

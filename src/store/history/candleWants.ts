@@ -8,6 +8,7 @@ import { inTransaction } from '../db/inTransaction.js'
 import { lockNames } from '../db/locks/names.js'
 import { lockInTransaction } from '../db/locks/rowLock.js'
 import type { Database } from '../db/schema.js'
+import { ofCandles, sameCandles, sameCandleStream } from '../db/series.js'
 
 /** `review`: a second look at what is known, with what the others leave of the budget. */
 export type WantKind = 'repair' | 'backfill' | 'review'
@@ -73,10 +74,8 @@ const columns = [
 /** What is proven of the series of a want `w`: nothing of one that is to be read again. */
 export const provenOfWant = sql`
   case when w.again then '{}' else
-    coalesce((select c.ranges from recorder.coverage c where c.stream = 'candles' and c.category = w.category
-      and c.symbol = w.symbol and c.type = w.type::text and c.interval = w.interval::text), '{}')
-    + coalesce((select e.ranges from recorder.empty_range e where e.stream = 'candles' and e.category = w.category
-      and e.symbol = w.symbol and e.type = w.type::text and e.interval = w.interval::text), '{}') end`
+    coalesce((select c.ranges from recorder.coverage c where ${sameCandleStream('c', 'w')}), '{}')
+    + coalesce((select e.ranges from recorder.empty_range e where ${sameCandleStream('e', 'w')}), '{}') end`
 
 /** What is missing of a want: desired minus proven, and minus what was asked for in vain since it was wanted. */
 const missingOfWant = sql`(w.ranges - w.done - ${provenOfWant})`
@@ -100,8 +99,8 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
       with source as materialized (
         select s.*, s.ranges::tstzmultirange as wanted, (
           select min(w.id) from recorder.candle_want w
-          where w.ended_at is null and w.kind = s.kind and w.again = s.again and w.category = s.category
-            and w.symbol = s.symbol and w.type = s.type and w.interval = s.interval and w.ranges @> s.ranges::tstzmultirange
+          where w.ended_at is null and w.kind = s.kind and w.again = s.again and ${sameCandles('w', 's')}
+            and w.ranges @> s.ranges::tstzmultirange
         ) as known
         from ${source} as s
       ), inserted as (
@@ -118,18 +117,13 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
 
 /** Ends the wants, of a series or of all, of which nothing is missing and nothing is being fetched. */
 export async function endWants(trx: Kysely<Database>, series?: CandleSeries): Promise<void> {
-  const isMeant =
-    series === undefined
-      ? sql`true`
-      : sql`w.category = ${series.category} and w.symbol = ${series.symbol} and w.type = ${series.type}
-          and w.interval = ${series.interval}`
+  const isMeant = series === undefined ? sql`true` : ofCandles(series, 'w')
   await sql`
     update recorder.candle_want w set ended_at = now()
     where w.ended_at is null and ${isMeant} and isempty(${missingOfWant})
       and not exists (
         select from recorder.candle_slice s join recorder.candle_want o on o.id = s.want_id
-        where o.category = w.category and o.symbol = w.symbol and o.type = w.type and o.interval = w.interval
-          and s.ranges && w.ranges)`.execute(trx)
+        where ${sameCandles('o', 'w')} and s.ranges && w.ranges)`.execute(trx)
 }
 
 /** The wants with these ids; or at most `limit` that are open or have failed in the last hours, the most urgent first. */
@@ -177,14 +171,13 @@ export async function countOpenWants(db: Kysely<Database>, kind: WantKind): Prom
 /** How often a range was wanted as a repair in the last days, and when the last of these ended; null while it is open. */
 export async function earlierRepairs(
   db: Kysely<Database>,
-  { category, symbol, type, interval }: CandleSeries,
+  series: CandleSeries,
   range: TimeRange,
 ): Promise<{ readonly count: number; readonly endedAt: TimeMs | null }> {
   const { rows } = await sql<{ count: number; endedAt: TimeMs | null }>`
     select count(*), case when bool_and(ended_at is not null) then max(ended_at) end as "endedAt"
     from recorder.candle_want
-    where category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval} and kind = 'repair'
-      and ranges && ${multirangeText([range])}::tstzmultirange`.execute(db)
+    where ${ofCandles(series)} and kind = 'repair' and ranges && ${multirangeText([range])}::tstzmultirange`.execute(db)
   return rows[0] ?? { count: 0, endedAt: null }
 }
 
@@ -206,21 +199,18 @@ export async function rangeOutcomes(
     const { category, symbol, type, interval } = series
     return [category, symbol, type, interval, multirangeText(missing)][column] ?? ''
   })
-  const isSeries = sql`t.stream = 'candles' and t.category = s.category and t.symbol = s.symbol
-    and t.type = s.type::text and t.interval = s.interval::text`
   const { rows } = await sql<{ place: number; ranges: [TimeMs, TimeMs][] } & Pick<RangeOutcome, 'what' | 'reason'>>`
     with source as materialized (select *, ranges::tstzmultirange as wanted from ${source} as s)
     select place, what, reason, ${rangesAsJson(sql`known`)} as ranges
     from (
       select ordinality as place, 'empty' as what, null as reason, t.ranges * wanted as known
-      from source s join recorder.empty_range t on ${isSeries}
+      from source s join recorder.empty_range t on ${sameCandleStream('t', 's')}
       union all
       select ordinality, 'unanswered', null, tstzmultirange(t.range) * wanted
-      from source s join recorder.unanswered t on t.category = s.category and t.symbol = s.symbol and t.type = s.type
-        and t.interval = s.interval
+      from source s join recorder.unanswered t on ${sameCandles('t', 's')}
       union all
       select ordinality, 'gap', t.reason, tstzmultirange(t.range) * wanted
-      from source s join recorder.gap t on ${isSeries} and t.state = 'open'
+      from source s join recorder.gap t on ${sameCandleStream('t', 's')} and t.state = 'open'
     ) as found where not isempty(known)
     order by place, lower(known)`.execute(db)
   for (const { place, what, reason, ranges } of rows) {

@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Candle } from '../../market/candle.js'
 import { type ColumnSpec, columnNames, rowsFrom, toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
+import { ofCandles } from '../db/series.js'
 import { inStatements, keyOrder } from '../db/writeRows.js'
 import type { WriteResult } from '../db/writeResult.js'
 
@@ -39,13 +40,10 @@ export async function insertNewCandles(db: Kysely<Database>, candles: readonly C
   if (first === undefined || candles.length < bulkRows || !areOfOneSeries(candles)) return false
   const times = candles.map(({ openTime }) => openTime).toSorted((a, b) => a - b)
   if (times.some((time, index) => time === times[index - 1])) return false
-  const { category, symbol, type, interval } = first
   const [from, to] = [toDate(times[0] as number), toDate(times.at(-1) as number)]
   const { rows } = await sql<{ isThere: boolean }>`
     select exists (
-      select from market.candles
-      where category = ${category} and symbol = ${symbol} and type = ${type} and "interval" = ${interval}
-        and open_time between ${from} and ${to}
+      select from market.candles where ${ofCandles(first)} and open_time between ${from} and ${to}
     ) as "isThere"`.execute(db)
   if (rows[0]?.isThere !== false) return false
   await sql`savepoint new_candles`.execute(db)

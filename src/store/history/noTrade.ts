@@ -2,9 +2,10 @@ import { type Kysely, sql } from 'kysely'
 import { type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import { addCoverage, multirange, rangesAsJson, seriesColumns, toRanges } from '../proof/coverage.js'
+import { addCoverage, multirange, rangesAsJson, toRanges } from '../proof/coverage.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
+import { candleStream, ofCandles, ofSeries } from '../db/series.js'
 
 /** Places of candles in a part of the ledger. */
 const placesPerPart = 1_440
@@ -26,12 +27,12 @@ export async function addNoTrade(
     select ${category}, ${symbol}, ${type}, ${interval},
       date_bin(${partLength}, lower(r), timestamptz 'epoch') as part, range_agg(r)
     from unnest(${multirange(silence)} - coalesce((
-      select ranges from recorder.coverage where ${isCandleStream(series)}), '{}')) as r
+      select ranges from recorder.coverage where ${ofSeries(candleStream(series))}), '{}')) as r
     group by part
     on conflict (category, symbol, type, interval, part) do update
       set ranges = n.ranges + excluded.ranges, noted_at = now()
       where not n.ranges @> excluded.ranges`.execute(db)
-  await addCoverage(db, { stream: 'candles', ...series }, silence)
+  await addCoverage(db, candleStream(series), silence)
 }
 
 /**
@@ -52,7 +53,7 @@ export async function takeBackNoTrade(
     with touched as (
       select n.part, n.ranges * ${candles} as late
       from recorder.no_trade n
-      where ${isSeries(series)} and part < ${toDate(last.to)}::timestamptz and until > ${toDate(first.from)}::timestamptz
+      where ${ofCandles(series)} and part < ${toDate(last.to)}::timestamptz and until > ${toDate(first.from)}::timestamptz
         and ranges && ${candles}
     ), counted as (
       select part, range, round(extract(epoch from upper(range) - lower(range)) * 1000 / ${intervalMs[interval]}) as count
@@ -60,7 +61,7 @@ export async function takeBackNoTrade(
     ), corrected as (
       update recorder.no_trade n set ranges = n.ranges - ${candles}, confirmed = n.confirmed - ${candles},
         turned_up = n.turned_up + (select sum(count) from counted where counted.part = n.part)
-      from touched where ${isSeries(series, 'n')} and n.part = touched.part
+      from touched where ${ofCandles(series, 'n')} and n.part = touched.part
     ), noted as (
       insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, repaired_at)
       select 'candles', ${category}, ${symbol}, ${type}, ${interval}, range,
@@ -81,7 +82,7 @@ export async function noTradeRanges(
   const { rows } = await sql<TimeRange & { isConfirmed: boolean }>`
     select lower(r) as "from", upper(r) as "to", r <@ confirmed as "isConfirmed"
     from recorder.no_trade cross join lateral unnest(ranges) as r
-    where ${isSeries(series)} order by 1`.execute(db)
+    where ${ofCandles(series)} order by 1`.execute(db)
   return rows
 }
 
@@ -94,9 +95,9 @@ export async function isSparse(db: Kysely<Database>, series: CandleSeries): Prom
     (select sum(extract(epoch from upper(r) - lower(r))) from unnest(${ranges}) as r)`
   const { rows } = await sql<{ isSparse: boolean }>`
     select coalesce((
-      select sum(${length(sql`ranges`)}) from recorder.no_trade where ${isSeries(series)}
+      select sum(${length(sql`ranges`)}) from recorder.no_trade where ${ofCandles(series)}
     ), 0) >= ${sparseShare} * coalesce(${length(sql`
-      (select ranges from recorder.coverage where ${isCandleStream(series)})`)}, 0) as "isSparse"`.execute(db)
+      (select ranges from recorder.coverage where ${ofSeries(candleStream(series))})`)}, 0) as "isSparse"`.execute(db)
   return rows[0]?.isSparse ?? true
 }
 
@@ -112,13 +113,13 @@ export async function replaceUnanswered(
   await sql`
     insert into recorder.unanswered (category, symbol, type, interval, range, asked_at, times)
     select ${category}, ${symbol}, ${type}, ${interval}, r, now(),
-      1 + coalesce((select max(times) from recorder.unanswered u where ${isSeries(series, 'u')} and u.range && r), 0)
+      1 + coalesce((select max(times) from recorder.unanswered u where ${ofCandles(series, 'u')} and u.range && r), 0)
     from unnest(${ranges}) as r
     on conflict (category, symbol, type, interval, range) do update
       set asked_at = excluded.asked_at, times = excluded.times`.execute(db)
   await sql`
     delete from recorder.unanswered
-    where ${isSeries(series)} and range && ${multirange(asked)}
+    where ${ofCandles(series)} and range && ${multirange(asked)}
       and not exists (select from unnest(${ranges}) as r where r = range)`.execute(db)
 }
 
@@ -129,7 +130,7 @@ export async function isUnanswered(
   ranges: readonly TimeRange[],
 ): Promise<boolean> {
   const { rows } = await sql`
-    select from recorder.unanswered where ${isSeries(series)} and range && ${multirange(ranges)} limit 1`.execute(db)
+    select from recorder.unanswered where ${ofCandles(series)} and range && ${multirange(ranges)} limit 1`.execute(db)
   return rows.length > 0
 }
 
@@ -158,7 +159,7 @@ export async function confirmNoTrade(
   const seen = multirange(ranges)
   await sql`
     update recorder.no_trade set confirmed = confirmed + (ranges * ${seen})
-    where ${isSeries(series)} and ranges && ${seen} and not confirmed @> (ranges * ${seen})`.execute(db)
+    where ${ofCandles(series)} and ranges && ${seen} and not confirmed @> (ranges * ${seen})`.execute(db)
 }
 
 /** Puts off the next look at the silence in ranges that were just looked at, whatever came of it. */
@@ -169,17 +170,5 @@ export async function putOffLook(
 ): Promise<void> {
   await sql`
     update recorder.no_trade set noted_at = now()
-    where ${isSeries(series)} and ranges && ${multirange(asked)} and ranges <> confirmed`.execute(db)
-}
-
-function isSeries({ category, symbol, type, interval }: CandleSeries, alias?: string) {
-  const column = (name: string) => sql.ref(alias === undefined ? name : `${alias}.${name}`)
-  return sql`${column('category')} = ${category} and ${column('symbol')} = ${symbol}
-    and ${column('type')} = ${type} and ${column('interval')} = ${interval}`
-}
-
-function isCandleStream(series: CandleSeries) {
-  const { stream, category, symbol, type, interval } = seriesColumns({ stream: 'candles', ...series })
-  return sql`stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
-    and interval = ${interval}`
+    where ${ofCandles(series)} and ranges && ${multirange(asked)} and ranges <> confirmed`.execute(db)
 }

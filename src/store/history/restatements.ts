@@ -4,6 +4,7 @@ import type { TimeRange } from '../../market/timeRange.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
+import { ofCandles } from '../db/series.js'
 
 /** A change of a closed candle that belongs to no restatement yet. */
 export interface OpenRevision {
@@ -46,7 +47,7 @@ export async function openRevisions(db: Kysely<Database>, series: CandleSeries):
     select id, open_time as "openTime", ${prices('old')} as "oldPrices", ${prices('new')} as "newPrices",
       old_base_volume as "oldVolume", new_base_volume as "newVolume"
     from recorder.candle_revision
-    where ${isSeries(series)} and restatement_id is null and revised_at > now() - ${oneEvent}
+    where ${ofCandles(series)} and restatement_id is null and revised_at > now() - ${oneEvent}
     order by open_time, id`.execute(db)
   return rows.map(({ id, openTime, oldPrices, newPrices, oldVolume, newVolume }) => ({
     id,
@@ -60,7 +61,7 @@ export async function openRevisions(db: Kysely<Database>, series: CandleSeries):
 export async function recentRestatements(db: Kysely<Database>, series: CandleSeries): Promise<StoredRestatement[]> {
   const { rows } = await sql<{ id: number; numerator: string; denominator: string }>`
     select id, numerator::text as numerator, denominator::text as denominator from recorder.restatement
-    where ${isSeries(series)} and detected_at > now() - ${oneEvent} order by detected_at desc`.execute(db)
+    where ${ofCandles(series)} and detected_at > now() - ${oneEvent} order by detected_at desc`.execute(db)
   return rows.map(({ id, numerator, denominator }) => ({
     id,
     numerator: BigInt(numerator),
@@ -120,8 +121,4 @@ export async function seriesToReadAgain(
           and r.interval = c.interval::market.candle_interval and r.numerator = ${numerator.toString()}::numeric
           and r.denominator = ${denominator.toString()}::numeric and r.detected_at > now() - ${oneEvent}))`.execute(db)
   return rows.map(({ from, to, ...series }) => ({ series, range: { from, to } }))
-}
-
-function isSeries({ category, symbol, type, interval }: CandleSeries) {
-  return sql`category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval}`
 }

@@ -1,24 +1,8 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { CandleType, Interval } from '../../market/candle.js'
-import type { Category } from '../../market/category.js'
-import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import type { Database, SeriesColumns } from '../db/schema.js'
-
-/** What coverage and gaps are kept for: a stream of an instrument, and for candles their type and interval. */
-export interface Series {
-  readonly stream: StreamName
-  readonly category: Category
-  readonly symbol: string
-  /** null for streams other than candles, as is `interval`. */
-  readonly type: CandleType | null
-  readonly interval: Interval | null
-}
-
-export function seriesColumns({ stream, category, symbol, type, interval }: Series): SeriesColumns {
-  return { stream, category, symbol, type: type ?? '', interval: interval ?? '' }
-}
+import type { Database } from '../db/schema.js'
+import { sameSeries, type Series, seriesColumns } from '../db/series.js'
 
 /** Adds proven ranges. Call it in the transaction that writes their rows, so that a claim is never without them. */
 export async function addCoverage(db: Kysely<Database>, series: Series, ranges: readonly TimeRange[]): Promise<void> {
@@ -65,11 +49,11 @@ export async function addLockedCoverages(db: Kysely<Database>, claims: readonly 
     from ${claimsAsRows(proven)} cross join lateral (
       select part, lead(part) over (order by part) as until from (
         -- From the one that the claim begins in.
-        select part from recorder.coverage s where ${sameSeries('s')} and part >= (
-          select max(b.part) from recorder.coverage b where ${sameSeries('b')} and b.part <= lower(k.ranges))
+        select part from recorder.coverage s where ${sameSeries('s', 'k')} and part >= (
+          select max(b.part) from recorder.coverage b where ${sameSeries('b', 'k')} and b.part <= lower(k.ranges))
         union
         select upper(n.ranges) from (
-          select ranges from recorder.coverage s where ${sameSeries('s')} order by part desc limit 1
+          select ranges from recorder.coverage s where ${sameSeries('s', 'k')} order by part desc limit 1
         ) n
         where upper(n.ranges) < lower(k.ranges) and (select count(*) from unnest(n.ranges)) >= ${rangesPerPart}
       ) as found
@@ -107,13 +91,6 @@ function claimsAsRows(claims: readonly Claim[]): RawBuilder<unknown> {
     from unnest(${seriesArrays(claims.map(({ series }) => series))},
       ${claims.map(({ ranges }) => multirangeText(ranges))}::text[]) as k (stream, category, symbol, type, interval, ranges)
   ) as k`
-}
-
-/** Whether a row of recorder.coverage belongs to the series `k`. */
-function sameSeries(alias: string): RawBuilder<unknown> {
-  const row = sql.table(alias)
-  return sql`${row}.stream = k.stream and ${row}.category = k.category and ${row}.symbol = k.symbol
-    and ${row}.type = k.type and ${row}.interval = k.interval`
 }
 
 /** One array for each column that names a series. */
@@ -155,9 +132,9 @@ export async function lockCoverage(
       select range_agg(r) as ranges
       from recorder.coverage c cross join lateral unnest(c.ranges) as r
       -- The last part that begins before may begin with a range that ends later: then the one before that is in the part before.
-      where ${sameSeries('c')} and c.part >= coalesce((
+      where ${sameSeries('c', 'k')} and c.part >= coalesce((
         select f.part from recorder.coverage f
-        where ${sameSeries('f')} and f.part <= k.since and not isempty(f.ranges)
+        where ${sameSeries('f', 'k')} and f.part <= k.since and not isempty(f.ranges)
         order by f.part desc offset 1 limit 1), '-infinity')
     ) m`.execute(db)
   const byPlace = new Map(rows.map(({ place, ranges }) => [place, toRanges(ranges)]))

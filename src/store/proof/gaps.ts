@@ -3,8 +3,8 @@ import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { toDate } from '../db/columns.js'
-import { type Series, seriesColumns } from './coverage.js'
 import type { Database, GapState } from '../db/schema.js'
+import { ofSeries, type Series, seriesColumns, seriesOf } from '../db/series.js'
 
 /** A gap that has just been found. */
 export interface NewGap extends Series {
@@ -43,14 +43,12 @@ export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void
 
 /** Takes a range out of the gaps of a series, because its rows came after all: a gap that is filled wholly is repaired. */
 export async function closeGaps(db: Kysely<Database>, series: Series, filled: TimeRange, at: TimeMs): Promise<void> {
-  const { stream, category, symbol, type, interval } = seriesColumns(series)
   const range = sql`tstzrange(${toDate(filled.from)}::timestamptz, ${toDate(filled.to)}::timestamptz)`
   // What is left of a gap may be two gaps; each keeps what is known of the one it was.
   await sql`
     with touched as (
       select * from recorder.gap
-      where stream = ${stream} and category = ${category} and symbol = ${symbol}
-        and type = ${type} and interval = ${interval} and range && ${range} and state <> 'repaired'
+      where ${ofSeries(series)} and range && ${range} and state <> 'repaired'
     ), repaired as (
       update recorder.gap g set state = 'repaired', repaired_at = ${toDate(at)}::timestamptz, lost_at = null
       from touched t where g.id = t.id and t.range <@ ${range}
@@ -66,11 +64,9 @@ export async function closeGaps(db: Kysely<Database>, series: Series, filled: Ti
 
 /** Where known gaps of a series end, ascending: those ends that lie in the range, both of its limits included. */
 export async function gapEndsWithin(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeMs[]> {
-  const { stream, category, symbol, type, interval } = seriesColumns(series)
   const { rows } = await sql<{ end: TimeMs }>`
     select distinct upper(range) as "end" from recorder.gap
-    where stream = ${stream} and category = ${category} and symbol = ${symbol}
-      and type = ${type} and interval = ${interval} and state <> 'repaired'
+    where ${ofSeries(series)} and state <> 'repaired'
       and upper(range) between ${toDate(range.from)}::timestamptz and ${toDate(range.to)}::timestamptz
     order by 1`.execute(db)
   return rows.map(({ end }) => end)
@@ -96,11 +92,7 @@ export async function listGaps(db: Kysely<Database>, { state, exceptState, strea
   const rows = await query.execute()
   return rows.map((row) => ({
     id: row.id,
-    stream: row.stream as Series['stream'],
-    category: row.category,
-    symbol: row.symbol,
-    type: row.type === '' ? null : row.type,
-    interval: row.interval === '' ? null : row.interval,
+    ...seriesOf(row),
     range: { from: row.from, to: row.to },
     reason: row.reason,
     state: row.state,

@@ -4,7 +4,8 @@ import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../db/schema.js'
 import { rolledUpCandles } from './rolledUp.js'
-import { type CandleRow, ofSeries, storedCandles } from './storedCandles.js'
+import { ofCandles } from '../db/series.js'
+import { type CandleRow, storedCandles } from './storedCandles.js'
 
 export interface CandlePage {
   readonly candles: readonly CandleRow[]
@@ -100,6 +101,8 @@ async function endOfLastGap(
       as gap (from_time, to_time)
     where exists (
       select from market.candles
-      where ${ofSeries(series, '1m')} and open_time >= gap.from_time and open_time < gap.to_time)`.execute(db)
+      where ${ofCandles({ ...series, interval: '1m' })} and open_time >= gap.from_time and open_time < gap.to_time)`.execute(
+    db,
+  )
   return rows[0]?.end ?? Number.NEGATIVE_INFINITY
 }

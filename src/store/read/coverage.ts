@@ -1,12 +1,12 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { type CandleType, type Interval, intervalMs } from '../../market/candle.js'
+import { intervalMs } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import { toDate } from '../db/columns.js'
-import { type Series, seriesColumns } from '../proof/coverage.js'
-import type { Database, GapState } from '../db/schema.js'
+import type { Database, GapState, SeriesColumns } from '../db/schema.js'
+import { ofCandles, ofSeries, sameSeries, type Series, seriesOf } from '../db/series.js'
 
 /** How much of a day of a series is proven, and how much of it is known to be missing. */
 export interface SeriesDay {
@@ -35,14 +35,6 @@ export interface SeriesFilter {
   readonly offset: number
 }
 
-interface SeriesKeyRow {
-  readonly stream: StreamName
-  readonly category: Category
-  readonly symbol: string
-  readonly type: CandleType | ''
-  readonly interval: Interval | ''
-}
-
 /**
  * The series of which something is proven or known to be missing, day by day (UTC) over the range. Those with gaps in the
  * range come first. `total` counts all that match.
@@ -63,7 +55,7 @@ export async function coverageCalendar(
     with keys as (select * from ${keys}),
     known as (
       select k.*,
-        coalesce((select c.ranges from recorder_page.coverage c where ${sameSeries('c')}), '{}'::tstzmultirange) as covered,
+        coalesce((select c.ranges from recorder_page.coverage c where ${sameSeries('c', 'k')}), '{}'::tstzmultirange) as covered,
         ${gapRanges('open')} as open_gaps, ${gapRanges('lost')} as lost_gaps
       from keys k
     )
@@ -116,12 +108,12 @@ export async function seriesRanges(db: Kysely<Database>, series: Series, range: 
     sql<TimeRange>`
       select lower(r) as "from", upper(r) as "to"
       from recorder_page.coverage c cross join lateral unnest(c.ranges * tstzmultirange(${within})) as r
-      where ${isSeries(series)}
+      where ${ofSeries(series)}
       order by 1 desc limit ${maxRanges}`.execute(db),
     sql<KnownGap>`
       select lower(range) as "from", upper(range) as "to", reason, state, detected_at as "detectedAt"
       from recorder_page.gap
-      where ${isSeries(series)} and range && ${within}
+      where ${ofSeries(series)} and range && ${within}
       order by 1 desc limit ${maxRanges}`.execute(db),
   ])
   return { covered: covered.rows.toReversed(), gaps: gaps.rows.toReversed() }
@@ -137,12 +129,12 @@ export async function emptyRanges(db: Kysely<Database>, series: Series, range: T
     from unnest(
       coalesce((
         select c.ranges * tstzmultirange(tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz))
-        from recorder_page.coverage c where ${isSeries(series)}
+        from recorder_page.coverage c where ${ofSeries(series)}
       ), '{}'::tstzmultirange)
       - coalesce((
         select range_agg(tstzrange(open_time, open_time + make_interval(secs => ${seconds})))
         from market.candles
-        where category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval}
+        where ${ofCandles({ category, symbol, type, interval })}
           and open_time > ${toDate(range.from - intervalMs[interval])}::timestamptz
           and open_time < ${toDate(range.to)}::timestamptz
       ), '{}'::tstzmultirange)
@@ -155,7 +147,7 @@ async function findSeries(
   db: Kysely<Database>,
   { text, stream, category, symbol, limit, offset }: SeriesFilter,
   range: TimeRange,
-): Promise<{ rows: SeriesKeyRow[]; total: number }> {
+): Promise<{ rows: SeriesColumns[]; total: number }> {
   const conditions = [
     ...(text === '' ? [] : [sql`strpos(upper(symbol), ${text.toUpperCase()}) > 0`]),
     ...(stream === undefined ? [] : [sql`stream = ${stream}`]),
@@ -163,7 +155,7 @@ async function findSeries(
     ...(symbol === undefined ? [] : [sql`symbol = ${symbol}`]),
   ]
   const where = conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `)
-  const { rows } = await sql<SeriesKeyRow & { total: number }>`
+  const { rows } = await sql<SeriesColumns & { total: number }>`
     with gaps as (
       select stream, category, symbol, type, interval,
         count(*) filter (where state <> 'repaired' and range && tstzrange(${toDate(range.from)}::timestamptz,
@@ -183,20 +175,14 @@ async function findSeries(
   return { rows, total: rows[0]?.total ?? 0 }
 }
 
-function keyValues(key: SeriesKeyRow, place: number): RawBuilder<unknown> {
+function keyValues(key: SeriesColumns, place: number): RawBuilder<unknown> {
   const { stream, category, symbol, type, interval } = key
   return sql`(${place}::int, ${stream}::text, ${category}::market.category, ${symbol}::text, ${type}::text, ${interval}::text)`
 }
 
-function sameSeries(table: string): RawBuilder<unknown> {
-  const t = sql.table(table)
-  return sql`${t}.stream = k.stream and ${t}.category = k.category and ${t}.symbol = k.symbol
-    and ${t}.type = k.type and ${t}.interval = k.interval`
-}
-
 function gapRanges(state: GapState): RawBuilder<unknown> {
   return sql`coalesce((select range_agg(g.range) from recorder_page.gap g
-    where ${sameSeries('g')} and g.state = ${state}), '{}'::tstzmultirange)`
+    where ${sameSeries('g', 'k')} and g.state = ${state}), '{}'::tstzmultirange)`
 }
 
 /** How much of the day `d.day` a multirange of `known` covers, milliseconds. */
@@ -204,14 +190,4 @@ function overlapMs(column: string): RawBuilder<unknown> {
   return sql`coalesce((
     select sum(extract(epoch from upper(r) - lower(r)))::float8 * 1000
     from unnest(k.${sql.ref(column)} * tstzmultirange(tstzrange(d.day, d.day + interval '1 day'))) as r), 0)`
-}
-
-function isSeries(series: Series): RawBuilder<unknown> {
-  const { stream, category, symbol, type, interval } = seriesColumns(series)
-  return sql`stream = ${stream} and category = ${category} and symbol = ${symbol} and type = ${type}
-    and interval = ${interval}`
-}
-
-function seriesOf({ stream, category, symbol, type, interval }: SeriesKeyRow): Series {
-  return { stream, category, symbol, type: type === '' ? null : type, interval: interval === '' ? null : interval }
 }

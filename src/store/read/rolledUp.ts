@@ -3,7 +3,8 @@ import { type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
-import { type CandleRow, ofSeries } from './storedCandles.js'
+import { ofCandles } from '../db/series.js'
+import type { CandleRow } from './storedCandles.js'
 import { dayMs, minuteMs } from '../../market/values.js'
 
 /** From here on a candle holds so many minutes that telling them apart by candle costs more than another look-up. */
@@ -19,7 +20,7 @@ export async function rolledUpCandles(
   { from, to }: TimeRange,
 ): Promise<CandleRow[]> {
   const lengthMs = intervalMs[series.interval]
-  const minutes = ofSeries(series, '1m')
+  const minutes = ofCandles({ ...series, interval: '1m' })
   const length = sql`make_interval(secs => ${lengthMs / 1000})`
   const beforeLast = sql`make_interval(secs => ${(lengthMs - minuteMs) / 1000})`
   // Slice by slice, so that the groups of one stay in the processor's cache. Not finer than a day where candles are

@@ -1,9 +1,10 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { type CandleSeries, type Interval, intervalMs } from '../../market/candle.js'
+import { type Kysely, sql } from 'kysely'
+import { type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { dayMs, type Decimal, type TimeMs } from '../../market/values.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
+import { ofCandles } from '../db/series.js'
 
 export interface CandleRow {
   readonly openTime: TimeMs
@@ -46,13 +47,9 @@ async function candlesWithin(
     select open_time as "openTime", open, high, low, close, base_volume as "baseVolume",
       quote_turnover as "quoteTurnover", is_closed as "isClosed"
     from market.candles
-    where ${ofSeries(series, series.interval)} and open_time < ${toDate(to)}::timestamptz
+    where ${ofCandles(series)} and open_time < ${toDate(to)}::timestamptz
       ${Number.isFinite(from) ? sql`and open_time >= ${toDate(from)}::timestamptz` : sql``}
     order by open_time desc
     limit ${limit}`.execute(db)
   return rows.toReversed()
-}
-
-export function ofSeries({ category, symbol, type }: CandleSeries, interval: Interval): RawBuilder<unknown> {
-  return sql`category = ${category} and symbol = ${symbol} and type = ${type} and interval = ${interval}`
 }
