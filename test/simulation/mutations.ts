@@ -28,7 +28,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'acknowledged before it is committed',
     file: 'src/collect/sink/sink.ts',
-    find: 'if (!this.#isSpooling && (await this.#writeDirectly(batch))) return await this.#storeNotes()',
+    find: 'if (!this.#isSpooling && (await this.#writeDirectly(batch))) return await this.#unnoted.store()',
     replace: 'if (!this.#isSpooling) return void this.#writeDirectly(batch)',
   },
   {
@@ -70,7 +70,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'what an earlier run left on the disk waits for the next failure',
     file: 'src/collect/sink/sink.ts',
-    find: 'if (this.#options.spool.isEmpty) return\n    this.#isSpooling = true',
+    find: 'if (spool.isEmpty) return\n    this.#isSpooling = true',
     replace: 'return\n    this.#isSpooling = true',
   },
   {

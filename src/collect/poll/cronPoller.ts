@@ -1,7 +1,14 @@
-import { onSchedule } from './cron.js'
+import { backoffMs } from '../../runtime/backoff.js'
+import { nextRunOf, onSchedule } from './cron.js'
 import { type PollContext, pollAndStore } from './pollContext.js'
 import { Exclusive, type Poller } from './poller.js'
 import type { StreamDefinition } from '../streams.js'
+
+/**
+ * After a failure a target is not left until the schedule's next time where that is later: from a list others choose, and one
+ * bad response would leave instruments out for as long as the list's period.
+ */
+const retry = { minMs: 10_000, maxMs: 60_000 }
 
 /** Asks for all targets whenever the wall clock matches, and calls `afterPoll` when a target was answered. */
 export function cronPoller<Target, Row>(
@@ -10,23 +17,43 @@ export function cronPoller<Target, Row>(
   expression: string,
   afterPoll: () => void,
 ): Poller<Target> {
+  const { clock, signal, stats } = context
   const exclusive = new Exclusive()
+  const nextRun = nextRunOf(expression)
   let targets: readonly Target[] = []
+  const failed = new Map<string, { readonly failures: number; readonly cancelRetry: () => void }>()
 
   const pollOne = async (target: Target) => {
-    const answered = (await pollAndStore(context, stream, target, { signal: context.signal })) !== null
+    const answered = (await pollAndStore(context, stream, target, { signal })) !== null
+    noteOutcome(target, answered)
     if (answered) afterPoll()
     return answered
   }
-  const endSchedule = onSchedule(context.clock, expression, () => {
+  const noteOutcome = (target: Target, answered: boolean) => {
+    const key = JSON.stringify(target)
+    const before = failed.get(key)
+    before?.cancelRetry()
+    failed.delete(key)
+    if (answered || signal.aborted) return
+    const failures = (before?.failures ?? 0) + 1
+    const delayMs = backoffMs(failures, retry)
+    const dueAt = nextRun(clock.now())
+    const isScheduledSooner = dueAt !== null && dueAt <= clock.now() + delayMs
+    const again = () => {
+      const isWanted = targets.some((one) => JSON.stringify(one) === key)
+      if (isWanted) exclusive.run(key, () => pollOne(target))
+    }
+    failed.set(key, { failures, cancelRetry: isScheduledSooner ? () => {} : clock.after(delayMs, again) })
+  }
+  const endSchedule = onSchedule(clock, expression, () => {
     for (const target of targets) {
-      if (!exclusive.run(JSON.stringify(target), () => pollOne(target))) context.stats[stream.name].skippedPolls += 1
+      if (!exclusive.run(JSON.stringify(target), () => pollOne(target))) stats[stream.name].skippedPolls += 1
     }
   })
   return {
     retarget(next) {
       targets = next
-      context.stats[stream.name].targets = next.length
+      stats[stream.name].targets = next.length
     },
     async pollAll() {
       const answered = await Promise.all(targets.map(pollOne))
@@ -35,6 +62,7 @@ export function cronPoller<Target, Row>(
     },
     async stop() {
       endSchedule()
+      for (const { cancelRetry } of failed.values()) cancelRetry()
       await exclusive.idle()
     },
   }

@@ -13,6 +13,8 @@ export interface UnnotedGapsOptions {
 
 /** What could be noted nowhere is tried again so soon. */
 const againMs = 1_000
+/** So many stay as they were found; of more, those of a series become one. */
+const maxGaps = 2_000
 
 /**
  * Gaps for whose notes neither the database nor the disk has room, as batches without rows: kept in memory and in the disk's
@@ -20,7 +22,8 @@ const againMs = 1_000
  */
 export class UnnotedGaps {
   readonly #options: UnnotedGapsOptions
-  #notes: Batch[] = []
+  #notes: readonly Batch[] = []
+  #maxGaps = maxGaps
   /** On their way to the database or the disk. */
   readonly #inHand = new Set<Batch>()
   /** Of what may yet be stored. */
@@ -75,7 +78,11 @@ export class UnnotedGaps {
   }
 
   #merge(notes: readonly Batch[]): void {
-    this.#notes = gapsOfDropped([...this.#notes, ...notes])
+    this.#notes = [...this.#notes, ...notes]
+    if (countGaps(this.#notes) > this.#maxGaps) {
+      this.#notes = gapsOfDropped(this.#notes)
+      this.#maxGaps = Math.max(maxGaps, 2 * countGaps(this.#notes))
+    }
     // They do not wait for the next response, which may be long in coming.
     this.#retrying ??= this.#retry().finally(() => {
       this.#retrying = undefined
@@ -95,15 +102,18 @@ export class UnnotedGaps {
 
   async #bring(to: (note: Batch) => Promise<boolean>): Promise<void> {
     const notes = this.#notes
-    if (notes.length === 0) return
+    if (notes.length === 0 || this.#inHand.size > 0) return
     this.#notes = []
     for (const note of notes) this.#inHand.add(note)
     for (const note of notes) {
-      const isNoted = await to(note)
+      // What does not take one does not take the next one either.
+      if (!(await to(note))) break
       this.#inHand.delete(note)
-      if (!isNoted) this.#notes = gapsOfDropped([...this.#notes, note])
     }
-    await this.#keep()
+    this.#notes = [...this.#inHand, ...this.#notes]
+    const isAnyNoted = this.#inHand.size < notes.length
+    this.#inHand.clear()
+    if (isAnyNoted) await this.#keep()
   }
 
   /** Whoever comes while one is under way shares the next. */
@@ -111,8 +121,12 @@ export class UnnotedGaps {
     this.#nextKeeping ??= this.#keeping.then(() => {
       this.#keeping = this.#nextKeeping ?? this.#keeping
       this.#nextKeeping = undefined
-      return this.#options.keep(gapsOfDropped([...this.#notes, ...this.#inHand, ...[...this.#undecided].flat()]))
+      return this.#options.keep([...this.#notes, ...this.#inHand, ...[...this.#undecided].flat()])
     })
     return this.#nextKeeping
   }
+}
+
+function countGaps(notes: readonly Batch[]): number {
+  return notes.reduce((sum, { gaps }) => sum + gaps.length, 0)
 }

@@ -15,6 +15,8 @@ import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const dataDir = temporaryFolder('standby-spool')
 const root = join(dataDir, 'spool')
+/** What waits for the database; the reserve for notes stays for the next recorder. */
+const segments = async () => (await readdir(root, { recursive: true })).filter((name) => name.endsWith('.seg'))
 const logger = createLogger('silent')
 let database: TestDatabase
 let owner: EgressLock
@@ -69,8 +71,7 @@ test('what is on the disk is stored while another recorder sends; what is left t
   await starting
   await expect.poll(storedFills).toBe(6)
   expect((await recorder?.stop()) ?? false).toBe(true)
-  // Nothing is left, not even a folder.
-  expect(await readdir(root)).toEqual([])
+  expect(await segments()).toEqual([])
 })
 
 test('one that is told to stop while it waits for another one stores what it was about to, and leaves nothing open', async () => {
@@ -98,6 +99,6 @@ test('one that is told to stop while it waits for another one stores what it was
   blocking.release()
   await expect(starting).rejects.toThrow('told to stop')
   expect(await storedFills()).toBe(8)
-  expect(await readdir(root)).toEqual([])
+  expect(await segments()).toEqual([])
   await expect.poll(() => sessions('true')).toBe(0)
 })
