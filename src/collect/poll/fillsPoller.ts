@@ -59,7 +59,9 @@ export function fillsPoller(
       const sign = universe.tradeSign(target)
       if (sign !== null && schedule.traded(target, sign)) stats[stream.name].lastIdleAt = clock.now()
     }
-    const lateness = lateFills(seen.values(), { nowMs: clock.monotonicMs(), maxPollMs, fillsPerPage })
+    const nowMs = clock.monotonicMs()
+    const unseen = (key: string) => schedule.unseen(key, nowMs)
+    const lateness = lateFills(seen, { nowMs, maxPollMs, fillsPerPage, unseen })
     Object.assign(stats[stream.name], lateness)
     const shortage = fillShortage(schedule.load().fillsPerSecond, allowedPerSecond)
     if (shortage === null) incidents.succeeded('fills budget')

@@ -157,6 +157,11 @@ export class FillSchedule<Target> {
     return this.#entries.get(this.#keyOf(target))?.estimate.traded(sign) ?? false
   }
 
+  /** How many fills of an instrument are expected that no response has shown; 0 for one that is not scheduled. */
+  unseen(key: string, nowMs: number): number {
+    return this.#entries.get(key)?.estimate.unseen(nowMs + (this.#offsetMs ?? 0)) ?? 0
+  }
+
   load(): FillLoad {
     let perMs = 0
     for (const { estimate } of this.#list) perMs += estimate.usualRate

@@ -10,26 +10,35 @@ export interface FillsSeen {
   readonly empty: number
 }
 
+/** What tickers have told since the last response counts: with fewer expected than this share of a page no fill is at stake. */
+const atStake = 0.25
+
 /** Time for a response to come and be stored, whatever an instrument's rate is. */
 const graceMs = 30_000
 
+export interface LateFillsOptions {
+  readonly nowMs: number
+  readonly maxPollMs: number
+  readonly fillsPerPage: number
+  /** How many fills of an instrument are expected that no response has shown, by all that is known. */
+  readonly unseen: (key: string) => number
+}
+
 /**
  * How many of the instruments that trade were not asked in due time: before more fills were to be expected than one response
- * shows, and in any case within the longest time that it may go unasked. One without fills is late for nothing.
+ * shows, and in any case within the longest time that it may go unasked. One without fills is late for nothing. A page that a
+ * burst has filled makes its rate look high for long; the tickers since then show that it is over.
  */
 export function lateFills(
-  seen: Iterable<FillsSeen>,
-  {
-    nowMs,
-    maxPollMs,
-    fillsPerPage,
-  }: { readonly nowMs: number; readonly maxPollMs: number; readonly fillsPerPage: number },
+  seen: Iterable<readonly [key: string, FillsSeen]>,
+  { nowMs, maxPollMs, fillsPerPage, unseen }: LateFillsOptions,
 ): { readonly lateTargets: number; readonly quietTargets: number } {
   let [lateTargets, quietTargets] = [0, 0]
-  for (const { atMs, perMs, empty } of seen) {
+  for (const [key, { atMs, perMs, empty }] of seen) {
+    const waitedMs = nowMs - atMs - graceMs
     if (perMs === 0) quietTargets++
-    else if (nowMs - atMs > Math.min(longestWaitMs(empty, maxPollMs), fillsPerPage / (perMs ?? 0)) + graceMs)
-      lateTargets++
+    else if (waitedMs > longestWaitMs(empty, maxPollMs)) lateTargets++
+    else if (waitedMs > fillsPerPage / (perMs ?? 0) && unseen(key) > atStake * fillsPerPage) lateTargets++
   }
   return { lateTargets, quietTargets }
 }

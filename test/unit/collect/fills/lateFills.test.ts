@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
 import { lateFills } from '../../../../src/collect/schedule/lateFills.js'
 
-const options = { nowMs: 1_000_000, maxPollMs: 600_000, fillsPerPage: 100 }
-const ago = (ms: number, perMs: number | null, empty = 0) => ({ atMs: options.nowMs - ms, perMs, empty })
+const options = { nowMs: 1_000_000, maxPollMs: 600_000, fillsPerPage: 100, unseen: () => 100 }
+const ago = (ms: number, perMs: number | null, empty = 0) =>
+  ['USDT-FUTURES BTCUSDT', { atMs: options.nowMs - ms, perMs, empty }] as const
 
 test('an instrument is late once more has happened than an answer shows, or once the longest wait is over', () => {
   const perSecond = 1 / 1000
@@ -21,4 +22,12 @@ test('one whose responses bring nothing new may go unasked for as long as the sc
 test('one that was never answered is late after the longest wait; one that does not trade never is', () => {
   expect(lateFills([ago(631_000, null), ago(500_000, null)], options).lateTargets).toBe(1)
   expect(lateFills([ago(900_000, 0)], options)).toEqual({ lateTargets: 0, quietTargets: 1 })
+})
+
+test('a burst that has filled a page makes no instrument late while the tickers since then tell of few fills', () => {
+  const burst = ago(505_000, 100 / 474_000, 3)
+  expect(lateFills([burst], { ...options, unseen: () => 2.3 }).lateTargets).toBe(0)
+  expect(lateFills([burst], { ...options, unseen: () => 26 }).lateTargets).toBe(1)
+  // Whatever they tell, the longest wait holds.
+  expect(lateFills([ago(4_831_000, 100 / 474_000, 3)], { ...options, unseen: () => 0 }).lateTargets).toBe(1)
 })
