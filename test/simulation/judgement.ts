@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import type { Config } from '../../src/config/resolve.js'
 import { operationOf, type StreamName, streamNames } from '../../src/market/stream.js'
 import type { TimeRange } from '../../src/market/timeRange.js'
 import { freshnessLimits } from '../../src/serve/freshness.js'
@@ -10,6 +11,8 @@ import type { SimulatedMachine } from './simulatedMachine.js'
 import { settleMs } from './worldPlan.js'
 
 type Violate = (line: string) => void
+
+const stretchMs = 21_600_000
 
 /** More responses in memory than ever wait for a database or a disk that is only slow. */
 const maxBatches = 400
@@ -67,11 +70,20 @@ function judgeDisk({ disk, isWanted }: SimulatedMachine, violate: Violate): void
   if (isWanted && disk.spooledBytes > 0) violate('something is still in the spool although nothing goes wrong any more')
 }
 
+const knownLimits = new WeakMap<Config, ReturnType<typeof freshnessLimits>>()
+
+/** To find them goes through all matches of a schedule within a day. */
+function limitsOf(config: Config): ReturnType<typeof freshnessLimits> {
+  const limits = knownLimits.get(config) ?? freshnessLimits(config)
+  knownLimits.set(config, limits)
+  return limits
+}
+
 function staleStreams(machine: SimulatedMachine): string[] {
   const { recorder, config } = machine
   if (recorder === undefined || config === undefined) return []
   const { phase, stats } = recorder.collector
-  const limits = freshnessLimits(config)
+  const limits = limitsOf(config)
   const lines = phase === 'collecting' ? [] : [`a recorder is still ${phase}`]
   for (const name of streamNames) {
     const limit = limits[name]
@@ -130,11 +142,23 @@ export async function judgeAtLast(
     const tables = await compareTables(pool, journal, deadTimes, [], settleMs)
     for (const { wrong } of tables) for (const line of wrong.slice(0, 5)) violate(line)
   }
-  await judgeClaims(pool, service, { from: 0, to: stoppedAt + 60_000 }, violate)
+  for (const range of await stretchesUntil(pool, stoppedAt + 60_000)) await judgeClaims(pool, service, range, violate)
   for (const line of (await revisions(pool)).slice(0, 5)) violate(line)
   const report = await compareGaps(pool, service.world, stoppedAt - settleMs - dismissedWithinMs)
   for (const line of [...report.falseClaims, ...report.wrong].slice(0, 10)) violate(line)
   return { gaps: report.gaps, lostFills: report.lostFills }
+}
+
+/** From the first row on, each of them short enough for its rows and those of the truth to be in memory. */
+async function stretchesUntil(pool: pg.Pool, to: number): Promise<TimeRange[]> {
+  const { rows } = await pool.query<{ readonly oldest: number | null }>(
+    `select (extract(epoch from least(min(lower(ranges)),
+       (select min(ts) from market.fills), (select min(open_time) from market.candles))) * 1000)::float8 as oldest
+     from recorder.coverage where not isempty(ranges)`,
+  )
+  const oldest = Math.floor((rows[0]?.oldest ?? to) / stretchMs) * stretchMs
+  const starts = Array.from({ length: Math.ceil((to - oldest) / stretchMs) }, (_, place) => oldest + place * stretchMs)
+  return starts.map((from) => ({ from, to: Math.min(to, from + stretchMs) }))
 }
 
 interface KnownGap {

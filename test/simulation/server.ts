@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { openDatabase } from '../../src/store/db/database.js'
 import { migrateToLatest } from '../../src/store/db/migrate.js'
+import { embeddedPaths } from '../../src/store/embedded/embeddedProcess.js'
 import { startEmbeddedPostgres } from '../../src/store/embedded/embedded.js'
 import { databaseUrl } from '../support/databaseServer.js'
 import { RealClient, type RealServer, searchPath } from './realClient.js'
@@ -39,7 +40,15 @@ export async function startWorldServer(): Promise<WorldServer> {
     plan_cache_mode: 'force_generic_plan',
     max_parallel_workers_per_gather: '0',
     max_wal_size: '4GB',
-    shared_buffers: '128MB',
+    shared_buffers: '256MB',
+    track_counts: 'off',
+    wal_level: 'minimal',
+    max_wal_senders: '0',
+    checkpoint_timeout: '1d',
+    wal_writer_delay: '10s',
+    bgwriter_lru_maxpages: '0',
+    // In the data directory. A statement is there and back in a half of the time that it takes by way of TCP.
+    unix_socket_directories: '.',
   }
   const server = await startEmbeddedPostgres({ dataDir, settings })
   const stop = async () => {
@@ -53,15 +62,15 @@ export async function startWorldServer(): Promise<WorldServer> {
     await stop()
     throw error
   }
+  const login = { ...loginOf(server.url), host: embeddedPaths(dataDir).cluster }
   return {
-    login: loginOf(server.url),
+    login,
     stop,
     async createDatabase(name) {
       await asOwner(server.url, `create database ${name} template ${template}`)
-      const connectionString = databaseUrl(server.url, name)
-      const admin = new RealClient({ connectionString })
+      const admin = new RealClient({ ...login, database: name })
       await admin.connect()
-      const pool = new pg.Pool({ connectionString, max: 1, Client: RealClient })
+      const pool = new pg.Pool({ ...login, database: name, max: 1, Client: RealClient })
       return {
         name,
         admin,

@@ -142,8 +142,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   }
 
   function settingsFor(port: number): Record<string, string> {
-    const network = { listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '' }
-    return { ...options.settings, ...network }
+    return { unix_socket_directories: '', ...options.settings, listen_addresses: '127.0.0.1', port: String(port) }
   }
 
   function urlOf(port: number, name: string, user: string = logins.owner, password = passwords.owner): string {
