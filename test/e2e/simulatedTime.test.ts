@@ -22,3 +22,18 @@ test('two worlds of many kinds of faults are in order, and the same ones the sec
     expect(told).toContain(`seed ${seed}: the second time the same world`)
   }
 })
+
+test('help is printed, and a wrong option is told in one line', async () => {
+  const [help, wrong] = await Promise.all([ended('--help'), ended('--minutes', 'x')])
+  expect(help).toMatchObject({ code: 0, stderr: '' })
+  expect(help.stdout).toContain('--minimise <attempts>')
+  expect(wrong.code).toBe(2)
+  expect(wrong.stderr).toMatch(/^error: option '--minutes <count>' argument 'x' is invalid[^\n]*\n$/)
+})
+
+function ended(...args: readonly string[]) {
+  return run(process.execPath, [program, ...args]).then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    (error: { readonly code: number; readonly stdout: string; readonly stderr: string }) => error,
+  )
+}

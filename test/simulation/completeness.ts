@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import type { TimeRange } from '../../src/market/timeRange.js'
 import type { Service } from '../../src/simulator/service.js'
 import type { WorldInstrument } from './worldPlan.js'
 
@@ -6,6 +7,10 @@ import type { WorldInstrument } from './worldPlan.js'
 export interface Completeness {
   readonly fills: number
   readonly storedFills: number
+  /** Of those that are not: what a gap says to be lost. */
+  readonly fillsInGaps: number
+  /** Of those that are not: what happened after the newest that is stored of its instrument, and is asked for later. */
+  readonly fillsToCome: number
   readonly candles: number
   readonly storedCandles: number
   readonly books: number
@@ -17,20 +22,27 @@ export async function completenessOf(
   pool: pg.Pool,
   { world }: Service,
   instruments: readonly WorldInstrument[],
-  { from, to }: { readonly from: number; readonly to: number },
+  { from, to }: TimeRange,
 ): Promise<Completeness> {
   const count = async (text: string) =>
     (await pool.query<{ count: number }>(text, [new Date(from), new Date(to)])).rows[0]?.count ?? 0
-  let [fills, candles] = [0, 0]
+  const sums = { fills: 0, storedFills: 0, fillsInGaps: 0, fillsToCome: 0, candles: 0 }
   for (const { category, symbol } of instruments) {
-    fills += world.fills(category, symbol, from, to).length
-    candles += world.candles({ category, symbol, type: 'market', interval: '1m' }, from, to, to + 60_000).length
+    const happened = world.fills(category, symbol, from, to)
+    const stored = await storedIds(pool, category, symbol)
+    const gaps = await gapsOf(pool, category, symbol)
+    const last = happened.findLastIndex(({ execId }) => stored.has(execId))
+    for (const [place, { execId, ts }] of happened.entries()) {
+      sums.fills++
+      if (stored.has(execId)) sums.storedFills++
+      else if (gaps.some((gap) => gap.from <= Number(ts) && Number(ts) < gap.to)) sums.fillsInGaps++
+      else if (place > last) sums.fillsToCome++
+    }
+    sums.candles += world.candles({ category, symbol, type: 'market', interval: '1m' }, from, to, to + 60_000).length
   }
   const within = 'where ts >= $1 and ts < $2'
   return {
-    fills,
-    storedFills: await count(`select count(*)::int as count from market.fills ${within}`),
-    candles,
+    ...sums,
     storedCandles: await count(
       `select count(*)::int as count from market.candles
        where is_closed and type = 'market' and interval = '1m' and open_time >= $1 and open_time < $2`,
@@ -40,7 +52,32 @@ export async function completenessOf(
   }
 }
 
-export function completenessText({ fills, storedFills, candles, storedCandles, books, tickers }: Completeness): string {
+async function storedIds(pool: pg.Pool, category: string, symbol: string): Promise<ReadonlySet<string>> {
+  const { rows } = await pool.query<{ readonly id: string }>(
+    'select exec_id as id from market.fills where category = $1 and symbol = $2',
+    [category, symbol],
+  )
+  return new Set(rows.map(({ id }) => id))
+}
+
+async function gapsOf(pool: pg.Pool, category: string, symbol: string): Promise<readonly TimeRange[]> {
+  const { rows } = await pool.query<TimeRange>(
+    `select (extract(epoch from lower(range)) * 1000)::float8 as "from",
+       (extract(epoch from upper(range)) * 1000)::float8 as "to"
+     from recorder.gap where stream = 'fills' and category = $1 and symbol in ($2, '*') and state <> 'repaired'`,
+    [category, symbol],
+  )
+  return rows
+}
+
+export function completenessText(of: Completeness): string {
   const share = (some: number, all: number) => `${some} of ${all} (${((100 * some) / Math.max(1, all)).toFixed(3)} %)`
-  return `fills ${share(storedFills, fills)}, candles ${share(storedCandles, candles)}, ${books} order books, ${tickers} tickers`
+  const missing = of.fills - of.storedFills
+  const why = `${of.fillsInGaps} in recorded gaps, ${of.fillsToCome} newer than what was asked for`
+  return [
+    `fills ${share(of.storedFills, of.fills)}${missing === 0 ? '' : `; missing: ${missing}, ${why}`}`,
+    `candles ${share(of.storedCandles, of.candles)}`,
+    `${of.books} order books`,
+    `${of.tickers} tickers`,
+  ].join('; ')
 }

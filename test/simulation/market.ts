@@ -4,6 +4,8 @@ export interface MarketOptions {
   readonly instruments: number
   /** Of the busiest; the n-th busiest has a share of it that falls nearly as 1/n. */
   readonly busiestPerHour: number
+  /** Snapshots of books are most of all requests. */
+  readonly booksEverySeconds: number
 }
 
 const faultsPerHour = 2
@@ -12,7 +14,7 @@ const faultsPerHour = 2
 export function planMarket(
   base: WorldPlan,
   minutes: number,
-  { instruments, busiestPerHour }: MarketOptions,
+  { instruments, busiestPerHour, booksEverySeconds }: MarketOptions,
 ): WorldPlan {
   const listed = Array.from({ length: instruments }, (_, place): WorldInstrument => {
     const category = place % 3 === 2 ? 'SPOT' : 'USDT-FUTURES'
@@ -30,6 +32,6 @@ export function planMarket(
     limits: { perSecond: {}, perMinute: 6_000 },
     instruments: listed,
     launchedBeforeMs: 7_200_000,
-    rhythm: { tickersEverySeconds: 10, listsEveryMinutes: 5, booksEverySeconds: 60, fillsMaxSeconds: 600 },
+    rhythm: { tickersEverySeconds: 10, listsEveryMinutes: 5, booksEverySeconds, fillsMaxSeconds: 600 },
   }
 }

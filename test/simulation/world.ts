@@ -45,15 +45,24 @@ export interface WorldOptions {
   /** A market of some size and two faults an hour, instead of the seed's: judged by what of it is stored, not response by response. */
   readonly market?: MarketOptions
   readonly onTrace?: (line: string) => void
+  /** Told after each simulated hour how far the world is, and what goes wrong in a market. */
+  readonly onHour?: (line: string) => void
+}
+
+/** What a seed makes of a world, or of a market of some size. */
+export function worldPlan({ seed, minutes, market }: Pick<WorldOptions, 'seed' | 'minutes' | 'market'>): WorldPlan {
+  const drawn = planWorld(seed, minutes)
+  return market === undefined ? drawn : planMarket(drawn, minutes, market)
 }
 
 /** Faults leave this behind them: candles are final, looked at again, and compared with fills. */
 const settlingMs = 180_000
-/** In a market many are quiet: for their candles they are asked after up to eight minutes, for their fills after ten. */
-const marketSettlingMs = 720_000
+/** In a market many are quiet: for their candles they are asked after up to eight minutes, for their fills after up to an hour. */
+const marketSettlingMs = { least: 720_000, most: 3_720_000 }
 const lookEveryMs = 5_000
 const compareEveryMs = 60_000
 const compareMarketEveryMs = 600_000
+const hourMs = 3_600_000
 /** What is proven of the last moments may be shown to be false by what is shown only then. */
 const newMs = 10_000
 /** What comes later than that is judged at the end. */
@@ -63,8 +72,7 @@ const stopWithinMs = 60_000
 /** Runs one world from its seed: recorders, service, database and everything between them, and judges it all along. */
 export async function runWorld(server: WorldServer, options: WorldOptions): Promise<WorldReport> {
   const { market } = options
-  const drawn = planWorld(options.seed, options.minutes)
-  const plan = market === undefined ? drawn : planMarket(drawn, options.minutes, market)
+  const plan = worldPlan(options)
   const faults = options.faults ?? plan.faults
   const startedMs = real.monotonicMs()
   const database = await server.createDatabase(`world_${options.seed}_${Math.floor(startedMs)}`)
@@ -82,6 +90,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
   const violate = (line: string) => {
     if (violations.length >= 20 || violations.some((known) => known.endsWith(line))) return
     violations.push(`${(time.nowMs / 1000).toFixed(3)} s: ${line}`)
+    if (market !== undefined) options.onHour?.(`VIOLATION ${violations.at(-1)}`)
     trace(`VIOLATION ${line}`)
   }
   const onUnhandled = (reason: unknown) =>
@@ -155,7 +164,8 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     for (const [index, machine] of machines.entries()) time.after(index * 3_000, () => machine.start())
     applyFaults({ faults, machines, service, database: simulated, time, epochMs: plan.epochMs, trace, deadTimes })
     const endMs = options.minutes * 60_000
-    const untilMs = endMs + (market === undefined ? settlingMs : marketSettlingMs)
+    const { least, most } = marketSettlingMs
+    const untilMs = endMs + (market === undefined ? settlingMs : Math.max(least, Math.min(most, endMs)))
     const watch = watchMachines(machines, violate)
     const everyMs = market === undefined ? compareEveryMs : compareMarketEveryMs
     for (let nextMs = lookEveryMs; nextMs <= untilMs; nextMs += lookEveryMs) {
@@ -170,11 +180,17 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
         const to = plan.epochMs + time.nowMs
         await judgeClaims(database.pool, service, { from: to - everyMs - lookbackMs, to }, violate)
       }
-      if (violations.length > 0) break
+      // A market goes on: how complete it is in the end is worth knowing all the same.
+      if (violations.length > 0 && market === undefined) break
+      if (nextMs % hourMs === 0)
+        options.onHour?.(
+          `hour ${nextMs / hourMs}: ${arrivals} requests, ${simulated.statements} statements, ` +
+            `${Math.round((real.monotonicMs() - startedMs) / 1000)} s, ${Math.round(process.memoryUsage().rss / 1e6)} MB`,
+        )
     }
     let gaps = { gaps: 0, lostFills: 0 }
     let completeness: Completeness | undefined
-    if (violations.length === 0) {
+    if (violations.length === 0 || market !== undefined) {
       watch.judgeRest()
       await judgeRepairs(database.pool, service, plan.epochMs + endMs, violate)
       const stoppedAt = plan.epochMs + time.nowMs
