@@ -8,13 +8,13 @@ export function roundRobin({ flows }: Truth): FillPoller {
   let next = -1
   return {
     choose: () => (next = (next + 1) % flows.length),
-    answered: () => undefined,
+    responded: () => undefined,
   }
 }
 
 interface Learned {
   isAsked: boolean
-  answeredMs: number
+  respondedMs: number
   newestTs: number
   serviceTime: number
   /** Fills a millisecond. */
@@ -27,20 +27,20 @@ function learn(entry: Learned, newestFirst: readonly { readonly ts: number }[], 
   let fresh = 0
   while (fresh < newestFirst.length && (newestFirst[fresh]?.ts ?? 0) > entry.newestTs) fresh++
   const oldest = newestFirst.at(-1)?.ts ?? serviceTime
-  const isFirst = entry.answeredMs === -1
+  const isFirst = entry.respondedMs === -1
   const spanMs = Math.max(1, serviceTime - (fresh === newestFirst.length ? oldest : entry.serviceTime))
   const weight = isFirst ? 1 : -Math.expm1(-(serviceTime - entry.serviceTime) / rememberedMs)
   entry.rate += (fresh / spanMs - entry.rate) * weight
   entry.newestTs = newestFirst[0]?.ts ?? entry.newestTs
   entry.serviceTime = serviceTime
-  entry.answeredMs = nowMs
+  entry.respondedMs = nowMs
   entry.isAsked = false
 }
 
 function unknowns(count: number): Learned[] {
   return Array.from({ length: count }, () => ({
     isAsked: false,
-    answeredMs: -1,
+    respondedMs: -1,
     newestTs: -Infinity,
     serviceTime: 0,
     rate: 0,
@@ -51,13 +51,13 @@ function unknowns(count: number): Learned[] {
 export function proportional({ flows }: Truth): FillPoller {
   return byScore(flows.length, (entry, nowMs, meanRate) => {
     const share = entry.rate + meanRate * 0.05
-    return (nowMs - entry.answeredMs) * share
+    return (nowMs - entry.respondedMs) * share
   })
 }
 
 /** Whoever is expected to have most fills that no response showed. */
 export function maxUnseen({ flows }: Truth): FillPoller {
-  return byScore(flows.length, (entry, nowMs) => (nowMs - entry.answeredMs) * Math.max(entry.rate, 1e-7))
+  return byScore(flows.length, (entry, nowMs) => (nowMs - entry.respondedMs) * Math.max(entry.rate, 1e-7))
 }
 
 function byScore(count: number, score: (entry: Learned, nowMs: number, meanRate: number) => number): FillPoller {
@@ -69,7 +69,7 @@ function byScore(count: number, score: (entry: Learned, nowMs: number, meanRate:
       let most = -1
       for (const [index, entry] of entries.entries()) {
         if (entry.isAsked) continue
-        const value = entry.answeredMs === -1 ? Infinity : score(entry, nowMs, meanRate)
+        const value = entry.respondedMs === -1 ? Infinity : score(entry, nowMs, meanRate)
         if (value > most) {
           most = value
           best = index
@@ -79,7 +79,7 @@ function byScore(count: number, score: (entry: Learned, nowMs: number, meanRate:
       if (chosen !== undefined) chosen.isAsked = true
       return best
     },
-    answered(instrument, newestFirst, serviceTime, nowMs) {
+    responded(instrument, newestFirst, serviceTime, nowMs) {
       learn(entries[instrument] as Learned, newestFirst, serviceTime, nowMs)
     },
   }
@@ -114,7 +114,7 @@ export function clairvoyant({ flows, latencyMs, slotMs, shownUpTo }: Truth): Fil
       if (first !== -1) pending[first] = countUntil((flows[first] as Flow).times, arrivesMs)
       return first
     },
-    answered: () => undefined,
+    responded: () => undefined,
   }
 }
 
@@ -140,7 +140,7 @@ export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoll
       pending[best] = countUntil((flows[best] as Flow).times, nowMs + latencyMs / 2)
       return best
     },
-    answered: () => undefined,
+    responded: () => undefined,
   }
 }
 
@@ -152,7 +152,7 @@ const knownRateMs = 20_000
  * showed. No ticker tells more: what a schedule that goes by tickers can reach at best, as long as nobody foresees bursts.
  */
 export function knowingLastSecond({ flows, latencyMs, shownUpTo }: Truth): FillPoller {
-  const answeredMs = flows.map(() => -Infinity)
+  const respondedMs = flows.map(() => -Infinity)
   const isAsked = flows.map(() => false)
   return {
     choose(nowMs) {
@@ -160,7 +160,7 @@ export function knowingLastSecond({ flows, latencyMs, shownUpTo }: Truth): FillP
       let most = -1
       for (const [instrument, { times }] of flows.entries()) {
         if (isAsked[instrument] === true) continue
-        const knownMs = Math.max(nowMs - 1_000, (answeredMs[instrument] as number) - latencyMs / 2)
+        const knownMs = Math.max(nowMs - 1_000, (respondedMs[instrument] as number) - latencyMs / 2)
         const known = countUntil(times, knownMs)
         const perMs = (known - countUntil(times, knownMs - knownRateMs)) / knownRateMs
         const unseen = Math.max(0, known - shownUpTo(instrument)) + perMs * (nowMs + latencyMs / 2 - knownMs)
@@ -169,8 +169,8 @@ export function knowingLastSecond({ flows, latencyMs, shownUpTo }: Truth): FillP
       if (best !== -1) isAsked[best] = true
       return best
     },
-    answered(instrument, _newestFirst, _serviceTime, nowMs) {
-      answeredMs[instrument] = nowMs
+    responded(instrument, _newestFirst, _serviceTime, nowMs) {
+      respondedMs[instrument] = nowMs
       isAsked[instrument] = false
     },
   }
@@ -182,8 +182,8 @@ export function recorder({ flows }: Truth): FillPoller {
   schedule.retarget([...flows.keys()], 0)
   return {
     choose: (nowMs) => schedule.choose(nowMs)?.target ?? -1,
-    answered: (instrument, newestFirst, serviceTime, nowMs) =>
-      schedule.answered(instrument, newestFirst, serviceTime, nowMs),
+    responded: (instrument, newestFirst, serviceTime, nowMs) =>
+      schedule.responded(instrument, newestFirst, serviceTime, nowMs),
     ticker: (instrument, sign) => void schedule.traded(instrument, sign),
   }
 }
@@ -196,8 +196,8 @@ export function recorderToldCounts(truth: Truth): FillPoller {
   const schedule = recorder(truth)
   return {
     choose: (nowMs) => schedule.choose(nowMs),
-    answered: (instrument, newestFirst, serviceTime, nowMs) =>
-      schedule.answered(
+    responded: (instrument, newestFirst, serviceTime, nowMs) =>
+      schedule.responded(
         instrument,
         newestFirst.map(({ ts }) => ({ ts, size: '1' })),
         serviceTime,

@@ -18,7 +18,7 @@ const serviceStart = Date.UTC(2026, 0, 5, 12)
 export interface FillPoller {
   /** Called when a request may depart; -1 when it shall not. */
   choose(nowMs: number): number
-  answered(instrument: number, newestFirst: readonly SeenFill[], serviceTime: number, nowMs: number): void
+  responded(instrument: number, newestFirst: readonly SeenFill[], serviceTime: number, nowMs: number): void
   ticker?(instrument: number, sign: TradeSign, nowMs: number): void
 }
 
@@ -57,7 +57,7 @@ export async function runPoller(
   const pacer = new Pacer({ limits: { overallPerMinute: 6_000, perSecond: limits }, latencyJitterMs: jitterMs, clock })
   const begins = flows.map(({ times }) => countUntil(times, 0))
   const next = [...begins]
-  const answeredMs = flows.map(() => -1)
+  const respondedMs = flows.map(() => -1)
   const random = createRandom(99)
   const staleness: number[] = []
   let captured = 0
@@ -88,9 +88,9 @@ export async function runPoller(
     for (let index = happened - 1; index >= from; index--)
       page.push({ ts: serviceStart + (times[index] as number), size: String(sizes[index]) })
     await clock.sleep(latencyMs / 2)
-    if (answeredMs[instrument] === -1) firstMs = clock.monotonicMs()
-    answeredMs[instrument] = clock.monotonicMs()
-    poller.answered(instrument, page, serviceStart + serviceMs, clock.monotonicMs())
+    if (respondedMs[instrument] === -1) firstMs = clock.monotonicMs()
+    respondedMs[instrument] = clock.monotonicMs()
+    poller.responded(instrument, page, serviceStart + serviceMs, clock.monotonicMs())
   }
   const requestLoop = async () => {
     while (clock.monotonicMs() < durationMs) {
@@ -105,7 +105,7 @@ export async function runPoller(
       const nowMs = clock.monotonicMs()
       const lagMs = minTickerLagMs + (maxTickerLagMs - minTickerLagMs) * random()
       for (const instrument of flows.keys()) {
-        if (nowMs >= 60_000) staleness.push(nowMs - (answeredMs[instrument] as number))
+        if (nowMs >= 60_000) staleness.push(nowMs - (respondedMs[instrument] as number))
         if (poller.ticker === undefined) continue
         const sign = market.ticker(instrument, Math.floor(nowMs - lagMs))
         poller.ticker(instrument, { ...sign, ts: serviceStart + sign.ts }, nowMs)
@@ -130,6 +130,6 @@ export async function runPoller(
     gaps,
     perSecond: (requests / durationMs) * 1000,
     staleness: { medianMs: at(0.5), p95Ms: at(0.95) },
-    firstMs: answeredMs.includes(-1) ? Infinity : firstMs,
+    firstMs: respondedMs.includes(-1) ? Infinity : firstMs,
   }
 }

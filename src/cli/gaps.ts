@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { openExchange } from '../app.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { openSession } from '../history/session.js'
-import { isTradedCategory } from '../market/category.js'
+import { instrumentText, isTradedCategory } from '../market/category.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import { openStore } from '../openStore.js'
 import { prepareStore, requireService } from '../prepareStore.js'
@@ -115,6 +115,6 @@ function gapText({ category, symbol, type, interval, range: { from, to } }: Gap)
   const what =
     type !== null && interval !== null && isTradedCategory(category)
       ? `${seriesText({ category, symbol, type, interval })} (${Math.round((to - from) / intervalMs[interval])} candles)`
-      : `${category} ${symbol}`
+      : instrumentText({ category, symbol })
   return printable(`${what} ${text(from)} to ${text(to)}`)
 }

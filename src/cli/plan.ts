@@ -8,6 +8,7 @@ import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniv
 import { readUniverse } from '../collect/universe/readUniverse.js'
 import type { Config } from '../config/resolve.js'
 import { ExchangeError } from '../exchange/errors.js'
+import { instrumentText } from '../market/category.js'
 import { createLogger } from '../runtime/logger.js'
 import { openDatabase } from '../store/db/database.js'
 import { recentFillRates } from '../store/read/fillRates.js'
@@ -108,10 +109,10 @@ async function withRecordedRates(config: Config, universe: PlanUniverse): Promis
   })
   try {
     const rates = await recentFillRates(database.db, Date.now())
-    const perSecond = new Map(rates.map((rate) => [`${rate.category} ${rate.symbol}`, rate.perSecond]))
+    const perSecond = new Map(rates.map((rate) => [instrumentText(rate), rate.perSecond]))
     const instruments = universe.instruments.map((instrument) => ({
       ...instrument,
-      measuredFillsPerSecond: perSecond.get(`${instrument.category} ${instrument.symbol}`) ?? null,
+      measuredFillsPerSecond: perSecond.get(instrumentText(instrument)) ?? null,
     }))
     return { ...universe, instruments }
   } catch {

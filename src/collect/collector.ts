@@ -1,7 +1,7 @@
 import type { Config } from '../config/resolve.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
-import type { InstrumentKey } from '../market/category.js'
+import { type InstrumentKey, instrumentText } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
 import { type Clock, sleepUntil, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
@@ -18,8 +18,8 @@ import type { Incidents } from '../runtime/incidents.js'
 import { allowances } from './plan/allowances.js'
 import { tickerWatch } from './plan/planDemand.js'
 import { keepSteady } from './schedule/fit.js'
-import type { PollContext } from './poll/pollContext.js'
-import { instrumentText, type Poller } from './poll/poller.js'
+import type { PollContext } from './poll/pollAndStore.js'
+import type { Poller } from './poll/poller.js'
 import { RejectionCap } from './poll/rejectionCap.js'
 import type { OpenSink } from './sink/openSink.js'
 import type { Backlog } from './sink/sink.js'
@@ -71,12 +71,10 @@ export class Collector {
   readonly #context: PollContext
   readonly #pollers = new Map<AnyStream, Poller<unknown>>()
   readonly #starting: Promise<void>
-  readonly #dismissing: Promise<void>
-  readonly #reading: Promise<void>
+  /** What goes on beside the pollers until it is stopped. */
+  readonly #loops: Promise<void>[]
   #ownership: Ownership
   #isCollecting = false
-  #rechoosing: Promise<void> = Promise.resolve()
-  #watching: Promise<void> = Promise.resolve()
   #candleSeries: readonly CandleSeries[] = []
   /** Whom each stream covers, so that whoever is covered stays so while that is right. */
   readonly #covered = new Map<AnyStream, ReadonlySet<string>>()
@@ -103,15 +101,10 @@ export class Collector {
     this.#ownership = dependencies.ownership ?? ownsEverything
     this.assign(this.#ownership)
     this.#starting = this.#start()
-    this.#dismissing = keepDismissingGaps(db, { ...this.#context, isOwn: () => this.#ownership.hasList('fills', null) })
-    this.#reading = keepReadingLists({
-      db,
-      config,
-      universe: this.universe,
-      clock,
-      logger,
-      signal: this.#stopping.signal,
-    })
+    this.#loops = [
+      keepDismissingGaps(db, { ...this.#context, isOwn: () => this.#ownership.hasList('fills', null) }),
+      keepReadingLists({ ...this.#context, db, config }),
+    ]
   }
 
   /** Covers from now on what is its own by this. What is no longer its own and still waits for its turn is not sent. */
@@ -132,13 +125,13 @@ export class Collector {
     return this.#candleSeries
   }
 
-  /** What was answered and is not committed yet. */
+  /** Responses that are not committed yet. */
   backlog(): Backlog {
     return this.#dependencies.storing.sink.backlog()
   }
 
   /**
-   * Stops asking and waits until what was answered is durable: in the database, or on disk. Resolves to whether all responses
+   * Stops asking and waits until all responses are durable: in the database, or on disk. Resolves to whether all responses
    * came within `drainTimeoutMs`; those under way then are given up.
    */
   async stop(): Promise<boolean> {
@@ -146,10 +139,7 @@ export class Collector {
     this.#stopping.abort()
     const stopped = (async () => {
       await this.#starting
-      await this.#dismissing
-      await this.#reading
-      await this.#rechoosing
-      await this.#watching
+      await Promise.all(this.#loops)
       await Promise.all([...this.#pollers.values()].map((poller) => poller.stop()))
     })()
     const isStopped = stopped.then(() => true)
@@ -176,8 +166,7 @@ export class Collector {
     }
     this.#isCollecting = true
     this.assign(this.#ownership)
-    this.#rechoosing = this.#rechooseNowAndThen()
-    this.#watching = this.#watchTickers()
+    this.#loops.push(this.#rechooseNowAndThen(), this.#watchTickers())
     logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
   }
 
@@ -197,10 +186,7 @@ export class Collector {
       case 'cron':
         return cronPoller(this.#context, stream, trigger.expression, () => this.#learned(stream))
       case 'cycle':
-        return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown>, {
-          everyMs: trigger.everyMs,
-          contentOf: (rows) => stream.contentOf?.(rows) ?? null,
-        })
+        return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown>, trigger.everyMs)
       case 'overlap':
         return fillsPoller(this.#context, streams.fills, trigger)
       case 'candle-close':
@@ -216,9 +202,9 @@ export class Collector {
   async #firstResponse(stream: AnyStream, poller: Poller<unknown>): Promise<void> {
     const { clock } = this.#dependencies
     for (let tries = 1; poller.pollAll !== undefined; tries++) {
-      const answered = await poller.pollAll()
-      if (stream.name !== 'instruments' || answered === 'all') return
-      if (answered === 'some' && tries >= triesForMissing) return
+      const responded = await poller.pollAll()
+      if (stream.name !== 'instruments' || responded === 'all') return
+      if (responded === 'some' && tries >= triesForMissing) return
       if (!(await sleepUntil(clock, clock.now() + listRetryMs, this.#stopping.signal))) return
     }
   }

@@ -12,6 +12,11 @@ export interface InstrumentKey {
   readonly symbol: string
 }
 
+/** An instrument in words, for keys and messages; no two have the same. Recorders share stored keys of it: it never changes. */
+export function instrumentText({ category, symbol }: InstrumentKey): string {
+  return `${category} ${symbol}`
+}
+
 export function isTradedCategory(category: Category): category is TradedCategory {
   return category !== 'MARGIN'
 }

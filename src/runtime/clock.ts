@@ -12,6 +12,18 @@ export interface Clock {
   after(ms: number, action: () => void): () => void
 }
 
+/** A moment by both clocks. */
+export interface Moment {
+  /** Milliseconds since the Unix epoch. */
+  readonly wall: number
+  /** Of the monotonic clock. */
+  readonly ms: number
+}
+
+export function momentOf(clock: Clock): Moment {
+  return { wall: clock.now(), ms: clock.monotonicMs() }
+}
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonicMs: () => performance.now(),

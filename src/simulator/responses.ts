@@ -138,9 +138,9 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
     const { emptyAtFirst } = quirks()
     if (!emptyAtFirst?.operations.includes(operation)) return false
     const key = `${operation} ${JSON.stringify(Object.entries(query).toSorted(([a], [b]) => (a < b ? -1 : 1)))}`
-    const answered = emptyResponses.get(key) ?? 0
-    if (answered >= emptyAtFirst.responses) return false
-    emptyResponses.set(key, answered + 1)
+    const given = emptyResponses.get(key) ?? 0
+    if (given >= emptyAtFirst.responses) return false
+    emptyResponses.set(key, given + 1)
     return true
   }
 

@@ -2,7 +2,7 @@ import type pg from 'pg'
 import type { TradedCategory } from '../../src/market/category.js'
 import type { TimeRange } from '../../src/market/timeRange.js'
 import type { Service } from '../../src/simulator/service.js'
-import { maxCandleWaitMs } from '../../src/collect/schedule/candlePace.js'
+import { maxCandleWaitMs } from '../../src/collect/schedule/candleSchedule.js'
 import { trimmed } from '../support/servedTruth.js'
 
 const minuteMs = 60_000

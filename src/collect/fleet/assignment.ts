@@ -1,4 +1,4 @@
-import type { Category, InstrumentKey } from '../../market/category.js'
+import { type Category, instrumentText } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import type { Ownership } from '../universe/ownership.js'
 import { type Member, Rendezvous } from './rendezvous.js'
@@ -55,18 +55,14 @@ export class Assignment {
   ownershipOf(egress: string, before: Assignment | null = null): Ownership {
     const present = new Set(this.members.map((member) => member.egress))
     return {
-      hasInstrument: (stream, key) => this.ownerOf(stream, instrumentName(key)) === egress,
+      hasInstrument: (stream, key) => this.ownerOf(stream, instrumentText(key)) === egress,
       hasList: (stream, category) => this.ownerOfList(stream, category) === egress,
       isOrphan: (stream, key) => {
-        const owner = before?.ownerOf(stream, instrumentName(key)) ?? null
+        const owner = before?.ownerOf(stream, instrumentText(key)) ?? null
         return owner !== null && !present.has(owner)
       },
     }
   }
-}
-
-export function instrumentName({ category, symbol }: InstrumentKey): string {
-  return `${category} ${symbol}`
 }
 
 function placeName(stream: StreamName, key: string): string {

@@ -1,7 +1,7 @@
 import type { Config } from '../../config/resolve.js'
+import { instrumentText } from '../../market/category.js'
 import { enabledStreams, instrumentDemands } from '../plan/planDemand.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
-import { instrumentName } from './assignment.js'
 import type { Demand } from './reassign.js'
 
 /** What each instrument of each stream takes: as recorded lately where that is known, and otherwise as its ticker claims. */
@@ -9,7 +9,7 @@ export function fleetDemand(config: Config, { kind, instruments }: PlanUniverse)
   return enabledStreams(config).flatMap((stream) =>
     instrumentDemands(stream, config, { kind, instruments }).map(({ instrument, perSecond }) => ({
       stream,
-      key: instrumentName(instrument),
+      key: instrumentText(instrument),
       perSecond,
     })),
   )

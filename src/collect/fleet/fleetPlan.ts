@@ -1,11 +1,12 @@
 import type { Config } from '../../config/resolve.js'
+import { instrumentText } from '../../market/category.js'
 import { operationOf, operations, type StreamName, streamNames } from '../../market/stream.js'
 import { type LimitUse, type Plan, planConfig } from '../plan/plan.js'
 import { safeRates } from '../plan/planBudget.js'
 import { planNotes } from '../plan/planNotes.js'
 import { enabledStreams, type StreamDemand, streamDemand, streamOptions, watchesPerSecond } from '../plan/planDemand.js'
 import type { PlanInstrument, PlanUniverse } from '../universe/planUniverse.js'
-import { Assignment, instrumentName } from './assignment.js'
+import { Assignment } from './assignment.js'
 import { fleetDemand } from './fleetDemand.js'
 import { reassign } from './reassign.js'
 
@@ -101,7 +102,7 @@ function takesNumber({ streams }: Config, stream: StreamName): boolean {
 function splitByOwner(assignment: Assignment, { instruments }: PlanUniverse): Map<string, PlanInstrument[]> {
   const byOwner = new Map<string, PlanInstrument[]>()
   for (const instrument of instruments) {
-    const key = instrumentName(instrument)
+    const key = instrumentText(instrument)
     const owners = new Set(streamNames.map((stream) => assignment.ownerOf(stream, key) ?? ''))
     for (const owner of owners) {
       const own = byOwner.get(owner)

@@ -37,8 +37,3 @@ export function fairShares(wanted: readonly Wanted[], available: number): Map<St
   }
   return result
 }
-
-/** Sums of quotients differ in the last digits; a billionth over is not over. */
-export function isWithin(requestsPerSecond: number, bound: number): boolean {
-  return requestsPerSecond <= bound * (1 + 1e-9)
-}

@@ -1,6 +1,6 @@
 import { backoffMs } from '../../runtime/backoff.js'
 import { nextRunOf, onSchedule } from './cron.js'
-import { type PollContext, pollAndStore } from './pollContext.js'
+import { type PollContext, pollAndStore } from './pollAndStore.js'
 import { Exclusive, type Poller } from './poller.js'
 import type { StreamDefinition } from '../streams.js'
 
@@ -10,7 +10,7 @@ import type { StreamDefinition } from '../streams.js'
  */
 const retry = { minMs: 10_000, maxMs: 60_000 }
 
-/** Asks for all targets whenever the wall clock matches, and calls `afterPoll` when a target was answered. */
+/** Asks for all targets whenever the wall clock matches, and calls `afterPoll` when a response for one came. */
 export function cronPoller<Target, Row>(
   context: PollContext,
   stream: StreamDefinition<Target, Row>,
@@ -24,17 +24,17 @@ export function cronPoller<Target, Row>(
   const failed = new Map<string, { readonly failures: number; readonly cancelRetry: () => void }>()
 
   const pollOne = async (target: Target) => {
-    const answered = (await pollAndStore(context, stream, target, { signal })) !== null
-    noteOutcome(target, answered)
-    if (answered) afterPoll()
-    return answered
+    const isStored = (await pollAndStore(context, stream, target, { signal })) !== null
+    noteOutcome(target, isStored)
+    if (isStored) afterPoll()
+    return isStored
   }
-  const noteOutcome = (target: Target, answered: boolean) => {
+  const noteOutcome = (target: Target, isStored: boolean) => {
     const key = JSON.stringify(target)
     const before = failed.get(key)
     before?.cancelRetry()
     failed.delete(key)
-    if (answered || signal.aborted) return
+    if (isStored || signal.aborted) return
     const failures = (before?.failures ?? 0) + 1
     const delayMs = backoffMs(failures, retry)
     const dueAt = nextRun(clock.now())
@@ -56,9 +56,9 @@ export function cronPoller<Target, Row>(
       stats[stream.name].targets = next.length
     },
     async pollAll() {
-      const answered = await Promise.all(targets.map(pollOne))
-      if (answered.every(Boolean)) return 'all'
-      return answered.some(Boolean) ? 'some' : 'none'
+      const areStored = await Promise.all(targets.map(pollOne))
+      if (areStored.every(Boolean)) return 'all'
+      return areStored.some(Boolean) ? 'some' : 'none'
     },
     async stop() {
       endSchedule()

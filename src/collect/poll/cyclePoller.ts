@@ -1,11 +1,11 @@
-import type { InstrumentKey } from '../../market/category.js'
+import { type InstrumentKey, instrumentText } from '../../market/category.js'
 import type { StreamDefinition } from '../streams.js'
 import { CycleSchedule } from '../schedule/cycleSchedule.js'
-import { type PollContext, pollAndStore } from './pollContext.js'
-import { Exclusive, instrumentText, type Poller } from './poller.js'
+import { type PollContext, pollAndStore } from './pollAndStore.js'
+import { Exclusive, type Poller } from './poller.js'
 import { stablePhase } from '../schedule/phase.js'
 import { TargetSignals } from './targetSignals.js'
-import { sleepUntil } from '../../runtime/clock.js'
+import { momentOf, sleepUntil } from '../../runtime/clock.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookAroundMs = 1000
@@ -14,13 +14,11 @@ const shortestWaitMs = 5
 /**
  * Asks for each target once a cycle, at the instrument's own place in it; less often for those whose responses bring nothing.
  * The first response does not wait for the cycle: a new recorder has something to show at once.
- *
- * @param contentOf what a response says, so that two can be told apart; null when it says nothing
  */
 export function cyclePoller<Target extends InstrumentKey, Row>(
   context: PollContext,
   stream: StreamDefinition<Target, Row>,
-  { everyMs, contentOf }: { readonly everyMs: number; readonly contentOf: (rows: readonly Row[]) => string | null },
+  everyMs: number,
 ): Poller<Target> {
   const { clock, stats, universe } = context
   const schedule = new CycleSchedule<Target>({ keyOf: instrumentText, phaseOf: stablePhase, everyMs })
@@ -32,7 +30,6 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     ended.abort()
     wake.abort()
   }
-  const now = () => ({ ms: clock.monotonicMs(), wall: clock.now() })
   let wake = new AbortController()
 
   const ask = async (target: Target) => {
@@ -41,16 +38,21 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
     const options = { signal: signals.signalFor(instrumentText(target)), deadline }
     const batch = await pollAndStore(context, stream, target, options)
-    if (batch === null) schedule.failed(target, now())
+    if (batch === null) schedule.failed(target, momentOf(clock))
     else {
       const sign = universe.quoteSign(target)
-      stats[stream.name].skippedPolls += schedule.answered(target, contentOf(batch.rows), sign, now())
+      stats[stream.name].skippedPolls += schedule.responded(
+        target,
+        stream.contentOf?.(batch.rows) ?? null,
+        sign,
+        momentOf(clock),
+      )
     }
     if (schedule.nextMs(clock.monotonicMs()) < clock.monotonicMs() + lookAroundMs) wake.abort()
   }
 
   const lookAround = () => {
-    const at = now()
+    const at = momentOf(clock)
     for (const target of schedule.targets()) {
       const sign = universe.quoteSign(target)
       if (sign !== null) schedule.claim(target, sign, at)
@@ -64,7 +66,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     streamStats.quietTargets = quiet
     streamStats.lateTargets = late
     const { number, limits } = streamStats.leftOut
-    // The rest is for want streamStats places, whichever streamStats the two says how many there are.
+    // The rest is left out for want of places: as many as the selection names, or as the limits allow.
     streamStats.leftOut = {
       ...streamStats.leftOut,
       number: limits > 0 ? 0 : Math.min(number, leftOut),
@@ -82,7 +84,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
       for (const target of schedule.take(ms)) {
         const isStarted = exclusive.run(instrumentText(target), () => ask(target))
         // Taken off the list and put on it again while its last request was under way.
-        if (!isStarted) schedule.failed(target, now())
+        if (!isStarted) schedule.failed(target, momentOf(clock))
       }
       wake = new AbortController()
       const waitMs = Math.min(

@@ -4,7 +4,7 @@ import { judgeFillGaps, removeGap } from '../../store/proof/emptyGaps.js'
 import type { Database } from '../../store/db/schema.js'
 import type { TimeMs } from '../../market/values.js'
 import { sleepUntil } from '../../runtime/clock.js'
-import type { PollContext } from './pollContext.js'
+import type { PollContext } from './pollAndStore.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
 const everyMs = 20_000

@@ -1,13 +1,13 @@
 import { operationOf } from '../../market/stream.js'
 import type { Turn } from '../../exchange/sender.js'
-import type { InstrumentKey } from '../../market/category.js'
+import { type InstrumentKey, instrumentText } from '../../market/category.js'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
 import { averageRate } from '../schedule/fillRate.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
 import { fillShortage } from '../schedule/fillShare.js'
 import { type FillsSeen, lateFills } from '../schedule/lateFills.js'
-import { type PollContext, pollAndStore } from './pollContext.js'
-import { Exclusive, instrumentText, type Poller } from './poller.js'
+import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
+import { Exclusive, type Poller } from './poller.js'
 import type { StreamDefinition, Trigger } from '../streams.js'
 import { sleepUntil } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/messageOf.js'
@@ -44,10 +44,8 @@ export function fillsPoller(
     turn.release()
     const now = clock.monotonicMs()
     if (batch === null) schedule.failed(target, now)
-    // The response is older than now by the time it took to store it.
     else {
-      const answeredMs = now - Math.max(0, clock.now() - batch.receivedAt)
-      const empty = schedule.answered(target, batch.rows, batch.requestTime, answeredMs)
+      const empty = schedule.responded(target, batch.rows, batch.requestTime, respondedMs(clock, batch))
       const key = instrumentText(target)
       if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime), empty })
     }

@@ -1,5 +1,3 @@
-import type { InstrumentKey } from '../../market/category.js'
-
 /** Something that keeps asking for the targets it is given until it is stopped. */
 export interface Poller<Target> {
   /**
@@ -29,8 +27,4 @@ export class Exclusive {
   async idle(): Promise<void> {
     await Promise.all(this.#running.values())
   }
-}
-
-export function instrumentText(key: InstrumentKey): string {
-  return `${key.category} ${key.symbol}`
 }

@@ -1,5 +1,5 @@
 import { Exclusive } from './poller.js'
-import type { PollContext } from './pollContext.js'
+import type { PollContext } from './pollAndStore.js'
 import type { TradedCategory } from '../../market/category.js'
 import { sleepUntil } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/messageOf.js'

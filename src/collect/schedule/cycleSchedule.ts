@@ -1,4 +1,6 @@
+import type { Moment } from '../../runtime/clock.js'
 import { keepSteady } from './fit.js'
+import { nextPlace } from './phase.js'
 import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
 
 export interface CycleOptions<Target> {
@@ -30,7 +32,7 @@ interface Entry<Target> {
   isAsked: boolean
   wasClaimed: boolean
   /** On the monotonic clock; null before the first response. */
-  answeredMs: number | null
+  respondedMs: number | null
   dueMs: number
   failures: number
   /** What the last response said; null when it said nothing. */
@@ -86,7 +88,7 @@ export class CycleSchedule<Target> {
         isIn: false,
         isAsked: false,
         wasClaimed: false,
-        answeredMs: null,
+        respondedMs: null,
         dueMs: nowMs,
         failures: 0,
         content: null,
@@ -119,7 +121,7 @@ export class CycleSchedule<Target> {
   }
 
   /** @param content what the response said, in any spelling; null when it said nothing. @returns how many places were missed */
-  answered(target: Target, content: string | null, sign: string | null, now: { ms: number; wall: number }): number {
+  responded(target: Target, content: string | null, sign: string | null, now: Moment): number {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return 0
     const { everyMs } = this.#options
@@ -131,7 +133,7 @@ export class CycleSchedule<Target> {
     else if (entry.contents < 2) entry.pace = { ...entry.pace, fruitless: Math.max(quietAfter, entry.pace.fruitless) }
     if (content !== null) entry.content = content
     entry.sign = sign
-    entry.answeredMs = now.ms
+    entry.respondedMs = now.ms
     entry.failures = 0
     entry.isAsked = false
     entry.wasClaimed = false
@@ -141,7 +143,7 @@ export class CycleSchedule<Target> {
     return before.fruitless > 0 ? 0 : Math.max(0, Math.round((entry.dueMs - dueBefore) / everyMs) - 1)
   }
 
-  failed(target: Target, now: { ms: number; wall: number }): void {
+  failed(target: Target, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return
     entry.isAsked = false
@@ -150,11 +152,11 @@ export class CycleSchedule<Target> {
   }
 
   /** Takes what the newest ticker says: another than when the last response came is a claim that there is news. */
-  claim(target: Target, sign: string, now: { ms: number; wall: number }): void {
+  claim(target: Target, sign: string, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
-    if (entry === undefined || entry.isAsked || entry.wasClaimed || entry.answeredMs === null) return
+    if (entry === undefined || entry.isAsked || entry.wasClaimed || entry.respondedMs === null) return
     if (entry.pace.fruitless === 0 || entry.failures > 0 || entry.sign === sign) return
-    const sinceMs = now.ms - entry.answeredMs
+    const sinceMs = now.ms - entry.respondedMs
     const claimedMs = waitWhenClaimedMs(entry.pace, this.#limits)
     if (claimedMs >= waitMs(entry.pace, this.#limits)) return
     entry.wasClaimed = true
@@ -163,7 +165,7 @@ export class CycleSchedule<Target> {
 
   /** Whether a target has had a response. */
   isKnown(target: Target): boolean {
-    return (this.#entries.get(this.#options.keyOf(target))?.answeredMs ?? null) !== null
+    return (this.#entries.get(this.#options.keyOf(target))?.respondedMs ?? null) !== null
   }
 
   targets(): Target[] {
@@ -219,11 +221,9 @@ export class CycleSchedule<Target> {
   }
 
   /** The first of a target's own places in the cycle after about `waitMs`. */
-  #nextPlaceMs({ target }: Entry<Target>, wait: number, now: { ms: number; wall: number }): number {
+  #nextPlaceMs({ target }: Entry<Target>, wait: number, now: Moment): number {
     const { everyMs, phaseOf } = this.#options
-    const from = now.wall + Math.max(0, wait - everyMs)
-    const offset = phaseOf(target) * everyMs
-    const place = (Math.floor((from - offset) / everyMs) + 1) * everyMs + offset
+    const place = nextPlace(now.wall + Math.max(0, wait - everyMs), everyMs, phaseOf(target))
     return now.ms + (place - now.wall)
   }
 }

@@ -137,7 +137,7 @@ export class FillEstimate {
   }
 
   /** Takes a response; returns how many fills in it are new. */
-  answered(newestFirst: readonly SeenFill[], serviceTime: TimeMs): number {
+  responded(newestFirst: readonly SeenFill[], serviceTime: TimeMs): number {
     const isFirst = this.#responseAt === -Infinity
     const fresh = this.#countFresh(newestFirst)
     const oldest = newestFirst.at(-1)?.ts ?? serviceTime

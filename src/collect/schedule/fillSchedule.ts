@@ -26,7 +26,7 @@ interface Entry<Target> {
   readonly estimate: FillEstimate
   readonly sinceMs: number
   /** On the monotonic clock; null before the first response. */
-  answeredMs: number | null
+  respondedMs: number | null
   /** Responses in a row that brought nothing new. */
   empty: number
   failures: number
@@ -84,7 +84,7 @@ export class FillSchedule<Target> {
         target,
         estimate: new FillEstimate(),
         sinceMs: nowMs,
-        answeredMs: null,
+        respondedMs: null,
         empty: 0,
         failures: 0,
         failedMs: nowMs,
@@ -130,14 +130,14 @@ export class FillSchedule<Target> {
    * @param atMs when the response came
    * @param serviceTime when the service gave it, by its own clock
    */
-  answered(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): number {
+  responded(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): number {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return 0
-    const isFirst = entry.answeredMs === null
-    const fresh = entry.estimate.answered(newestFirst, serviceTime)
+    const isFirst = entry.respondedMs === null
+    const fresh = entry.estimate.responded(newestFirst, serviceTime)
     if (!isFirst && fresh >= fillsPerPage) this.#late++
     this.#offsetMs = serviceTime - atMs
-    entry.answeredMs = atMs
+    entry.respondedMs = atMs
     entry.empty = fresh > 0 ? 0 : entry.empty + 1
     entry.failures = 0
     entry.isAsked = false
@@ -177,13 +177,13 @@ export class FillSchedule<Target> {
     let most = dueFills
     for (const entry of this.#list) {
       if (entry.isAsked || !this.#isAllowed(entry, nowMs)) continue
-      if (entry.answeredMs === null) {
+      if (entry.respondedMs === null) {
         // Those that keep failing come after those that were not tried yet.
         const rank = entry.estimate.firstRank - (entry.failures > 0 ? 1e18 : 0)
         if (rank > firstRank) [first, firstRank] = [entry, rank]
         continue
       }
-      const overdueMs = nowMs - entry.answeredMs - longestWaitMs(entry.empty, this.#options.maxPollMs)
+      const overdueMs = nowMs - entry.respondedMs - longestWaitMs(entry.empty, this.#options.maxPollMs)
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
       const { estimate } = entry
       const atStake = estimate.unseen(nowMs + (this.#offsetMs ?? 0)) * estimate.unevenness ** unevennessPower
@@ -194,22 +194,22 @@ export class FillSchedule<Target> {
     return busiest ?? overdue ?? first
   }
 
-  #isAllowed({ answeredMs, failures, failedMs }: Entry<Target>, nowMs: number): boolean {
+  #isAllowed({ respondedMs, failures, failedMs }: Entry<Target>, nowMs: number): boolean {
     const { minPollMs } = this.#options
     if (failures > 0) return nowMs >= failedMs + backoffMs(failures, { minMs: minPollMs, maxMs: maxBackoffMs })
-    return answeredMs === null || nowMs >= answeredMs + minPollMs
+    return respondedMs === null || nowMs >= respondedMs + minPollMs
   }
 
   #dueMs(entry: Entry<Target>, nowMs: number): number {
     const { minPollMs } = this.#options
     if (entry.failures > 0) return entry.failedMs + backoffMs(entry.failures, { minMs: minPollMs, maxMs: maxBackoffMs })
-    if (entry.answeredMs === null) return nowMs
-    const latestMs = entry.answeredMs + longestWaitMs(entry.empty, this.#options.maxPollMs)
-    return Math.min(latestMs, Math.max(entry.answeredMs + minPollMs, this.#reachesMs(entry, dueFills, nowMs)))
+    if (entry.respondedMs === null) return nowMs
+    const latestMs = entry.respondedMs + longestWaitMs(entry.empty, this.#options.maxPollMs)
+    return Math.min(latestMs, Math.max(entry.respondedMs + minPollMs, this.#reachesMs(entry, dueFills, nowMs)))
   }
 
   #deadlineMs(entry: Entry<Target>, nowMs: number): number {
-    if (entry.answeredMs === null) return entry.sinceMs + this.#options.maxPollMs
+    if (entry.respondedMs === null) return entry.sinceMs + this.#options.maxPollMs
     return Math.min(this.#reachesMs(entry, fillsPerPage, nowMs), nowMs + this.#options.maxPollMs)
   }
 

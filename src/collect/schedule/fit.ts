@@ -47,6 +47,6 @@ export function keepSteady<T>(
 }
 
 /** Sums of quotients differ in the last digits; a billionth over is not over. */
-function isWithin(used: number, bound: number): boolean {
+export function isWithin(used: number, bound: number): boolean {
   return used <= bound * (1 + 1e-9)
 }

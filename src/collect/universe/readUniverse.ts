@@ -1,6 +1,6 @@
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import { ExchangeError } from '../../exchange/errors.js'
-import { categories, type InstrumentKey, tradedCategories } from '../../market/category.js'
+import { categories, instrumentText, tradedCategories } from '../../market/category.js'
 import { kindOf } from '../../market/instrument.js'
 import { turnoverHere } from '../../market/ticker.js'
 import type { PlanUniverse } from './planUniverse.js'
@@ -43,12 +43,12 @@ export async function readUniverse(
   const [first] = missing
   if (first !== undefined && instruments.every((rows) => rows.length === 0)) throw first
   for (const error of missing) onMissing(error)
-  const tickerOf = new Map(tickers.flat().map((ticker) => [keyText(ticker), ticker]))
-  const withRpi = new Set(rpiSymbols.rows.map(keyText))
+  const tickerOf = new Map(tickers.flat().map((ticker) => [instrumentText(ticker), ticker]))
+  const withRpi = new Set(rpiSymbols.rows.map(instrumentText))
   return {
     kind: 'listed',
     instruments: instruments.flat().map((instrument) => {
-      const key = keyText(instrument)
+      const key = instrumentText(instrument)
       const ticker = tickerOf.get(key)
       const turnover24h = ticker === undefined ? null : turnoverHere(instrument.kind, ticker)
       return { ...instrument, turnover24h, hasRpi: withRpi.has(key), measuredFillsPerSecond: null }
@@ -58,8 +58,4 @@ export async function readUniverse(
 
 async function rowsOf<Row>(page: Promise<Page<Row>>): Promise<readonly Row[]> {
   return (await page).rows
-}
-
-function keyText({ category, symbol }: InstrumentKey): string {
-  return `${category} ${symbol}`
 }

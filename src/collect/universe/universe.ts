@@ -1,4 +1,4 @@
-import type { Category, InstrumentKey } from '../../market/category.js'
+import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
 import { type Instrument, type InstrumentKind, kindOf } from '../../market/instrument.js'
 import { type TickerSigns, type TradeSign, turnoverHere } from '../../market/ticker.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
@@ -48,12 +48,12 @@ export class Universe {
     const listed = new Set(instruments.map((instrument) => instrument.symbol))
     if (isWhole) {
       for (const known of this.#known.values()) {
-        if (known.category === category && !listed.has(known.symbol)) this.#known.delete(keyText(known))
+        if (known.category === category && !listed.has(known.symbol)) this.#known.delete(instrumentText(known))
       }
     }
     for (const instrument of instruments) {
       const { symbol, status, kind } = instrument
-      const key = keyText({ category, symbol })
+      const key = instrumentText({ category, symbol })
       const before = this.#known.get(key)
       this.#known.set(key, {
         category,
@@ -73,7 +73,7 @@ export class Universe {
   setTickers(tickers: readonly TickerSigns[]): void {
     for (const ticker of tickers) {
       this.#tickersAt.set(ticker.category, ticker.receivedAt)
-      const known = this.#known.get(keyText(ticker))
+      const known = this.#known.get(instrumentText(ticker))
       if (known === undefined) continue
       known.turnover24h = turnoverHere(known.kind, ticker)
       const { ts, volume24h, lastPrice } = ticker
@@ -84,7 +84,7 @@ export class Universe {
 
   setRpiSymbols(symbols: readonly InstrumentKey[], isWhole = true): void {
     if (isWhole) this.#rpi.clear()
-    for (const symbol of symbols) this.#rpi.add(keyText(symbol))
+    for (const symbol of symbols) this.#rpi.add(instrumentText(symbol))
     for (const [key, known] of this.#known) known.hasRpi = this.#rpi.has(key)
   }
 
@@ -95,12 +95,12 @@ export class Universe {
 
   /** What the newest ticker tells of whether and how much was traded; null where there is none. */
   tradeSign(key: InstrumentKey): TradeSign | null {
-    return this.#known.get(keyText(key))?.tradeSign ?? null
+    return this.#known.get(instrumentText(key))?.tradeSign ?? null
   }
 
   /** The best bid and ask of the newest ticker, as text: another text claims that the book has changed. */
   quoteSign(key: InstrumentKey): string | null {
-    return this.#known.get(keyText(key))?.quoteSign ?? null
+    return this.#known.get(instrumentText(key))?.quoteSign ?? null
   }
 
   /**
@@ -108,28 +108,28 @@ export class Universe {
    * as if nothing were traded, until a response shows a trade.
    */
   setSilent(key: InstrumentKey, isSilent: boolean): void {
-    const known = this.#known.get(keyText(key))
+    const known = this.#known.get(instrumentText(key))
     if (known !== undefined) known.isSilent = isSilent
   }
 
   /** Fills a second as earlier runs recorded them lately; null when nothing is known of it. */
   recordedFillsPerSecond(key: InstrumentKey): number | null {
-    return this.#known.get(keyText(key))?.measuredFillsPerSecond ?? null
+    return this.#known.get(instrumentText(key))?.measuredFillsPerSecond ?? null
   }
 
   /** null for an instrument that is not listed. */
   kindOf(key: InstrumentKey): InstrumentKind | null {
-    return this.#known.get(keyText(key))?.kind ?? null
+    return this.#known.get(instrumentText(key))?.kind ?? null
   }
 
   has(key: InstrumentKey): boolean {
-    return this.#known.has(keyText(key))
+    return this.#known.has(instrumentText(key))
   }
 
   /** Takes fills a second as they were recorded lately: they go before what a ticker makes one expect. */
   setFillRates(rates: readonly (InstrumentKey & { readonly perSecond: number })[]): void {
     for (const rate of rates) {
-      const key = keyText(rate)
+      const key = instrumentText(rate)
       this.#measured.set(key, rate.perSecond)
       const known = this.#known.get(key)
       if (known !== undefined) known.measuredFillsPerSecond = rate.perSecond
@@ -152,8 +152,4 @@ export class Universe {
       known.isSilent ? { ...known, turnover24h: '0', measuredFillsPerSecond: 0 } : known
     return { kind: 'listed', instruments: [...this.#known.values()].map(believed), ownership: this.ownership }
   }
-}
-
-function keyText(key: InstrumentKey): string {
-  return `${key.category} ${key.symbol}`
 }

@@ -7,7 +7,7 @@ const service = 1_760_000_000_000
 /** An estimate after a response at 0 with 100 fills of size 2, one each so many milliseconds. */
 function estimateOf(everyMs: number) {
   const estimate = new FillEstimate()
-  estimate.answered(
+  estimate.responded(
     Array.from({ length: 100 }, (_, index) => ({ ts: service - index * everyMs, size: '2' })),
     service,
   )
@@ -59,7 +59,7 @@ describe('how far estimates are out', () => {
     const estimate = estimateOf(500)
     for (const [index, count] of counts.entries()) {
       const at = service + (index + 1) * 10_000
-      estimate.answered(
+      estimate.responded(
         Array.from({ length: count }, (_, fill) => ({ ts: at - (fill * 9_000) / count, size: '2' })),
         at,
       )
@@ -77,7 +77,7 @@ describe('how far estimates are out', () => {
 test('a size or a volume that no market has spoils nothing', () => {
   const estimate = estimateOf(100)
   const huge = `1${'0'.repeat(400)}`
-  estimate.answered([{ ts: service + 1_000, size: huge }], service + 1_000)
+  estimate.responded([{ ts: service + 1_000, size: huge }], service + 1_000)
   estimate.traded({ ts: service + 2_000, volume24h: huge, lastPrice: '1' })
   estimate.traded(ticker(3_000, 100_000))
   estimate.traded(ticker(8_000, 100_100))
@@ -105,7 +105,7 @@ test('whatever comes, an estimate is a number, and never negative', () => {
             ts: service + at - Math.round((fill * spanMs) / Math.max(1, fills)),
             size,
           }))
-          estimate.answered(page, service + at)
+          estimate.responded(page, service + at)
         }
         for (const value of [estimate.unseen(service + at + 1_000), estimate.rate, estimate.unevenness, estimate.trust])
           if (!(value >= 0 && Number.isFinite(value))) throw new Error(`${value} after ${at} ms`)

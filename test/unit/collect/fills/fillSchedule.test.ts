@@ -15,7 +15,7 @@ function scheduleOf(everyMs: Readonly<Record<string, number>>) {
   const schedule = new FillSchedule<string>(String, limits)
   schedule.retarget(Object.keys(everyMs), 0)
   for (const _ of Object.keys(everyMs)) schedule.choose(0)
-  for (const [name, ms] of Object.entries(everyMs)) schedule.answered(name, evenly(ms, 0), service, 0)
+  for (const [name, ms] of Object.entries(everyMs)) schedule.responded(name, evenly(ms, 0), service, 0)
   return schedule
 }
 
@@ -95,7 +95,7 @@ describe('whose fills are asked for', () => {
   test('instruments that are no longer wanted are forgotten', () => {
     const schedule = scheduleOf({ A: 100, B: 100 })
     schedule.retarget(['B'], 10)
-    schedule.answered('A', [], service, 20)
+    schedule.responded('A', [], service, 20)
     expect(schedule.targets()).toEqual(['B'])
   })
 
@@ -128,7 +128,7 @@ describe('what comes back', () => {
       const chosen = schedule.choose(now)
       if (chosen === null) continue
       asked.get(chosen.target)?.push(now)
-      schedule.answered(chosen.target, fillsOf(chosen.target, now), service + now, now)
+      schedule.responded(chosen.target, fillsOf(chosen.target, now), service + now, now)
     }
     return asked
   }
@@ -211,7 +211,7 @@ describe('always', () => {
           const names = Array.from({ length: count }, (_, index) => index)
           schedule.retarget(names, 0)
           const underWay = new Map<number, { atMs: number; fills: number; spanMs: number; fails: boolean }>()
-          const answeredMs = new Map(names.map((name) => [name, 0]))
+          const respondedMs = new Map(names.map((name) => [name, 0]))
           // Each failure lets a turn pass in vain, and its repetition wait.
           let failures = 0
           let now = 0
@@ -227,8 +227,8 @@ describe('always', () => {
                 schedule.failed(name, now)
                 continue
               }
-              schedule.answered(name, evenly(spanMs / fills, now, fills), service + now, now)
-              answeredMs.set(name, now)
+              schedule.responded(name, evenly(spanMs / fills, now, fills), service + now, now)
+              respondedMs.set(name, now)
             }
             schedule.traded(turn % count, {
               ts: service + now - 1_000,
@@ -241,7 +241,7 @@ describe('always', () => {
               underWay.set(chosen.target, { ...step, atMs: now + step.latencyMs })
             }
             const bound = maxPollMs + (4 * count + 4 * failures + 4) * 200 + 600 + failures * 30_000
-            for (const [name, at] of answeredMs)
+            for (const [name, at] of respondedMs)
               if (now - at > bound) throw new Error(`${name} has not been asked for ${now - at} ms`)
           }
         },
@@ -264,7 +264,7 @@ describe('always', () => {
           if (chosen === null) continue
           answered.add(chosen.target)
           const page = chosen.target < busy ? evenly(1, turn * 55) : []
-          schedule.answered(chosen.target, page, service + turn * 55, turn * 55)
+          schedule.responded(chosen.target, page, service + turn * 55, turn * 55)
         }
         expect(answered.size).toBe(count)
       }),
@@ -279,7 +279,7 @@ describe('a budget that does not suffice', () => {
     const schedule = scheduleOf(everyMs)
     for (let at = 1_000; at <= 1_800_000; at += 1_000)
       for (const [name, ms] of Object.entries(everyMs))
-        schedule.answered(name, evenly(ms, at - (at % ms)), service + at, at)
+        schedule.responded(name, evenly(ms, at - (at % ms)), service + at, at)
     const { fillsPerSecond } = schedule.load()
     expect(fillsPerSecond).toBeGreaterThan(800)
     expect(fillsPerSecond).toBeLessThan(1_100)

@@ -26,7 +26,7 @@ function market(names: readonly string[], slots: number) {
       for (const name of names) schedule.claim(name, sign(name), now)
       for (const name of schedule.take(nowMs)) {
         asked.set(name, [...(asked.get(name) ?? []), nowMs])
-        schedule.answered(name, content(name, nowMs), sign(name), now)
+        schedule.responded(name, content(name, nowMs), sign(name), now)
       }
     }
   }

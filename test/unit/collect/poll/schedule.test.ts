@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { nextDue, stablePhase } from '../../../../src/collect/schedule/phase.js'
+import { nextPlace, stablePhase } from '../../../../src/collect/schedule/phase.js'
 import { categories } from '../../../../src/market/category.js'
 
 const key = fc.record({ category: fc.constantFrom(...categories), symbol: fc.string({ minLength: 1, maxLength: 20 }) })
@@ -40,10 +40,10 @@ test('the next time is later, at most a period away, and pinned to absolute time
       fc.double({ min: 0, max: 0.999, noNaN: true }),
       (now, seconds, phase) => {
         const period = seconds * 1000
-        const due = nextDue(now, period, phase)
+        const due = nextPlace(now, period, phase)
         expect(due).toBeGreaterThan(now - 1)
         expect(due - now).toBeLessThanOrEqual(period + 1)
-        expect(nextDue(due + 1, period, phase) - due).toBeCloseTo(period, 2)
+        expect(nextPlace(due + 1, period, phase) - due).toBeCloseTo(period, 2)
       },
     ),
   )

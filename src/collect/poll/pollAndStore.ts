@@ -1,12 +1,12 @@
 import { ExchangeError, type ExchangeErrorKind } from '../../exchange/errors.js'
-import type { ExchangeClient } from '../../exchange/client.js'
+import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
+import type { StreamName } from '../../market/stream.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import type { Batch } from '../../store/batch/batch.js'
 import type { ClockSkew } from './clockSkew.js'
 import type { Incidents } from '../../runtime/incidents.js'
-import { poll } from './poll.js'
 import type { RejectionCap } from './rejectionCap.js'
 import type { Sink } from '../sink/sink.js'
 import type { StreamDefinition } from '../streams.js'
@@ -32,22 +32,21 @@ export interface PollContext {
 /**
  * Asks for a target once, stores the response and lets the recorder learn from it.
  * Resolves to the stored batch, or to null after a failure, which is counted and logged: the next target goes on.
- *
- * @param judge adds to the batch what its rows prove, before it is stored
  */
 export async function pollAndStore<Target, Row>(
   context: PollContext,
   stream: StreamDefinition<Target, Row>,
   target: Target,
   options: RequestOptions,
-  judge: (batch: Batch<Target, Row>) => Batch<Target, Row> = (batch) => batch,
 ): Promise<Batch<Target, Row> | null> {
   const { client, sink, universe, stats, incidents, clockSkew, rejectionCap, logger } = context
   const part = wholeCategoryOf(target)
   try {
-    const polled = await poll(client, stream, target, options, (page) => clockSkew.observe(page))
+    const page = await stream.fetch(client, target, options)
+    clockSkew.observe(page)
+    const polled = batchOf(stream.name, target, page)
     tellOfUnkept(incidents, polled)
-    const batch = judge(rejectionCap.apply(polled, polled.receivedAt))
+    const batch = rejectionCap.apply(polled, polled.receivedAt)
     stats[stream.name].responses += 1
     incidents.succeeded(stream.name, part)
     stream.learn?.(universe, batch)
@@ -61,6 +60,18 @@ export async function pollAndStore<Target, Row>(
     else incidents.failed(stream.name, message, part)
     return null
   }
+}
+
+/** When a response came, on the monotonic clock: since then it was stored, and the wall clock may have been set. */
+export function respondedMs(clock: Clock, { receivedAt }: Batch): number {
+  return clock.monotonicMs() - Math.max(0, clock.now() - receivedAt)
+}
+
+/** What the database shall hold of a response. */
+function batchOf<Target, Row>(stream: StreamName, target: Target, page: Page<Row>): Batch<Target, Row> {
+  const { requestTime, receivedAt, rows, rejected } = page
+  const unkept = page.rejectedUnkept + page.surplusRows
+  return { stream, target, requestTime, receivedAt, rows, rejected, unkept, proven: [], gaps: [], isPart: false }
 }
 
 /** A response that is larger than anything honest, or broken throughout, is told: its rows are nowhere else. */

@@ -1,0 +1,179 @@
+import { type Candle, type CandleSeries, type Interval, intervalMs, seriesText } from '../../market/candle.js'
+import type { TradeSign } from '../../market/ticker.js'
+import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
+import type { Moment } from '../../runtime/clock.js'
+import { afterResponse, fullPace, type Pace, type PaceLimits, waitMs, waitWhenClaimedMs } from './pace.js'
+
+/** Most candles of one response. */
+export const candlesPerPage = 1000
+/** Candles of more than an hour are looked at hourly, because it is not known at which hour they close. */
+export const longestCandleCycleMs = hourMs
+/**
+ * Longest time between two requests for a series that brings no trades. A response holds a thousand candles, so that asking
+ * late loses nothing; but the end of what is proven must not fall so far behind that it looks like a gap to be repaired.
+ */
+export const maxCandleWaitMs = 8 * minuteMs
+/** Where a thousand candles show no trade, three more requests that show the same are not needed. */
+const slowPace: Pace = { fruitless: 3, misled: 0 }
+/** An interval that the instrument does not have is asked for again so much later. */
+const refusedForMs = dayMs
+/** Time for a response to come and be stored. */
+const graceMs = 30_000
+
+/** A response for the candles of a series. */
+export interface CandlesSeen {
+  readonly rows: readonly Candle[]
+  /** When it came. */
+  readonly received: Moment
+  /** Whether it was asked for because a ticker had claimed that there was a trade. */
+  readonly isClaimed: boolean
+  /** What the ticker says now. */
+  readonly sign: TradeSign | null
+}
+
+/** What is known of a series from its responses. */
+interface Known {
+  readonly received: Moment
+  readonly pace: Pace
+  /** What the ticker said when the last response came. */
+  readonly sign: TradeSign | null
+  /** When the newest candle with a trade in it opened; -Infinity when none was seen. */
+  readonly tradedAt: TimeMs
+  /** That candle, so that two can be told apart. */
+  readonly newest: string | null
+}
+
+interface Entry<Target> {
+  target: Target
+  /** On the monotonic clock. */
+  readonly sinceMs: number
+  refusedAt: TimeMs | null
+  known: Known | null
+}
+
+/**
+ * Decides which series of candles are asked for after a close: each after every close while responses bring trades, and after
+ * fewer and fewer when they do not, unless a ticker that is to be believed says that there was a trade.
+ */
+export class CandleSchedule<Target extends CandleSeries> {
+  readonly #settleMs: number
+  #entries = new Map<string, Entry<Target>>()
+
+  /** @param settleMs how long after a close its candles are asked for */
+  constructor(settleMs: number) {
+    this.#settleMs = settleMs
+  }
+
+  /** Replaces the series; returns those that are new and those that are gone. What is known of the others stays. */
+  retarget(targets: readonly Target[], nowMs: number): { readonly added: Target[]; readonly removed: Target[] } {
+    const before = this.#entries
+    const added: Target[] = []
+    this.#entries = new Map()
+    for (const target of targets) {
+      const key = seriesText(target)
+      const known = before.get(key)
+      if (known === undefined) added.push(target)
+      else known.target = target
+      this.#entries.set(key, known ?? { target, sinceMs: nowMs, refusedAt: null, known: null })
+    }
+    const removed = [...before].flatMap(([key, { target }]) => (this.#entries.has(key) ? [] : [target]))
+    return { added, removed }
+  }
+
+  has(series: CandleSeries): boolean {
+    return this.#entries.has(seriesText(series))
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** Those of an interval that has just closed which are to be asked for now. */
+  due(
+    interval: Interval,
+    now: Moment,
+    signOf: (target: Target) => TradeSign | null,
+  ): { readonly target: Target; readonly isClaimed: boolean }[] {
+    const limits = paceLimits(interval)
+    const due: { readonly target: Target; readonly isClaimed: boolean }[] = []
+    for (const { target, refusedAt, known } of this.#entries.values()) {
+      if (target.interval !== interval || (refusedAt !== null && now.wall < refusedAt + refusedForMs)) continue
+      // Half an interval of room: responses come a little earlier or later after each close.
+      const sinceMs = known === null ? Infinity : now.ms - known.received.ms + limits.everyMs / 2
+      if (known === null || sinceMs >= waitMs(known.pace, limits)) due.push({ target, isClaimed: false })
+      else if (sinceMs >= waitWhenClaimedMs(known.pace, limits)) {
+        const isClaimed = target.type === 'market' && claimsTrade(known.sign, signOf(target))
+        if (isClaimed) due.push({ target, isClaimed })
+      }
+    }
+    return due
+  }
+
+  /** How many candles to ask for: of a new series all that a response holds. */
+  limitFor(target: Target, now: TimeMs): number {
+    const known = this.#entries.get(seriesText(target))?.known ?? null
+    return known === null ? candlesPerPage : this.candlesSince(known.received.wall, now, target.interval)
+  }
+
+  /** How many candles to ask for so that the response reaches back to the oldest that had not settled at `before`. */
+  candlesSince(before: TimeMs, now: TimeMs, interval: Interval): number {
+    const spare = 2
+    const count = Math.ceil(Math.max(0, now - before + this.#settleMs) / intervalMs[interval])
+    return Math.min(candlesPerPage, count + spare)
+  }
+
+  /** Takes a response; returns since when no candle has had a trade, as far as the responses have shown. */
+  responded(target: Target, { rows, received, isClaimed, sign }: CandlesSeen): TimeMs {
+    const entry = this.#entries.get(seriesText(target))
+    const before = entry?.known ?? null
+    const { tradedAt, newest } = lastTrade(rows, before)
+    const brought = before === null ? tradedAt > -Infinity : newest !== before.newest
+    const isSilentAtFirst = before === null && !brought
+    const pace = isSilentAtFirst ? slowPace : afterResponse(before?.pace ?? fullPace, { brought, claimed: isClaimed })
+    if (entry !== undefined) entry.known = { received, pace, sign, tradedAt, newest }
+    // A trade may be as late in its candle as that is long.
+    return tradedAt + intervalMs[target.interval]
+  }
+
+  /** The instrument does not have the interval. */
+  refused(target: Target, at: TimeMs): void {
+    const entry = this.#entries.get(seriesText(target))
+    if (entry !== undefined) entry.refusedAt = at
+  }
+
+  /** How many are asked for less often, and how many are overdue. */
+  counts(nowMs: number): { readonly quiet: number; readonly late: number } {
+    let [quiet, late] = [0, 0]
+    for (const { target, sinceMs, known } of this.#entries.values()) {
+      const limits = paceLimits(target.interval)
+      const wait = known === null ? limits.everyMs : waitMs(known.pace, limits)
+      if (wait > limits.everyMs) quiet++
+      const lastMs = known?.received.ms ?? sinceMs
+      if (nowMs - lastMs > wait + limits.everyMs + this.#settleMs + graceMs) late++
+    }
+    return { quiet, late }
+  }
+}
+
+function paceLimits(interval: Interval): PaceLimits {
+  const everyMs = Math.min(longestCandleCycleMs, intervalMs[interval])
+  return { everyMs, maxMs: Math.max(everyMs, maxCandleWaitMs) }
+}
+
+/** The newest candle in which something happened: trades, or for types without any a price that moved. */
+function lastTrade(rows: readonly Candle[], before: Known | null): Pick<Known, 'tradedAt' | 'newest'> {
+  let last: Candle | undefined
+  let previousClose: string | undefined
+  for (const candle of rows.toSorted((a, b) => a.openTime - b.openTime)) {
+    const isMoving = candle.high !== candle.low || (previousClose !== undefined && candle.close !== previousClose)
+    if (Number(candle.baseVolume) > 0 || (candle.type !== 'market' && isMoving)) last = candle
+    previousClose = candle.close
+  }
+  if (last === undefined) return { tradedAt: before?.tradedAt ?? -Infinity, newest: before?.newest ?? null }
+  return { tradedAt: last.openTime, newest: `${last.openTime} ${last.baseVolume} ${last.close}` }
+}
+
+function claimsTrade(before: TradeSign | null, now: TradeSign | null): boolean {
+  if (before === null || now === null) return before !== now
+  return before.volume24h !== now.volume24h || before.lastPrice !== now.lastPrice
+}

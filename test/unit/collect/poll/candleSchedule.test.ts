@@ -1,0 +1,84 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { CandleSchedule } from '../../../../src/collect/schedule/candleSchedule.js'
+import { type Candle, type CandleSeries, intervalMs, intervals } from '../../../../src/market/candle.js'
+import type { TradeSign } from '../../../../src/market/ticker.js'
+
+test('a response reaches back to every candle that had not settled when the last one came', () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...intervals),
+      fc.integer({ min: 0, max: 600_000 }),
+      fc.integer({ min: 0, max: 5_000_000 }),
+      fc.integer({ min: 0, max: 86_400_000 }),
+      (interval, settleMs, sinceMs, phaseMs) => {
+        const lengthMs = intervalMs[interval]
+        const before = Date.UTC(2026, 0, 5) + phaseMs
+        const now = before + sinceMs
+        const limit = new CandleSchedule(settleMs).candlesSince(before, now, interval)
+        // The newest candle counts, whether it has begun to trade or not.
+        const oldestShown = Math.floor(now / lengthMs) * lengthMs - (limit - 1) * lengthMs
+        const firstUnsettled = Math.floor((before - settleMs) / lengthMs) * lengthMs
+        expect(oldestShown <= firstUnsettled || limit === 1000).toBe(true)
+      },
+    ),
+  )
+})
+
+const minuteMs = 60_000
+const start = Date.UTC(2026, 0, 5, 12)
+const series: CandleSeries = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' }
+const at = (minutes: number) => ({ wall: start + minutes * minuteMs, ms: minutes * minuteMs })
+const sign = (volume24h: string): TradeSign => ({ ts: start, volume24h, lastPrice: '1' })
+
+function candle(minutes: number, baseVolume: string): Candle {
+  const prices = { open: '1', high: '1', low: '1', close: '1' }
+  return { ...series, ...prices, openTime: at(minutes).wall, baseVolume, quoteTurnover: '0', isClosed: true }
+}
+
+/** A schedule of one series that has had a trade at first, and then so many responses that bring nothing. */
+function scheduleAfter(fruitless: number): CandleSchedule<CandleSeries> {
+  const schedule = new CandleSchedule<CandleSeries>(0)
+  schedule.retarget([series], 0)
+  for (let response = 0; response <= fruitless; response++) {
+    schedule.responded(series, { rows: [candle(-1, '5')], received: at(0), isClaimed: false, sign: sign('1') })
+  }
+  return schedule
+}
+
+test('a series is due at every close while responses bring trades, and half as often after each that does not', () => {
+  const isDue = (fruitless: number, minutes: number) =>
+    scheduleAfter(fruitless).due('1m', at(minutes), () => sign('1')).length > 0
+  expect(isDue(0, 1)).toBe(true)
+  expect([1, 2].map((minutes) => isDue(1, minutes))).toEqual([false, true])
+  expect([3, 4].map((minutes) => isDue(2, minutes))).toEqual([false, true])
+  // However long there was no trade.
+  expect([7, 8].map((minutes) => isDue(20, minutes))).toEqual([false, true])
+})
+
+test('a ticker that shows a trade brings the next request forward, one that shows none does not', () => {
+  const due = (volume: string) => scheduleAfter(3).due('1m', at(1), () => sign(volume))
+  expect(due('2')).toEqual([{ target: series, isClaimed: true }])
+  expect(due('1')).toEqual([])
+})
+
+test('an interval that the instrument does not have is due again a day later', () => {
+  const schedule = scheduleAfter(0)
+  schedule.refused(series, start)
+  expect(schedule.due('1m', at(24 * 60 - 1), () => null)).toEqual([])
+  expect(schedule.due('1m', at(24 * 60), () => null)).toHaveLength(1)
+})
+
+test('what is known of a series goes with it', () => {
+  const schedule = scheduleAfter(0)
+  expect(schedule.limitFor(series, at(1).wall)).toBe(3)
+  expect(schedule.retarget([], 0)).toEqual({ added: [], removed: [series] })
+  expect(schedule.retarget([series], 0)).toEqual({ added: [series], removed: [] })
+  expect(schedule.limitFor(series, at(1).wall)).toBe(1000)
+})
+
+test('a series without a response in due time is late, one that is asked for less often is quiet', () => {
+  expect(scheduleAfter(0).counts(at(1).ms)).toEqual({ quiet: 0, late: 0 })
+  expect(scheduleAfter(0).counts(at(3).ms)).toEqual({ quiet: 0, late: 1 })
+  expect(scheduleAfter(3).counts(at(3).ms)).toEqual({ quiet: 1, late: 0 })
+})
