@@ -7,6 +7,7 @@ import { from as copyFrom } from 'pg-copy-streams'
 import { pino } from 'pino'
 import { CandleWriter } from '../src/history/candleWriter.js'
 import { loadConfig } from '../src/config/load.js'
+import { storageOf } from '../src/config/storageOf.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
 import { snakeCase } from '../src/store/db/columns.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
@@ -33,7 +34,7 @@ export async function measureBulk(rounds: number): Promise<Check[]> {
   try {
     await migrateToLatest(database)
     // Hypertables where the server has them.
-    await reconcile(database.db, { settings: loadConfig({ env: {} }).storage })
+    await reconcile(database.db, { settings: storageOf(loadConfig({ env: {} })) })
     const ratios: number[] = []
     for (let round = 0; round < rounds; round++) {
       const copied = await rowsPerSecond(database, copyAll)

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { pino } from 'pino'
 import { loadConfig } from '../src/config/load.js'
+import { storageOf } from '../src/config/storageOf.js'
 import { CandleWriter } from '../src/history/candleWriter.js'
 import { dayMs, hourMs } from '../src/market/values.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
@@ -47,7 +48,7 @@ export async function benchGrowth(argv: readonly string[]): Promise<number> {
       const name = `recorder_growth_${randomBytes(4).toString('hex')}`
       const { url, database } = await createDatabase(serverUrl, name)
       await migrateToLatest(database)
-      await reconcile(database.db, { settings: loadConfig({ env: {} }).storage })
+      await reconcile(database.db, { settings: storageOf(loadConfig({ env: {} })) })
       const { kind } = await detectServer(database.db)
       if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
       const market = await growTo(database, { candles: size.candles / by, fills: size.fills / by })

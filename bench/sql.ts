@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import type pg from 'pg'
 import { loadConfig } from '../src/config/load.js'
+import { storageOf } from '../src/config/storageOf.js'
 import type { RecorderDatabase } from '../src/store/db/database.js'
 import { migrateToLatest } from '../src/store/db/migrate.js'
 import { reconcile } from '../src/store/timescale/reconcile.js'
@@ -47,7 +48,7 @@ export async function benchSql(argv: readonly string[]): Promise<number> {
 async function measure(database: RecorderDatabase, candles: number, tickerHours: number): Promise<Check[]> {
   const { db, pool } = database
   await migrateToLatest(database)
-  await reconcile(db, { settings: loadConfig({ env: {} }).storage })
+  await reconcile(db, { settings: storageOf(loadConfig({ env: {} })) })
   const server = await detectServer(db)
   if (server.kind !== 'timescale-community') throw new Error(`this server is ${server.kind}, not TimescaleDB Community`)
   console.log(`PostgreSQL ${server.serverVersion}, TimescaleDB ${server.timescaleVersion} Community`)

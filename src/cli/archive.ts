@@ -10,7 +10,7 @@ import { removeArchived, type RemovalResult } from '../store/archive/removal.js'
 import { type ArchiveOptions, runArchive } from '../store/archive/run.js'
 import type { ArchiveTarget } from '../store/archive/target.js'
 import type { RecorderDatabase } from '../store/db/database.js'
-import { timeTables } from '../store/timescale/settings.js'
+import { timeTables } from '../store/db/timeTables.js'
 import { certifyCommand } from './archiveCertify.js'
 import { pruneCommand } from './archivePrune.js'
 import { restoreCommand } from './archiveRestore.js'
@@ -106,9 +106,9 @@ async function removeOld(
   signal: AbortSignal,
 ): Promise<RemovalResult> {
   const storage = storageOf(config)
-  const tables = timeTables.flatMap(({ name, setting }) => {
-    const { retentionDays, isArchived } = storage[setting]
-    return retentionDays === undefined || isArchived !== true ? [] : [{ name, retentionDays }]
+  const tables = timeTables.flatMap(({ name }) => {
+    const { retentionDays, isArchived } = storage[name]
+    return retentionDays === undefined || !isArchived ? [] : [{ name, retentionDays }]
   })
   return removeArchived(database, target, { tables }, { now: Date.now, signal })
 }

@@ -1,26 +1,21 @@
 import { hasArchive } from './archiveSchema.js'
 import type { Config } from './resolve.js'
+import { streamOptions } from './streamOptions.js'
 
-type TableName = Exclude<keyof Config['storage'], 'rejectedRows'>
-type Table = Config['storage'][TableName] & {
+const timeTables = ['tickers', 'order_books', 'rpi_order_books', 'fills', 'candles'] as const
+type TimeTable = (typeof timeTables)[number]
+
+type Table = Config['storage'][(typeof streamOptions)[TimeTable]] & {
   /** Rows leave only when they are in the archive, which is for the archiver to say. */
-  readonly isArchived?: boolean
+  readonly isArchived: boolean
 }
-export type Storage = Omit<Config['storage'], TableName> & Readonly<Record<TableName, Table>>
+export type Storage = Readonly<Record<TimeTable, Table>> & { readonly rejected_row: Config['storage']['rejectedRows'] }
 
-const archivedAs = {
-  tickers: 'tickers',
-  order_books: 'orderBooks',
-  rpi_order_books: 'rpiOrderBooks',
-  fills: 'fills',
-  candles: 'candles',
-} as const
-
-/** How tables are kept, archived ones marked. */
+/** How each table is kept, by its name. */
 export function storageOf({ storage, archive }: Config): Storage {
-  if (!hasArchive(archive)) return storage
-  const marked = Object.entries(archivedAs)
-    .filter(([table]) => archive.tables.some((name) => name === table))
-    .map(([, setting]) => [setting, { ...storage[setting], isArchived: true }] as const)
-  return { ...storage, ...Object.fromEntries(marked) }
+  const kept = timeTables.map((name) => {
+    const isArchived = hasArchive(archive) && archive.tables.includes(name)
+    return [name, { ...storage[streamOptions[name]], isArchived }] as const
+  })
+  return { ...(Object.fromEntries(kept) as Record<TimeTable, Table>), rejected_row: storage.rejectedRows }
 }

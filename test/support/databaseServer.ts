@@ -4,11 +4,11 @@ import type { StorageSettings } from '../../src/store/timescale/settings.js'
 /** How the tables are kept where the server has TimescaleDB. */
 export const testStorage: StorageSettings = {
   tickers: { chunkHours: 24, columnstoreAfterHours: 48 },
-  orderBooks: { chunkHours: 6, columnstoreAfterHours: 24 },
-  rpiOrderBooks: { chunkHours: 6, columnstoreAfterHours: 24 },
+  order_books: { chunkHours: 6, columnstoreAfterHours: 24 },
+  rpi_order_books: { chunkHours: 6, columnstoreAfterHours: 24 },
   fills: { chunkHours: 24, columnstoreAfterHours: 72 },
   candles: { chunkHours: 168, columnstoreAfterHours: 336 },
-  rejectedRows: { retentionDays: 30 },
+  rejected_row: { retentionDays: 30 },
 }
 
 /** The same server, another database. */

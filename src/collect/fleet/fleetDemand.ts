@@ -1,6 +1,7 @@
 import type { Config } from '../../config/resolve.js'
+import { enabledStreams } from '../../config/streamOptions.js'
 import { instrumentText } from '../../market/category.js'
-import { enabledStreams, instrumentDemands } from '../plan/planDemand.js'
+import { instrumentDemands } from '../plan/planDemand.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 import type { Demand } from './reassign.js'
 

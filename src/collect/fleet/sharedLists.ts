@@ -7,7 +7,7 @@ import { describeDatabaseError } from '../../store/db/databaseError.js'
 import type { Database } from '../../store/db/schema.js'
 import { recentFillRates } from '../../store/read/fillRates.js'
 import { listedInstruments, listedRpiSymbols, newestTickerSigns } from '../../store/read/sharedLists.js'
-import { tickerWatch } from '../plan/planDemand.js'
+import { tickerWatch } from '../plan/tickerWatch.js'
 import type { Universe } from '../universe/universe.js'
 
 export interface SharedListsOptions {

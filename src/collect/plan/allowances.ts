@@ -1,7 +1,8 @@
 import type { Config } from '../../config/resolve.js'
+import { enabledStreams } from '../../config/streamOptions.js'
 import type { Operation, StreamName } from '../../market/stream.js'
 import { fairShares, type SafeRates, safeRates } from './planBudget.js'
-import { enabledStreams, type StreamDemand, streamDemand, takesWhatFits } from './planDemand.js'
+import { type StreamDemand, streamDemand, takesWhatFits } from './planDemand.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 
 /** Who may ask how often. */

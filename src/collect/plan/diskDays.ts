@@ -1,8 +1,8 @@
 import type { Config } from '../../config/resolve.js'
-import { type TimeTable, timeTables } from '../../store/timescale/settings.js'
+import { streamOptions } from '../../config/streamOptions.js'
 import type { StreamDemand } from './planDemand.js'
 
-const settingOf = new Map<string, TimeTable['setting']>(timeTables.map(({ name, setting }) => [name, setting]))
+type Kept = Partial<Pick<Config['storage']['fills'], 'retentionDays' | 'columnstoreAfterHours'>>
 
 /** Longer than anybody plans for: beyond it nothing fills up. */
 const maxDays = 36_500
@@ -16,10 +16,10 @@ export function daysOnDisk(
   storage: Config['storage'],
   { freeBytes, isCompressed }: { readonly freeBytes: number; readonly isCompressed: boolean },
 ): number {
+  const tables: Partial<Record<keyof Config['streams'], Kept>> = storage
   const bytesAfter = (days: number) =>
     streams.reduce((sum, { stream, bytesPerDay, compressedBytesPerDay }) => {
-      const setting = settingOf.get(stream)
-      const { retentionDays = Infinity, columnstoreAfterHours = Infinity } = setting ? storage[setting] : {}
+      const { retentionDays = Infinity, columnstoreAfterHours = Infinity } = tables[streamOptions[stream]] ?? {}
       const kept = Math.min(days, retentionDays)
       const plain = isCompressed ? Math.min(kept, columnstoreAfterHours / 24) : kept
       return sum + plain * bytesPerDay + (kept - plain) * compressedBytesPerDay

@@ -1,9 +1,10 @@
 import type { Config } from '../../config/resolve.js'
+import { streamOptions } from '../../config/streamOptions.js'
 import { intervalMs } from '../../market/candle.js'
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { Allowances } from './allowances.js'
 import { isWithin } from '../schedule/fit.js'
-import { runsPerDay, streamDemand, streamOptions } from './planDemand.js'
+import { runsPerDay, streamDemand } from './planDemand.js'
 import type { Select } from '../universe/select.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 

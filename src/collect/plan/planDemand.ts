@@ -1,14 +1,15 @@
 import { parse as parseCron } from 'node-cron'
 
 import type { Config } from '../../config/resolve.js'
+import { streamOptions } from '../../config/streamOptions.js'
 import { intervalMs } from '../../market/candle.js'
 import { whyNoCandles } from '../../market/candleKinds.js'
-import type { Category, TradedCategory } from '../../market/category.js'
-import { type Operation, type StreamName, streamNames } from '../../market/stream.js'
+import type { Category } from '../../market/category.js'
+import type { Operation, StreamName } from '../../market/stream.js'
 import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candleSchedule.js'
 import type { Select } from '../universe/select.js'
 import { fillsPerPage } from '../../market/fill.js'
-import { safeRates } from './planBudget.js'
+import { watchesPerSecond } from './tickerWatch.js'
 import { fillRequestsPerSecond, fillsDemand } from './fillsDemand.js'
 import { countWithin } from '../schedule/fit.js'
 import {
@@ -189,17 +190,6 @@ function cover(
   return { chosen, leftOut: { ...leftOut, number: 0, limits: own.length - chosen.length } }
 }
 
-/** The option group of each stream in the configuration. */
-export const streamOptions = {
-  instruments: 'instruments',
-  rpi_symbols: 'rpiSymbols',
-  tickers: 'tickers',
-  order_books: 'orderBooks',
-  rpi_order_books: 'rpiOrderBooks',
-  fills: 'fills',
-  candles: 'candles',
-} as const satisfies Record<StreamName, keyof Config['streams']>
-
 /** @param allowedPerSecond requests a second that the limits leave for it: what `busiest: fit` goes by */
 export function streamDemand(
   stream: StreamName,
@@ -210,41 +200,10 @@ export function streamDemand(
   return { stream, ...demandOf[stream](config, universe, allowedPerSecond) }
 }
 
-export function enabledStreams({ streams }: Config): StreamName[] {
-  return streamNames.filter((stream) => streams[streamOptions[stream]].enabled)
-}
-
 /** Whether a stream takes what the limits leave for it, instead of a number that the configuration names. */
 export function takesWhatFits({ streams }: Config, stream: StreamName): boolean {
   const options = streams[streamOptions[stream]]
   return 'select' in options && options.select.busiest === 'fit'
-}
-
-/** Looks at tickers take no more of the overall limit and of their own than this, and are less frequent where those are low. */
-const maxShareOfWatch = { overall: 1 / 20, tickers: 1 / 3 }
-
-/** What tickers are looked at between those that are recorded, and how often. */
-export interface TickerWatch {
-  /** Those whose fills are recorded and whose tickers may be asked for. */
-  readonly categories: readonly TradedCategory[]
-  /** Infinite when there is nothing to look at. */
-  readonly everyMs: number
-}
-
-export function tickerWatch(config: Config): TickerWatch {
-  const { tickers, fills } = config.streams
-  const isWatching = tickers.enabled && fills.enabled && tickers.watchSeconds > 0
-  const categories = tickers.categories.filter((category) => fills.select.categories.includes(category))
-  if (!isWatching || categories.length === 0) return { categories: [], everyMs: Infinity }
-  const { overall, perSecond } = safeRates(config)
-  const allowedPerSecond = Math.min(overall * maxShareOfWatch.overall, perSecond.tickers * maxShareOfWatch.tickers)
-  return { categories, everyMs: 1000 * Math.max(tickers.watchSeconds, categories.length / allowedPerSecond) }
-}
-
-/** Requests for tickers that are looked at and not recorded. */
-export function watchesPerSecond(config: Config): number {
-  const { categories, everyMs } = tickerWatch(config)
-  return (categories.length * 1000) / everyMs
 }
 
 /** Runs of a cron expression (seconds first) on a day on which it runs at all. */

@@ -1,6 +1,7 @@
 import type { QueryRow } from '../db/readOnlyQuery.js'
 import type { ParquetColumn } from '../parquet/columns.js'
 import type { Snapshot } from './snapshot.js'
+import { seriesByKey } from '../db/timeTables.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
 
 /** The rows of a day as they stand after "from", or all of a table that is kept as a whole. */
@@ -42,25 +43,6 @@ function alongTheKey(table: ArchivedTable): string {
     select distinct s.category, s.symbol from series s where exists (
       select from market.${table.name} t
       where (${keyOf('t')}) = (${keyOf('s')}) and t.${table.timeColumn} >= $1::timestamptz and t.${table.timeColumn} < $2::timestamptz)`
-}
-
-/** `series`: what WITH RECURSIVE takes to go from one series to the next in the key; `keyOf`: its columns in the row of an alias. */
-export function seriesByKey({ name, timeColumn, order }: ArchivedTable): {
-  readonly series: string
-  readonly keyOf: (alias: string) => string
-} {
-  const columns = ['category', 'symbol', ...order.slice(0, Math.max(0, order.indexOf(timeColumn ?? '')))]
-  const keyOf = (alias: string) => columns.map((column) => `${alias}.${column}`).join(', ')
-  return {
-    keyOf,
-    series: `series as (
-      (select ${columns.join(', ')} from market.${name} order by ${columns.join(', ')} limit 1)
-      union all
-      select ${keyOf('next')} from series s cross join lateral (
-        select ${keyOf('t')} from market.${name} t where (${keyOf('t')}) > (${keyOf('s')}) order by ${keyOf('t')} limit 1
-      ) next
-    )`,
-  }
 }
 
 /** The rows of these symbols, symbol by symbol as they are given, each in the order of the table. */

@@ -1,4 +1,4 @@
-import { type TimeTable, timeTables } from '../timescale/settings.js'
+import { type TimeTable, timeTables } from '../db/timeTables.js'
 import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
 import type { StreamName } from '../../market/stream.js'
 import { dayMs } from '../../market/values.js'
@@ -10,14 +10,18 @@ export interface ArchivedTable {
   readonly stream: StreamName | null
   /** By which it is cut into days. Absent for a table that is kept as a whole, as it was at the end of a day. */
   readonly timeColumn?: string
+  /** Columns of the key that say which series a row belongs to. */
+  readonly seriesColumns: readonly string[]
   /** The order of the rows of an instrument, the same on every server. */
   readonly order: readonly string[]
 }
 
+const instrument = ['category', 'symbol']
+
 const whole: readonly ArchivedTable[] = [
-  { name: 'instruments', stream: 'instruments', order: [] },
-  { name: 'instrument_history', stream: null, order: ['valid_from'] },
-  { name: 'rpi_symbols', stream: 'rpi_symbols', order: ['valid_from'] },
+  { name: 'instruments', stream: 'instruments', seriesColumns: instrument, order: [] },
+  { name: 'instrument_history', stream: null, seriesColumns: instrument, order: ['valid_from'] },
+  { name: 'rpi_symbols', stream: 'rpi_symbols', seriesColumns: instrument, order: ['valid_from'] },
 ]
 
 const archivedTables: readonly ArchivedTable[] = [...timeTables.map(byDay), ...whole]
@@ -25,9 +29,10 @@ const archivedTables: readonly ArchivedTable[] = [...timeTables.map(byDay), ...w
 function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): ArchivedTable {
   const columns = [...seriesColumns.slice(2), ...orderColumns]
   return {
-    name: name as ArchivedTableName,
-    stream: name as StreamName,
+    name: name,
+    stream: name,
     timeColumn,
+    seriesColumns,
     // Texts sort by the rules of a database, unless they are told to sort by their bytes.
     order: columns.map((column) => (column === 'exec_id' ? `${column} collate "C"` : column)),
   }

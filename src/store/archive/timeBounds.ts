@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { RecorderDatabase } from '../db/database.js'
-import { seriesByKey } from './rows.js'
+import { seriesByKey } from '../db/timeTables.js'
 import type { ArchivedTable } from './tables.js'
 
 interface Place {

@@ -13,7 +13,8 @@ import {
   rollups,
 } from './rollups.js'
 import type { ServerKind } from './server.js'
-import { type StorageSettings, type TableSettings, type TimeTable, timeTables } from './settings.js'
+import { type TimeTable, timeTables } from '../db/timeTables.js'
+import type { StorageSettings, TableSettings } from './settings.js'
 import { hourMs } from '../../market/values.js'
 
 /** One step towards what the configuration asks for. */
@@ -29,14 +30,14 @@ const upkeepMs = hourMs
 /** What is to be done, in order, so that a database in this state has what the settings ask for. */
 export function changesNeeded(kind: ServerKind, current: CurrentState, settings: StorageSettings): Change[] {
   if (kind === 'postgresql') return []
-  const hypertables = timeTables.flatMap((table) => hypertableChanges(table, current, settings[table.setting]))
+  const hypertables = timeTables.flatMap((table) => hypertableChanges(table, current, settings[table.name]))
   if (kind === 'timescale-apache') return hypertables
   return [
     ...hypertables,
-    ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.setting])),
+    ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.name])),
     // Before any removal is scheduled, so that what is about to be removed is still rolled up.
     ...rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles)),
-    ...timeTables.flatMap((table) => retentionChanges(table, current, settings[table.setting])),
+    ...timeTables.flatMap((table) => retentionChanges(table, current, settings[table.name])),
   ]
 }
 

@@ -3,7 +3,8 @@ import { dayMs, type TimeMs } from '../../market/values.js'
 import { candleLengths } from '../db/candleLengths.js'
 import type { Database } from '../db/schema.js'
 import { detectServer } from './server.js'
-import { type StorageSettings, type TimeTable, timeTables } from './settings.js'
+import { seriesByKey, type TimeTable, timeTables } from '../db/timeTables.js'
+import type { StorageSettings } from './settings.js'
 
 /** Few enough that a statement ends soon and holds nobody up. */
 const rowsPerDelete = 10_000
@@ -22,7 +23,7 @@ export async function applyRetention(
   const { kind } = await detectServer(db)
   const removed: string[] = []
   for (const table of timeTables) {
-    const { retentionDays, isArchived } = settings[table.setting]
+    const { retentionDays, isArchived } = settings[table.name]
     if (retentionDays === undefined || isArchived === true || signal?.aborted === true) continue
     const before = new Date(now - retentionDays * dayMs)
     // First, so that nothing is claimed that is gone. What stays a while longer with its chunk is then merely not claimed.
@@ -30,7 +31,7 @@ export async function applyRetention(
     const what = await removeRows[kind](db, table, before, signal)
     if (what !== undefined) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
   }
-  const before = new Date(now - settings.rejectedRows.retentionDays * dayMs)
+  const before = new Date(now - settings.rejected_row.retentionDays * dayMs)
   const rejected = await deleteRejected(db, before, signal)
   if (rejected > 0) removed.push(`removed ${rejected} of recorder.rejected_row from before ${before.toISOString()}`)
   return removed
@@ -132,28 +133,21 @@ async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Dat
  */
 async function deleteRows(
   db: Kysely<Database>,
-  { name, timeColumn, seriesColumns }: TimeTable,
+  table: TimeTable,
   before: Date,
   signal?: AbortSignal,
 ): Promise<string | undefined> {
-  const table = sql.table(`market.${name}`)
-  const columns = sql.join(seriesColumns.map((column) => sql.ref(column)))
-  const columnsOf = (alias: string) => sql.join(seriesColumns.map((column) => sql.ref(`${alias}.${column}`)))
-  const time = sql.ref(`t.${timeColumn}`)
+  const { series, keyOf } = seriesByKey(table)
+  const rows = sql.table(`market.${table.name}`)
+  const time = sql.ref(`t.${table.timeColumn}`)
   let total = 0
   for (;;) {
     const { numAffectedRows = 0n } = await sql`
-      with recursive series as (
-        (select ${columns} from ${table} order by ${columns} limit 1)
-        union all
-        select ${columnsOf('next')} from series s cross join lateral (
-          select ${columnsOf('t')} from ${table} t where (${columnsOf('t')}) > (${columnsOf('s')}) order by ${columnsOf('t')} limit 1
-        ) next
-      )
-      delete from ${table} where ctid = any(array(
+      with recursive ${sql.raw(series)}
+      delete from ${rows} where ctid = any(array(
         select old.ctid from series s cross join lateral (
-          select t.ctid from ${table} t
-          where (${columnsOf('t')}) = (${columnsOf('s')}) and ${time} < ${before}::timestamptz
+          select t.ctid from ${rows} t
+          where (${sql.raw(keyOf('t'))}) = (${sql.raw(keyOf('s'))}) and ${time} < ${before}::timestamptz
           order by ${time} limit ${sql.lit(rowsPerDelete)}
         ) old
         limit ${sql.lit(rowsPerDelete)}

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { changesNeeded } from '../../../../src/store/timescale/changes.js'
 import { type CurrentState, emptyState, type Policy, policyKey } from '../../../../src/store/timescale/currentState.js'
 import { bucketsPerBatch, rollups } from '../../../../src/store/timescale/rollups.js'
-import { timeTables } from '../../../../src/store/timescale/settings.js'
+import { timeTables } from '../../../../src/store/db/timeTables.js'
 import { testStorage } from '../../../support/databaseServer.js'
 
 const hour = 3_600_000
@@ -11,10 +11,10 @@ const texts = (...parameters: Parameters<typeof changesNeeded>) => changesNeeded
 /** What a database of the Community edition has after all of the settings were applied. */
 const complete: CurrentState = {
   hypertables: new Map(
-    timeTables.map(({ name, setting, seriesColumns, orderColumns }) => [
+    timeTables.map(({ name, seriesColumns, orderColumns }) => [
       name,
       {
-        chunkHours: testStorage[setting].chunkHours,
+        chunkHours: testStorage[name].chunkHours,
         columnstore: { segmentBy: seriesColumns.join(','), orderBy: orderColumns.join(',') },
       },
     ]),
@@ -23,10 +23,10 @@ const complete: CurrentState = {
   rollupViews: new Set(rollups.map(({ name }) => name)),
   policies: new Map<string, Policy>([
     ...timeTables.map(
-      ({ name, setting }) =>
+      ({ name }) =>
         [
           policyKey('columnstore', name),
-          { everyMs: hour, afterHours: testStorage[setting].columnstoreAfterHours },
+          { everyMs: hour, afterHours: testStorage[name].columnstoreAfterHours },
         ] as const,
     ),
     ...rollups.map(
