@@ -4,7 +4,7 @@ import { Assignment } from '../src/collect/fleet/assignment.js'
 import { fleetDemand } from '../src/collect/fleet/fleetDemand.js'
 import { planFleet } from '../src/collect/fleet/fleetPlan.js'
 import { type Demand, reassign } from '../src/collect/fleet/reassign.js'
-import type { Member } from '../src/collect/fleet/rendezvous.js'
+import type { FleetMember } from '../src/store/egress/fleetState.js'
 import { assumedUniverse, type PlanUniverse } from '../src/collect/universe/planUniverse.js'
 import type { Config } from '../src/config/resolve.js'
 import { loadConfig } from '../src/config/load.js'
@@ -55,7 +55,7 @@ function check(what: string, value: number, max: number): Check {
 type Row = ReturnType<typeof measure>
 
 function measure(size: number, config: Config, universe: PlanUniverse, demand: readonly Demand[]) {
-  const members = Array.from({ length: size }, (_, index): Member => ({ egress: `egress-${index}`, weight: 6000 }))
+  const members = Array.from({ length: size }, (_, index): FleetMember => ({ egress: `egress-${index}`, weight: 6000 }))
   const nobody = new Assignment({ members: [], placements: [] })
   const times: number[] = []
   let assignment = nobody
@@ -66,7 +66,7 @@ function measure(size: number, config: Config, universe: PlanUniverse, demand: r
   }
   const ownersIn = (assignment: Assignment) => demand.map(({ stream, key }) => assignment.ownerOf(stream, key))
   const before = ownersIn(assignment)
-  const newcomer: Member = { egress: 'newcomer', weight: 6000 }
+  const newcomer: FleetMember = { egress: 'newcomer', weight: 6000 }
   const joinedMs = performance.now()
   const withNewcomer = reassign(assignment, [...members, newcomer], demand)
   const joinMs = performance.now() - joinedMs

@@ -8,7 +8,7 @@ import { readUniverse } from './collect/universe/readUniverse.js'
 import type { Config } from './config/resolve.js'
 import { openStore } from './openStore.js'
 import type { Logger } from './runtime/logger.js'
-import { isLoopback } from './runtime/loopback.js'
+import { isLoopback, withoutBrackets } from './runtime/host.js'
 import { openDatabase, type RecorderDatabase } from './store/db/database.js'
 import { describeDatabaseError } from './store/db/databaseError.js'
 import { pendingMigrations } from './store/db/migrate.js'
@@ -196,7 +196,7 @@ export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes 
   const perDay = isCompressed
     ? `${gigabytes(plan.bytesPerDay)} a day, ${gigabytes(plan.compressedBytesPerDay)} once they are compressed`
     : `${gigabytes(plan.bytesPerDay)} a day`
-  if (url !== undefined && !isLoopback(new URL(url).hostname)) {
+  if (url !== undefined && !isLoopback(withoutBrackets(new URL(url).hostname))) {
     const { spoolMaxBytes } = config.collector
     const elsewhere = `the plan writes ${perDay} to the disk of the database, which cannot be seen from here`
     if (freeBytes >= spoolMaxBytes) return { what, verdict: 'ok', detail: `${free}; ${elsewhere}` }

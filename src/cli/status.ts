@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { inUrl } from '../runtime/host.js'
 import type { Config } from '../config/resolve.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { printableValue } from '../runtime/printable.js'
@@ -132,7 +133,7 @@ async function readStatus(url: string, authorization: string | null): Promise<St
 async function knownAddress(config: Config): Promise<string | null> {
   const { host, port } = config.serve
   const left = await readAddress(config.database.dataDir)
-  return left ?? (port === 0 ? null : `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
+  return left ?? (port === 0 ? null : `http://${inUrl(host)}:${port}`)
 }
 
 async function readStored(config: Config, whyNoRecorder: string): Promise<StoredState> {

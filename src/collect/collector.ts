@@ -3,7 +3,7 @@ import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type InstrumentKey, instrumentText } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
-import { type Clock, sleepUntil, within } from '../runtime/clock.js'
+import { type Clock, sleepFor, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
 import { recentFillRates } from '../store/read/fillRates.js'
@@ -205,14 +205,14 @@ export class Collector {
       const responded = await poller.pollAll()
       if (stream.name !== 'instruments' || responded === 'all') return
       if (responded === 'some' && tries >= triesForMissing) return
-      if (!(await sleepUntil(clock, clock.now() + listRetryMs, this.#stopping.signal))) return
+      if (!(await sleepFor(clock, listRetryMs, this.#stopping.signal))) return
     }
   }
 
   /** What responses have shown since decides about places: on its own time, as every ticker changes turnovers a little. */
   async #rechooseNowAndThen(): Promise<void> {
     const { clock } = this.#dependencies
-    while (await sleepUntil(clock, clock.now() + rechooseEveryMs, this.#stopping.signal)) this.#retarget()
+    while (await sleepFor(clock, rechooseEveryMs, this.#stopping.signal)) this.#retarget()
   }
 
   async #watchTickers(): Promise<void> {

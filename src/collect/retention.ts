@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/storageOf.js'
 import type { TimeMs } from '../market/values.js'
-import { type Clock, sleepUntil } from '../runtime/clock.js'
+import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
@@ -62,7 +62,7 @@ export function startRetention(
   /** null when the clocks do not agree, or when it is stopped before the service responds. */
   const earliestNow = async (): Promise<TimeMs | null> => {
     while (serviceNow() === null) {
-      if (!(await sleepUntil(clock, clock.now() + firstResponseEveryMs, stopping.signal))) return null
+      if (!(await sleepFor(clock, firstResponseEveryMs, stopping.signal))) return null
     }
     const database = await databaseNow(db)
     const [machine, service] = [clock.now(), serviceNow() ?? NaN]

@@ -1,28 +1,11 @@
 import type { Decimal } from '../market/values.js'
-
-/** A closed candle before and after the service changed it. */
-export interface Revision {
-  readonly id: number
-  readonly openTime: number
-  readonly old: RevisedValues
-  readonly new: RevisedValues
-}
-
-export interface RevisedValues {
-  readonly prices: readonly Decimal[]
-  readonly volume: Decimal
-}
-
-export interface Fraction {
-  readonly numerator: bigint
-  readonly denominator: bigint
-}
+import type { Fraction, OpenRevision } from '../store/history/restatements.js'
 
 export interface FoundFactor {
   /** What prices were multiplied by, and volumes divided by; in lowest terms. */
   readonly factor: Fraction
   /** The revisions that it explains. */
-  readonly explained: readonly Revision[]
+  readonly explained: readonly OpenRevision[]
 }
 
 /** Fewer changed candles are as well changes of their own. */
@@ -36,7 +19,7 @@ const seeds = 5
  * New prices are rounded to their last place, so each pair allows a range of factors, and the simplest fraction that all of them
  * allow is the factor. All of it in whole numbers.
  */
-export function commonFactor(revisions: readonly Revision[]): FoundFactor | null {
+export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | null {
   if (revisions.length < minCandles) return null
   const scale = Math.max(...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
   const step = Math.max(1, Math.floor(revisions.length / seeds))
@@ -50,7 +33,7 @@ export function commonFactor(revisions: readonly Revision[]): FoundFactor | null
 }
 
 /** The revisions that a known factor explains. */
-export function explainedBy(revisions: readonly Revision[], factor: Fraction): Revision[] {
+export function explainedBy(revisions: readonly OpenRevision[], factor: Fraction): OpenRevision[] {
   const scale = Math.max(0, ...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
   return revisions.filter((revision) => {
     const bounds = boundsOf(revision, scale)
@@ -64,11 +47,11 @@ interface Bounds {
   readonly high: Fraction
 }
 
-function factorFrom(revisions: readonly Revision[], seed: number, scale: number): FoundFactor | null {
+function factorFrom(revisions: readonly OpenRevision[], seed: number, scale: number): FoundFactor | null {
   const first = revisions[seed]
   let bounds = first === undefined ? null : boundsOf(first, scale)
   if (bounds === null) return null
-  const explained: Revision[] = []
+  const explained: OpenRevision[] = []
   for (const revision of revisions) {
     const own = boundsOf(revision, scale)
     const both: Bounds | null = own === null ? null : overlap(bounds, own)
@@ -87,7 +70,7 @@ function factorFrom(revisions: readonly Revision[], seed: number, scale: number)
 }
 
 /** What the factor may be, by all prices of a candle: (new ± a unit of the last place) / old. */
-function boundsOf({ old, new: now }: Revision, scale: number): Bounds | null {
+function boundsOf({ old, new: now }: OpenRevision, scale: number): Bounds | null {
   let bounds: Bounds | null = null
   for (const [index, price] of old.prices.entries()) {
     const before = scaled(price, Math.max(scale, decimalsOf(price)))
@@ -106,7 +89,7 @@ function boundsOf({ old, new: now }: Revision, scale: number): Bounds | null {
 }
 
 /** Volumes were divided by the factor, but for rounding, which adds up over fills; or stayed, as those of candles without trades. */
-function fitsVolume({ old, new: now }: Revision, { numerator, denominator }: Fraction): boolean {
+function fitsVolume({ old, new: now }: OpenRevision, { numerator, denominator }: Fraction): boolean {
   const scale = Math.max(decimalsOf(old.volume), decimalsOf(now.volume))
   const before = scaled(old.volume, scale)
   const after = scaled(now.volume, scale)

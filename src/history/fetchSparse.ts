@@ -3,7 +3,8 @@ import type { TimeMs } from '../market/values.js'
 import { askPatiently, confirmEmpty, type Emptiness, findsCandle, isSampled } from './emptiness.js'
 import { type Grid, withCandles } from '../market/candleGrid.js'
 import { type CandleOperation, maxAttempts, pageCandles, retryDelayMs } from './pageRequest.js'
-import type { Ask, Reach } from './reach.js'
+import type { Reach } from '../store/history/candleReach.js'
+import type { Ask } from './reach.js'
 
 export interface SparseContext {
   /** Asks, and adds what the response shows to what `known` gives. */

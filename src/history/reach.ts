@@ -1,15 +1,8 @@
 import { subtract, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { filledBy, type Grid, withCandles } from '../market/candleGrid.js'
+import type { Reach } from '../store/history/candleReach.js'
 import { newestPage, pageCandles, type PageRequest } from './pageRequest.js'
-
-/** How far back `candles` reaches for an interval, as ages of a candle's opening time in milliseconds. */
-export interface Reach {
-  /** Candles up to this age were answered. */
-  readonly reachedMs: number
-  /** At this age `candles` had nothing where `history-candles` had candles; null where that was not met yet. */
-  readonly beyondMs: number | null
-}
 
 const unknownReach: Reach = { reachedMs: 0, beyondMs: null }
 

@@ -5,15 +5,15 @@ import { isTradedCategory } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/backoff.js'
-import { type Clock, sleepUntil } from '../runtime/clock.js'
+import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { missingCandles, type SeriesRange, settleGaps } from '../store/history/candleCoverage.js'
 import { candleStream } from '../store/db/series.js'
 import { earlierRepairs, insertWants, type NewWant } from '../store/history/candleWants.js'
-import { describeDatabaseError } from '../store/db/databaseError.js'
 import { listGaps, recordGap } from '../store/proof/gaps.js'
 import { isSparse } from '../store/history/noTrade.js'
 import type { Database } from '../store/db/schema.js'
+import { type Routine, startRoutine } from './routine.js'
 
 export interface RepairOptions {
   readonly db: Kysely<Database>
@@ -28,10 +28,6 @@ export interface RepairOptions {
   readonly everyMs?: number
 }
 
-export interface Repair {
-  stop(): Promise<void>
-}
-
 /** Older gaps are what nobody asked to have; a backfill of the range fills them. */
 const lookbackMs = 7 * 86_400_000
 /** A gap that stays although it was asked for is asked for again. */
@@ -41,24 +37,8 @@ const again: Backoff = { minMs: 60_000, maxMs: 86_400_000, factor: 10 }
  * Looks for gaps in the candles that are recorded and has them filled, before any backfill: what a restart or an outage left out
  * between two stretches that are covered, and what should be there by now at the end of the last one.
  */
-export function startRepair(options: RepairOptions): Repair {
-  const { clock, logger, everyMs = 60_000 } = options
-  const stopping = new AbortController()
-  const running = (async () => {
-    while (await sleepUntil(clock, clock.now() + everyMs, stopping.signal)) {
-      try {
-        await repairOnce(options)
-      } catch (error) {
-        logger.warn(`repair: ${describeDatabaseError(error)}`)
-      }
-    }
-  })()
-  return {
-    async stop() {
-      stopping.abort()
-      await running
-    },
-  }
+export function startRepair(options: RepairOptions): Routine {
+  return startRoutine('repair', options, options.everyMs ?? 60_000, () => repairOnce(options))
 }
 
 async function repairOnce(options: RepairOptions): Promise<void> {

@@ -8,9 +8,11 @@ import {
   lastRevision,
   openRevisions,
   recentRestatements,
+  type Fraction,
+  type OpenRevision,
 } from '../store/history/restatements.js'
 import type { Database } from '../store/db/schema.js'
-import { commonFactor, explainedBy, type Fraction, type Revision } from './factor.js'
+import { commonFactor, explainedBy } from './factor.js'
 
 /**
  * Sees in the changes of a series that were just read whether the service has rewritten it as a whole. Then they are one event,
@@ -26,7 +28,7 @@ export async function foldRestatement(
   logger: Logger,
 ): Promise<Fraction | null> {
   if ((await lastRevision(db)) <= before) return null
-  let open: readonly Revision[] = await openRevisions(db, series)
+  let open: readonly OpenRevision[] = await openRevisions(db, series)
   for (const { id, ...factor } of await recentRestatements(db, series)) {
     const more = explainedBy(open, factor)
     if (more.length === 0) continue
@@ -47,16 +49,16 @@ export async function foldRestatement(
   return found.factor
 }
 
-function without(revisions: readonly Revision[], some: readonly Revision[]): Revision[] {
+function without(revisions: readonly OpenRevision[], some: readonly OpenRevision[]): OpenRevision[] {
   const ids = new Set(idsOf(some))
   return revisions.filter(({ id }) => !ids.has(id))
 }
 
-function idsOf(revisions: readonly Revision[]): number[] {
+function idsOf(revisions: readonly OpenRevision[]): number[] {
   return revisions.map(({ id }) => id)
 }
 
-function rangeOf({ interval }: CandleSeries, revisions: readonly Revision[]): TimeRange {
+function rangeOf({ interval }: CandleSeries, revisions: readonly OpenRevision[]): TimeRange {
   let [from, to] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
   for (const { openTime } of revisions) {
     from = Math.min(from, openTime)

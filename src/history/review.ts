@@ -2,15 +2,14 @@ import type { Kysely } from 'kysely'
 import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, type TimeMs } from '../market/values.js'
-import { type Clock, sleepUntil } from '../runtime/clock.js'
+import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { countOpenWants, insertWants, type NewWant } from '../store/history/candleWants.js'
-import { describeDatabaseError } from '../store/db/databaseError.js'
 import { unconfirmedParts } from '../store/history/noTrade.js'
-import { seriesToReadAgain } from '../store/history/restatements.js'
+import { type Fraction, seriesToReadAgain } from '../store/history/restatements.js'
 import { type DueReview, dueReviews } from '../store/history/reviews.js'
 import type { Database } from '../store/db/schema.js'
-import type { Fraction } from './factor.js'
+import { type Routine, startRoutine } from './routine.js'
 
 export interface ReviewOptions {
   readonly db: Kysely<Database>
@@ -22,10 +21,6 @@ export interface ReviewOptions {
   readonly silenceAfterMs?: number
   /** How often a stretch of each series is read again. Default: once a week. */
   readonly seriesEveryMs?: number
-}
-
-export interface Review {
-  stop(): Promise<void>
 }
 
 /** A page of `candles`: all of the daily candles of years, some hours of minutes. */
@@ -40,24 +35,8 @@ const nearCandles = 100
  * at a stretch of each series once a week, from its newest candles back to its oldest and then anew; at once where an
  * instrument was listed anew.
  */
-export function startReview(options: ReviewOptions): Review {
-  const { clock, logger, everyMs = 10 * 60_000 } = options
-  const stopping = new AbortController()
-  const running = (async () => {
-    while (await sleepUntil(clock, clock.now() + everyMs, stopping.signal)) {
-      try {
-        await reviewOnce(options)
-      } catch (error) {
-        logger.warn(`review: ${describeDatabaseError(error)}`)
-      }
-    }
-  })()
-  return {
-    async stop() {
-      stopping.abort()
-      await running
-    },
-  }
+export function startReview(options: ReviewOptions): Routine {
+  return startRoutine('review', options, options.everyMs ?? 10 * 60_000, () => reviewOnce(options))
 }
 
 /** Wants what is due; resolves to the ids of the wants. */

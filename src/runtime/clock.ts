@@ -64,15 +64,20 @@ export function afterSleep(sleep: Clock['sleep']): Clock['after'] {
 /** How long the processor has worked, for work that lets others have a turn when it takes long; no measure of what happens when. */
 export const workedMs = (): number => performance.now()
 
-/** Resolves to true at `time`, or to false as soon as the signal aborts. */
-export async function sleepUntil(clock: Clock, time: number, signal: AbortSignal): Promise<boolean> {
+/** Resolves to true after `ms`, or to false as soon as the signal aborts. */
+export async function sleepFor(clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
   if (signal.aborted) return false
   try {
-    await clock.sleep(Math.max(0, time - clock.now()), signal)
+    await clock.sleep(Math.max(0, ms), signal)
     return true
   } catch {
     return false
   }
+}
+
+/** As `sleepFor`, until the wall clock shows `time`. */
+export async function sleepUntil(clock: Clock, time: number, signal: AbortSignal): Promise<boolean> {
+  return sleepFor(clock, time - clock.now(), signal)
 }
 
 /** What `work` comes to, or `late` when that takes longer than `ms`. The work goes on; whether it fails then is not heard any more. */

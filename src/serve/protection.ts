@@ -8,7 +8,7 @@ import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { type Compare, Passwords } from './passwords.js'
 import type { PasswordThread } from './passwordThread.js'
-import { isLoopback } from '../runtime/loopback.js'
+import { isLoopback } from '../runtime/host.js'
 import { readWebConfig, type WebConfig } from './webConfig.js'
 import { messageOf } from '../runtime/messageOf.js'
 

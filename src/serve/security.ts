@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import type { MiddlewareHandler } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
 import type { Config } from '../config/resolve.js'
-import { isLoopback } from '../runtime/loopback.js'
+import { isLoopback, withoutBrackets } from '../runtime/host.js'
 
 /** The page loads nothing from elsewhere, runs no inline code, and cannot be framed. */
 export function securityHeaders(): MiddlewareHandler {
@@ -63,6 +63,5 @@ export function ownSiteOnly(): MiddlewareHandler {
 }
 
 function hostName(header: string): string {
-  const name = header.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
-  return name.toLowerCase().slice(0, 255)
+  return withoutBrackets(header.replace(/:\d+$/, '')).toLowerCase().slice(0, 255)
 }

@@ -7,6 +7,7 @@ import { serveStatic } from '@hono/node-server/serve-static'
 import { type Context, Hono } from 'hono'
 import { compress } from 'hono/compress'
 import { streamSSE } from 'hono/streaming'
+import { inUrl } from '../runtime/host.js'
 import type { Config } from '../config/resolve.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
@@ -206,5 +207,5 @@ function cannotListen(error: NodeJS.ErrnoException, host: string, port: number):
 function urlOf(server: Server, host: string): string {
   const { port } = server.address() as AddressInfo
   const scheme = server instanceof TlsServer ? 'https' : 'http'
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
+  return `${scheme}://${inUrl(host)}:${port}`
 }

@@ -1,7 +1,8 @@
 import { type Category, instrumentText } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import type { Ownership } from '../universe/ownership.js'
-import { type Member, Rendezvous } from './rendezvous.js'
+import type { FleetMember } from '../../store/egress/fleetState.js'
+import { Rendezvous } from './rendezvous.js'
 
 /** An instrument of a stream that is not where its hash would put it. */
 export interface Placement {
@@ -12,13 +13,13 @@ export interface Placement {
 
 /** Who asks for what: what these two say is all that there is to know. */
 export interface AssignmentData {
-  readonly members: readonly Member[]
+  readonly members: readonly FleetMember[]
   readonly placements: readonly Placement[]
 }
 
 /** Whose each instrument of each stream is, and each list. Every recorder that has the same data comes to the same. */
 export class Assignment {
-  readonly members: readonly Member[]
+  readonly members: readonly FleetMember[]
   readonly placements: readonly Placement[]
   readonly #rendezvous: Rendezvous
   readonly #placed: ReadonlyMap<string, string>

@@ -1,6 +1,7 @@
 import type { StreamName } from '../../market/stream.js'
 import { Assignment, type Placement } from './assignment.js'
-import { type Member, Rendezvous } from './rendezvous.js'
+import type { FleetMember } from '../../store/egress/fleetState.js'
+import { Rendezvous } from './rendezvous.js'
 
 /** What a stream of an instrument takes. */
 export interface Demand {
@@ -26,7 +27,7 @@ const moveSlack = 0.15
  * Of each stream nobody is given more than `1 + placeSlack` of its fair share, by weight, and one instrument on top, as long
  * as anybody is below that. Where nothing is known of a stream's demand, the hash decides alone. Pure: run twice it changes nothing.
  */
-export function reassign(before: Assignment, members: readonly Member[], demands: readonly Demand[]): Assignment {
+export function reassign(before: Assignment, members: readonly FleetMember[], demands: readonly Demand[]): Assignment {
   const byStream = new Map<StreamName, Demand[]>()
   for (const demand of demands) {
     const ofStream = byStream.get(demand.stream)
@@ -39,7 +40,7 @@ export function reassign(before: Assignment, members: readonly Member[], demands
 }
 
 interface Load {
-  readonly member: Member
+  readonly member: FleetMember
   /** Its part of all weights. */
   readonly part: number
   perSecond: number
@@ -57,7 +58,7 @@ class StreamShare {
   readonly #hasLoss: boolean
   #total = 0
 
-  constructor(stream: StreamName, before: Assignment, members: readonly Member[]) {
+  constructor(stream: StreamName, before: Assignment, members: readonly FleetMember[]) {
     const weights = members.reduce((sum, { weight }) => sum + weight, 0)
     const known = new Set(before.members.map(({ egress }) => egress))
     this.#stream = stream

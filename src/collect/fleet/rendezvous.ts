@@ -1,10 +1,4 @@
-/** A recorder that shares the work, by the address that it sends from. */
-export interface Member {
-  /** Name of the address: collector.egress. */
-  readonly egress: string
-  /** What it can do: requests a minute that the service allows its address. Above 0. */
-  readonly weight: number
-}
+import type { FleetMember } from '../../store/egress/fleetState.js'
 
 /**
  * Weighted rendezvous hashing: each member draws a number for each key, and the highest has it. What a member draws depends on
@@ -12,16 +6,16 @@ export interface Member {
  * Of all keys a member wins its share of all weights.
  */
 export class Rendezvous {
-  readonly #members: readonly { readonly member: Member; readonly hash: number }[]
+  readonly #members: readonly { readonly member: FleetMember; readonly hash: number }[]
 
-  constructor(members: readonly Member[]) {
+  constructor(members: readonly FleetMember[]) {
     this.#members = members.map((member) => ({ member, hash: hashOf(member.egress) }))
   }
 
   /** Whose a key is; null where there is nobody. */
-  winner(key: string): Member | null {
+  winner(key: string): FleetMember | null {
     const keyHash = hashOf(key)
-    let best: Member | null = null
+    let best: FleetMember | null = null
     let bestScore = -Infinity
     for (const { member, hash } of this.#members) {
       const score = scoreOf(hash, keyHash, member.weight)
@@ -35,7 +29,7 @@ export class Rendezvous {
   }
 
   /** All members, in the order in which they would have a key if those before them were gone. */
-  ranking(key: string): Member[] {
+  ranking(key: string): FleetMember[] {
     const keyHash = hashOf(key)
     return this.#members
       .map(({ member, hash }) => ({ member, score: scoreOf(hash, keyHash, member.weight) }))

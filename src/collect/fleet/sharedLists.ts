@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../../config/resolve.js'
 import type { InstrumentKey, TradedCategory } from '../../market/category.js'
-import { type Clock, sleepUntil } from '../../runtime/clock.js'
+import { type Clock, sleepFor } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../store/db/databaseError.js'
 import type { Database } from '../../store/db/schema.js'
@@ -33,7 +33,7 @@ export async function keepReadingLists(options: SharedListsOptions): Promise<voi
   const { clock, signal, logger } = options
   let allAtMs = -Infinity
   let ratesAtMs = clock.monotonicMs() + ratesEveryMs
-  while (await sleepUntil(clock, clock.now() + ownTickersEveryMs, signal)) {
+  while (await sleepFor(clock, ownTickersEveryMs, signal)) {
     const foreign = foreignLists(options)
     if (!foreign.isAny) continue
     const nowMs = clock.monotonicMs()

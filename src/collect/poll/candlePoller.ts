@@ -1,7 +1,7 @@
 import { ExchangeError } from '../../exchange/errors.js'
 import { type Candle, closeTime, type Interval, intervalMs, seriesText } from '../../market/candle.js'
 import { hourMs } from '../../market/values.js'
-import { momentOf, sleepUntil } from '../../runtime/clock.js'
+import { momentOf, sleepFor } from '../../runtime/clock.js'
 import type { CandleTarget } from '../../store/batch/targets.js'
 import { candlesPerPage, CandleSchedule } from '../schedule/candleSchedule.js'
 import type { StreamDefinition } from '../streams.js'
@@ -69,7 +69,7 @@ export function candlePoller(
     exclusive.run(seriesText(target), () => pollOne(target, isClaimed))
 
   const pollInterval = async (interval: Interval) => {
-    if (!(await sleepUntil(clock, clock.now() + settleMs, signal))) return
+    if (!(await sleepFor(clock, settleMs, signal))) return
     for (const { target, isClaimed } of candles.due(interval, momentOf(clock), (one) => universe.tradeSign(one))) {
       if (!start(target, isClaimed)) stats[stream.name].skippedPolls += 1
     }

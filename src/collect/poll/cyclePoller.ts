@@ -5,7 +5,7 @@ import { type PollContext, pollAndStore } from './pollAndStore.js'
 import { Exclusive, type Poller } from './poller.js'
 import { stablePhase } from '../schedule/phase.js'
 import { TargetSignals } from './targetSignals.js'
-import { momentOf, sleepUntil } from '../../runtime/clock.js'
+import { momentOf, sleepFor } from '../../runtime/clock.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookAroundMs = 1000
@@ -91,7 +91,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
         lookAroundMs,
         Math.max(shortestWaitMs, schedule.nextMs(clock.monotonicMs()) - clock.monotonicMs()),
       )
-      await sleepUntil(clock, clock.now() + waitMs, wake.signal)
+      await sleepFor(clock, waitMs, wake.signal)
     }
   }
   if (context.signal.aborted) end()

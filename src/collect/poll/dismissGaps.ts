@@ -3,7 +3,7 @@ import { addCoverage } from '../../store/proof/coverage.js'
 import { judgeFillGaps, removeGap } from '../../store/proof/emptyGaps.js'
 import type { Database } from '../../store/db/schema.js'
 import type { TimeMs } from '../../market/values.js'
-import { sleepUntil } from '../../runtime/clock.js'
+import { sleepFor } from '../../runtime/clock.js'
 import type { PollContext } from './pollAndStore.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
@@ -24,7 +24,7 @@ export async function keepDismissingGaps(
   }: Pick<PollContext, 'clock' | 'logger' | 'signal'> & { readonly isOwn: () => boolean },
 ): Promise<void> {
   let after = 0
-  while (await sleepUntil(clock, clock.now() + everyMs, signal)) {
+  while (await sleepFor(clock, everyMs, signal)) {
     // One of all recorders does it.
     if (!isOwn()) continue
     try {

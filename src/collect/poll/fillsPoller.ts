@@ -9,7 +9,7 @@ import { type FillsSeen, lateFills } from '../schedule/lateFills.js'
 import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
 import { Exclusive, type Poller } from './poller.js'
 import type { StreamDefinition, Trigger } from '../streams.js'
-import { sleepUntil } from '../../runtime/clock.js'
+import { sleepFor } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
@@ -69,7 +69,7 @@ export function fillsPoller(
 
   const keepLooking = async () => {
     do lookAround()
-    while (await sleepUntil(clock, clock.now() + lookAroundMs, ended.signal))
+    while (await sleepFor(clock, lookAroundMs, ended.signal))
   }
 
   /** Resolves when the next request may depart; to null when there is nothing to ask for any more. */
@@ -88,12 +88,12 @@ export function fillsPoller(
       const { dueMs, deadlineMs } = schedule.upcoming(now)
       if (dueMs > now) {
         wake = new AbortController()
-        await sleepUntil(clock, clock.now() + Math.min(lookAroundMs, Math.max(1, dueMs - now)), wake.signal)
+        await sleepFor(clock, Math.min(lookAroundMs, Math.max(1, dueMs - now)), wake.signal)
         continue
       }
       const turn = await nextTurn(deadlineMs)
       if (turn === null) {
-        await sleepUntil(clock, clock.now() + lookAroundMs, ended.signal)
+        await sleepFor(clock, lookAroundMs, ended.signal)
         continue
       }
       const nowMs = clock.monotonicMs()

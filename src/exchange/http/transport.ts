@@ -1,6 +1,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { Axios, isAxiosError } from 'axios'
+import { withoutBrackets } from '../../runtime/host.js'
 import type { Operation } from '../../market/stream.js'
 import { oneLine } from '../../market/oneLine.js'
 import { onAbort } from '../../runtime/abort.js'
@@ -66,7 +67,7 @@ export function createTransport(options: TransportOptions): Transport {
     // Axios' own handling of headers, proxies and defaults takes longer than sending: the adapter needs none of it.
     options: {
       protocol: base.protocol,
-      hostname: base.hostname.replace(/^\[(.*)\]$/, '$1'),
+      hostname: withoutBrackets(base.hostname),
       port: base.port,
       ...(base.username === ''
         ? {}

@@ -1,5 +1,6 @@
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isRunning } from '../../runtime/isRunning.js'
 import { randomName } from '../../runtime/randomness.js'
 import { type BucketOptions, type BucketPlace, openBucket } from '../bucket/client.js'
 import { isKind } from '../bucket/errors.js'
@@ -78,15 +79,5 @@ async function removeLeftFolders(root: string): Promise<void> {
     const pid = Number(/^fetched-(\d+)-/.exec(name)?.[1])
     const isLeft = name.startsWith(staged) || (pid > 0 && !isRunning(pid))
     if (isLeft) await rm(join(root, name), { recursive: true, force: true })
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    // Another user's process may not be signalled, but is there.
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }

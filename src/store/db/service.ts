@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { isLoopback } from '../../runtime/loopback.js'
+import { isLoopback, withoutBrackets } from '../../runtime/host.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Database } from './schema.js'
 
@@ -52,5 +52,5 @@ function hostOf(url: string): string {
 }
 
 function isOwnHost(url: string): boolean {
-  return isLoopback(new URL(url).hostname.replace(/^\[(.*)\]$/, '$1'))
+  return isLoopback(withoutBrackets(new URL(url).hostname))
 }

@@ -25,9 +25,11 @@ export interface SeenRecorder {
   readonly hasSession: boolean
 }
 
-/** Who shares the work. */
+/** A recorder that shares the work, by the address that it sends from. */
 export interface FleetMember {
+  /** Name of the address: collector.egress. */
   readonly egress: string
+  /** What it can do: requests a minute that the service allows its address. Above 0. */
   readonly weight: number
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, chown, link, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { isRunning } from '../../runtime/isRunning.js'
 import { type Account, canEnter } from './embeddedAccount.js'
 import type { Binaries } from './embeddedBinaries.js'
 import { createCluster, embeddedPaths } from './embeddedProcess.js'
@@ -108,15 +109,7 @@ async function clusterVersion(cluster: string): Promise<string | undefined> {
 async function removeUnfinished(dataDir: string): Promise<void> {
   for (const name of await readdir(dataDir)) {
     const pid = Number(/^cluster\.new\.(\d+)\./.exec(name)?.[1] ?? Number.NaN)
-    if (!Number.isNaN(pid) && !isAlive(pid)) await rm(`${dataDir}/${name}`, { recursive: true, force: true })
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    if (!Number.isNaN(pid) && !isRunning(pid)) await rm(`${dataDir}/${name}`, { recursive: true, force: true })
   }
 }
 

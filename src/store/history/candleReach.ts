@@ -4,15 +4,17 @@ import type { Database } from '../db/schema.js'
 
 export type ReachKey = Pick<CandleSeries, 'category' | 'type' | 'interval'>
 
-/** How far back `candles` reaches, as ages in milliseconds. */
-export interface StoredReach {
+/** How far back `candles` reaches for an interval, as ages of a candle's opening time in milliseconds. */
+export interface Reach {
+  /** Candles up to this age were answered. */
   readonly reachedMs: number
+  /** At this age `candles` had nothing where `history-candles` had candles; null where that was not met yet. */
   readonly beyondMs: number | null
 }
 
 /** What was learned within the last week; the service may change its mind. Null when nothing was. */
-export async function loadReach(db: Kysely<Database>, key: ReachKey): Promise<StoredReach | null> {
-  const { rows } = await sql<StoredReach>`
+export async function loadReach(db: Kysely<Database>, key: ReachKey): Promise<Reach | null> {
+  const { rows } = await sql<Reach>`
     select (extract(epoch from reached) * 1000)::float8 as "reachedMs",
       (extract(epoch from beyond) * 1000)::float8 as "beyondMs"
     from recorder.candle_reach
@@ -21,7 +23,7 @@ export async function loadReach(db: Kysely<Database>, key: ReachKey): Promise<St
   return rows[0] ?? null
 }
 
-export async function saveReach(db: Kysely<Database>, key: ReachKey, reach: StoredReach): Promise<void> {
+export async function saveReach(db: Kysely<Database>, key: ReachKey, reach: Reach): Promise<void> {
   const span = (ms: number | null) => (ms === null ? sql`null` : sql`make_interval(secs => ${ms}::float8 / 1000)`)
   await sql`
     insert into recorder.candle_reach as r (category, type, interval, reached, beyond)

@@ -6,19 +6,27 @@ import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { ofCandles } from '../db/series.js'
 
-/** A change of a closed candle that belongs to no restatement yet. */
+/** A closed candle before and after the service changed it, a change that belongs to no restatement yet. */
 export interface OpenRevision {
   readonly id: number
   readonly openTime: TimeMs
-  readonly old: { readonly prices: readonly Decimal[]; readonly volume: Decimal }
-  readonly new: { readonly prices: readonly Decimal[]; readonly volume: Decimal }
+  readonly old: RevisedValues
+  readonly new: RevisedValues
 }
 
-/** Prices were multiplied by numerator / denominator. */
-export interface StoredRestatement {
-  readonly id: number
+interface RevisedValues {
+  readonly prices: readonly Decimal[]
+  readonly volume: Decimal
+}
+
+export interface Fraction {
   readonly numerator: bigint
   readonly denominator: bigint
+}
+
+/** Prices were multiplied by the fraction. */
+export interface StoredRestatement extends Fraction {
+  readonly id: number
 }
 
 /** What is found within so long after a restatement belongs to it. */
@@ -74,7 +82,7 @@ export async function addRestatement(
   db: Kysely<Database>,
   series: CandleSeries,
   { from, to }: TimeRange,
-  factor: Omit<StoredRestatement, 'id'>,
+  factor: Fraction,
 ): Promise<number> {
   const { category, symbol, type, interval } = series
   const { rows } = await sql<{ id: number }>`

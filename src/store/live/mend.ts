@@ -1,8 +1,12 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { intervalMs } from '../../market/candle.js'
+import { operationOf } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
+import { candleLengths } from '../db/candleLengths.js'
 import { toDate } from '../db/columns.js'
 import { instrumentColumns } from '../db/instrumentColumns.js'
 import type { Database } from '../db/schema.js'
+import { timeTables } from '../db/timeTables.js'
 
 /** What was found, or done, in one table. */
 export interface Mended {
@@ -17,20 +21,6 @@ export interface Possible {
   readonly earliest: TimeMs
   readonly latest: TimeMs
 }
-
-interface TimedTable {
-  readonly name: 'tickers' | 'order_books' | 'rpi_order_books' | 'fills' | 'candles'
-  readonly time: string
-  readonly operation: string
-}
-
-const timedTables: readonly TimedTable[] = [
-  { name: 'tickers', time: 'ts', operation: 'tickers' },
-  { name: 'order_books', time: 'ts', operation: 'orderbook' },
-  { name: 'rpi_order_books', time: 'ts', operation: 'rpi-orderbook' },
-  { name: 'fills', time: 'ts', operation: 'fills' },
-  { name: 'candles', time: 'open_time', operation: 'candles' },
-]
 
 /**
  * Takes out of the database what a response with a wrong clock has left there: rows from a time that cannot be go to
@@ -92,15 +82,18 @@ const mendFillCoverage: Step = async (trx, possible) => {
   ]
 }
 
+/** No candle that began earlier can still be forming: so only the newest parts of the table are read. */
+const longestMs = Math.max(...Object.values(intervalMs))
+
 const mendRows: Step = async (trx, possible) => {
   const found: Mended[] = []
-  for (const { name, time, operation } of timedTables) {
+  for (const { name, timeColumn } of timeTables) {
     const received = name === 'candles' ? sql`now()` : sql`doomed.received_at`
     const rows = await affected(
       trx,
       sql`
       with doomed as (
-        delete from ${sql.table(`market.${name}`)} where ${impossible(sql.ref(time), possible)} returning *
+        delete from ${sql.table(`market.${name}`)} where ${impossible(sql.ref(timeColumn), possible)} returning *
       ), told as (
         select doomed.category, doomed.symbol, to_jsonb(doomed)::text as raw, ${received} as seen from doomed
       ), whole as (
@@ -108,7 +101,7 @@ const mendRows: Step = async (trx, possible) => {
       )
       insert into recorder.rejected_row (
         digest, operation, parameters, reason, raw, raw_sha256, raw_bytes, first_seen_at, last_seen_at)
-      select encode(sha256(convert_to(${`mended ${name} `} || raw_sha256, 'UTF8')), 'hex'), ${operation},
+      select encode(sha256(convert_to(${`mended ${name} `} || raw_sha256, 'UTF8')), 'hex'), ${operationOf[name]},
         jsonb_build_object('category', category, 'symbol', symbol), ${reason}, left(raw, 1024), raw_sha256,
         octet_length(raw), least(seen, now()), now()
       from whole
@@ -120,12 +113,10 @@ const mendRows: Step = async (trx, possible) => {
   const opened = await affected(
     trx,
     sql`
-    update market.candles set is_closed = false where is_closed and open_time > ${toDate(possible.latest)}::timestamptz
-      - case interval when '1m' then interval '1 minute' when '3m' then interval '3 minutes' when '5m' then interval '5 minutes'
-        when '15m' then interval '15 minutes' when '30m' then interval '30 minutes' when '1H' then interval '1 hour'
-        when '4H' then interval '4 hours' when '6H' then interval '6 hours' when '12H' then interval '12 hours'
-        else interval '1 day' end
-      and open_time > ${toDate(possible.latest)}::timestamptz - interval '1 day'`,
+    update market.candles c set is_closed = false from ${candleLengths}
+    where c.is_closed and lengths.interval = c.interval
+      and c.open_time > ${toDate(possible.latest)}::timestamptz - lengths.length
+      and c.open_time > ${toDate(possible.latest - longestMs)}::timestamptz`,
   )
   return [...found, { table: 'market.candles', rows: opened, what: 'closed before their time: open again' }]
 }

@@ -1,21 +1,12 @@
 import { type Kysely, sql } from 'kysely'
-import { type CandleSeries, intervalMs } from '../../market/candle.js'
+import { type Candle, type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { dayMs, type Decimal, type TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { ofCandles } from '../db/series.js'
 
-export interface CandleRow {
-  readonly openTime: TimeMs
-  readonly open: Decimal
-  readonly high: Decimal
-  readonly low: Decimal
-  readonly close: Decimal
-  readonly baseVolume: Decimal
-  readonly quoteTurnover: Decimal
-  readonly isClosed: boolean
-}
+export type CandleRow = Omit<Candle, keyof CandleSeries>
 
 /** Where candles are without gaps, so many times the asked number of intervals holds all of them. */
 const lookback = 3

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { TimeRange } from '../../market/timeRange.js'
+import { normalized, type TimeRange } from '../../market/timeRange.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../db/schema.js'
@@ -122,20 +122,12 @@ export async function refreshRollups(
 
 /** The ranges widened to whole buckets, cut at `end`, and joined where they touch. Ascending. */
 export function wholeBuckets(ranges: readonly TimeRange[], widthMs: number, end: TimeMs): TimeRange[] {
-  const widened = ranges
-    .map(({ from, to }) => ({
+  return normalized(
+    ranges.map(({ from, to }) => ({
       from: Math.floor(from / widthMs) * widthMs,
       to: Math.min(Math.ceil(to / widthMs) * widthMs, end),
-    }))
-    .filter(({ from, to }) => from < to)
-    .toSorted((a, b) => a.from - b.from)
-  const joined: TimeRange[] = []
-  for (const range of widened) {
-    const last = joined.at(-1)
-    if (last === undefined || range.from > last.to) joined.push(range)
-    else joined[joined.length - 1] = { from: last.from, to: Math.max(last.to, range.to) }
-  }
-  return joined
+    })),
+  )
 }
 
 function lastWhole({ widthMs }: Rollup, now: TimeMs): TimeMs {

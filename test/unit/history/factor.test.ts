@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { commonFactor, type Revision, simplestBetween } from '../../../src/history/factor.js'
+import { commonFactor, simplestBetween } from '../../../src/history/factor.js'
+import type { OpenRevision } from '../../../src/store/history/restatements.js'
 
 function decimal(units: bigint, scale: number): string {
   const digits = units.toString().padStart(scale + 1, '0')
@@ -12,7 +13,7 @@ function divided(numerator: bigint, denominator: bigint): bigint {
   return (2n * numerator + denominator) / (2n * denominator)
 }
 
-function revision(id: number, prices: readonly bigint[], volume: bigint, up: bigint, down: bigint): Revision {
+function revision(id: number, prices: readonly bigint[], volume: bigint, up: bigint, down: bigint): OpenRevision {
   const after = prices.map((price) => decimal(divided(price * up, down), 2))
   return {
     id,

@@ -1,6 +1,6 @@
 import { Hono } from 'hono'
 import { expect, test } from 'vitest'
-import { isLoopback } from '../../../src/runtime/loopback.js'
+import { isLoopback } from '../../../src/runtime/host.js'
 import { ownNamesOnly, ownSiteOnly, securityHeaders } from '../../../src/serve/security.js'
 
 function app(host: string, allowedHosts: string[] = []) {

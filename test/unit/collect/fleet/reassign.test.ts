@@ -2,9 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { Assignment } from '../../../../src/collect/fleet/assignment.js'
 import { type Demand, reassign } from '../../../../src/collect/fleet/reassign.js'
-import { type Member, Rendezvous } from '../../../../src/collect/fleet/rendezvous.js'
+import { Rendezvous } from '../../../../src/collect/fleet/rendezvous.js'
+import type { FleetMember } from '../../../../src/store/egress/fleetState.js'
 
-const member = (index: number, weight = 6000): Member => ({ egress: `egress-${index}`, weight })
+const member = (index: number, weight = 6000): FleetMember => ({ egress: `egress-${index}`, weight })
 const equals = (count: number) => Array.from({ length: count }, (_, index) => member(index))
 const nobody = new Assignment({ members: [], placements: [] })
 const keyAt = (index: number) => `SPOT COIN${index}USDT`
@@ -48,7 +49,7 @@ describe('rendezvous hashing', () => {
     const rendezvous = new Rendezvous(some)
     const counts = new Map<string, number>()
     for (let index = 0; index < 12_000; index++) {
-      const { egress } = rendezvous.winner(keyAt(index)) as Member
+      const { egress } = rendezvous.winner(keyAt(index)) as FleetMember
       counts.set(egress, (counts.get(egress) ?? 0) + 1)
     }
     for (const { egress, weight } of some) {
@@ -61,7 +62,7 @@ describe('rendezvous hashing', () => {
   test('gives a key to the next of its ranking when its owner is gone', () => {
     fc.assert(
       fc.property(members, fc.nat(5000), (some, index) => {
-        const [first, second] = new Rendezvous(some).ranking(keyAt(index)) as [Member, Member]
+        const [first, second] = new Rendezvous(some).ranking(keyAt(index)) as [FleetMember, FleetMember]
         expect(new Rendezvous(some).winner(keyAt(index))).toEqual(first)
         const left = some.filter(({ egress }) => egress !== first.egress)
         expect(new Rendezvous(left).winner(keyAt(index))).toEqual(second)

@@ -1,0 +1,9 @@
+/** Whether there is a process of this id, of whichever user. */
+export function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    // Another user's process may not be signalled, but is there.
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
