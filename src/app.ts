@@ -27,6 +27,11 @@ import type { RecorderSource } from './serve/source.js'
 import { acquireEgressLock } from './store/egress/egressLock.js'
 import type { EgressLock } from './store/egress/egressOptions.js'
 
+/** Name of the address that requests are sent from: recorders that share one send in turn. */
+export function egressOf(config: Config): string {
+  return config.collector.egress ?? hostname()
+}
+
 export function openExchange(
   config: Config,
   logger: Logger,
@@ -88,7 +93,7 @@ export async function startRecorder(
     ...(carry && { carry }),
   })
   const store = await openStore(config, logger, { mayCreate: true })
-  const egress = config.collector.egress ?? hostname()
+  const egress = egressOf(config)
   const fleet = new Fleet({
     config,
     egress,

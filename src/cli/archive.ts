@@ -7,7 +7,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { packageVersion } from '../runtime/version.js'
 import { removeArchived, type RemovalResult } from '../store/archive/removal.js'
-import { type ArchiveOptions, runArchive } from '../store/archive/run.js'
+import { runArchive } from '../store/archive/run.js'
 import type { ArchiveTarget } from '../store/archive/target.js'
 import type { RecorderDatabase } from '../store/db/database.js'
 import { timeTables } from '../store/db/timeTables.js'
@@ -19,6 +19,7 @@ import { verifyCommand } from './archiveVerify.js'
 import { exitCodes, failedOrStopped } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
+import { progressLine } from './progressLine.js'
 
 interface RunOptions extends CommonOptions {
   readonly table?: readonly string[]
@@ -68,7 +69,12 @@ async function runIt(options: RunOptions): Promise<void> {
       store.database,
       target,
       { tables: options.table ?? tables, afterHours, isDryRun: options.dryRun === true },
-      { now: Date.now, recorder: packageVersion(), signal: stop.signal, onProgress: progress.show },
+      {
+        now: Date.now,
+        recorder: packageVersion(),
+        signal: stop.signal,
+        onProgress: ({ table, day, rows }) => progress.show(() => `${table} of ${day}, ${rows} rows`),
+      },
     )
     progress.end()
     const isRemoving = options.remove === true && options.dryRun !== true
@@ -111,31 +117,4 @@ async function removeOld(
     return retentionDays === undefined || !isArchived ? [] : [{ name, retentionDays }]
   })
   return removeArchived(database, target, { tables }, { now: Date.now, signal })
-}
-
-interface ProgressLine {
-  readonly show: NonNullable<ArchiveOptions['onProgress']>
-  readonly end: () => void
-}
-
-/** A line that is written over on a terminal, and a line every ten seconds elsewhere; on standard error. */
-function progressLine(): ProgressLine {
-  const { stderr } = process
-  const everyMs = stderr.isTTY ? 200 : 10_000
-  let shownAt = performance.now()
-  let isOpen = false
-  return {
-    show({ table, day, rows }) {
-      const now = performance.now()
-      if (now - shownAt < everyMs) return
-      shownAt = now
-      const line = `${table} of ${day}, ${rows} rows`
-      stderr.write(stderr.isTTY ? `\r\u001b[K${line}` : `${line}\n`)
-      isOpen = stderr.isTTY
-    },
-    end() {
-      if (isOpen) stderr.write('\n')
-      isOpen = false
-    },
-  }
 }

@@ -1,10 +1,8 @@
-import { hostname } from 'node:os'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { openExchange } from '../app.js'
 import { type Estimate, estimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { type BackfillRequest, resolveRequest } from '../history/request.js'
-import { type BackfillSession, openSession } from '../history/session.js'
+import type { BackfillSession } from '../history/session.js'
 import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
 import { candleTypes, intervals, seriesText } from '../market/candle.js'
@@ -12,12 +10,11 @@ import { tradedCategories } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import { openStore, type OpenStore } from '../openStore.js'
 import { prepareStore, requireService } from '../prepareStore.js'
-import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { loadReach } from '../store/history/candleReach.js'
 import { missingLines, printEstimate, printSummary } from './backfillOutput.js'
-import { fetchMissing } from './backfillWork.js'
+import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './failed.js'
 import { acceptNewUrlOption, type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
@@ -79,18 +76,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
   try {
     await prepareStore(store, config, createLogger('warn'))
     await requireService(store, config, logger, { accept: options.acceptNewUrl === true })
-    const egress = config.collector.egress ?? hostname()
-    const client = openExchange(config, logger)
-    session = await openSession({
-      db: store.database.db,
-      url: store.url,
-      client,
-      egress,
-      settleMs,
-      clock: systemClock,
-      logger,
-      signal: stop.signal,
-    })
+    session = await openBackfill(config, store, logger, stop.signal)
     const request = requestOf(options)
     const { instruments, serviceNow } = await session.instruments(request.categories)
     const { series, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)

@@ -55,7 +55,7 @@ function rangeText({ series, from, to }: NamedRange): string {
   return `${seriesText(series)} ${text(from)} to ${text(to)}`
 }
 
-function count(value: number): string {
+export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US')
 }
 

@@ -1,6 +1,7 @@
 import { Presets, SingleBar } from 'cli-progress'
 import type { Progress } from '../history/progress.js'
 import type { Clock } from '../runtime/clock.js'
+import { count } from './backfillOutput.js'
 
 export interface ProgressDisplay {
   update(progress: Progress): void
@@ -62,10 +63,6 @@ function createDescriber(total: number, clock: Clock): (progress: Progress) => s
       `series ${Math.min(wants, wantsEnded + 1)} of ${wants}`,
     ].join(' · ')
   }
-}
-
-function count(value: number): string {
-  return Math.round(value).toLocaleString('en-US')
 }
 
 function duration(seconds: number): string {

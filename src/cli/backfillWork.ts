@@ -1,13 +1,36 @@
 import type { Kysely } from 'kysely'
+import { egressOf, openExchange } from '../app.js'
+import type { Config } from '../config/resolve.js'
 import { type PlannedSeries, wantsOf } from '../history/plan.js'
 import { readProgress, summarize, type Summary } from '../history/progress.js'
-import type { BackfillSession } from '../history/session.js'
+import { type BackfillSession, openSession } from '../history/session.js'
+import type { OpenStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
 import { insertWants, type WantKind } from '../store/history/candleWants.js'
 import type { Database } from '../store/db/schema.js'
 import { openProgress } from './backfillProgress.js'
 
 const minLookMs = 200
+
+/** Ends with `signal`, or when it is closed. */
+export async function openBackfill(
+  config: Config,
+  store: OpenStore,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<BackfillSession> {
+  return openSession({
+    db: store.database.db,
+    url: store.url,
+    client: openExchange(config, logger),
+    egress: egressOf(config),
+    settleMs: config.streams.candles.settleMs,
+    clock: systemClock,
+    logger,
+    signal,
+  })
+}
 
 /** Has what is missing fetched, shows how that goes, and resolves to what came of it: when it is done, or `signal` aborts. */
 export async function fetchMissing(

@@ -13,6 +13,7 @@ import { describeSource, knownSymbols } from '../store/export/source.js'
 import { failedOrStopped } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { warnings } from './output.js'
+import { progressLine } from './progressLine.js'
 
 interface ExportOptions extends CommonOptions {
   readonly out: string
@@ -58,7 +59,8 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
   const config = await readConfig(options)
   const stop = stopSignal()
   const store = await openReader(config, warnings)
-  const progress = progressLines()
+  const progress = progressLine()
+  const startedAt = performance.now()
   try {
     const source = await describeSource(store, what)
     const hasSelection = [options.from, options.to, options.category, options.symbol].some(
@@ -89,7 +91,12 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
         ...(symbols && options.symbol && { symbols, symbolPatterns: options.symbol }),
         isOverwriting: options.overwrite === true,
       },
-      { now: Date.now, signal: stop.signal, onProgress: progress.show, onNote: progress.note },
+      {
+        now: Date.now,
+        signal: stop.signal,
+        onProgress: (done) => progress.show(() => describeProgress(done, startedAt)),
+        onNote: (text) => progress.note(text),
+      },
     )
     progress.end()
     if (options.json === true) {
@@ -134,38 +141,9 @@ function moment(text: string): TimeMs {
   return time
 }
 
-interface ProgressLines {
-  readonly show: (progress: ExportProgress) => void
-  readonly note: (text: string) => void
-  readonly end: () => void
-}
-
-/** A line that is written over on a terminal, and a line every ten seconds elsewhere; on standard error. */
-function progressLines(): ProgressLines {
-  const { stderr } = process
-  const startedAt = performance.now()
-  const everyMs = stderr.isTTY ? 200 : 10_000
-  let shownAt = startedAt
-  let isOpen = false
-  const end = () => {
-    if (isOpen) stderr.write('\n')
-    isOpen = false
-  }
-  return {
-    show({ partsDone, parts, rows }) {
-      const now = performance.now()
-      if (now - shownAt < everyMs) return
-      shownAt = now
-      const seconds = (now - startedAt) / 1000
-      const left = partsDone === 0 ? '' : `, ${Math.ceil((seconds / partsDone) * (parts - partsDone))} s left`
-      const line = `${partsDone} of ${parts} days, ${rows} rows, ${Math.round(rows / seconds)} rows/s${left}`
-      stderr.write(stderr.isTTY ? `\r\u001b[K${line}` : `${line}\n`)
-      isOpen = stderr.isTTY
-    },
-    note(text) {
-      end()
-      stderr.write(`${text}\n`)
-    },
-    end,
-  }
+/** How far it has come, as a line of text. */
+function describeProgress({ partsDone, parts, rows }: ExportProgress, startedAt: number): string {
+  const seconds = (performance.now() - startedAt) / 1000
+  const left = partsDone === 0 ? '' : `, ${Math.ceil((seconds / partsDone) * (parts - partsDone))} s left`
+  return `${partsDone} of ${parts} days, ${rows} rows, ${Math.round(rows / seconds)} rows/s${left}`
 }

@@ -1,19 +1,15 @@
-import { hostname } from 'node:os'
 import { Command } from 'commander'
-import { openExchange } from '../app.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
-import { openSession } from '../history/session.js'
 import { instrumentText, isTradedCategory } from '../market/category.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import { openStore } from '../openStore.js'
 import { prepareStore, requireService } from '../prepareStore.js'
-import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { printable } from '../runtime/printable.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { type Gap, listGaps } from '../store/proof/gaps.js'
 import { missingLines, printSummary } from './backfillOutput.js'
-import { fetchMissing } from './backfillWork.js'
+import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
@@ -75,16 +71,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
     await requireService(store, config, logger)
     const stop = stopSignal()
     const { db } = store.database
-    const session = await openSession({
-      db,
-      url: store.url,
-      client: openExchange(config, logger),
-      egress: config.collector.egress ?? hostname(),
-      settleMs: config.streams.candles.settleMs,
-      clock: systemClock,
-      logger,
-      signal: stop.signal,
-    })
+    const session = await openBackfill(config, store, logger, stop.signal)
     try {
       const planned = await planSeries(db, gaps.flatMap(plannedOf), { again: false })
       const summary = await fetchMissing(session, db, planned, { kind: 'repair', again: false }, stop.signal)

@@ -4,7 +4,7 @@ import type * as duckdb from '@duckdb/node-api'
 import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
-import { detectServer } from '../timescale/server.js'
+import { hasHypertables } from '../timescale/server.js'
 import { firstTime, lastTime } from './timeBounds.js'
 import type { ManifestColumn } from './manifest.js'
 import { listDays, readManifest } from './manifests.js'
@@ -118,7 +118,7 @@ async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: Ar
     known = manifest.columns
   }
   if (query.database === undefined) return files
-  const isHypertable = (await detectServer(query.database.db)).kind !== 'postgresql'
+  const isHypertable = await hasHypertables(query.database.db)
   const first = await firstTime({ database: query.database, isHypertable, withProof: false }, table)
   const last = await lastTime({ database: query.database, isHypertable }, table)
   if (first === null || last === null) return files
@@ -139,7 +139,7 @@ async function fromDatabase(
   query: ArchiveQuery,
 ): Promise<string[]> {
   const compression = await loadZstd()
-  const isHypertable = (await detectServer(database.db)).kind !== 'postgresql'
+  const isHypertable = await hasHypertables(database.db)
   const place = join(query.folder, name)
   await mkdir(place, { recursive: true })
   const files: string[] = []

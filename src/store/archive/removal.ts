@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { dayMs } from '../../market/values.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
-import { detectServer } from '../timescale/server.js'
+import { hasHypertables } from '../timescale/server.js'
 import { type TimeTable, timeTables } from '../db/timeTables.js'
 import { compareWithDatabase } from './compare.js'
 import { firstTime } from './timeBounds.js'
@@ -43,7 +43,7 @@ export async function removeArchived(
   return withArchiveLock(database.db, async () => {
     const removed: string[] = []
     const kept: (Kept & { table: string })[] = []
-    const isHypertable = (await detectServer(database.db)).kind !== 'postgresql'
+    const isHypertable = await hasHypertables(database.db)
     for (const { name, retentionDays } of tables) {
       const table = timeTables.find((one) => one.name === name)
       const first = table && (await firstTime({ database, isHypertable }, archivedTable(name)))

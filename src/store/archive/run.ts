@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
-import { detectServer } from '../timescale/server.js'
+import { hasHypertables } from '../timescale/server.js'
 import { archiveDay, type ArchiveContext } from './archiveDay.js'
 import { explainFullDisk } from './fullDisk.js'
 import { withArchiveLock } from './lock.js'
@@ -114,7 +114,7 @@ async function openContext(
     target,
     folder: await target.stagingFolder(),
     compression: await loadZstd(),
-    isHypertable: (await detectServer(database.db)).kind !== 'postgresql',
+    isHypertable: await hasHypertables(database.db),
     schema: rows[0]?.name ?? '',
     recorder,
     now,

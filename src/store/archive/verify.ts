@@ -1,6 +1,6 @@
 import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
-import { detectServer } from '../timescale/server.js'
+import { hasHypertables } from '../timescale/server.js'
 import { compareWithDatabase } from './compare.js'
 import { listDays, readManifest } from './manifests.js'
 import { readBack } from './readBack.js'
@@ -36,7 +36,7 @@ export interface VerifyOptions {
 export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptions = {}): AsyncIterable<VerifiedDay> {
   const { database, signal, tables = archivedTableNames } = options
   const compression = await loadZstd()
-  const isHypertable = database !== undefined && (await detectServer(database.db)).kind !== 'postgresql'
+  const isHypertable = database !== undefined && (await hasHypertables(database.db))
   const onRows = () => signal?.throwIfAborted()
   const days = await listDays(target)
   for (const table of tables) {

@@ -114,7 +114,7 @@ const mendRows: Step = async (trx, possible) => {
     trx,
     sql`
     update market.candles c set is_closed = false from ${candleLengths}
-    where c.is_closed and lengths.interval = c.interval
+    where c.is_closed and lengths.interval = c.interval::text
       and c.open_time > ${toDate(possible.latest)}::timestamptz - lengths.length
       and c.open_time > ${toDate(possible.latest - longestMs)}::timestamptz`,
   )

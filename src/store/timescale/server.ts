@@ -21,6 +21,11 @@ export async function detectServer(db: Kysely<Database>): Promise<ServerInfo> {
   return { kind: kindOf(license), serverVersion: server, timescaleVersion: timescale }
 }
 
+/** Whether tables that grow with time are kept in chunks, and not as plain tables. */
+export async function hasHypertables(db: Kysely<Database>): Promise<boolean> {
+  return (await detectServer(db)).kind !== 'postgresql'
+}
+
 /** Whether the extension is installed, its library loaded, and creating it ours to do. */
 export async function canCreateExtension(db: Kysely<Database>): Promise<boolean> {
   const { rows } = await sql<{ isPossible: boolean }>`

@@ -113,3 +113,28 @@ test('takes out what an answer with a wrong clock has left, and what follows is 
     { status: 'limit_open' },
   ])
 })
+
+test('a candle that was closed before its time is open again, whatever its interval', async () => {
+  const { latest } = possible
+  const stored = [
+    aCandle({ interval: '3D', openTime: latest - 60 * hourMs }),
+    aCandle({ interval: '1Wutc', openTime: latest - 160 * hourMs }),
+    aCandle({ interval: '6Hutc', openTime: latest - 5 * hourMs }),
+    aCandle({ interval: '3D', openTime: latest - 72 * hourMs }),
+    aCandle({ interval: '6Hutc', openTime: latest - 12 * hourMs }),
+  ]
+  for (const candle of stored)
+    await store('candles', { ...spot, type: 'market', interval: candle.interval }, [candle], year9999, latest)
+  await mendClock(created.database.db, possible, true)
+  expect(
+    await query(`
+      select interval, (extract(epoch from to_timestamp(${latest / 1000}) - open_time) / 3600)::int as hours, is_closed
+      from market.candles where interval <> '1m' order by is_closed, interval, hours`),
+  ).toEqual([
+    { interval: '3D', hours: 60, is_closed: false },
+    { interval: '6Hutc', hours: 5, is_closed: false },
+    { interval: '1Wutc', hours: 160, is_closed: false },
+    { interval: '3D', hours: 72, is_closed: true },
+    { interval: '6Hutc', hours: 12, is_closed: true },
+  ])
+})
