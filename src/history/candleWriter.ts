@@ -119,12 +119,14 @@ export class CandleWriter {
 /** Stores a page, all of it or nothing; without the rows that the database refuses for their content, which are kept as rejected ones. */
 async function storePage(db: Kysely<Database>, series: CandleSeries, page: CandlePage) {
   const { silence, receivedAt } = page
-  const commit = ({ candles, rejected }: Pick<CandlePage, 'candles' | 'rejected'>, untried = 0) =>
-    db.transaction().execute(async (trx) => {
+  const commit = async ({ candles, rejected }: Pick<CandlePage, 'candles' | 'rejected'>, untried = 0) => {
+    if (rejected.length === 0) return { ...(await storeCandles(db, candles, silence)), rejected: untried }
+    return db.transaction().execute(async (trx) => {
       const written = await storeCandles(trx, candles, silence)
-      if (rejected.length > 0) await insertRejectedRows(trx, rejected, receivedAt)
+      await insertRejectedRows(trx, rejected, receivedAt)
       return { ...written, rejected: rejected.length + untried }
     })
+  }
   try {
     return await commit(page)
   } catch (error) {

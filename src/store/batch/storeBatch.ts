@@ -10,8 +10,9 @@ import { recordGap } from '../proof/gaps.js'
 import { findRefusedRows } from './refusedRows.js'
 import { insertRejectedRows } from '../live/rejectedRows.js'
 import type { Database } from '../db/schema.js'
+import { rowsPerStatement } from '../db/writeRows.js'
 import type { WriteResult } from '../db/writeResult.js'
-import { type Batch, missingRows, type ProvenRange, seriesKey } from './batch.js'
+import { type Batch, isPlain, missingRows, type ProvenRange, seriesKey } from './batch.js'
 import { storeFillPages, type StoredFills } from './storeFills.js'
 import type { StoredCandles } from './storeCandles.js'
 import { writerOf } from './writers.js'
@@ -62,6 +63,10 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
  */
 export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
+  if (isPlain(batch) && storedByWriter(batch)) {
+    const written: Written = isWorthWriting(batch) ? await writerOf(stream)(db, batch) : nothingWritten
+    return storedBatch({ ...written, unchanged: rows.length - written.inserted - written.updated })
+  }
   return db.transaction().execute(async (trx) => {
     const written: Written = isWorthWriting(batch) ? await writerOf(stream)(trx, batch) : nothingWritten
     if (rejected.length > 0) await insertRejectedRows(trx, rejected, receivedAt)
@@ -73,6 +78,13 @@ export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<S
     const refused = rejected.length + (batch.unkept ?? 0)
     return storedBatch({ ...written, unchanged }, refused, gaps.length)
   })
+}
+
+/** Whether the writer of its stream stores all of it or nothing by itself: beginning and ending a transaction takes longer than most rows. */
+function storedByWriter({ stream, rows }: Batch): boolean {
+  if (stream === 'candles') return true
+  const isOneStatement = stream === 'order_books' || stream === 'rpi_order_books' || stream === 'tickers'
+  return isOneStatement && rows.length <= rowsPerStatement
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Database } from './schema.js'
 import type { WriteResult } from './writeResult.js'
 
 /** A statement of this size stays clear of the columnstore's limit on tuples that one may decompress. */
-const rowsPerStatement = 1_000
+export const rowsPerStatement = 1_000
 
 /** Calls `write` for one statement's worth of rows at a time. Between statements other work of the process gets its turn. */
 export async function inStatements<Row>(

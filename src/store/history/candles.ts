@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Candle } from '../../market/candle.js'
 import { type ColumnSpec, columnNames, rowsFrom, toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
@@ -30,6 +30,10 @@ const bulkRows = 200
 const rowsPerInsert = 5_000
 const uniqueViolation = '23505'
 
+export function isBulk({ length }: readonly Candle[]): boolean {
+  return length >= bulkRows
+}
+
 /**
  * Stores candles of one series of which none is stored yet: without what a conflict takes, which is more than the rows themselves
  * take. Returns false, with nothing changed, where that does not apply: they are few, of several series, some is there already, or
@@ -37,7 +41,7 @@ const uniqueViolation = '23505'
  */
 export async function insertNewCandles(db: Kysely<Database>, candles: readonly Candle[]): Promise<boolean> {
   const [first] = candles
-  if (first === undefined || candles.length < bulkRows || !areOfOneSeries(candles)) return false
+  if (first === undefined || !isBulk(candles) || !areOfOneSeries(candles)) return false
   const times = candles.map(({ openTime }) => openTime).toSorted((a, b) => a - b)
   if (times.some((time, index) => time === times[index - 1])) return false
   const [from, to] = [toDate(times[0] as number), toDate(times.at(-1) as number)]
@@ -80,22 +84,25 @@ function incomingRows(candles: readonly Candle[]) {
  */
 export async function upsertCandles(db: Kysely<Database>, candles: readonly Candle[]): Promise<WriteResult> {
   return inStatements(candles, async (part) => {
-    const source = incomingRows(part)
-    // Rows that would not change are not touched: in the columnstore each would cost the decompression of a batch.
-    // xmax is 0 in a row that this statement inserted.
     const { rows } = await sql<{ inserted: number; updated: number }>`
-      with written as (
-        insert into market.candles as stored (${columnNames(columns)})
-        select distinct on (${keyOrder(key)}) ${columnNames(columns)}
-        from ${source} as incoming
-        order by ${keyOrder(key)}, is_closed desc, ordinality desc
-        on conflict (${keyOrder(key)}) do update set ${assignments}
-        where (excluded.is_closed or not stored.is_closed)
-          and (${columnNames(values, 'stored')}) is distinct from (${columnNames(values, 'excluded')})
-        returning stored.xmax = 0 as is_new
-      )
+      with written as (${upsertOf(part)})
       select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written
     `.execute(db)
     return { inserted: rows[0]?.inserted ?? 0, updated: rows[0]?.updated ?? 0, unchanged: 0 }
   })
+}
+
+/** The part of a statement that does so: it gives a row with `is_new` for each candle that is inserted or updated. */
+export function upsertOf(candles: readonly Candle[]): RawBuilder<unknown> {
+  // Rows that would not change are not touched: in the columnstore each would cost the decompression of a batch.
+  // xmax is 0 in a row that this statement inserted.
+  return sql`
+    insert into market.candles as stored (${columnNames(columns)})
+    select distinct on (${keyOrder(key)}) ${columnNames(columns)}
+    from ${incomingRows(candles)} as incoming
+    order by ${keyOrder(key)}, is_closed desc, ordinality desc
+    on conflict (${keyOrder(key)}) do update set ${assignments}
+    where (excluded.is_closed or not stored.is_closed)
+      and (${columnNames(values, 'stored')}) is distinct from (${columnNames(values, 'excluded')})
+    returning stored.xmax = 0 as is_new`
 }

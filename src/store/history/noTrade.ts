@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
@@ -44,13 +44,25 @@ export async function takeBackNoTrade(
   series: CandleSeries,
   filled: readonly TimeRange[],
 ): Promise<number> {
+  if (filled.length === 0) return 0
+  const { rows } = await sql<{ count: number }>`
+    with ${takingBack(series, filled)}
+    select ${turnedUp} as count`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+/** How many candles a statement with `takingBack` has found. */
+export const turnedUp = sql`(select coalesce(sum(count), 0)::bigint from counted)`
+
+/** The parts of a statement that do so. `filled` holds at least one range. */
+export function takingBack(series: CandleSeries, filled: readonly TimeRange[]): RawBuilder<unknown> {
   const [first] = filled
   const last = filled.at(-1)
-  if (first === undefined || last === undefined) return 0
+  if (first === undefined || last === undefined) throw new RangeError('no candle, nothing to take back')
   const candles = multirange(filled)
   const { category, symbol, type, interval } = series
-  const { rows } = await sql<{ count: number }>`
-    with touched as (
+  return sql`
+    touched as (
       select n.part, n.ranges * ${candles} as late
       from recorder.no_trade n
       where ${ofCandles(series)} and part < ${toDate(last.to)}::timestamptz and until > ${toDate(first.from)}::timestamptz
@@ -69,9 +81,7 @@ export async function takeBackNoTrade(
         'repaired', now(), now()
       from counted
       on conflict (stream, category, symbol, type, interval, range) do nothing
-    )
-    select coalesce(sum(count), 0)::bigint as count from counted`.execute(db)
-  return rows[0]?.count ?? 0
+    )`
 }
 
 /** The ranges of a series in which nothing was traded, ascending. */

@@ -14,15 +14,7 @@ export async function addCoverages(db: Kysely<Database>, claims: readonly Claim[
   const proven = provenOf(claims)
   const whole = proven.filter(({ series }) => !isInParts(series))
   const inParts = proven.filter(({ series }) => isInParts(series))
-  if (whole.length > 0) {
-    await sql`
-      insert into recorder.coverage as c (stream, category, symbol, type, interval, ranges)
-      select stream, category, symbol, type, interval, ranges from ${claimsAsRows(whole)}
-      order by stream, category, symbol, type, interval
-      on conflict (stream, category, symbol, type, interval, part) do update
-        set ranges = c.ranges + excluded.ranges, updated_at = now()
-        where not c.ranges @> excluded.ranges`.execute(db)
-  }
+  if (whole.length > 0) await addingWhole(whole, sql`true`).execute(db)
   if (inParts.length > 0) {
     await lockSeries(
       db,
@@ -30,6 +22,17 @@ export async function addCoverages(db: Kysely<Database>, claims: readonly Claim[
     )
     await addLockedCoverages(db, inParts)
   }
+}
+
+/** The statement that adds ranges of series that are no fills, under a condition. */
+export function addingWhole(claims: readonly Claim[], condition: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`
+    insert into recorder.coverage as c (stream, category, symbol, type, interval, ranges)
+    select stream, category, symbol, type, interval, ranges from ${claimsAsRows(claims)} where ${condition}
+    order by stream, category, symbol, type, interval
+    on conflict (stream, category, symbol, type, interval, part) do update
+      set ranges = c.ranges + excluded.ranges, updated_at = now()
+      where not c.ranges @> excluded.ranges`
 }
 
 /**
