@@ -33,8 +33,8 @@ export type ColumnValue = string | number | boolean | null | readonly string[] |
 interface Transport {
   /** Element type of the array parameter. */
   readonly type: string
-  /** From an element to the column's value. */
-  readonly cast?: (element: RawBuilder<unknown>) => RawBuilder<unknown>
+  /** From an element to the column's value, in SQL. */
+  readonly cast?: (element: string) => string
 }
 
 const transports: Record<ColumnKind, Transport> = {
@@ -43,8 +43,8 @@ const transports: Record<ColumnKind, Transport> = {
   integer: { type: 'bigint' },
   decimal: { type: 'numeric' },
   // unnest would flatten an array of arrays, so each travels as the text of an array.
-  decimals: { type: 'text', cast: (element) => sql`${element}::numeric[]` },
-  time: { type: 'float8', cast: (element) => sql`to_timestamp(${element} / 1000)` },
+  decimals: { type: 'text', cast: (element) => `${element}::numeric[]` },
+  time: { type: 'float8', cast: (element) => `to_timestamp(${element} / 1000)` },
   json: { type: 'jsonb' },
   category: { type: 'market.category' },
   candle_type: { type: 'market.candle_type' },
@@ -61,22 +61,36 @@ export function rowsFrom<Row>(
   columns: readonly ColumnSpec[],
   valueOf: (row: Row, index: number) => ColumnValue,
 ): RawBuilder<unknown> {
-  const arrays = columns.map(({ kind }, index) => {
+  const arrays = columns.map((_, index) => {
     let text = ''
     for (const row of rows) text += `,${elementText(valueOf(row, index))}`
-    return sql`${`{${text.slice(1)}}`}::${sql.raw(transports[kind].type)}[]`
+    return `{${text.slice(1)}}`
   })
+  return sql(sourceText(columns), ...arrays)
+}
+
+/** The text of each source around its parameters: putting it together takes longer than writing a few rows. */
+const sourceTexts = new WeakMap<readonly ColumnSpec[], TemplateStringsArray>()
+
+function sourceText(columns: readonly ColumnSpec[]): TemplateStringsArray {
+  const known = sourceTexts.get(columns)
+  if (known !== undefined) return known
   const selected = columns.map(({ name, kind }) => {
     const { cast } = transports[kind]
-    return cast ? sql`${cast(sql.ref(`u.${name}`))} as ${sql.ref(name)}` : sql.ref(`u.${name}`)
+    return cast ? `${cast(`u."${name}"`)} as "${name}"` : `u."${name}"`
   })
-  const names = [...columns.map(({ name }) => name), 'ordinality']
-  return sql`(select ${sql.join(selected)}, u.ordinality
-    from unnest(${sql.join(arrays)}) with ordinality as u (${sql.join(names.map((name) => sql.ref(name)))}))`
+  const types = columns.map(({ kind }) => `::${transports[kind].type}[]`)
+  const names = [...columns.map(({ name }) => name), 'ordinality'].map((name) => `"${name}"`)
+  const last = `${types.at(-1) ?? ''}) with ordinality as u (${names.join(', ')}))`
+  const first = `(select ${selected.join(', ')}, u.ordinality from unnest(`
+  const texts = [first, ...types.slice(0, -1).map((type) => `${type}, `), last]
+  const text = Object.assign(texts, { raw: texts })
+  sourceTexts.set(columns, text)
+  return text
 }
 
 export function columnNames(columns: readonly ColumnSpec[], prefix?: string): RawBuilder<unknown> {
-  return sql.join(columns.map(({ name }) => sql.ref(prefix === undefined ? name : `${prefix}.${name}`)))
+  return sql.raw(columns.map(({ name }) => (prefix === undefined ? `"${name}"` : `${prefix}."${name}"`)).join(', '))
 }
 
 const needsEscape = /["\\\0]/

@@ -49,5 +49,5 @@ export async function appendRows<Row>(
 }
 
 export function keyOrder(key: readonly string[]): RawBuilder<unknown> {
-  return sql.join(key.map((name) => sql.ref(name)))
+  return sql.raw(key.map((name) => `"${name}"`).join(', '))
 }

@@ -23,7 +23,7 @@ const columns: readonly (ColumnSpec & { readonly field: keyof Candle })[] = [
 const fields = columns.map(({ field }) => field)
 const key = ['category', 'symbol', 'type', 'interval', 'open_time']
 const values = columns.filter(({ name }) => !key.includes(name))
-const assignments = sql.join(values.map(({ name }) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))
+const assignments = sql.raw(values.map(({ name }) => `"${name}" = excluded."${name}"`).join(', '))
 
 /** So many candles of one series are worth a look whether any of them is stored already. */
 const bulkRows = 200
