@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Candle } from '../src/market/candle.js'
 import type { Fill } from '../src/market/fill.js'
 import type { OrderBook, RpiOrderBook } from '../src/market/orderBook.js'
@@ -9,10 +6,9 @@ import { minuteMs } from '../src/market/values.js'
 import type { StreamName } from '../src/market/stream.js'
 import type { Batch } from '../src/store/batch/batch.js'
 import { storeBatch } from '../src/store/batch/storeBatch.js'
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
-import { migrateToLatest } from '../src/store/db/migrate.js'
-import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import type { RecorderDatabase } from '../src/store/db/database.js'
 import type { Check } from './figures.js'
+import { withQuietDatabase } from './quietDatabase.js'
 
 const someTime = Date.UTC(2026, 0, 15, 12)
 const instruments = 200
@@ -73,19 +69,11 @@ const loads: readonly Load[] = [
 
 /** What a row costs the database, stream by stream: WAL, index, and what VACUUM has to clear away. */
 export async function measureDatabase(): Promise<Check[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-database-'))
-  const server = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres'), settings: { autovacuum: 'off' } })
-  const database = openDatabase({ url: server.url, poolSize: 2 })
-  try {
-    await migrateToLatest(database)
+  return withQuietDatabase(async (database) => {
     const checks: Check[] = []
     for (const load of loads) checks.push(await costOf(database, load))
     return checks
-  } finally {
-    await database.close()
-    await server.stop()
-    await rm(folder, { recursive: true, force: true })
-  }
+  })
 }
 
 async function costOf({ db, pool }: RecorderDatabase, load: Load): Promise<Check> {

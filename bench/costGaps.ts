@@ -1,14 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { minuteMs } from '../src/market/values.js'
 import { storeBatch } from '../src/store/batch/storeBatch.js'
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
-import { migrateToLatest } from '../src/store/db/migrate.js'
-import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import type { RecorderDatabase } from '../src/store/db/database.js'
 import { addCoverage } from '../src/store/proof/coverage.js'
 import { fillPage } from './costRows.js'
 import { type Check, median } from './figures.js'
+import { withQuietDatabase } from './quietDatabase.js'
 
 /** A gap each minute for four weeks. */
 const gapCount = 40_000
@@ -19,11 +15,7 @@ const someTime = Date.UTC(2026, 0, 15, 12)
 
 /** What storing a page of fills costs behind tens of thousands of gaps, in times of what it costs without any. */
 export async function measureGaps(): Promise<Check[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-gaps-'))
-  const server = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres'), settings: { autovacuum: 'off' } })
-  const database = openDatabase({ url: server.url, poolSize: 2 })
-  try {
-    await migrateToLatest(database)
+  return withQuietDatabase(async (database) => {
     for (let gap = 0; gap < gapCount; gap += rangesPerClaim) await claim(database, 'GAPSUSDT', gap)
     const without = await costOfPages(database, 'WHOLEUSDT')
     const withGaps = await costOfPages(database, 'GAPSUSDT')
@@ -37,11 +29,7 @@ export async function measureGaps(): Promise<Check[]> {
         isMet: times <= 2,
       },
     ]
-  } finally {
-    await database.close()
-    await server.stop()
-    await rm(folder, { recursive: true, force: true })
-  }
+  })
 }
 
 async function claim({ db }: RecorderDatabase, symbol: string, first: number): Promise<void> {

@@ -1,3 +1,4 @@
+import { dayMs } from '../market/values.js'
 import type { Recorder } from '../app.js'
 import { planSeries, wantsOf } from '../history/plan.js'
 import { resolveRequest } from '../history/request.js'
@@ -7,7 +8,7 @@ import { insertWants } from '../store/history/candleWants.js'
 import { listInstruments } from '../store/live/instruments.js'
 import { messageOf } from '../runtime/messageOf.js'
 
-const historyMs = 3 * 86_400_000
+const historyMs = 3 * dayMs
 const request = {
   categories: ['SPOT', 'USDT-FUTURES'],
   symbols: ['BTCUSDT', 'ETHUSDT', 'SOLUSDT'],

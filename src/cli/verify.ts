@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import picomatch from 'picomatch'
+import { dayMs } from '../market/values.js'
 import { verify } from '../history/verify.js'
 import type { Disagreement } from '../store/history/candleChecks.js'
 import { explainMissing } from '../store/db/missingRelation.js'
@@ -37,7 +38,7 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   const store = await openStore(config, createLogger('warn'))
   const isWanted = picomatch([...options.symbol])
   const { retentionDays } = config.storage.candles
-  const keptSince = retentionDays === undefined ? 0 : systemClock.now() - retentionDays * 86_400_000
+  const keptSince = retentionDays === undefined ? 0 : systemClock.now() - retentionDays * dayMs
   let isSound = true
   const results: unknown[] = []
   try {

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/storageOf.js'
-import type { TimeMs } from '../market/values.js'
+import { hourMs, type TimeMs } from '../market/values.js'
 import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -21,7 +21,7 @@ const hourly = '30 23 * * * *'
 /** Until the service has responded its clock is not known: it is looked for so often. */
 const firstResponseEveryMs = 1_000
 /** Clocks further apart than this tell that one of them is wrong, and not which. */
-const maxApartMs = 3_600_000
+const maxApartMs = hourMs
 
 export interface RetentionDependencies {
   readonly clock: Clock

@@ -1,5 +1,5 @@
 import { intervalMs } from '../market/candle.js'
-import type { TimeMs } from '../market/values.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 import { candlesIn, gridOf } from '../market/candleGrid.js'
 import { pageCandles } from './pageRequest.js'
 import type { PlannedSeries } from './plan.js'
@@ -23,7 +23,7 @@ export interface Estimate {
 /** A candle with its index before compression, measured. */
 const bytesPerCandle = 192
 /** Until it was learned, what the service was seen to do for minutes; longer intervals reach further. */
-const assumedReachMs = 30 * 86_400_000
+const assumedReachMs = 30 * dayMs
 
 /** What a plan will ask of the service and of the disk. */
 export function estimate(

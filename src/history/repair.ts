@@ -3,7 +3,7 @@ import { type CandleSeries, seriesText, intervalMs } from '../market/candle.js'
 import { gridOf, withCandles } from '../market/candleGrid.js'
 import { isTradedCategory } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
@@ -29,9 +29,9 @@ export interface RepairOptions {
 }
 
 /** Older gaps are what nobody asked to have; a backfill of the range fills them. */
-const lookbackMs = 7 * 86_400_000
+const lookbackMs = 7 * dayMs
 /** A gap that stays although it was asked for is asked for again. */
-const again: Backoff = { minMs: 60_000, maxMs: 86_400_000, factor: 10 }
+const again: Backoff = { minMs: 60_000, maxMs: dayMs, factor: 10 }
 
 /**
  * Looks for gaps in the candles that are recorded and has them filled, before any backfill: what a restart or an outage left out

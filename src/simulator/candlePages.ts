@@ -1,4 +1,4 @@
-import { dayMs, type TimeMs } from '../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../market/values.js'
 import { workedMs } from '../runtime/clock.js'
 import { type CandleQuery, ServiceFailure } from './parameters.js'
 import type { CandleRange, Quirks } from './world/quirks.js'
@@ -87,7 +87,7 @@ async function candlesOf(
   let turn = workedMs()
   for (let start = from; start < to;) {
     // A slice is about an hour of minutes, or a single candle where candles are longer.
-    const stop = Math.min(Math.max(world.closeTime(series, world.openTime(series, start)), start + 3_600_000), to)
+    const stop = Math.min(Math.max(world.closeTime(series, world.openTime(series, start)), start + hourMs), to)
     rows.push(...world.candles(series, start, stop, at))
     start = stop
     if (workedMs() - turn < sliceMs) continue

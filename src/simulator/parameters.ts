@@ -1,7 +1,7 @@
 import { type CandleType, candleTypes } from '../market/candle.js'
 import { type Category, categories, isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 import type { Quirks } from './world/quirks.js'
 import { type ServedInterval, servedIntervals, specifiedIntervals } from './world/intervals.js'
 
@@ -87,7 +87,7 @@ export interface CandleQuery {
   readonly limit: number
 }
 
-const maxHistorySpanMs = 90 * 86_400_000
+const maxHistorySpanMs = 90 * dayMs
 
 export function candleQueryOf(operation: 'candles' | 'history-candles', query: Query, quirks: Quirks): CandleQuery {
   const isHistory = operation === 'history-candles'

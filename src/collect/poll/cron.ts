@@ -1,5 +1,5 @@
 import { createTask, parse as parseCron } from 'node-cron'
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import { type Clock, sleepUntil } from '../../runtime/clock.js'
 
 /** A wall clock that is set forward is noticed after this time at the latest. */
@@ -38,7 +38,7 @@ export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null 
     const until = time + maxDays * dayMs
     while (time < until) {
       const date = new Date(time)
-      if (!hour.includes(date.getUTCHours())) time = startOfNext(time, 3_600_000)
+      if (!hour.includes(date.getUTCHours())) time = startOfNext(time, hourMs)
       else if (!minute.includes(date.getUTCMinutes())) time = startOfNext(time, 60_000)
       else if (!second.includes(date.getUTCSeconds())) time += 1000
       else if (matches(time)) return time

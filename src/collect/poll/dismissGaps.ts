@@ -2,14 +2,14 @@ import type { Kysely } from 'kysely'
 import { addCoverage } from '../../store/proof/coverage.js'
 import { judgeFillGaps, removeGap } from '../../store/proof/emptyGaps.js'
 import type { Database } from '../../store/db/schema.js'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import { sleepFor } from '../../runtime/clock.js'
 import type { PollContext } from './pollAndStore.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
 const everyMs = 20_000
 /** Older ones have waited for their candles for long enough. */
-const lookbackMs = 24 * 3_600_000
+const lookbackMs = dayMs
 /** Few enough that the database has judged them long before it gives up a statement. */
 const gapsPerLook = 500
 

@@ -1,3 +1,4 @@
+import { hourMs } from '../../market/values.js'
 import type { Moment } from '../../runtime/clock.js'
 import { keepSteady } from './fit.js'
 import { nextPlace } from './phase.js'
@@ -46,7 +47,7 @@ interface Entry<Target> {
 /** What has brought nothing for so many responses gives its place to others and is looked at beside them. */
 const quietAfter = 5
 /** Longest time between two looks at something that brings nothing. */
-const maxCycleWaitMs = 3_600_000
+const maxCycleWaitMs = hourMs
 /** Looks at what brings nothing come on top of the places, and are so many of their number at most. */
 const lookShare = 0.05
 const graceMs = 30_000

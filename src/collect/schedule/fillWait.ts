@@ -1,5 +1,7 @@
+import { hourMs } from '../../market/values.js'
+
 /** What an instrument goes unasked at most, however long its responses bring nothing: things can change. */
-const longestMs = 3_600_000
+const longestMs = hourMs
 
 /** How long an instrument goes unasked at most after so many responses in a row that brought nothing new. */
 export function longestWaitMs(empty: number, maxPollMs: number): number {

@@ -7,7 +7,7 @@ import { coverageCalendar, emptyRanges, seriesRanges } from '../../store/read/co
 import { busiestInstrument, findInstrument, searchInstruments } from '../../store/read/instruments.js'
 import { latestTicker, tickerHistory } from '../../store/read/tickers.js'
 import { type CandleSeries, closeTime } from '../../market/candle.js'
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import type * as contract from './contract.js'
 import { type ApiPath, endpoints } from './endpoints.js'
 import { BadRequest } from './badRequest.js'
@@ -84,8 +84,8 @@ export const routes: readonly ApiRoute[] = [
     summary: 'Funding rate and spread of an instrument over the last hours.',
     async respondTo({ database, clock }, { category, symbol, hours }) {
       const now = clock.now()
-      const stepMs = Math.max(5_000, (hours * 3_600_000) / historyPoints)
-      const range = { from: now - hours * 3_600_000, to: now + 60_000 }
+      const stepMs = Math.max(5_000, (hours * hourMs) / historyPoints)
+      const range = { from: now - hours * hourMs, to: now + 60_000 }
       return { points: await tickerHistory(database.db, { category, symbol }, range, stepMs), stepMs }
     },
   }),

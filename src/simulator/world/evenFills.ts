@@ -1,7 +1,7 @@
 import type { FillProcess, FillRate } from './fillProcess.js'
 import { mix, mixWide, unit } from './hash.js'
 import { runMs } from './runs.js'
-import { hourMs, minuteMs } from '../../market/values.js'
+import { hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 
 /**
  * Fills without the traits of a market: no sweeps, the same rate at all hours, sizes of about the mean. For tests that count
@@ -29,59 +29,44 @@ export function createEvenFills(key: number, rate: FillRate): FillProcess {
   // Sizes are the mean plus the difference of neighbouring noise values: in any sum all but two of those cancel out.
   const sizeNoise = (index: number): number => mixWide(sizeKey, index) % meanSizeLots
 
-  return {
-    countBefore(at) {
-      const hour = Math.floor(at / hourMs)
-      let first = countBeforeHour(hour)
-      let count = countBeforeHour(hour + 1) - first
-      const hourKey = mix(key, hour, 0x40)
-      let start = hour * hourMs
-      let width = hourMs
-      let node = 1
-      while (count > 0 && width > 1) {
-        const half = halfOf(width)
-        const left = leftShare(hourKey, node, count)
-        if (at < start + half) {
-          count = left
-          width = half
-          node = node * 2
-        } else {
-          first += left
-          count -= left
-          start += half
-          width -= half
-          node = node * 2 + 1
-        }
+  /**
+   * Goes down to a millisecond of an hour: the one at `at`, or the one with the fill `index`. Stops early where no fills are.
+   * The result holds until the next call.
+   */
+  const found = { start: 0, first: 0 }
+  const find = (hour: number, at: TimeMs | null, index: number): typeof found => {
+    let first = countBeforeHour(hour)
+    let count = countBeforeHour(hour + 1) - first
+    const hourKey = mix(key, hour, 0x40)
+    let start = hour * hourMs
+    for (let width = hourMs, node = 1; width > 1 && count > 0;) {
+      const half = halfOf(width)
+      const left = leftShare(hourKey, node, count)
+      node *= 2
+      if (at === null ? index < first + left : at < start + half) {
+        count = left
+        width = half
+      } else {
+        first += left
+        count -= left
+        start += half
+        width -= half
+        node++
       }
-      return first
-    },
+    }
+    found.start = start
+    found.first = first
+    return found
+  }
+
+  return {
+    countBefore: (at) => find(Math.floor(at / hourMs), at, 0).first,
 
     timeOf(index) {
       let hour = Math.floor(index / perHour)
       while (countBeforeHour(hour) > index) hour--
       while (countBeforeHour(hour + 1) <= index) hour++
-      let first = countBeforeHour(hour)
-      let count = countBeforeHour(hour + 1) - first
-      const hourKey = mix(key, hour, 0x40)
-      let start = hour * hourMs
-      let width = hourMs
-      let node = 1
-      while (width > 1) {
-        const half = halfOf(width)
-        const left = leftShare(hourKey, node, count)
-        if (index < first + left) {
-          count = left
-          width = half
-          node = node * 2
-        } else {
-          first += left
-          count -= left
-          start += half
-          width -= half
-          node = node * 2 + 1
-        }
-      }
-      return start
+      return find(hour, null, index).start
     },
 
     sizeOf: (index) => meanSizeLots + sizeNoise(index) - sizeNoise(index - 1),

@@ -1,4 +1,4 @@
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import type { Quirks } from './quirks.js'
 import { fixed } from './decimals.js'
 import { mix, mixText } from './hash.js'
@@ -7,8 +7,6 @@ import { withFields } from './traits.js'
 
 /** An instrument as the operation gives it. Absent fields are "not set" in one of its spellings. */
 export type InstrumentRow = Readonly<Record<string, string | null>>
-
-const day = 86_400_000
 
 export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): InstrumentRow {
   const key = mixText(listing.marketId, listing.category)
@@ -77,7 +75,7 @@ export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): Ins
     if (listing.contract === 'delivery' && listing.deliveryTime !== null) {
       set('deliveryTime', time(listing.deliveryTime))
       set('deliveryStartTime', time(listing.deliveryTime - 600_000))
-      set('deliveryPeriod', listing.deliveryTime - at < 91 * day ? 'this_quarter' : 'next_quarter')
+      set('deliveryPeriod', listing.deliveryTime - at < 91 * dayMs ? 'this_quarter' : 'next_quarter')
     } else if (quirks.notSetSpellings === 'mixed') {
       for (const name of ['deliveryTime', 'deliveryStartTime', 'deliveryPeriod']) notSet(name)
     }

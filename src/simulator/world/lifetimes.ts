@@ -1,4 +1,4 @@
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import type { ListingRequest } from './listing.js'
 import { type Coin, drawnName } from './names.js'
 
@@ -17,7 +17,7 @@ export function listingWaves(
   const requests: ListingRequest[] = []
   const shift = (category === 'SPOT' ? 0 : 22) + wave * 7
   for (let turn = 0; ; turn++) {
-    const launchTime = calendarStart + (turn * 45 + (shift % 45)) * dayMs + 10 * 3_600_000
+    const launchTime = calendarStart + (turn * 45 + (shift % 45)) * dayMs + 10 * hourMs
     if (launchTime > calendarEnd) return requests
     const offTime = launchTime + 100 * dayMs
     // Names from a part of the series that the permanent instruments do not reach.

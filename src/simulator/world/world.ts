@@ -1,5 +1,5 @@
 import type { Category, TradedCategory } from '../../market/category.js'
-import type { TimeMs } from '../../market/values.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
 import type { Quirks } from './quirks.js'
 import { type BookKind, type BookRow, bookSide, bookStepMs } from './books.js'
 import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minutesOf } from './candles.js'
@@ -177,7 +177,7 @@ export function createWorld(options: WorldOptions): World {
         const length = 60_000
         // Minutes of a whole hour at once: cheaper than one by one.
         for (let start = first; start < end;) {
-          const stop = Math.min(Math.floor(start / 3_600_000) * 3_600_000 + 3_600_000, Math.ceil(end / length) * length)
+          const stop = Math.min(Math.floor(start / hourMs) * hourMs + hourMs, Math.ceil(end / length) * length)
           for (const [i, bar] of minutesOf(cache, market, series.type, start, stop, at).entries())
             add(start + i * length, bar)
           start = stop

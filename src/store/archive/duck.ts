@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type * as duckdb from '@duckdb/node-api'
+import { dayMs } from '../../market/values.js'
 import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
@@ -124,7 +125,7 @@ async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: Ar
   if (first === null || last === null) return files
   const archived = new Set(days.map(([day]) => day))
   // The day that has not ended, too.
-  const missing = daysBetween(first, Math.min(query.now + 86_400_000, dayEnd(dayOf(last)))).filter(
+  const missing = daysBetween(first, Math.min(query.now + dayMs, dayEnd(dayOf(last)))).filter(
     (day) => !archived.has(day) && isAsked(query, day),
   )
   return [...files, ...(await fromDatabase(query.database, name, missing, known, query))]

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { dayMs, hourMs } from '../../market/values.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { hasHypertables } from '../timescale/server.js'
@@ -69,7 +70,7 @@ export async function runArchive(
         newest === undefined ? undefined : await readManifest(target, name, newest, versions.get(newest)?.at(-1) ?? 0)
       let known = newestManifest?.columns ?? []
       const isWhole = table.timeColumn === undefined
-      for (const day of await daysDue(context, table, versions, options.now() - request.afterHours * 3_600_000)) {
+      for (const day of await daysDue(context, table, versions, options.now() - request.afterHours * hourMs)) {
         options.signal?.throwIfAborted()
         due.push({ table: name, day })
         if (request.isDryRun === true) continue
@@ -129,7 +130,7 @@ async function daysDue(
   settledAt: number,
 ): Promise<Day[]> {
   if (table.timeColumn === undefined) {
-    const day = dayOf(settledAt - 86_400_000)
+    const day = dayOf(settledAt - dayMs)
     return versions.has(day) ? [] : [day]
   }
   const { database, target } = context

@@ -3,7 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
+import type pg from 'pg'
+import { withClient } from './embeddedClient.js'
 import { serverAccount } from './embeddedAccount.js'
 import { logins, replaceSuperuser } from './embeddedRoles.js'
 import { type EmbeddedPostgres, type IsUsable, joinRunning, leave, serverUrl } from './embeddedJoin.js'
@@ -126,18 +127,14 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   }
 
   async function canConnect(port: number): Promise<boolean> {
-    const client = new pg.Client({ connectionString: urlOf(port, 'postgres'), connectionTimeoutMillis: 5_000 })
-    client.on('error', () => undefined)
     try {
-      await client.connect()
-      return true
+      const connection = { connectionString: urlOf(port, 'postgres'), connectionTimeoutMillis: 5_000 }
+      return await withClient(connection, async () => true)
     } catch (error) {
       if ((error as pg.DatabaseError).code !== '28P01') return false
       throw new Error(`the password in ${paths.password} is not the one of the database beside it; restore that file`, {
         cause: error,
       })
-    } finally {
-      await client.end().catch(() => undefined)
     }
   }
 
@@ -165,18 +162,15 @@ async function whyItEnded(log: string): Promise<string | undefined> {
 }
 
 async function requireDatabase(url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => undefined)
-  await client.connect()
   try {
-    const { rowCount } = await client.query('select from pg_database where datname = $1', [database])
-    if (rowCount === 0) await client.query(`create database ${database}`)
+    await withClient({ connectionString: url }, async (client) => {
+      const { rowCount } = await client.query('select from pg_database where datname = $1', [database])
+      if (rowCount === 0) await client.query(`create database ${database}`)
+    })
   } catch (error) {
     // Another process was faster.
     const { code } = error as pg.DatabaseError
     if (code !== '42P04' && code !== '23505') throw error
-  } finally {
-    await client.end()
   }
 }
 

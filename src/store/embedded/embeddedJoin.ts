@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
+import { withClient } from './embeddedClient.js'
 import { embeddedPaths, hasUsers, readServerState, UserPlace } from './embeddedProcess.js'
 import { logins } from './embeddedRoles.js'
 
@@ -72,17 +72,14 @@ async function placeBesideOthers(users: string): Promise<UserPlace | undefined> 
 
 /** Whether the server's first start is over: its database and its logins are there. */
 async function hasLogins({ url }: { readonly url: string }): Promise<boolean> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
-  client.on('error', () => undefined)
   try {
-    await client.connect()
-    const { rowCount } = await client.query('select from pg_roles where rolname = $1', [logins.reader])
-    return rowCount === 1
+    return await withClient({ connectionString: url, connectionTimeoutMillis: 5_000 }, async (client) => {
+      const { rowCount } = await client.query('select from pg_roles where rolname = $1', [logins.reader])
+      return rowCount === 1
+    })
   } catch {
     // A start finds out why, and says it.
     return false
-  } finally {
-    await client.end().catch(() => undefined)
   }
 }
 

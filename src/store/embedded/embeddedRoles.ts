@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
-import pg from 'pg'
+import type pg from 'pg'
 import { clusterPath, lastError, serverEnvironment } from './embeddedProcess.js'
 import type { Account } from './embeddedAccount.js'
+import { withClient } from './embeddedClient.js'
 
 /**
  * The logins of the embedded server. `recorder` owns the database and can create roles, which migrations need, and nothing
@@ -162,7 +163,7 @@ export async function replaceSuperuser(
   urlOf: (database: string, user: string, password: string) => string,
   passwords: Passwords,
 ): Promise<boolean> {
-  return connected(urlOf('postgres', logins.owner, passwords.owner), async (before) => {
+  return withClient({ connectionString: urlOf('postgres', logins.owner, passwords.owner) }, async (before) => {
     const { rows } = await before.query<{ isSuper: boolean }>(
       `select rolsuper as "isSuper" from pg_roles where rolname = current_user`,
     )
@@ -172,7 +173,7 @@ export async function replaceSuperuser(
     const password = randomBytes(24).toString('hex')
     await before.query(`create role ${name} superuser login password '${password}' valid until 'tomorrow'`)
     try {
-      return await connected(urlOf('postgres', name, password), (client) =>
+      return await withClient({ connectionString: urlOf('postgres', name, password) }, (client) =>
         changeOwner(client, passwords, (database) => urlOf(database, name, password)),
       )
     } finally {
@@ -196,7 +197,7 @@ async function changeOwner(
       `select datname as name from pg_database where datallowconn and not datistemplate and datname <> 'postgres'`,
     )
     for (const { name } of rows) {
-      await connected(urlOf(name), async (database) => {
+      await withClient({ connectionString: urlOf(name) }, async (database) => {
         await database.query(handOver)
         await database.query(closeToPublic)
       })
@@ -215,15 +216,4 @@ async function unlessDone(client: pg.Client, work: () => Promise<void>): Promise
   if (rowCount === 1) await work()
   await client.query('commit')
   return rowCount === 1
-}
-
-async function connected<Result>(url: string, work: (client: pg.Client) => Promise<Result>): Promise<Result> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => undefined)
-  await client.connect()
-  try {
-    return await work(client)
-  } finally {
-    await client.end()
-  }
 }

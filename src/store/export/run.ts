@@ -1,6 +1,6 @@
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import type { DatabasePool } from '../db/pool.js'
 import { readInBatches } from '../db/readOnlyQuery.js'
 import { type ExportFormat, type FileFormat, fileFormat } from './files.js'
@@ -49,7 +49,7 @@ export interface ExportOptions {
 }
 
 /** A day that was exported sooner after its end may have been incomplete still. */
-const settleMs = 3_600_000
+const settleMs = hourMs
 const rowsPerBatch = 2_000
 
 interface Part {

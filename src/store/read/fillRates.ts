@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import { toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 
@@ -11,7 +11,7 @@ export interface FillRate extends InstrumentKey {
 
 /** So many of the newest fills of an instrument are looked at: enough for a rate, and few enough for thousands of instruments. */
 const sampled = 300
-const lookbackMs = 3 * 86_400_000
+const lookbackMs = 3 * dayMs
 
 /**
  * How often each instrument traded lately, as it was recorded: over the time that its newest fills span, until the newest fill
