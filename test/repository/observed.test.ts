@@ -18,5 +18,5 @@ test('every test that is named exists under that title', () => {
 test('the checker finds a title that there is not', () => {
   const [link] = testLinksIn('| a fact | [no such test](../test/repository/observed.test.ts) |')
   expect(link).toEqual({ title: 'no such test', path: 'test/repository/observed.test.ts' })
-  expect(hasTest({ title: 'no such test', path: 'test/unit/simulator/rules.test.ts' })).toBe(false)
+  expect(hasTest({ title: 'no such test', path: 'test/unit/simulator/server.rules.test.ts' })).toBe(false)
 })

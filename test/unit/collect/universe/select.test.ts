@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { type Candidate, rankInstruments, type Select } from '../../../src/collect/universe/select.js'
-import { instrumentKinds } from '../../../src/market/instrument.js'
+import { type Candidate, rankInstruments, type Select } from '../../../../src/collect/universe/select.js'
+import { instrumentKinds } from '../../../../src/market/instrument.js'
 
 const all: Omit<Select, 'busiest'> = {
   categories: ['SPOT', 'USDT-FUTURES'],

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from '../../../src/exchange/formats/orderBooks.js'
-import { readRows } from '../../../src/exchange/formats/rows.js'
-import { responseBounds } from '../../../src/exchange/response/bounds.js'
-import { Levels, scanBook } from '../../../src/exchange/response/levels.js'
-import { parseResponse } from '../../../src/exchange/response/longResponse.js'
+import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from '../../../../src/exchange/formats/orderBooks.js'
+import { readRows } from '../../../../src/exchange/formats/rows.js'
+import { responseBounds } from '../../../../src/exchange/response/bounds.js'
+import { Levels, scanBook } from '../../../../src/exchange/response/levels.js'
+import { parseResponse } from '../../../../src/exchange/response/longResponse.js'
 
 const query: BookQuery = { category: 'SPOT', symbol: 'BTCUSDT', limit: 50 }
 const request = { operation: 'orderbook', parameters: {}, query, requestTime: 1, receivedAt: 2 }

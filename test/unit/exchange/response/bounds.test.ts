@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { describe, expect, it } from 'vitest'
-import { clientOf, envelope } from '../../support/fakeService.js'
-import { failure, oneResponse } from '../../support/oneResponse.js'
+import { clientOf, envelope } from '../../../support/fakeService.js'
+import { failure, oneResponse } from '../../../support/oneResponse.js'
 
 const exchange = oneResponse()
 

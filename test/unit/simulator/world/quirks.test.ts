@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { observedQuirks } from '../../../src/simulator/world/quirks.js'
-import { ask, noon, openTimes, start, stopAfterEach } from './requests.js'
+import { observedQuirks } from '../../../../src/simulator/world/quirks.js'
+import { ask, noon, openTimes, start, stopAfterEach } from '../requests.js'
 
 stopAfterEach()
 const minuteMs = 60_000

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Candle, chartGapsOf, mergeCandles, placesOf, slotsOf } from '../../../../src/serve/page/chart/model.js'
+import { type Candle, chartGapsOf, mergeCandles, placesOf, slotsOf } from '../../../../../src/serve/page/chart/model.js'
 
 const minute = 60_000
 const nothing = { covered: [], gaps: [] }

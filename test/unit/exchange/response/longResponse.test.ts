@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { responseBounds, maxRowBytes } from '../../../src/exchange/response/bounds.js'
-import { parseResponse, UnparsedRow } from '../../../src/exchange/response/longResponse.js'
-import { losslessText, parseLossless } from '../../../src/exchange/response/lossless.js'
+import { responseBounds, maxRowBytes } from '../../../../src/exchange/response/bounds.js'
+import { parseResponse, UnparsedRow } from '../../../../src/exchange/response/longResponse.js'
+import { losslessText, parseLossless } from '../../../../src/exchange/response/lossless.js'
 
 const bounds = responseBounds.instruments
 const padding = ' '.repeat(40_000)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { queries } from '../../../src/serve/api/queries.js'
-import { readParameters } from '../../../src/serve/api/parameters.js'
+import { queries } from '../../../../src/serve/api/queries.js'
+import { readParameters } from '../../../../src/serve/api/parameters.js'
 
 test('parameters arrive as text and have defaults', () => {
   const given = { category: 'SPOT', symbol: 'BTCUSDT', limit: '7' }

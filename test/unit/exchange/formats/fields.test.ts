@@ -15,7 +15,7 @@ import {
   requiredKey,
   requiredTime,
   requiredWord,
-} from '../../../src/exchange/formats/fields.js'
+} from '../../../../src/exchange/formats/fields.js'
 
 const refused = Symbol('refused')
 

@@ -1,7 +1,7 @@
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import { LosslessNumber } from 'lossless-json'
 import { describe, expect, it } from 'vitest'
-import { rowsFrom, snakeCase, toJson } from '../../../src/store/db/columns.js'
+import { rowsFrom, snakeCase, toJson } from '../../../../src/store/db/columns.js'
 
 /** Compiles; connects to nothing. */
 const compiler = new Kysely<unknown>({

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { Budget } from '../../../src/exchange/pacing/budget.js'
+import { Budget } from '../../../../src/exchange/pacing/budget.js'
 
 it('departures later than a moment are counted as one by one, wherever postponed ones have come to lie', () => {
   const departure = fc.record({ afterMs: fc.nat(50), postponedMs: fc.option(fc.nat(500), { freq: 3, nil: 0 }) })

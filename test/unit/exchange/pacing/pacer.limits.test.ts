@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { priorities } from '../../../src/exchange/pacing/requestQueues.js'
-import { type Operation, operations } from '../../../src/market/stream.js'
-import { createFakeClock } from '../../support/fakeClock.js'
-import { limitsOf } from '../../support/fakeService.js'
-import { answered, highestCount, randomFrom, setUp } from '../../support/pacing.js'
+import { priorities } from '../../../../src/exchange/pacing/requestQueues.js'
+import { type Operation, operations } from '../../../../src/market/stream.js'
+import { createFakeClock } from '../../../support/fakeClock.js'
+import { limitsOf } from '../../../support/fakeService.js'
+import { answered, highestCount, randomFrom, setUp } from '../../../support/pacing.js'
 
 describe('the limits', () => {
   const scenario = fc.record({

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { simulateCommand } from '../../../src/cli/simulate.js'
 import { reportTable } from '../../../src/simulator/reportTable.js'
-import { ask, start, stopAfterEach } from './requests.js'
+import { ask, start, stopAfterEach } from '../simulator/requests.js'
 
 stopAfterEach()
 

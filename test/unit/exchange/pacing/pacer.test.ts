@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Departure, Settlement } from '../../../src/exchange/pacing/departure.js'
-import type { Priority } from '../../../src/exchange/pacing/requestQueues.js'
-import { limitsOf } from '../../support/fakeService.js'
-import { answered, setUp } from '../../support/pacing.js'
+import type { Departure, Settlement } from '../../../../src/exchange/pacing/departure.js'
+import type { Priority } from '../../../../src/exchange/pacing/requestQueues.js'
+import { limitsOf } from '../../../support/fakeService.js'
+import { answered, setUp } from '../../../support/pacing.js'
 
 const rejected: Settlement = { outcome: 'rate-limited' }
 

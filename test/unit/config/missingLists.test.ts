@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { ConfigError } from '../../src/config/configError.js'
-import { loadConfig } from '../../src/config/load.js'
+import { ConfigError } from '../../../src/config/configError.js'
+import { loadConfig } from '../../../src/config/load.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'config-lists-'))
 afterAll(() => rmSync(folder, { recursive: true }))

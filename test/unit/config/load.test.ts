@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { ConfigError } from '../../src/config/configError.js'
-import { loadConfig } from '../../src/config/load.js'
-import { maxFileBytes } from '../../src/config/readText.js'
+import { ConfigError } from '../../../src/config/configError.js'
+import { loadConfig } from '../../../src/config/load.js'
+import { maxFileBytes } from '../../../src/config/readText.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'config-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { streams } from '../../../src/collect/streams.js'
-import { Universe } from '../../../src/collect/universe/universe.js'
-import { loadConfig } from '../../../src/config/load.js'
-import { type Instrument, instrumentKinds } from '../../../src/market/instrument.js'
-import type { Ticker } from '../../../src/market/ticker.js'
+import { streams } from '../../../../src/collect/streams.js'
+import { Universe } from '../../../../src/collect/universe/universe.js'
+import { loadConfig } from '../../../../src/config/load.js'
+import { type Instrument, instrumentKinds } from '../../../../src/market/instrument.js'
+import type { Ticker } from '../../../../src/market/ticker.js'
 
 const instrument = (symbol: string) => ({ category: 'SPOT', symbol, status: 'online' }) as Instrument
 const ticker = (symbol: string, volume24h: string, lastPrice: string) =>

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { numbersAsText, parseLossless } from '../../../src/exchange/response/lossless.js'
-import { withQuotedNumbers } from '../../../src/exchange/response/quotedNumbers.js'
+import { numbersAsText, parseLossless } from '../../../../src/exchange/response/lossless.js'
+import { withQuotedNumbers } from '../../../../src/exchange/response/quotedNumbers.js'
 
 const jsonNumber = fc
   .tuple(

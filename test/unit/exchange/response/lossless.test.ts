@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { responseBounds } from '../../../src/exchange/response/bounds.js'
-import { parseResponse } from '../../../src/exchange/response/longResponse.js'
-import { losslessText, numbersAsText, textOf } from '../../../src/exchange/response/lossless.js'
+import { responseBounds } from '../../../../src/exchange/response/bounds.js'
+import { parseResponse } from '../../../../src/exchange/response/longResponse.js'
+import { losslessText, numbersAsText, textOf } from '../../../../src/exchange/response/lossless.js'
 
 /** The text as it is parsed with every number as it was sent. */
 async function parse(text: string | Buffer): Promise<unknown> {
