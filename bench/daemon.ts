@@ -1,13 +1,10 @@
-import { type ChildProcess, fork, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import type { DaemonSample } from './daemonProcess.js'
+import { startDaemonRun } from './daemonRun.js'
 
 /**
  * The daemon at live scale: all tickers every 5 s, all instruments, books and fills of the 100 busiest instruments.
@@ -17,55 +14,24 @@ export async function benchDaemon(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({ args: [...argv], options: { minutes: { type: 'string', default: '10' } } })
   const minutes = Number(values.minutes)
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-'))
-  const simulator = spawn(process.execPath, [entryPoint, 'simulate', '--port', '0', '--scale', 'live'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const daemon = fork(fileURLToPath(new URL('./daemonProcess.js', import.meta.url)), {
-    env: { ...process.env, EXCHANGE_BASE_URL: await firstUrl(simulator), BENCH_DATA_DIR: folder },
-  })
+  const run = await startDaemonRun({ BENCH_DATA_DIR: folder }, 'live')
   try {
-    const samples = await collectSamples(daemon, minutes)
-    return report(samples, minutes)
-  } finally {
-    if (daemon.exitCode === null) {
-      daemon.kill('SIGTERM')
-      await once(daemon, 'exit')
+    for (let minute = 1; minute <= minutes; minute++) {
+      await run.during(60_000)
+      const last = run.samples.at(-1)
+      if (last !== undefined) console.log(lineOf(last))
     }
-    simulator.kill('SIGTERM')
+    return report(run.samples, minutes)
+  } finally {
+    await run.close()
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-const entryPoint = fileURLToPath(new URL('../src/main.js', import.meta.url))
-
-async function firstUrl(child: ChildProcess): Promise<string> {
-  if (child.stdout === null) throw new Error('the simulator has no output to read its address from')
-  for await (const line of createInterface(child.stdout)) {
-    const url = /https?:\/\/\S+/.exec(line)?.[0]
-    if (url !== undefined) return url
-  }
-  throw new Error('the simulator ended without saying where it listens')
-}
-
-async function collectSamples(daemon: ChildProcess, minutes: number): Promise<DaemonSample[]> {
-  const samples: DaemonSample[] = []
-  daemon.on('message', (sample: DaemonSample) => {
-    samples.push(sample)
-    const { seconds, residentBytes, lagP99Ms, requests, rowsWritten } = sample
-    const columns = [
-      `${seconds.toFixed(0).padStart(4)} s`,
-      `${(residentBytes / 1e6).toFixed(0)} MB`,
-      `lag p99 ${lagP99Ms.toFixed(1)} ms`,
-      `${requests} requests`,
-      `${rowsWritten} rows`,
-    ]
-    console.log(columns.join('  '))
-  })
-  const ended = once(daemon, 'exit').then(() => {
-    throw new Error('the daemon ended by itself')
-  })
-  await Promise.race([new Promise((resolve) => setTimeout(resolve, minutes * 60_000)), ended])
-  return samples
+function lineOf({ seconds, residentBytes, lagP99Ms, requests, rowsWritten }: DaemonSample): string {
+  const memory = `${(residentBytes / 1e6).toFixed(0)} MB`
+  const time = `${seconds.toFixed(0).padStart(4)} s`
+  return [time, memory, `lag p99 ${lagP99Ms.toFixed(1)} ms`, `${requests} requests`, `${rowsWritten} rows`].join('  ')
 }
 
 function report(samples: readonly DaemonSample[], minutes: number): number {
@@ -78,6 +44,12 @@ function report(samples: readonly DaemonSample[], minutes: number): number {
   const driftMb = slope * (minutes / 2)
   const checks = [
     ['event-loop lag, p99 over the whole run', `${last.lagP99Ms.toFixed(1)} ms`, '< 20 ms', last.lagP99Ms < 20],
+    [
+      'responses durable within 100 ms of their last byte',
+      `${(last.promptShare * 100).toFixed(2)} %`,
+      '>= 99 %',
+      last.promptShare >= 0.99,
+    ],
     ['event-loop lag, mean', `${last.lagMeanMs.toFixed(2)} ms`, '', true],
     ['event-loop lag, longest', `${last.lagMaxMs.toFixed(0)} ms`, '', true],
     ['resident memory, highest', `${peakMb.toFixed(0)} MB`, '< 200 MB', peakMb < 200],

@@ -22,6 +22,8 @@ export interface DaemonSample {
   readonly rowsWritten: number
   /** Rows brought to the database, those that were there already included. */
   readonly rowsStored: number
+  /** Share of the responses that were committed within 100 ms of their last byte. */
+  readonly promptShare: number
   readonly spooledBytes: number
   readonly isSpooling: boolean
 }
@@ -46,7 +48,15 @@ const startCpu = process.cpuUsage()
 const delay = monitorEventLoopDelay({ resolution: tickMs })
 delay.enable()
 
-const timer = setInterval(() => {
+/** Of all streams together. */
+async function promptShare(): Promise<number> {
+  const { values } = await recorder.metrics.storeLag.get()
+  const upTo = (le: number | '+Inf') =>
+    values.filter(({ labels }) => 'le' in labels && labels.le === le).reduce((sum, { value }) => sum + value, 0)
+  return upTo(0.1) / upTo('+Inf')
+}
+
+async function sendSample(): Promise<void> {
   const stats = Object.values(recorder.collector.stats)
   const sum = (field: 'responses' | 'failures' | 'skippedPolls' | 'rowsWritten' | 'rowsUnchanged') =>
     stats.reduce((total, stream) => total + stream[field], 0)
@@ -66,11 +76,13 @@ const timer = setInterval(() => {
     skippedPolls: sum('skippedPolls'),
     rowsWritten: sum('rowsWritten'),
     rowsStored: sum('rowsWritten') + sum('rowsUnchanged'),
+    promptShare: await promptShare(),
     spooledBytes: recorder.collector.backlog().spooledBytes,
     isSpooling: recorder.collector.backlog().isSpooling,
   }
   process.send?.(sample)
-}, sampleEveryMs)
+}
+const timer = setInterval(() => void sendSample(), sampleEveryMs)
 
 process.once('SIGTERM', () => {
   clearInterval(timer)
