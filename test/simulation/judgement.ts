@@ -16,6 +16,8 @@ const stretchMs = 21_600_000
 
 /** More responses in memory than ever wait for a database or a disk that is only slow. */
 const maxBatches = 400
+/** A candle that has closed is asked for within this time. */
+const polledWithinMs = 10_000
 /** The daemon looks so often for gaps that the candles show to be none, with some time for doing it. */
 const dismissedWithinMs = 30_000
 
@@ -139,7 +141,7 @@ export async function judgeAtLast(
 ): Promise<{ readonly gaps: number; readonly lostFills: number }> {
   if (isServedKnown) {
     const journal = await withoutDropped(pool, service.control.journal())
-    const tables = await compareTables(pool, journal, deadTimes, [], settleMs)
+    const tables = await compareTables(pool, journal, deadTimes, [], settleMs, stoppedAt - polledWithinMs)
     for (const { wrong } of tables) for (const line of wrong.slice(0, 5)) violate(line)
   }
   for (const range of await stretchesUntil(pool, stoppedAt + 60_000)) await judgeClaims(pool, service, range, violate)

@@ -219,7 +219,9 @@ class SessionLock implements EgressLock {
       [this.#egress, this.#owner, entry?.fleet ?? null, entry?.budget ?? null, entry?.place ?? null],
     )
     await this.#share()
-    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, isOwner: true, hasLapsed: false }
+    // Whoever waits is known from the first moment on: the connection may be lost before the next look.
+    await this.#check(sentMs)
+    this.#evidence = { ...this.#evidence, isOwner: true }
     this.#hasLock = true
   }
 

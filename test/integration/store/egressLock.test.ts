@@ -5,7 +5,8 @@ import { acquireEgressLock } from '../../../src/store/egress/egressLock.js'
 import type { EgressLock } from '../../../src/store/egress/egressOptions.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { endSilentOwner } from '../../../src/store/egress/fleetState.js'
-import { tryLock } from '../../../src/store/db/locks/sessionLock.js'
+import { lockNames } from '../../../src/store/db/locks/names.js'
+import { lockSessionName, lockShared, tryLock } from '../../../src/store/db/locks/sessionLock.js'
 import { startTcpProxy } from '../../support/tcpProxy.js'
 
 const logger = pino({ level: 'silent' })
@@ -127,6 +128,19 @@ describe('the right to send from an address', () => {
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
     proxy.cut()
+  })
+
+  test.concurrent('is known to be waited for from the first moment on', async (context) => {
+    const { proxy, proxied, acquire } = await anAddress('waited for', context)
+    const standby = new pg.Client({ connectionString: database.url, application_name: lockSessionName('standby') })
+    await standby.connect()
+    context.onTestFinished(() => standby.end())
+    await lockShared((text, values) => standby.query(text, [...values]), lockNames.egressStandby('waited for'), 'other')
+    const owner = await acquire('owner', proxied)
+    expect(owner.maySend).toBe(true)
+    // It has not looked again since.
+    proxy.stall()
+    await vi.waitFor(() => expect(owner.maySend).toBe(false), within)
   })
 
   test('is taken again at once by an owner whose session alone was ended', async (context) => {
