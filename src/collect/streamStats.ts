@@ -23,7 +23,7 @@ export interface StreamStats {
   rowsDropped: number
   gapsFound: number
   lastStoredAt: TimeMs | null
-  /** When something else last told that there was nothing to ask for; null for streams that always ask. */
+  /** When it was last known that there is nothing to ask for; null while there always is. */
   lastIdleAt: TimeMs | null
 }
 

@@ -60,11 +60,13 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     report()
   }
   const report = () => {
-    const { covered, quiet, leftOut, late } = schedule.counts(clock.monotonicMs())
+    const { covered, quiet, leftOut, late, isIdle } = schedule.counts(clock.monotonicMs())
     const streamStats = stats[stream.name]
     streamStats.targets = covered
     streamStats.quietTargets = quiet
     streamStats.lateTargets = late
+    // Instruments that once had a book and have none any more are another matter: that may be the service's fault.
+    if (isIdle) streamStats.lastIdleAt = clock.now()
     const { number, limits } = streamStats.leftOut
     // The rest is left out for want of places: as many as the selection names, or as the limits allow.
     streamStats.leftOut = {

@@ -22,6 +22,8 @@ export interface CycleCounts {
   readonly leftOut: number
   /** Of those that are asked for at their rhythm: how many have waited for longer than they should. */
   readonly late: number
+  /** Whether there is nothing to be had: each was asked, and none was ever seen to say something, and then something else. */
+  readonly isIdle: boolean
 }
 
 interface Entry<Target> {
@@ -192,7 +194,8 @@ export class CycleSchedule<Target> {
       if (isQuiet(entry)) quiet++
       else if (nowMs - entry.dueMs > lateAfterMs) late++
     }
-    return { covered, quiet, leftOut: this.#ranked.length - covered, late }
+    const isIdle = covered > 0 && this.#ranked.every((entry) => !entry.isIn || (isQuiet(entry) && entry.contents < 2))
+    return { covered, quiet, leftOut: this.#ranked.length - covered, late, isIdle }
   }
 
   get #limits() {

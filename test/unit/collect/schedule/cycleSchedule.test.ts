@@ -41,7 +41,17 @@ test('each target is asked once a cycle, at a place of its own', () => {
   const { run, asked, schedule } = market(names('A', 20), 20)
   run(hourMs, changing)
   for (const name of names('A', 20)) expect(Math.abs(asked(name) - 360)).toBeLessThanOrEqual(1)
-  expect(schedule.counts(hourMs)).toEqual({ covered: 20, quiet: 0, leftOut: 0, late: 0 })
+  expect(schedule.counts(hourMs)).toEqual({ covered: 20, quiet: 0, leftOut: 0, late: 0, isIdle: false })
+})
+
+test('where no book was ever seen there is nothing to be had; where books have gone, there may be', () => {
+  const never = market(['A', 'B'], 2)
+  never.run(hourMs, () => null)
+  expect(never.schedule.counts(hourMs)).toMatchObject({ quiet: 2, isIdle: true })
+  const gone = market(['A', 'B'], 2)
+  gone.run(hourMs, (name, nowMs) => (name === 'A' && nowMs < 60_000 ? String(nowMs) : null))
+  expect(gone.schedule.counts(hourMs)).toMatchObject({ quiet: 2, isIdle: false })
+  expect(market([], 2).schedule.counts(0).isIdle).toBe(false)
 })
 
 test('the places of those without a book go to the next that have one, at once', () => {
