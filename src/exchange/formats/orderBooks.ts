@@ -2,7 +2,6 @@ import type { TradedCategory } from '../../market/category.js'
 import type { OrderBook, RpiOrderBook } from '../../market/orderBook.js'
 import type { Decimal } from '../../market/values.js'
 import { maxLevels } from '../response/bounds.js'
-import { Levels } from '../response/levels.js'
 import { problemText, readDecimal, requiredTime } from './fields.js'
 import { anObject, type Format, noExtra, type RowContext, type WireObject } from './format.js'
 
@@ -42,8 +41,8 @@ export const rpiOrderBookFormat: Format<BookQuery, RpiOrderBook> = {
 
 function bookOf(
   wire: WireObject,
-  [askPrices = [], askSizes = []]: Columns,
-  [bidPrices = [], bidSizes = []]: Columns,
+  [askPrices = [], askSizes = []]: Decimal[][],
+  [bidPrices = [], bidSizes = []]: Decimal[][],
   { query, receivedAt }: RowContext<BookQuery>,
   problems: string[],
 ): OrderBook {
@@ -60,16 +59,13 @@ function bookOf(
   }
 }
 
-type Columns = readonly Decimal[][]
-
 /** The columns of one side of a book, prices first. */
-function readLevels(wire: WireObject, name: 'a' | 'b', width: 2 | 3, problems: string[]): Columns {
-  const refuse = (what: string, value: unknown): Columns => {
+function readLevels(wire: WireObject, name: 'a' | 'b', width: 2 | 3, problems: string[]): Decimal[][] {
+  const refuse = (what: string, value: unknown): Decimal[][] => {
     problems.push(problemText(name, what, value))
     return []
   }
   const levels = wire[name]
-  if (levels instanceof Levels && levels.columns.length === width) return levels.columns
   if (!Array.isArray(levels)) return refuse('an array of levels', levels)
   if (levels.length > maxLevels) return refuse(`at most ${maxLevels} levels`, `${levels.length} levels`)
   const columns: Decimal[][] = Array.from({ length: width }, () => [])

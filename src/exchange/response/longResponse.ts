@@ -1,7 +1,6 @@
-import { isAscii, isUtf8 } from 'node:buffer'
+import { isUtf8 } from 'node:buffer'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ResponseBounds, maxEnvelopeBytes, maxRowBytes } from './bounds.js'
-import { scanBook } from './levels.js'
 import { parseLossless, parseText } from './lossless.js'
 import { withQuotedNumbers } from './quotedNumbers.js'
 import { inspect, type JsonList } from './shape.js'
@@ -35,14 +34,10 @@ export interface ParsedResponse {
  * Parses a response. A long one is taken apart at the commas between its rows and parsed a few rows at a time, so that
  * everything else gets its turn in between. The result is the same: each piece has to be valid JSON, and so has what is left
  * without them. Throws a `SyntaxError` that says what is wrong with the text.
- *
- * @param bookWidth how many numbers a level has, of a response with an order book: its sides may then come as `Levels`
  */
-export async function parseResponse(body: Buffer, bounds: ResponseBounds, bookWidth = 0): Promise<ParsedResponse> {
+export async function parseResponse(body: Buffer, bounds: ResponseBounds): Promise<ParsedResponse> {
   // Not even looked at: nothing of the market is as long, and the parser's turns are bounded by it.
   if (body.length > bounds.bytes) throw new SyntaxError(`it has more than ${bounds.bytes} bytes`)
-  const book = bookWidth > 0 ? parseBook(body, bookWidth) : null
-  if (book !== null) return book
   const isShort = body.length <= shortBytes
   const shape = await inspect(body, isShort ? 0 : bounds.rows)
   if (shape.depth > maxDepth) throw new SyntaxError(`it is nested more than ${maxDepth} levels deep`)
@@ -66,24 +61,6 @@ export async function parseResponse(body: Buffer, bounds: ResponseBounds, bookWi
   if (name === undefined) throw new SyntaxError('it is not an object with rows')
   const { rows, surplus } = await parseRows(body, list, holdsNumbers ? parseText : JSON.parse, bounds.rows)
   return { value: { ...envelope, [name]: rows }, surplusRows: surplus }
-}
-
-/** An order book of the ordinary form; null for everything else. */
-function parseBook(body: Buffer, width: number): ParsedResponse | null {
-  if (!isAscii(body)) return null
-  const scanned = scanBook(body.toString('latin1'), width)
-  if (scanned === null || scanned.rest.length > maxEnvelopeBytes) return null
-  let value: unknown
-  try {
-    value = JSON.parse(scanned.rest)
-  } catch {
-    return null
-  }
-  const data = isRecord(value) ? value['data'] : undefined
-  if (!isRecord(data) || data['a'] !== null || data['b'] !== null) return null
-  data['a'] = scanned.asks
-  data['b'] = scanned.bids
-  return { value, surplusRows: 0, exact: () => parseLossless(body.toString('utf8')) }
 }
 
 function parseWhole(body: Buffer, holdsNumbers: boolean): ParsedResponse {

@@ -25,7 +25,7 @@ export interface ServiceResponse {
   readonly rows: readonly unknown[]
   /** How many more rows it holds than a response of the operation may have. */
   readonly surplusRows: number
-  /** The same rows with every number as it was sent, where the numbers in `rows` are text or in `Levels`. */
+  /** The same rows with every number as it was sent, where the numbers in `rows` are text. */
   readonly exactRows?: (() => readonly unknown[]) | undefined
 }
 
@@ -35,11 +35,7 @@ interface Request {
 }
 
 const candleOperations: ReadonlySet<Operation> = new Set<Operation>(['candles', 'history-candles'])
-/** Those whose response is one object, and how many numbers a level of it has. */
-const bookWidths: ReadonlyMap<Operation, number> = new Map<Operation, number>([
-  ['orderbook', 2],
-  ['rpi-orderbook', 3],
-])
+const singleObjectOperations: ReadonlySet<Operation> = new Set<Operation>(['orderbook', 'rpi-orderbook'])
 
 /**
  * Reads the envelope. Success and failure are told by its `code`, at any HTTP status, because the service sends
@@ -70,7 +66,7 @@ export async function readResponse(request: Request, raw: RawResponse): Promise<
   const bounds = responseBounds[request.operation]
   let parsed: ParsedResponse
   try {
-    parsed = await parseResponse(raw.body, bounds, bookWidths.get(request.operation))
+    parsed = await parseResponse(raw.body, bounds)
   } catch (error) {
     const [kind, what, more] = kindOfStatus(raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
@@ -94,7 +90,7 @@ export async function readResponse(request: Request, raw: RawResponse): Promise<
   const requestTime = Number(textOf(envelope['requestTime']) ?? Number.NaN)
   if (!Number.isSafeInteger(requestTime) || requestTime <= 0)
     throw fail('malformed', 'a success without a requestTime in milliseconds', { code })
-  const isSingle = bookWidths.has(request.operation)
+  const isSingle = singleObjectOperations.has(request.operation)
   const rowsOf = (data: unknown): readonly unknown[] => {
     if (isSingle) {
       if (!isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
