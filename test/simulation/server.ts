@@ -71,6 +71,8 @@ export async function startWorldServer(): Promise<WorldServer> {
       const admin = new RealClient({ ...login, database: name })
       await admin.connect()
       const pool = new pg.Pool({ ...login, database: name, max: 1, Client: RealClient })
+      // An idle session that the server ends is replaced by the next that is needed.
+      pool.on('error', () => undefined)
       return {
         name,
         admin,
