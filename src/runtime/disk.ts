@@ -25,6 +25,11 @@ export interface Disk {
 
 export const systemDisk: Disk = fs
 
+/** Whether the disk has no room, or the account has used up its share of it. */
+export function isFullDisk(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+}
+
 /** What has its place in a folder, or its bytes in a file, is there after a power cut, too. */
 export async function syncToDisk(disk: Pick<Disk, 'open'>, path: string): Promise<void> {
   const opened = await disk.open(path, 'r')

@@ -4,7 +4,8 @@ import { deflateRaw, inflateRaw } from 'node:zlib'
 import pLimit from 'p-limit'
 import type { StreamName } from '../../market/stream.js'
 import type { Clock } from '../../runtime/clock.js'
-import type { Disk } from '../../runtime/disk.js'
+import { type Disk, isFullDisk } from '../../runtime/disk.js'
+import { messageOf } from '../../runtime/messageOf.js'
 import { type Damage, type Segment, SegmentLog } from '../../store/spool/segmentLog.js'
 import { Reserve } from '../../store/spool/reserve.js'
 import { type SpoolFolder, takeSpoolFolder } from '../../store/spool/spoolFolder.js'
@@ -104,8 +105,10 @@ export class BatchSpool {
       await spool.#findKept()
       return spool
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause)
-      throw new Error(`the spool in ${root} cannot be used: ${why}; make database.dataDir a writable folder`, { cause })
+      throw new Error(
+        `the spool in ${root} cannot be used: ${messageOf(cause)}; make database.dataDir a writable folder`,
+        { cause },
+      )
     }
   }
 
@@ -267,11 +270,6 @@ export class BatchSpool {
 
 function packed(what: unknown): Promise<Buffer> {
   return deflate(JSON.stringify(what), { level: 1 })
-}
-
-/** Also of an account that has used up its share. */
-function isFullDisk(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
 }
 
 function laneOf({ stream, rows }: Batch): Lane {

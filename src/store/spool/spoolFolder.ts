@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { type Disk, systemDisk } from '../../runtime/disk.js'
+import { isRunning } from '../../runtime/isRunning.js'
 import { randomName } from '../../runtime/randomness.js'
 
 /** A folder that belongs to one running recorder, with one folder in it for each lane. */
@@ -73,15 +74,6 @@ async function isAbandoned(disk: Disk, name: string): Promise<boolean> {
   if (Number(pid) === process.pid && owner === (await describeProcess(disk, process.pid)))
     return inUseOn.get(disk)?.has(name) !== true
   return !isRunning(Number(pid)) || owner !== (await describeProcess(disk, Number(pid)))
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }
 
 /** Boot and moment of the start, where the operating system tells; undefined elsewhere. */

@@ -3,22 +3,13 @@ import { describe, expect, it } from 'vitest'
 import { responseBounds } from '../../../../src/exchange/response/bounds.js'
 import { parseResponse } from '../../../../src/exchange/response/longResponse.js'
 import { losslessText, numbersAsText, textOf } from '../../../../src/exchange/response/lossless.js'
+import { jsonNumber } from '../../../support/jsonNumber.js'
 
 /** The text as it is parsed with every number as it was sent. */
 async function parse(text: string | Buffer): Promise<unknown> {
   const { value, exact } = await parseResponse(Buffer.from(text), responseBounds.instruments)
   return exact?.() ?? value
 }
-
-/** Decimals as JSON allows them: any number of digits, trailing zeros, exponents. */
-const jsonNumber = fc
-  .tuple(
-    fc.constantFrom('', '-'),
-    fc.oneof(fc.constant('0'), fc.stringMatching(/^[1-9]\d{0,30}$/)),
-    fc.oneof(fc.constant(''), fc.stringMatching(/^\.\d{1,30}$/)),
-    fc.oneof(fc.constant(''), fc.stringMatching(/^[eE][+-]?\d{1,3}$/)),
-  )
-  .map((parts) => parts.join(''))
 
 describe('lossless parsing', () => {
   it('keeps every digit of every number in the data', async () => {

@@ -2,15 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { numbersAsText, parseLossless } from '../../../../src/exchange/response/lossless.js'
 import { withQuotedNumbers } from '../../../../src/exchange/response/quotedNumbers.js'
+import { jsonNumber } from '../../../support/jsonNumber.js'
 
-const jsonNumber = fc
-  .tuple(
-    fc.constantFrom('', '-'),
-    fc.oneof(fc.constant('0'), fc.stringMatching(/^[1-9]\d{0,30}$/)),
-    fc.oneof(fc.constant(''), fc.stringMatching(/^\.\d{1,30}$/)),
-    fc.oneof(fc.constant(''), fc.stringMatching(/^[eE][+-]?\d{1,3}$/)),
-  )
-  .map((parts) => parts.join(''))
 const text = fc.oneof(
   fc.string().map((value) => JSON.stringify(value)),
   fc.constantFrom('"1,-2"', '"\\\\"', '"\\"3"', '"🎲 [4"'),
