@@ -47,7 +47,10 @@ export function candlePoller(
   const pollOne = async (target: CandleTarget, isClaimed: boolean) => {
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     const waiting = signals.signalFor(seriesText(target))
-    const ask = (limit: number) => pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
+    const ask = async (limit: number) => {
+      const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
+      return polled?.batch ?? null
+    }
     const limit = candles.limitFor(target, clock.now())
     let batch = await ask(limit)
     if (batch === null || !candles.has(target)) return

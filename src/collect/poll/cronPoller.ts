@@ -24,17 +24,17 @@ export function cronPoller<Target, Row>(
   const failed = new Map<string, { readonly failures: number; readonly cancelRetry: () => void }>()
 
   const pollOne = async (target: Target) => {
-    const isStored = (await pollAndStore(context, stream, target, { signal })) !== null
-    noteOutcome(target, isStored)
-    if (isStored) afterPoll()
-    return isStored
+    const polled = await pollAndStore(context, stream, target, { signal })
+    noteOutcome(target, polled?.isKept === true)
+    if (polled !== null) afterPoll()
+    return polled !== null
   }
-  const noteOutcome = (target: Target, isStored: boolean) => {
+  const noteOutcome = (target: Target, isKept: boolean) => {
     const key = JSON.stringify(target)
     const before = failed.get(key)
     before?.cancelRetry()
     failed.delete(key)
-    if (isStored || signal.aborted) return
+    if (isKept || signal.aborted) return
     const failures = (before?.failures ?? 0) + 1
     const delayMs = backoffMs(failures, retry)
     const dueAt = nextRun(clock.now())
@@ -56,9 +56,9 @@ export function cronPoller<Target, Row>(
       stats[stream.name].targets = next.length
     },
     async pollAll() {
-      const areStored = await Promise.all(targets.map(pollOne))
-      if (areStored.every(Boolean)) return 'all'
-      return areStored.some(Boolean) ? 'some' : 'none'
+      const responded = await Promise.all(targets.map(pollOne))
+      if (responded.every(Boolean)) return 'all'
+      return responded.some(Boolean) ? 'some' : 'none'
     },
     async stop() {
       endSchedule()

@@ -37,13 +37,13 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(stream.name, target)
     const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
     const options = { signal: signals.signalFor(instrumentText(target)), deadline }
-    const batch = await pollAndStore(context, stream, target, options)
-    if (batch === null) schedule.failed(target, momentOf(clock))
+    const polled = await pollAndStore(context, stream, target, options)
+    if (polled === null) schedule.failed(target, momentOf(clock))
     else {
       const sign = universe.quoteSign(target)
       stats[stream.name].skippedPolls += schedule.responded(
         target,
-        stream.contentOf?.(batch.rows) ?? null,
+        stream.contentOf?.(polled.batch.rows) ?? null,
         sign,
         momentOf(clock),
       )

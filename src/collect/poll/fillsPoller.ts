@@ -39,12 +39,14 @@ export function fillsPoller(
   const seen = new Map<string, FillsSeen>()
 
   const ask = async (target: InstrumentKey, deadline: number, turn: Turn) => {
-    const batch = await pollAndStore(context, stream, target, { signal: ended.signal, deadline, turn })
+    const polled = await pollAndStore(context, stream, target, { signal: ended.signal, deadline, turn })
     // Without effect unless it failed before the request was made.
     turn.release()
     const now = clock.monotonicMs()
-    if (batch === null) schedule.failed(target, now)
+    if (polled === null) schedule.failed(target, now)
+    else if (!polled.isKept) schedule.lost(target, now)
     else {
+      const { batch } = polled
       const empty = schedule.responded(target, batch.rows, batch.requestTime, respondedMs(clock, batch))
       const key = instrumentText(target)
       if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime), empty })

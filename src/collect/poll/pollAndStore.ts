@@ -29,16 +29,23 @@ export interface PollContext {
   readonly signal: AbortSignal
 }
 
+/** A response that came. */
+export interface Polled<Target, Row> {
+  readonly batch: Batch<Target, Row>
+  /** False when neither the database nor the disk took it: what it showed has to be asked for again. */
+  readonly isKept: boolean
+}
+
 /**
  * Asks for a target once, stores the response and lets the recorder learn from it.
- * Resolves to the stored batch, or to null after a failure, which is counted and logged: the next target goes on.
+ * Resolves to what came, or to null after a failure, which is counted and logged: the next target goes on.
  */
 export async function pollAndStore<Target, Row>(
   context: PollContext,
   stream: StreamDefinition<Target, Row>,
   target: Target,
   options: RequestOptions,
-): Promise<Batch<Target, Row> | null> {
+): Promise<Polled<Target, Row> | null> {
   const { client, sink, universe, stats, incidents, clockSkew, rejectionCap, logger } = context
   const part = wholeCategoryOf(target)
   try {
@@ -50,8 +57,7 @@ export async function pollAndStore<Target, Row>(
     stats[stream.name].responses += 1
     incidents.succeeded(stream.name, part)
     stream.learn?.(universe, batch)
-    await sink.write(batch)
-    return batch
+    return { batch, isKept: await sink.write(batch) }
   } catch (error) {
     if (options.signal?.aborted) return null
     stats[stream.name].failures += 1

@@ -24,8 +24,9 @@ export interface FillLoad {
 interface Entry<Target> {
   readonly target: Target
   readonly estimate: FillEstimate
-  readonly sinceMs: number
-  /** On the monotonic clock; null before the first response. */
+  /** Since then it has waited for its first response, or for another one where the last was lost. */
+  sinceMs: number
+  /** On the monotonic clock; null before the first response, and where the last one was lost. */
   respondedMs: number | null
   /** Responses in a row that brought nothing new. */
   empty: number
@@ -150,6 +151,18 @@ export class FillSchedule<Target> {
     entry.failures++
     entry.failedMs = nowMs
     entry.isAsked = false
+  }
+
+  /**
+   * A response came, and what it showed could not be kept: the instrument is asked again as soon as one never answered would
+   * be, however little is traded there. Until then the next response is all that can still show those fills.
+   */
+  lost(target: Target, nowMs: number): void {
+    const entry = this.#entries.get(this.#keyOf(target))
+    if (entry === undefined) return
+    this.failed(target, nowMs)
+    entry.respondedMs = null
+    entry.sinceMs = nowMs
   }
 
   /** Takes what a ticker tells, and returns whether that is that nothing was traded since the last response. */

@@ -106,15 +106,18 @@ export class Sink {
   }
 
   /**
-   * Resolves when everything in the batch is durable: committed, or on the disk for replay. Rejects never: what neither
-   * database nor disk takes is lost, which is counted and becomes a gap.
+   * Resolves to true when everything in the batch is durable: committed, or on the disk for replay. Rejects never: what neither
+   * database nor disk takes is lost, which is counted and becomes a gap; then it resolves to false.
    */
-  async write(batch: Batch): Promise<void> {
+  async write(batch: Batch): Promise<boolean> {
     this.#waiting.add(batch)
     try {
       await this.#handedOver()
-      if (!this.#isSpooling && (await this.#writeDirectly(batch))) return await this.#unnoted.store()
-      await this.#writeToSpool(batch)
+      if (!this.#isSpooling && (await this.#writeDirectly(batch))) {
+        await this.#unnoted.store()
+        return true
+      }
+      return await this.#writeToSpool(batch)
     } finally {
       this.#waiting.delete(batch)
     }
@@ -226,7 +229,7 @@ export class Sink {
     }
   }
 
-  async #writeToSpool(batch: Batch): Promise<void> {
+  async #writeToSpool(batch: Batch): Promise<boolean> {
     const { spool, incidents, stats } = this.#options
     try {
       await spool.append(batch)
@@ -236,11 +239,12 @@ export class Sink {
       this.#replay.start()
       const isStored = await this.#unnoted.addUnless(gapsOfDropped([batch]), () => this.#storeInTime(batch))
       if (!isStored) stats[batch.stream].rowsDropped += batch.rows.length
-      return
+      return isStored
     }
     incidents.succeeded('spool')
     this.#replay.start()
     await this.#unnoted.append()
+    return true
   }
 
   async #storeInTime(batch: Batch): Promise<boolean> {

@@ -99,7 +99,7 @@ describe('the spool', () => {
     await rm(own.folder, { recursive: true, force: true })
     const tickers = (index: number) =>
       batchOf('tickers', { category: 'SPOT' }, [aTicker({ ts: at + index * 1_000 })], at + index * 1_000)
-    for (let index = 1; index <= 3; index++) await own.sink.write(tickers(index))
+    for (let index = 1; index <= 3; index++) expect(await own.sink.write(tickers(index))).toBe(false)
     expect(own.stats.tickers.rowsDropped).toBe(3)
     expect(own.lines.some((line) => line.startsWith('spool: ENOENT'))).toBe(true)
     await own.proxy.restore()
@@ -107,7 +107,7 @@ describe('the spool', () => {
     await expect.poll(async () => (await own.query('select from recorder.gap')).rows.length).toBe(3)
     await vi.waitFor(
       async () => {
-        await own.sink.write(tickers(4))
+        expect(await own.sink.write(tickers(4))).toBe(true)
         expect(own.sink.backlog().isSpooling).toBe(false)
         expect((await own.query('select * from market.tickers')).rows).toHaveLength(1)
         const { rows } = await own.query(

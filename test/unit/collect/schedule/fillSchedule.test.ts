@@ -92,6 +92,28 @@ describe('whose fills are asked for', () => {
     expect(waits.at(-1)).toBe(30_000)
   })
 
+  test('an instrument whose response could not be kept is asked again at once, however quiet it is', () => {
+    const schedule = scheduleOf({ quiet: 200_000, busy: 10 })
+    expect(takeAll(schedule, 20_000)).toEqual(['busy'])
+    schedule.responded('busy', evenly(10, 20_000), service + 20_000, 20_000)
+    // The quiet one is asked when its time has come, and what it shows is lost.
+    expect(takeAll(schedule, 301_000)).toContain('quiet')
+    schedule.lost('quiet', 301_000)
+    expect(schedule.upcoming(301_000).dueMs).toBeLessThan(302_000)
+    expect(takeAll(schedule, 302_000)).toContain('quiet')
+    // As long as that goes on, less and less often.
+    const asked: number[] = []
+    for (let at = 302_000; at < 422_000; at += 1_000) {
+      schedule.lost('quiet', at)
+      while (!takeAll(schedule, at).includes('quiet')) at += 1_000
+      asked.push(at)
+    }
+    expect(asked.length).toBeGreaterThan(3)
+    expect(asked.length).toBeLessThan(30)
+    schedule.responded('quiet', evenly(200_000, 430_000), service + 430_000, 430_000)
+    expect(takeAll(schedule, 440_000)).not.toContain('quiet')
+  })
+
   test('instruments that are no longer wanted are forgotten', () => {
     const schedule = scheduleOf({ A: 100, B: 100 })
     schedule.retarget(['B'], 10)
