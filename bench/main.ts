@@ -28,7 +28,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   fills: {
     run: benchFills,
     summary:
-      'share of fills captured within the limits, on the simulator and on trade tapes [--tapes DIR] [--part report] [--minutes 10] [--windows 3] [--tickers 5] [--only CELL]',
+      'share of fills captured within the limits, on the simulator and on trade tapes [--tapes DIR] [--part report] [--minutes 10] [--windows 3] [--watch 0.5] [--only CELL]',
   },
   fleet: {
     run: benchFleet,

@@ -1,4 +1,5 @@
 import { fillsPerPage } from '../../src/market/fill.js'
+import { areBurstsCostly } from '../../src/collect/schedule/fillShare.js'
 import { FillSchedule } from '../../src/collect/schedule/fillSchedule.js'
 import { countUntil, type Flow } from './market.js'
 import type { FillPoller, Truth } from './run.js'
@@ -177,7 +178,7 @@ export function knowingLastSecond({ flows, latencyMs, shownUpTo }: Truth): FillP
 }
 
 /** The recorder's own schedule. */
-export function recorder({ flows }: Truth): FillPoller {
+export function recorder({ flows, slotMs }: Truth): FillPoller {
   const schedule = new FillSchedule<number>(String, { minPollMs: 50, maxPollMs: 600_000 })
   schedule.retarget([...flows.keys()], 0)
   return {
@@ -185,6 +186,7 @@ export function recorder({ flows }: Truth): FillPoller {
     responded: (instrument, newestFirst, serviceTime, nowMs) =>
       schedule.responded(instrument, newestFirst, serviceTime, nowMs),
     ticker: (instrument, sign) => void schedule.traded(instrument, sign),
+    isWatching: () => areBurstsCostly(schedule.load().fillsPerSecond, 1_000 / slotMs),
   }
 }
 
@@ -195,7 +197,7 @@ export function recorder({ flows }: Truth): FillPoller {
 export function recorderToldCounts(truth: Truth): FillPoller {
   const schedule = recorder(truth)
   return {
-    choose: (nowMs) => schedule.choose(nowMs),
+    ...schedule,
     responded: (instrument, newestFirst, serviceTime, nowMs) =>
       schedule.responded(
         instrument,

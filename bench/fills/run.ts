@@ -3,6 +3,7 @@ import type { TradeSign } from '../../src/market/ticker.js'
 import type { SeenFill } from '../../src/collect/schedule/fillEstimate.js'
 import { Pacer } from '../../src/exchange/pacing/pacer.js'
 import { type Operation, operations } from '../../src/market/stream.js'
+import { loadConfig } from '../../src/config/load.js'
 import { createVirtualClock } from '../virtualClock.js'
 import { countUntil, type FillMarket, type Flow } from './market.js'
 import { createRandom } from './random.js'
@@ -10,7 +11,10 @@ import { createRandom } from './random.js'
 /** 20 requests a second allowed make 18.2 that can depart. */
 const jitterMs = 80
 const latencyMs = 40
-export const usualTickersMs = 5_000
+/** Tickers are recorded so often, and looked at between that by whoever wants to. */
+const recordedTickersMs = 5_000
+/** What the recorder does by default. */
+export const usualWatchMs = loadConfig({ env: {} }).streams.tickers.watchSeconds * 1_000
 const [minTickerLagMs, maxTickerLagMs] = [500, 1_700]
 const serviceStart = Date.UTC(2026, 0, 5, 12)
 
@@ -20,6 +24,8 @@ export interface FillPoller {
   choose(nowMs: number): number
   responded(instrument: number, newestFirst: readonly SeenFill[], serviceTime: number, nowMs: number): void
   ticker?(instrument: number, sign: TradeSign, nowMs: number): void
+  /** Whether it looks at tickers between those that are recorded. */
+  isWatching?(): boolean
 }
 
 export interface RunResult {
@@ -28,6 +34,8 @@ export interface RunResult {
   readonly gaps: number
   /** Requests. */
   readonly perSecond: number
+  /** At tickers beyond those that are recorded. */
+  readonly looksPerSecond: number
   readonly staleness: { readonly medianMs: number; readonly p95Ms: number }
   /** Until the last of the instruments had been answered; infinite when one never was. */
   readonly firstMs: number
@@ -49,7 +57,7 @@ export async function runPoller(
   market: FillMarket,
   limit: number,
   createPoller: (truth: Truth) => FillPoller,
-  tickersEveryMs: number = usualTickersMs,
+  watchMs: number = usualWatchMs,
 ): Promise<RunResult> {
   const { flows, durationMs } = market
   const clock = createVirtualClock(serviceStart)
@@ -63,6 +71,7 @@ export async function runPoller(
   let captured = 0
   let gaps = 0
   let requests = 0
+  let looks = 0
   let firstMs = 0
   const slotMs = (1_000 + jitterMs + 17) / limit
   const poller = createPoller({
@@ -101,12 +110,18 @@ export async function runPoller(
     }
   }
   const tickerLoop = async () => {
-    for (; clock.monotonicMs() < durationMs; await clock.sleep(tickersEveryMs)) {
+    // 0: none but the recorded ones.
+    const everyMs = watchMs === 0 ? recordedTickersMs : watchMs
+    for (let recordedMs = 0; clock.monotonicMs() < durationMs; await clock.sleep(everyMs)) {
       const nowMs = clock.monotonicMs()
+      const areRecorded = nowMs >= recordedMs
+      if (areRecorded) recordedMs += recordedTickersMs
+      const isLooking = areRecorded || poller.isWatching?.() === true
+      if (isLooking && !areRecorded) looks++
       const lagMs = minTickerLagMs + (maxTickerLagMs - minTickerLagMs) * random()
       for (const instrument of flows.keys()) {
-        if (nowMs >= 60_000) staleness.push(nowMs - (respondedMs[instrument] as number))
-        if (poller.ticker === undefined) continue
+        if (nowMs >= 60_000 && areRecorded) staleness.push(nowMs - (respondedMs[instrument] as number))
+        if (!isLooking || poller.ticker === undefined) continue
         const sign = market.ticker(instrument, Math.floor(nowMs - lagMs))
         poller.ticker(instrument, { ...sign, ts: serviceStart + sign.ts }, nowMs)
       }
@@ -129,6 +144,7 @@ export async function runPoller(
     captured,
     gaps,
     perSecond: (requests / durationMs) * 1000,
+    looksPerSecond: (looks / durationMs) * 1000,
     staleness: { medianMs: at(0.5), p95Ms: at(0.95) },
     firstMs: respondedMs.includes(-1) ? Infinity : firstMs,
   }

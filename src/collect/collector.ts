@@ -11,7 +11,7 @@ import { CandleResponses } from './poll/candleResponses.js'
 import { candlePoller } from './poll/candlePoller.js'
 import { cronPoller } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
-import { fillsPoller } from './poll/fillsPoller.js'
+import { type FillsPoller, fillsPoller } from './poll/fillsPoller.js'
 import { ClockSkew } from './poll/clockSkew.js'
 import { keepDismissingGaps } from './poll/dismissGaps.js'
 import type { Incidents } from '../runtime/incidents.js'
@@ -75,6 +75,7 @@ export class Collector {
   readonly #loops: Promise<void>[]
   #ownership: Ownership
   #isCollecting = false
+  #fillsPoller: FillsPoller | null = null
   #candleSeries: readonly CandleSeries[] = []
   /** Whom each stream covers, so that whoever is covered stays so while that is right. */
   readonly #covered = new Map<AnyStream, ReadonlySet<string>>()
@@ -188,7 +189,8 @@ export class Collector {
       case 'cycle':
         return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown>, trigger.everyMs)
       case 'overlap':
-        return fillsPoller(this.#context, streams.fills, trigger)
+        this.#fillsPoller = fillsPoller(this.#context, streams.fills, trigger)
+        return this.#fillsPoller
       case 'candle-close':
         return candlePoller(this.#context, streams.candles, trigger.settleMs, this.candleResponses)
     }
@@ -218,7 +220,9 @@ export class Collector {
   async #watchTickers(): Promise<void> {
     const { config } = this.#dependencies
     const watch = tickerWatch(config)
-    if (watch.categories.length > 0) await watchTickers(this.#context, watch)
+    const fills = this.#fillsPoller
+    if (watch.categories.length === 0 || fills === null) return
+    await watchTickers(this.#context, { ...watch, isWorthwhile: () => fills.isInNeedOfTickers() })
   }
 
   #learned(stream: AnyStream): void {

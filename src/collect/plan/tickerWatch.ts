@@ -3,7 +3,7 @@ import type { TradedCategory } from '../../market/category.js'
 import { safeRates } from './planBudget.js'
 
 /** Looks at tickers take no more of the overall limit and of their own than this, and are less frequent where those are low. */
-const maxShareOfWatch = { overall: 1 / 20, tickers: 1 / 3 }
+const maxShareOfWatch = { overall: 1 / 10, tickers: 1 / 3 }
 
 /** What tickers are looked at between those that are recorded, and how often. */
 export interface TickerWatch {
@@ -23,7 +23,7 @@ export function tickerWatch(config: Config): TickerWatch {
   return { categories, everyMs: 1000 * Math.max(tickers.watchSeconds, categories.length / allowedPerSecond) }
 }
 
-/** Requests for tickers that are looked at and not recorded. */
+/** Requests for tickers that are looked at and not recorded, at most: while fills are few, there are none. */
 export function watchesPerSecond(config: Config): number {
   const { categories, everyMs } = tickerWatch(config)
   return (categories.length * 1000) / everyMs

@@ -4,7 +4,7 @@ import { type InstrumentKey, instrumentText } from '../../market/category.js'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
 import { averageRate } from '../schedule/fillRate.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
-import { fillShortage } from '../schedule/fillShare.js'
+import { areBurstsCostly, fillShortage } from '../schedule/fillShare.js'
 import { type FillsSeen, lateFills } from '../schedule/lateFills.js'
 import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
 import { Exclusive, type Poller } from './poller.js'
@@ -15,6 +15,11 @@ import { messageOf } from '../../runtime/messageOf.js'
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookAroundMs = 500
 
+export interface FillsPoller extends Poller<InstrumentKey> {
+  /** Whether it would capture more with tickers that are read more often than they are recorded. */
+  isInNeedOfTickers(): boolean
+}
+
 /**
  * Asks for each instrument's fills before more have happened than one response shows. One request at a time waits for its
  * place within the limits; whose fills it asks for is decided when it may depart.
@@ -23,7 +28,7 @@ export function fillsPoller(
   context: PollContext,
   stream: StreamDefinition<InstrumentKey, Fill>,
   { minPollMs, maxPollMs, allowedPerSecond }: Extract<Trigger, { kind: 'overlap' }>,
-): Poller<InstrumentKey> & { readonly schedule: FillSchedule<InstrumentKey> } {
+): FillsPoller {
   const { client, clock, universe, stats, incidents, logger, signal } = context
   const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
   const exclusive = new Exclusive()
@@ -112,7 +117,7 @@ export function fillsPoller(
   const running = Promise.all([keepLooking(), keepAsking()])
 
   return {
-    schedule,
+    isInNeedOfTickers: () => areBurstsCostly(schedule.load().fillsPerSecond, allowedPerSecond),
     retarget(targets) {
       const now = clock.monotonicMs()
       schedule.retarget(targets, now)

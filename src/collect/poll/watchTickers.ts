@@ -7,6 +7,13 @@ import { messageOf } from '../../runtime/messageOf.js'
 /** Tickers this much younger than the time between two looks need no look. */
 const recentShare = 0.4
 
+export interface WatchOptions {
+  readonly categories: readonly TradedCategory[]
+  readonly everyMs: number
+  /** Asked before each look: false while the recorded tickers suffice. */
+  readonly isWorthwhile: () => boolean
+}
+
 /**
  * Looks at the tickers of whole categories between those that are recorded, until the signal aborts: from the volumes the schedule
  * of fills learns where trades happen, and bursts are over before the next recorded ticker comes. Nothing of it is stored, and
@@ -14,7 +21,7 @@ const recentShare = 0.4
  */
 export async function watchTickers(
   { client, clock, universe, logger, signal }: Pick<PollContext, 'client' | 'clock' | 'universe' | 'logger' | 'signal'>,
-  { categories, everyMs }: { readonly categories: readonly TradedCategory[]; readonly everyMs: number },
+  { categories, everyMs, isWorthwhile }: WatchOptions,
 ): Promise<void> {
   const exclusive = new Exclusive()
   const look = async (category: TradedCategory) => {
@@ -29,6 +36,7 @@ export async function watchTickers(
   const afterMs = everyMs / 4
   const nextAfter = (time: number) => (Math.floor((time - afterMs) / everyMs) + 1) * everyMs + afterMs
   while (await sleepUntil(clock, nextAfter(clock.now()), signal)) {
+    if (!isWorthwhile()) continue
     for (const category of categories) {
       const isRecent = clock.now() - (universe.tickersAt(category) ?? -Infinity) < everyMs * recentShare
       if (!isRecent) exclusive.run(category, () => look(category))

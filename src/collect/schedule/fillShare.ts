@@ -29,6 +29,14 @@ export function expectedShare(fillsPerSecond: number, requestsPerSecond: number)
   return fromShare + ((toShare - fromShare) * (perResponse - from)) / (to - from)
 }
 
+/** Where more is captured than this, tickers of a second or two ago tell enough. */
+const maxShareWorthWatching = 0.95
+
+/** Whether so many fills happen to the requests allowed that bursts, noticed seconds later, cost some. */
+export function areBurstsCostly(fillsPerSecond: number, allowedPerSecond: number): boolean {
+  return expectedShare(fillsPerSecond, allowedPerSecond) < maxShareWorthWatching
+}
+
 /** Requests are planned for so many new fills to a response: the page is full in bursts alone. */
 export const plannedFillsPerResponse = 33
 

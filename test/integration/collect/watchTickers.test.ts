@@ -39,8 +39,11 @@ afterEach(async () => {
   await service.close()
 })
 
-const watch = (clock: Clock = systemClock) =>
-  watchTickers({ client, clock, universe, logger, signal: ending.signal }, { categories: ['SPOT'], everyMs })
+const watch = (clock: Clock = systemClock, isWorthwhile = () => true) =>
+  watchTickers(
+    { client, clock, universe, logger, signal: ending.signal },
+    { categories: ['SPOT'], everyMs, isWorthwhile },
+  )
 const knownVolume = () => Number(universe.tradeSign(spot)?.volume24h ?? 0)
 
 test('looks at the tickers of each category again and again, and ends', async () => {
@@ -52,6 +55,20 @@ test('looks at the tickers of each category again and again, and ends', async ()
   const requests = service.requests.length
   await systemClock.sleep(3 * everyMs)
   expect(service.requests).toHaveLength(requests)
+})
+
+test('looks only while more tickers help', async () => {
+  let [isWorthwhile, times] = [false, 0]
+  const watching = watch(systemClock, () => {
+    times++
+    return isWorthwhile
+  })
+  await vi.waitFor(() => expect(times).toBeGreaterThan(3), 20_000)
+  expect(service.requests).toEqual([])
+  isWorthwhile = true
+  await vi.waitFor(() => expect(service.requests.length).toBeGreaterThan(1), 20_000)
+  ending.abort()
+  await watching
 })
 
 test('does not look while those that are recorded have only just come', async () => {

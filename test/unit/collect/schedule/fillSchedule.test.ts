@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { averageRate } from '../../../../src/collect/schedule/fillRate.js'
 import { FillSchedule, type SeenFill } from '../../../../src/collect/schedule/fillSchedule.js'
-import { expectedShare, fillShortage } from '../../../../src/collect/schedule/fillShare.js'
+import { areBurstsCostly, expectedShare, fillShortage } from '../../../../src/collect/schedule/fillShare.js'
 
 const service = 1_760_000_000_000
 const limits = { minPollMs: 50, maxPollMs: 300_000 }
@@ -315,6 +315,13 @@ describe('a budget that does not suffice', () => {
     const shortage = fillShortage(fillsPerSecond, 20)
     if (told === null) expect(shortage).toBeNull()
     else expect(shortage).toContain(told)
+  })
+
+  test('tickers are looked at more often where bursts cost fills, not in a quiet or small market', () => {
+    const times = [0, 20, 70, 110, 400, 4_000].map((fillsPerSecond) => areBurstsCostly(fillsPerSecond, 18))
+    expect(times).toEqual([false, false, false, true, true, true])
+    expect(areBurstsCostly(1, 0)).toBe(true)
+    expect(areBurstsCostly(0, 0)).toBe(false)
   })
 
   test('captures less the more fills there are to a request, never more than pages hold', () => {
