@@ -47,10 +47,8 @@ export function candlePoller(
   const pollOne = async (target: CandleTarget, isClaimed: boolean) => {
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     const waiting = signals.signalFor(seriesText(target))
-    const ask = async (limit: number) => {
-      const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
-      return polled?.batch ?? null
-    }
+    const ask = async (limit: number) =>
+      (await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })).batch
     const limit = candles.limitFor(target, clock.now())
     let batch = await ask(limit)
     if (batch === null || !candles.has(target)) return

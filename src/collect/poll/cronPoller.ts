@@ -25,9 +25,9 @@ export function cronPoller<Target, Row>(
 
   const pollOne = async (target: Target) => {
     const polled = await pollAndStore(context, stream, target, { signal })
-    noteOutcome(target, polled?.isKept === true)
-    if (polled !== null) afterPoll()
-    return polled !== null
+    noteOutcome(target, polled.batch !== null && polled.isKept)
+    if (polled.batch !== null) afterPoll()
+    return polled.batch !== null
   }
   const noteOutcome = (target: Target, isKept: boolean) => {
     const key = JSON.stringify(target)

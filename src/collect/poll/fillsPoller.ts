@@ -48,7 +48,7 @@ export function fillsPoller(
     // Without effect unless it failed before the request was made.
     turn.release()
     const now = clock.monotonicMs()
-    if (polled === null) schedule.failed(target, now)
+    if (polled.batch === null) schedule.failed(target, now)
     else if (!polled.isKept) schedule.lost(target, now)
     else {
       const { batch } = polled

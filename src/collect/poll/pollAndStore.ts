@@ -29,6 +29,13 @@ export interface PollContext {
   readonly signal: AbortSignal
 }
 
+/** No response came, or none that can be used. */
+export interface PollFailure {
+  readonly batch: null
+  /** Whether the service says so of this target. Otherwise the network or the whole service is in trouble, whoever is asked for. */
+  readonly isOfTarget: boolean
+}
+
 /** A response that came. */
 export interface Polled<Target, Row> {
   readonly batch: Batch<Target, Row>
@@ -38,14 +45,14 @@ export interface Polled<Target, Row> {
 
 /**
  * Asks for a target once, stores the response and lets the recorder learn from it.
- * Resolves to what came, or to null after a failure, which is counted and logged: the next target goes on.
+ * Rejects never: a failure is counted and logged, and the next target goes on.
  */
 export async function pollAndStore<Target, Row>(
   context: PollContext,
   stream: StreamDefinition<Target, Row>,
   target: Target,
   options: RequestOptions,
-): Promise<Polled<Target, Row> | null> {
+): Promise<Polled<Target, Row> | PollFailure> {
   const { client, sink, universe, stats, incidents, clockSkew, rejectionCap, logger } = context
   const part = wholeCategoryOf(target)
   try {
@@ -59,12 +66,13 @@ export async function pollAndStore<Target, Row>(
     stream.learn?.(universe, batch)
     return { batch, isKept: await sink.write(batch) }
   } catch (error) {
-    if (options.signal?.aborted) return null
+    const failure: PollFailure = { batch: null, isOfTarget: isOfTarget(error) }
+    if (options.signal?.aborted) return failure
     stats[stream.name].failures += 1
     const message = messageOf(error)
     if (error instanceof ExchangeError && concernsOneTarget(error)) logger.debug(`${stream.name}: ${message}`)
     else incidents.failed(stream.name, message, part)
-    return null
+    return failure
   }
 }
 
@@ -99,6 +107,13 @@ const ofOneTarget: ReadonlySet<ExchangeErrorKind> = new Set([
   'removed-symbol',
   'unsupported-interval',
 ])
+
+/** What the service itself says of a request, again and again. A page in place of its response may come from a proxy. */
+const saidOfTarget: ReadonlySet<ExchangeErrorKind> = new Set([...ofOneTarget, 'bad-request', 'rejected', 'too-large'])
+
+function isOfTarget(error: unknown): boolean {
+  return error instanceof ExchangeError && saidOfTarget.has(error.kind)
+}
 
 function concernsOneTarget(error: ExchangeError): boolean {
   return ofOneTarget.has(error.kind)

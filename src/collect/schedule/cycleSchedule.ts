@@ -1,4 +1,5 @@
 import { hourMs } from '../../market/values.js'
+import { backoffMs } from '../../runtime/backoff.js'
 import type { Moment } from '../../runtime/clock.js'
 import { keepSteady } from './fit.js'
 import { nextPlace } from './phase.js'
@@ -37,7 +38,9 @@ interface Entry<Target> {
   /** On the monotonic clock; null before the first response. */
   respondedMs: number | null
   dueMs: number
-  failures: number
+  /** In a row, since the last response: what the service said of this target, and where it was not reached at all. */
+  refusals: number
+  outages: number
   /** What the last response said; null when it said nothing. */
   content: string | null
   /** How many different ones there were. */
@@ -53,7 +56,8 @@ const maxCycleWaitMs = hourMs
 /** Looks at what brings nothing come on top of the places, and are so many of their number at most. */
 const lookShare = 0.05
 const graceMs = 30_000
-const maxFailureWaits = 6
+const maxRefusalWaits = 6
+const outageRetry = { minMs: 10_000, maxMs: 60_000 }
 
 /**
  * Decides when each of a ranked list of targets is asked for, with a place for some of them in a cycle of fixed length.
@@ -93,7 +97,8 @@ export class CycleSchedule<Target> {
         wasClaimed: false,
         respondedMs: null,
         dueMs: nowMs,
-        failures: 0,
+        refusals: 0,
+        outages: 0,
         content: null,
         contents: 0,
         sign: null,
@@ -137,7 +142,8 @@ export class CycleSchedule<Target> {
     if (content !== null) entry.content = content
     entry.sign = sign
     entry.respondedMs = now.ms
-    entry.failures = 0
+    entry.refusals = 0
+    entry.outages = 0
     entry.isAsked = false
     entry.wasClaimed = false
     const dueBefore = entry.dueMs
@@ -146,19 +152,32 @@ export class CycleSchedule<Target> {
     return before.fruitless > 0 ? 0 : Math.max(0, Math.round((entry.dueMs - dueBefore) / everyMs) - 1)
   }
 
-  failed(target: Target, now: Moment): void {
+  /**
+   * What the service refuses of this target is asked for less and less. Where the network or the whole service failed, it is
+   * asked again within a minute, or at its next place where that is sooner: else an outage would be followed by as much time
+   * without a response, and a cycle of hours would be lost with one request.
+   */
+  failed(target: Target, now: Moment, { isOfTarget }: { readonly isOfTarget: boolean }): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return
     entry.isAsked = false
-    entry.failures = Math.min(entry.failures + 1, maxFailureWaits)
-    entry.dueMs = this.#nextPlaceMs(entry, this.#options.everyMs * 2 ** (entry.failures - 1), now)
+    if (isOfTarget) {
+      entry.refusals = Math.min(entry.refusals + 1, maxRefusalWaits)
+      entry.dueMs = this.#nextPlaceMs(entry, this.#options.everyMs * 2 ** (entry.refusals - 1), now)
+    } else {
+      entry.outages++
+      entry.dueMs = Math.min(
+        this.#nextPlaceMs(entry, this.#options.everyMs, now),
+        now.ms + backoffMs(entry.outages, outageRetry),
+      )
+    }
   }
 
   /** Takes what the newest ticker says: another than when the last response came is a claim that there is news. */
   claim(target: Target, sign: string, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined || entry.isAsked || entry.wasClaimed || entry.respondedMs === null) return
-    if (entry.pace.fruitless === 0 || entry.failures > 0 || entry.sign === sign) return
+    if (entry.pace.fruitless === 0 || entry.refusals + entry.outages > 0 || entry.sign === sign) return
     const sinceMs = now.ms - entry.respondedMs
     const claimedMs = waitWhenClaimedMs(entry.pace, this.#limits)
     if (claimedMs >= waitMs(entry.pace, this.#limits)) return

@@ -103,17 +103,56 @@ describe('tickers', () => {
   })
 })
 
-test('a target that fails is tried again, less and less often, and the others go on', () => {
+test('a target that the service refuses is tried again, less and less often, and the others go on', () => {
   const { schedule } = market(['A'], 1)
   let tries = 0
   for (let nowMs = 0; nowMs < 600_000; nowMs += 1000) {
     for (const target of schedule.take(nowMs)) {
       tries++
-      schedule.failed(target, { ms: nowMs, wall: nowMs })
+      schedule.failed(target, { ms: nowMs, wall: nowMs }, { isOfTarget: true })
     }
   }
   expect(tries).toBeGreaterThan(4)
   expect(tries).toBeLessThan(10)
+})
+
+describe('after an outage', () => {
+  const outageMs = 2 * hourMs
+  /** How long after the outage each was asked again, for a cycle of so many milliseconds. */
+  function delaysMs(everyMs: number) {
+    const all = names('A', 30)
+    const phaseOf = (name: string) => all.indexOf(name) / all.length
+    const schedule = new CycleSchedule<string>({ keyOf: String, phaseOf, everyMs })
+    schedule.retarget(all, all.length, 0)
+    const delays = new Map<string, number>()
+    let requests = 0
+    for (let nowMs = 0; delays.size < all.length && nowMs < outageMs + 4 * everyMs + hourMs; nowMs += 1000) {
+      const now = { ms: nowMs, wall: nowMs }
+      for (const name of schedule.take(nowMs)) {
+        if (nowMs < outageMs) {
+          requests++
+          schedule.failed(name, now, { isOfTarget: false })
+        } else {
+          delays.set(name, nowMs - outageMs)
+          schedule.responded(name, String(nowMs), null, now)
+        }
+      }
+    }
+    expect(delays.size).toBe(all.length)
+    return { maxMs: Math.max(...delays.values()), requestsPerTarget: requests / all.length }
+  }
+
+  test('each is asked at its next place in a short cycle, however long the outage was', () => {
+    const { maxMs, requestsPerTarget } = delaysMs(10_000)
+    expect(maxMs).toBeLessThanOrEqual(11_000)
+    expect(requestsPerTarget).toBeLessThanOrEqual(outageMs / 10_000 + 1)
+  })
+
+  test('each is asked within a minute in a long one', () => {
+    const { maxMs, requestsPerTarget } = delaysMs(6 * hourMs)
+    expect(maxMs).toBeLessThanOrEqual(61_000)
+    expect(requestsPerTarget).toBeLessThanOrEqual(outageMs / 60_000 + 5)
+  })
 })
 
 test('whatever comes back: nobody who has brought something is starved, and the places are never exceeded', () => {
