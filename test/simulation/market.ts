@@ -32,6 +32,12 @@ export function planMarket(
     limits: { perSecond: {}, perMinute: 6_000 },
     instruments: listed,
     launchedBeforeMs: 7_200_000,
-    rhythm: { tickersEverySeconds: 10, listsEveryMinutes: 5, booksEverySeconds, fillsMaxSeconds: 600 },
+    rhythm: {
+      tickersEverySeconds: 10,
+      watchSeconds: 0.5,
+      listsEveryMinutes: 5,
+      booksEverySeconds,
+      fillsMaxSeconds: 600,
+    },
   }
 }

@@ -28,8 +28,12 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'acknowledged before it is committed',
     file: 'src/collect/sink/sink.ts',
-    find: 'if (!this.#isSpooling && (await this.#writeDirectly(batch))) return await this.#unnoted.store()',
-    replace: 'if (!this.#isSpooling) return void this.#writeDirectly(batch)',
+    find: `if (!this.#isSpooling && (await this.#writeDirectly(batch))) {
+        await this.#unnoted.store()
+        return true`,
+    replace: `if (!this.#isSpooling) {
+        void this.#writeDirectly(batch)
+        return true`,
   },
   {
     name: 'a failed write is not spooled',
@@ -125,8 +129,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a request that failed is not made good',
     file: 'src/collect/poll/fillsPoller.ts',
-    find: 'if (batch === null) schedule.failed(target, now)',
-    replace: 'if (batch === null) return',
+    find: 'if (polled.batch === null) schedule.failed(target, now)',
+    replace: 'if (polled.batch === null) return',
   },
   {
     name: 'a candle is final as soon as it has closed',

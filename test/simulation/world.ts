@@ -199,7 +199,9 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       await time.runUntil(time.nowMs + stopWithinMs, () => left === 0)
       if (left > 0) violate(`${left} recorder(s) did not stop within ${stopWithinMs / 1000} s`)
       const isServedKnown = market === undefined
-      gaps = await judgeAtLast({ pool: database.pool, service, deadTimes, stoppedAt, isServedKnown }, violate)
+      const areTickersRecorded = plan.rhythm.watchSeconds === 0
+      const outcome = { pool: database.pool, service, deadTimes, stoppedAt, isServedKnown, areTickersRecorded }
+      gaps = await judgeAtLast(outcome, violate)
       if (market !== undefined) {
         // From when the recorder had its lists and had asked each for the first time.
         const counted = { from: plan.epochMs + 300_000, to: plan.epochMs + endMs }

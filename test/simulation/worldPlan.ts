@@ -35,6 +35,8 @@ export interface WorldInstrument {
 export interface WorldRhythm {
   /** Divides a minute. */
   readonly tickersEverySeconds: number
+  /** Between looks at tickers that are not recorded, while fills are many; 0: none. */
+  readonly watchSeconds: number
   readonly listsEveryMinutes: number
   readonly booksEverySeconds: number
   readonly fillsMaxSeconds: number
@@ -84,6 +86,7 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
     })),
     rhythm: {
       tickersEverySeconds: oneOf(10, 20, 30, 60, 60),
+      watchSeconds: createRandom(mix(seed, 4))() < 0.25 ? 0.5 : 0,
       listsEveryMinutes: oneOf(1, 2, 5),
       booksEverySeconds: about(10, 180),
       fillsMaxSeconds: about(60, 600),
@@ -106,7 +109,7 @@ export function settingsOf({
   rhythm,
   poolSize,
 }: WorldPlan): Readonly<Record<string, unknown>> {
-  const { booksEverySeconds, listsEveryMinutes, tickersEverySeconds, fillsMaxSeconds } = rhythm
+  const { booksEverySeconds, listsEveryMinutes, tickersEverySeconds, watchSeconds, fillsMaxSeconds } = rhythm
   const categories = [...new Set(instruments.map(({ category }) => category))]
   const select = { categories, busiest: 'all' }
   const booksOf = (few: number) => ({ categories, busiest: instruments.length > names.length ? 'fit' : few })
@@ -125,6 +128,7 @@ export function settingsOf({
       tickers: {
         schedule: `${tickersEverySeconds === 60 ? 5 : `*/${tickersEverySeconds}`} * * * * *`,
         categories,
+        watchSeconds,
       },
       orderBooks: { everySeconds: booksEverySeconds, depth: 10, select: booksOf(3) },
       rpiOrderBooks: { everySeconds: booksEverySeconds * 2, depth: 10, select: booksOf(2) },
