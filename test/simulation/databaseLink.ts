@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import type { Done } from './clientPatch.js'
+import type { Received } from './lockKnowledge.js'
 import type { RealClient } from './realClient.js'
 
 /** How the way between one machine and its database is at the moment. */
@@ -14,7 +15,8 @@ export interface LinkOptions {
   readonly link: DatabaseLink
   readonly random: () => number
   readonly isDead: () => boolean
-  readonly onLost: (what: string) => void
+  /** Told of each result that comes through. */
+  readonly onReceived: (received: Received) => void
 }
 
 /** A session as the recorder sees it, with the real one behind it. */

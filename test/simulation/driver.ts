@@ -334,6 +334,7 @@ export class SimulatedDatabase implements ClientTarget {
     if (statement.isOver || session.options.isDead()) return
     statement.isOver = true
     for (const stop of statement.stopTimers) stop()
+    if (error === null) session.options.onReceived({ session, statement, value })
     const place = session.sent.indexOf(statement)
     if (place >= 0) session.sent.splice(place, 1)
     const next = session.sent[0]

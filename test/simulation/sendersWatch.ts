@@ -9,7 +9,7 @@ export interface Sender {
  * Who takes over from one that does not sign off waits for half a second longer than that one may still send. What clocks gain and
  * timers are late takes a part of it.
  */
-const apartMs = 400
+export const apartMs = 400
 
 /** Two recorders of one address never send at the same time, however few requests that makes. */
 export function watchSenders() {

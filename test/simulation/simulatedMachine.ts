@@ -4,9 +4,11 @@ import { type Config, resolveConfig } from '../../src/config/resolve.js'
 import type { Service } from '../../src/simulator/service.js'
 import type { DatabaseLink } from './databaseLink.js'
 import type { SimulatedDatabase } from './driver.js'
+import { LockKnowledge, type Presence, type Received } from './lockKnowledge.js'
 import { DiskContent, mountDisk } from './memoryDisk.js'
 import type { Sender } from './sendersWatch.js'
 import { clearWay, createNetwork, type NetworkOptions, type Way } from './network.js'
+import { egress } from './worldPlan.js'
 import { MachineClock, type VirtualTime } from './virtualTime.js'
 
 /** Where a machine stands, and what the machines of a world share. */
@@ -30,7 +32,6 @@ export interface Surroundings {
 interface Run {
   readonly clock: MachineClock
   readonly host: string
-  readonly startedMs: number
   /** Aborted when it is told to stop. */
   readonly stopping: AbortController
   /** Resolves when it has started, or could not. */
@@ -49,6 +50,7 @@ export class SimulatedMachine {
   readonly #name: string
   readonly #around: Surroundings
   readonly #drift: number
+  readonly #knowledge: LockKnowledge
   #runs = 0
   #run: Run | undefined
   /** How far its wall clock is off; stays so over a restart. */
@@ -60,6 +62,7 @@ export class SimulatedMachine {
   constructor(name: string, around: Surroundings) {
     this.#name = name
     this.#around = around
+    this.#knowledge = new LockKnowledge(egress)
     this.#drift = (around.random() - 0.5) * 2e-4
   }
 
@@ -67,9 +70,8 @@ export class SimulatedMachine {
     return this.#run?.recorder
   }
 
-  /** When what runs on it was started. */
-  get startedMs(): number | undefined {
-    return this.#run?.startedMs
+  get presence(): Presence {
+    return this.#knowledge.presence
   }
 
   /** By its own wall clock. */
@@ -156,7 +158,6 @@ export class SimulatedMachine {
     const run: Run = {
       clock,
       host,
-      startedMs: time.nowMs,
       config,
       stopping: new AbortController(),
       started: Promise.resolve(),
@@ -165,7 +166,9 @@ export class SimulatedMachine {
     }
     this.#run = run
     const isDead = () => run.isDead
-    database.addMachine(host, { link: this.link, random, isDead, onLost: trace })
+    this.#knowledge.begins(time.nowMs)
+    const onReceived = (received: Received) => this.#knowledge.hears(received, time.nowMs)
+    database.addMachine(host, { link: this.link, random, isDead, onReceived })
     const disk = mountDisk(this.disk, {
       isFull: () => this.diskState.isFull && random() < 0.8,
       random,

@@ -1,4 +1,6 @@
 import type { FaultKind, PlannedFault } from './faultPlan.js'
+import type { Presence } from './lockKnowledge.js'
+import { apartMs } from './sendersWatch.js'
 
 /** So long a recorder may have waited for its turn without the owner knowing of it: two looks, on a slow way. */
 const knownAfterMs = 2_000
@@ -8,53 +10,77 @@ const learnsWithinMs = 3_000
 /** Of a way that is slow enough both sides give up the connection, too. */
 const losesConnection: ReadonlySet<FaultKind> = new Set(['database silent', 'database half open', 'database slow'])
 
-/** When the recorder of each machine that runs was started. */
-export type Starts = readonly (number | undefined)[]
+interface Stretch {
+  readonly fromMs: number
+  toMs: number
+}
 
 /**
- * Whether two recorders of one address may both have sent in the window that ends now: when an owner loses its connection without a refusal,
- * and no other recorder was waiting when it last looked, it goes on (docs/reliability.md, "Two recorders, one address"). One that is
- * started just then, or finds its own way back to the database, takes over beside it.
+ * Whether two recorders of one address may both have sent in the window that ends now: when an owner loses its connection without a
+ * refusal, and no other recorder was waiting when it last looked, it goes on (docs/reliability.md, "Two recorders, one address").
+ * One that comes to the database only then, because it was started, or found its own way back, takes over beside it.
+ *
+ * What each was told, and since when it can be seen, is known here as the database has said it. Only why an owner could not look
+ * is taken from the faults: one that could and did not is not excused.
+ *
+ * @param presences one for each machine, by its place
  */
-export function mayBothSend(faults: readonly PlannedFault[], starts: Starts, nowMs: number, windowMs: number): boolean {
-  const isInOutage = ({ what, atMs, forMs }: PlannedFault, ms: number, moreMs = 0) =>
-    what === 'database refused' && atMs <= ms && ms <= atMs + forMs + moreMs
+export function mayBothSend(
+  faults: readonly PlannedFault[],
+  presences: readonly Presence[],
+  nowMs: number,
+  windowMs: number,
+): boolean {
+  const hasNow = ({ fromMs, toMs }: Stretch) => fromMs <= nowMs && nowMs <= toMs + learnsWithinMs + windowMs
   // One that is started without the database goes by what it knew when it last asked.
-  const beginsWithout = faults.some(
-    (fault) =>
-      isInOutage(fault, nowMs, learnsWithinMs + windowMs) &&
-      starts.some((startedMs) => startedMs !== undefined && isInOutage(fault, startedMs)),
+  const beginsWithout = outagesOf(faults).some(
+    (outage) =>
+      hasNow(outage) &&
+      presences.some(
+        ({ startedMs }) => startedMs !== undefined && outage.fromMs <= startedMs && startedMs <= outage.toMs,
+      ),
   )
   if (beginsWithout) return true
-  return starts.some((_, owner) =>
-    silencesOf(faults, owner).some(({ fromMs, toMs }) => {
-      if (fromMs > nowMs || nowMs > toMs + learnsWithinMs + windowMs) return false
-      const unknownFromMs = fromMs - knownAfterMs
-      return starts.some((startedMs, machine) => {
-        if (machine === owner) return false
-        if (startedMs !== undefined && startedMs >= unknownFromMs) return true
-        return faults.some(
-          (fault) =>
-            fault.machine === machine &&
-            fault.what.startsWith('database') &&
-            fault.atMs <= nowMs &&
-            fault.atMs + fault.forMs >= unknownFromMs,
-        )
-      })
-    }),
-  )
+  return presences.some(({ aloneUntilMs }, owner) => {
+    if (aloneUntilMs < nowMs - windowMs - apartMs) return false
+    const others = presences.filter((_, machine) => machine !== owner)
+    return silencesOf(faults, owner).some(
+      (silence) => hasNow(silence) && others.some((other) => isUnknown(other, silence.fromMs - knownAfterMs)),
+    )
+  })
+}
+
+/** Whether one that looked until then could not see it. */
+function isUnknown({ startedMs, visibleSinceMs }: Presence, untilMs: number): boolean {
+  if (startedMs === undefined) return false
+  return startedMs >= untilMs || visibleSinceMs === undefined || visibleSinceMs >= untilMs
+}
+
+/** When there was no server. Between two that follow on nobody may have learned anything. */
+function outagesOf(faults: readonly PlannedFault[]): readonly Stretch[] {
+  return joined(faults.filter(isRefusal))
 }
 
 /** When a machine could not learn anything from the database. Between two that follow on it may not have learned anything, either. */
-function silencesOf(faults: readonly PlannedFault[], machine: number): { readonly fromMs: number; toMs: number }[] {
-  const silences: { readonly fromMs: number; toMs: number }[] = []
-  for (const { atMs, forMs, what, machine: hit } of faults.toSorted((a, b) => a.atMs - b.atMs)) {
-    // A refusal says who may send only to those who knew before.
-    const isRefusal = what === 'database refused'
-    if (!isRefusal && (hit !== machine || !losesConnection.has(what))) continue
-    const last = silences.at(-1)
+function silencesOf(faults: readonly PlannedFault[], machine: number): readonly Stretch[] {
+  // A refusal says who may send only to those who knew before.
+  return joined(
+    faults.filter((fault) => isRefusal(fault) || (fault.machine === machine && losesConnection.has(fault.what))),
+    (fault) => !isRefusal(fault),
+  )
+}
+
+function isRefusal({ what }: PlannedFault): boolean {
+  return what === 'database refused'
+}
+
+function joined(faults: readonly PlannedFault[], mayBegin: (fault: PlannedFault) => boolean = () => true): Stretch[] {
+  const stretches: Stretch[] = []
+  for (const fault of faults.toSorted((a, b) => a.atMs - b.atMs)) {
+    const { atMs, forMs } = fault
+    const last = stretches.at(-1)
     if (last !== undefined && atMs <= last.toMs + learnsWithinMs) last.toMs = Math.max(last.toMs, atMs + forMs)
-    else if (!isRefusal) silences.push({ fromMs: atMs, toMs: atMs + forMs })
+    else if (mayBegin(fault)) stretches.push({ fromMs: atMs, toMs: atMs + forMs })
   }
-  return silences
+  return stretches
 }

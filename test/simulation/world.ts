@@ -124,8 +124,8 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
   })
   const senders = watchSenders()
   const violateUnlessUnknown = (line: string, windowMs: number) => {
-    const starts = machines.map(({ startedMs }) => startedMs)
-    if (mayBothSend(faults, starts, time.nowMs, windowMs)) trace(`${line}; neither can know of the other`)
+    const presences = machines.map(({ presence }) => presence)
+    if (mayBothSend(faults, presences, time.nowMs, windowMs)) trace(`${line}; neither can know of the other`)
     else violate(line)
   }
   let arrivals = 0

@@ -42,6 +42,9 @@ export interface WorldRhythm {
   readonly fillsMaxSeconds: number
 }
 
+/** All machines of a world send from one address. */
+export const egress = 'simulated'
+
 export const settleMs = 2_000
 
 const names: readonly Pick<WorldInstrument, 'category' | 'symbol'>[] = [
@@ -121,7 +124,7 @@ export function settingsOf({
       retry: { attempts: 3, totalMs: 10_000, maxDelayMs: 1_000 },
       limits: { perSecond: limits.perSecond, overallPerMinute: limits.perMinute },
     },
-    collector: { egress: 'simulated', allowOverload: true },
+    collector: { egress, allowOverload: true },
     streams: {
       instruments: { schedule: `15 */${listsEveryMinutes} * * * *`, categories },
       rpiSymbols: { schedule: `45 */${listsEveryMinutes} * * * *` },

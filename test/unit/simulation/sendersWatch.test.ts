@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest'
+import { lockNames } from '../../../src/store/db/locks/names.js'
+import { countHolders, lockShared, type RunQuery, tryLock } from '../../../src/store/db/locks/sessionLock.js'
 import type { PlannedFault } from '../../simulation/faultPlan.js'
+import { LockKnowledge, type Presence } from '../../simulation/lockKnowledge.js'
 import { watchSenders } from '../../simulation/sendersWatch.js'
 import { mayBothSend } from '../../simulation/unknownStandby.js'
 
@@ -18,66 +21,121 @@ test('two senders at once are told of, one after the other are not', () => {
 
 const silence: PlannedFault = { atMs: 100_000, forMs: 20_000, what: 'database silent', size: 0.5, machine: 0 }
 const longer: PlannedFault = { ...silence, atMs: 119_000, forMs: 30_000, what: 'database half open' }
-const outage = (atMs: number, what: PlannedFault['what'] = 'database severed'): PlannedFault => ({
-  atMs,
-  forMs: 1_000,
-  what,
-  size: 0.5,
-  machine: 1,
-})
+const refusal: PlannedFault = { ...silence, what: 'database refused', machine: 1 }
+const later: PlannedFault = { ...refusal, atMs: 118_000, machine: 0 }
+
+/** Has been the owner from the beginning, and nobody waited when it last looked. */
+const owner: Presence = { startedMs: 0, visibleSinceMs: 100, aloneUntilMs: Infinity }
+/** Has waited from the beginning. */
+const waiting: Presence = { startedMs: 0, visibleSinceMs: 200, aloneUntilMs: -Infinity }
 
 test.each([
-  { what: 'one that waited before is known', faults: [silence], startedMs: 50_000, nowMs: 110_000, isExcused: false },
+  { what: 'one that waited before is known', other: waiting, isExcused: false },
+  { what: 'one that begins to wait then is not', other: { ...waiting, visibleSinceMs: 105_000 }, isExcused: true },
+  { what: 'nor one that began just before', other: { ...waiting, visibleSinceMs: 99_000 }, isExcused: true },
   {
-    what: 'one that begins to wait then is not',
-    faults: [silence],
-    startedMs: 105_000,
-    nowMs: 110_000,
+    what: 'nor one that was started long before and comes to the database only then',
+    other: { ...waiting, startedMs: 50_000, visibleSinceMs: 108_000 },
     isExcused: true,
   },
+  { what: 'one that came back long before is', other: { ...waiting, visibleSinceMs: 90_000 }, isExcused: false },
   {
-    what: 'nor one without its database',
-    faults: [silence, outage(99_000)],
-    startedMs: 0,
-    nowMs: 110_000,
-    isExcused: true,
-  },
-  {
-    what: 'one that lost it long ago is',
-    faults: [silence, outage(90_000)],
-    startedMs: 0,
-    nowMs: 110_000,
+    what: 'an owner that was told of another is not excused',
+    knows: { ...owner, aloneUntilMs: 99_500 },
+    other: { ...waiting, visibleSinceMs: 105_000 },
     isExcused: false,
   },
   {
-    what: 'so it is with a disk',
-    faults: [silence, outage(99_000, 'disk full')],
-    startedMs: 0,
-    nowMs: 110_000,
+    what: 'it may be told in the window',
+    knows: { ...owner, aloneUntilMs: 109_500 },
+    other: { ...waiting, visibleSinceMs: 105_000 },
+    isExcused: true,
+  },
+  {
+    what: 'an owner that could look is not excused',
+    faults: [{ ...silence, machine: 1 }],
+    other: { ...waiting, visibleSinceMs: 105_000 },
     isExcused: false,
   },
   {
-    what: 'nor while the silence goes on',
+    what: 'one that began to wait then may be unknown while the silence goes on',
     faults: [silence, longer],
-    startedMs: 105_000,
+    other: { ...waiting, visibleSinceMs: 105_000 },
     nowMs: 145_000,
     isExcused: true,
   },
-  { what: 'later they know', faults: [silence], startedMs: 105_000, nowMs: 125_000, isExcused: false },
   {
-    what: 'a refusal says who may send',
-    faults: [{ ...silence, what: 'database refused' as const }],
-    startedMs: 50_000,
-    nowMs: 110_000,
+    what: 'later the owner knows',
+    other: { ...waiting, visibleSinceMs: 105_000 },
+    nowMs: 125_000,
     isExcused: false,
   },
   {
-    what: 'one that is started without the database goes by what it knew',
-    faults: [{ ...silence, what: 'database refused' as const }],
-    startedMs: 105_000,
-    nowMs: 110_000,
+    what: 'after a refusal for all, the one that is back first is unknown to an owner that then gets no response',
+    faults: [
+      { ...refusal, atMs: 80_000, forMs: 25_000 },
+      { ...silence, atMs: 98_000 },
+    ],
+    other: { ...waiting, visibleSinceMs: 105_200 },
     isExcused: true,
   },
-])('$what', ({ faults, startedMs, nowMs, isExcused }) => {
-  expect(mayBothSend(faults, [0, startedMs], nowMs, 1_000)).toBe(isExcused)
+  { what: 'a refusal says who may send', faults: [refusal], other: waiting, isExcused: false },
+  {
+    what: 'one that is started without the database goes by what it knew',
+    faults: [refusal],
+    other: { ...waiting, startedMs: 105_000 },
+    isExcused: true,
+  },
+  {
+    what: 'also in the next of two outages without a pause',
+    faults: [refusal, later],
+    other: { ...waiting, startedMs: 105_000 },
+    nowMs: 130_000,
+    isExcused: true,
+  },
+  {
+    what: 'when the database is back it asks',
+    faults: [refusal, { ...later, atMs: 128_000 }],
+    other: { ...waiting, startedMs: 105_000 },
+    nowMs: 130_000,
+    isExcused: false,
+  },
+])('$what', ({ faults = [silence], knows = owner, other, nowMs = 110_000, isExcused }) => {
+  expect(mayBothSend(faults, [knows, other], nowMs, 1_000)).toBe(isExcused)
+})
+
+/** What a recorder hears when the functions of its lock ask, and the database says this. */
+async function hearing(
+  knowledge: LockKnowledge,
+  ask: (run: RunQuery) => Promise<unknown>,
+  rows: object[],
+  nowMs: number,
+) {
+  const session = { of: nowMs }
+  await ask(async (text, values) => {
+    knowledge.hears({ session, statement: { text, values }, value: { rows } }, nowMs)
+    return { rows }
+  })
+}
+
+test('what a recorder knows of others follows from what its own questions brought', async () => {
+  const knowledge = new LockKnowledge('address')
+  const [right, standby] = [lockNames.egress('address'), lockNames.egressStandby('address')]
+  expect(knowledge.presence).toEqual({ startedMs: undefined, visibleSinceMs: undefined, aloneUntilMs: -Infinity })
+  knowledge.begins(5)
+  await hearing(knowledge, (run) => tryLock(run, right), [], 10)
+  expect(knowledge.presence).toEqual({ startedMs: 5, visibleSinceMs: undefined, aloneUntilMs: -Infinity })
+  await hearing(knowledge, (run) => lockShared(run, standby, 'me'), [{}], 20)
+  await hearing(knowledge, (run) => countHolders(run, standby), [{ holders: 0 }], 30)
+  expect(knowledge.presence).toEqual({ startedMs: 5, visibleSinceMs: 20, aloneUntilMs: Infinity })
+  // Of other locks nothing is learned.
+  await hearing(knowledge, (run) => countHolders(run, right), [{ holders: 1 }], 40)
+  await hearing(knowledge, (run) => tryLock(run, lockNames.archive), [], 45)
+  expect(knowledge.presence.aloneUntilMs).toBe(Infinity)
+  await hearing(knowledge, (run) => countHolders(run, standby), [{ holders: 1 }], 50)
+  await hearing(knowledge, (run) => tryLock(run, right), [{}], 60)
+  expect(knowledge.presence).toEqual({ startedMs: 5, visibleSinceMs: 60, aloneUntilMs: 50 })
+  await hearing(knowledge, (run) => countHolders(run, standby), [{ holders: 0 }], 70)
+  knowledge.begins(80)
+  expect(knowledge.presence).toEqual({ startedMs: 80, visibleSinceMs: undefined, aloneUntilMs: 80 })
 })
