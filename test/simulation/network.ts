@@ -1,6 +1,6 @@
 import { AxiosError } from 'axios'
-import type { IncomingHttpHeaders } from 'node:http'
 import { type Carry, TooLargeError } from '../../src/exchange/http/adapter.js'
+import type { HttpHeaders } from '../../src/exchange/http/headers.js'
 import { type Operation, operations } from '../../src/market/stream.js'
 import { type Query, queryOf } from '../../src/simulator/parameters.js'
 import type { Service } from '../../src/simulator/service.js'
@@ -107,7 +107,7 @@ export function createNetwork(options: NetworkOptions): Carry {
             isOver = true
             delivered('complete')
             options.onResponse(operation, outgoing.status)
-            const data = { status: outgoing.status, body, headers: outgoing.headers as IncomingHttpHeaders }
+            const data = { status: outgoing.status, body, headers: outgoing.headers as HttpHeaders }
             resolve({ data, status: outgoing.status, statusText: '', headers: {}, config, request: undefined })
           })
         })

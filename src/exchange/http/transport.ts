@@ -1,7 +1,4 @@
-import http from 'node:http'
-import https from 'node:https'
 import { Axios, isAxiosError } from 'axios'
-import { withoutBrackets } from '../../runtime/host.js'
 import type { Operation } from '../../market/stream.js'
 import { oneLine } from '../../market/oneLine.js'
 import { onAbort } from '../../runtime/abort.js'
@@ -14,10 +11,10 @@ import {
   type Carry,
   type HttpResponse,
   type RequestMoments,
-  sendOverNode,
-  type Server,
+  sendOverConnections,
   TooLargeError,
 } from './adapter.js'
+import { Connections } from './connections.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
 export interface TransportOptions {
@@ -31,7 +28,7 @@ export interface TransportOptions {
   /** The source address, on hosts that have several. */
   readonly localAddress?: string
   readonly clock?: Clock
-  /** Carries a request and brings its response. Default: Node's own HTTP. */
+  /** Carries a request and brings its response. Default: undici's connections. */
   readonly carry?: Carry
 }
 
@@ -52,42 +49,27 @@ export interface Transport {
 const pathPrefix = '/api/v3/market/'
 
 export function createTransport(options: TransportOptions): Transport {
-  const agentOptions: https.AgentOptions = {
-    keepAlive: true,
-    maxSockets: options.maxConnections,
-    // The most recently used connection is the least likely to be closed by the other side just now.
-    scheduling: 'lifo',
-    ...(options.localAddress === undefined ? {} : { localAddress: options.localAddress }),
-  }
-  const base = new URL(options.baseUrl)
-  const isHttps = base.protocol === 'https:'
-  const agent = isHttps ? new https.Agent(agentOptions) : new http.Agent(agentOptions)
-  const server: Server = {
-    request: isHttps ? https.request : http.request,
-    // Axios' own handling of headers, proxies and defaults takes longer than sending: the adapter needs none of it.
-    options: {
-      protocol: base.protocol,
-      hostname: withoutBrackets(base.hostname),
-      port: base.port,
-      ...(base.username === ''
-        ? {}
-        : { auth: `${decodeURIComponent(base.username)}:${decodeURIComponent(base.password)}` }),
-      agent,
-      headers: { Accept: 'application/json', 'Accept-Encoding': acceptEncoding, 'User-Agent': 'market-recorder' },
-    },
-  }
+  const baseUrl = new URL(options.baseUrl)
+  const { maxConnections, localAddress } = options
+  const connections = new Connections({
+    baseUrl,
+    maxConnections,
+    ...(localAddress === undefined ? {} : { localAddress }),
+    headers: ['Accept', 'application/json', 'Accept-Encoding', acceptEncoding, 'User-Agent', 'market-recorder'],
+  })
+  // Axios' own handling of headers, proxies and defaults takes longer than sending: the adapter needs none of it.
   const axios = new Axios({})
-  const prefix = `${base.pathname.replace(/\/+$/, '')}${pathPrefix}`
+  const prefix = `${baseUrl.pathname.replace(/\/+$/, '')}${pathPrefix}`
   return {
     get: (operation, parameters, signal, moments) =>
-      get(axios, server, `${prefix}${operation}${queryText(parameters)}`, {
+      get(axios, connections, `${prefix}${operation}${queryText(parameters)}`, {
         ...options,
         operation,
         parameters,
         signal,
         moments,
       }),
-    close: () => agent.destroy(),
+    close: () => connections.close(),
   }
 }
 
@@ -103,8 +85,21 @@ interface TransportRequest extends TransportOptions {
   readonly moments: RequestMoments
 }
 
-async function get(axios: Axios, server: Server, path: string, request: TransportRequest): Promise<RawResponse> {
-  const { operation, parameters, signal, moments, timeoutMs, clock = systemClock, carry = sendOverNode } = request
+async function get(
+  axios: Axios,
+  connections: Connections,
+  path: string,
+  request: TransportRequest,
+): Promise<RawResponse> {
+  const {
+    operation,
+    parameters,
+    signal,
+    moments,
+    timeoutMs,
+    clock = systemClock,
+    carry = sendOverConnections,
+  } = request
   const maxResponseBytes = Math.min(request.maxResponseBytes, responseBounds[operation].bytes)
   let cut: (reason: Error) => void = () => undefined
   let cause: 'timeout' | 'aborted' | undefined
@@ -121,7 +116,7 @@ async function get(axios: Axios, server: Server, path: string, request: Transpor
       url: path,
       adapter: (config) =>
         carry(config, {
-          server,
+          connections,
           maxResponseBytes,
           moments,
           onStarted: (cutRequest) => {
