@@ -52,6 +52,8 @@ describe('recording everything for some rounds of every schedule', () => {
     config.exchange.timeoutMs = 60_000
     config.streams.instruments.schedule = '*/10 * * * * *'
     config.streams.rpiSymbols.schedule = '5,15,25,35,45,55 * * * * *'
+    // What is only looked at is not stored.
+    config.streams.tickers.watchSeconds = 0
     config.streams.orderBooks.everySeconds = 5
     config.streams.rpiOrderBooks.everySeconds = 10
     config.streams.fills.select.categories = [...categories]
