@@ -36,8 +36,6 @@ export async function acquireEgressLock(url: string, egress: string, options: Eg
   return lock
 }
 
-type Outcome = 'held' | 'taken by another'
-
 class SessionLock implements EgressLock {
   readonly #url: string
   readonly #egress: string
@@ -186,11 +184,11 @@ class SessionLock implements EgressLock {
   async #waitForTurn(signal: AbortSignal | undefined): Promise<void> {
     const { logger } = this.#options
     let isStandby = false
-    while ((await this.#tryLock()) !== 'held') {
+    while (!(await tryLock(this.#run, lockNames.egress(this.#egress)))) {
       if (!isStandby) {
         logger.info(`another recorder owns the budget of ${this.#egress}; waiting until it ends`)
-        await lockShared(this.#run, lockNames.egressStandby(this.#egress), this.#owner)
         this.#note(true)
+        await lockShared(this.#run, lockNames.egressStandby(this.#egress), this.#owner)
         isStandby = true
       }
       await this.#endSilentOwner()
@@ -244,10 +242,6 @@ class SessionLock implements EgressLock {
     }
   }
 
-  async #tryLock(): Promise<Outcome> {
-    return (await tryLock(this.#run, lockNames.egress(this.#egress))) ? 'held' : 'taken by another'
-  }
-
   async #hasSilentPredecessor(): Promise<boolean> {
     const rows = await this.#query(
       'select from recorder.egress where egress = $1 and owner <> $2 and released_at is null',
@@ -283,24 +277,30 @@ class SessionLock implements EgressLock {
   }
 
   async #check(sentMs: number): Promise<void> {
-    const standbys = await countHolders(this.#run, lockNames.egressStandby(this.#egress))
+    const hasStandby = (await countHolders(this.#run, lockNames.egressStandby(this.#egress))) > 0
+    // Whoever waits is known from here on: the connection may be lost before the rest of the check is done.
+    if (hasStandby) this.#seesStandby(true)
     if (sentMs - this.#sharedMs >= shareEveryMs - checkEveryMs / 2) await this.#share()
-    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hadStandby: standbys > 0, hasLapsed: false }
-    this.#sawStandby = standbys > 0
-    this.#note(standbys > 0)
+    this.#evidence = { ...this.#evidence, confirmedMs: sentMs, hasLapsed: false }
+    this.#seesStandby(hasStandby)
+  }
+
+  #seesStandby(hadStandby: boolean): void {
+    this.#evidence = { ...this.#evidence, hadStandby }
+    this.#sawStandby = hadStandby
+    this.#note(hadStandby)
   }
 
   /** A new session has no lock: takes it if it is free, and waits like any other process if it is not. */
   async #returnToLock(signal: AbortSignal): Promise<void> {
     await this.#connect()
-    const outcome = await this.#tryLock()
-    if (outcome === 'held' && !(await this.#hasSilentPredecessor())) return this.#enter()
+    const isHeld = await tryLock(this.#run, lockNames.egress(this.#egress))
+    if (isHeld && !(await this.#hasSilentPredecessor())) return this.#enter()
     // Somebody else has it, or had it meanwhile.
     this.#evidence = { ...this.#evidence, isOwner: false }
+    this.#note(true)
     this.#judge()
-    if (outcome === 'held') {
-      await unlock(this.#run, lockNames.egress(this.#egress))
-    }
+    if (isHeld) await unlock(this.#run, lockNames.egress(this.#egress))
     await this.#waitForTurn(signal)
   }
 

@@ -2,9 +2,9 @@ import pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test, type TestContext, vi } from 'vitest'
 import { acquireEgressLock } from '../../../src/store/egress/egressLock.js'
-import type { EgressLock } from '../../../src/store/egress/egressOptions.js'
+import type { EgressLock, Sharing } from '../../../src/store/egress/egressOptions.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { endSilentOwner } from '../../../src/store/egress/fleetState.js'
+import { endSilentOwner, fleetChannel } from '../../../src/store/egress/fleetState.js'
 import { lockNames } from '../../../src/store/db/locks/names.js'
 import { lockSessionName, lockShared, tryLock } from '../../../src/store/db/locks/sessionLock.js'
 import { startTcpProxy } from '../../support/tcpProxy.js'
@@ -179,6 +179,35 @@ describe('the right to send from an address', () => {
     await proxy.refuse()
     await expect(acquire('first', proxied)).rejects.toThrow(/ECONNREFUSED/)
   })
+})
+
+test('one that was seen to wait is not forgotten when the rest of the look fails', async (context) => {
+  const { proxy, proxied, locks } = await anAddress('half a look', context)
+  const other = new pg.Client({ connectionString: database.url, application_name: lockSessionName('egress lock') })
+  await other.connect()
+  context.onTestFinished(() => other.end())
+  const wait = () =>
+    lockShared((text, values) => other.query(text, [...values]), lockNames.egressStandby('half a look'), 'second')
+  let looks = 0
+  const look: Sharing['look'] = async (run) => {
+    looks++
+    if (looks === 3) {
+      // Those who wait have been counted for this time. The notification makes the next look a whole one, at once.
+      await wait()
+      await other.query(`notify ${fleetChannel}`)
+      await run('select 1', [])
+    } else if (looks === 4) {
+      // They were counted once more, and from now on nothing gets through.
+      proxy.stall()
+      throw new Error('nothing comes')
+    }
+  }
+  const entry = { fleet: 'half a look', budget: 1, place: 'here' }
+  const first = await acquireEgressLock(proxied, 'half a look', { logger, sharing: { entry, look } })
+  locks.push(first)
+  expect(first.maySend).toBe(true)
+  await vi.waitFor(() => expect(first.maySend).toBe(false), { ...within, timeout: 20_000 })
+  expect(looks).toBe(4)
 })
 
 test('one that has just taken over from a silent owner is given time to begin, and is ended when it is silent for long itself', async () => {
