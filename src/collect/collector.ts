@@ -104,7 +104,7 @@ export class Collector {
     this.#starting = this.#start()
     this.#loops = [
       keepDismissingGaps(db, { ...this.#context, isOwn: () => this.#ownership.hasList('fills', null) }),
-      keepReadingLists({ ...this.#context, db, config }),
+      keepReadingLists({ ...this.#context, db, config, isLooking: () => this.#needsTickers() }),
     ]
   }
 
@@ -220,9 +220,12 @@ export class Collector {
   async #watchTickers(): Promise<void> {
     const { config } = this.#dependencies
     const watch = tickerWatch(config)
-    const fills = this.#fillsPoller
-    if (watch.categories.length === 0 || fills === null) return
-    await watchTickers(this.#context, { ...watch, isWorthwhile: () => fills.isInNeedOfTickers() })
+    if (watch.categories.length === 0) return
+    await watchTickers(this.#context, { ...watch, isWorthwhile: () => this.#needsTickers() })
+  }
+
+  #needsTickers(): boolean {
+    return this.#fillsPoller?.isInNeedOfTickers() === true
   }
 
   #learned(stream: AnyStream): void {

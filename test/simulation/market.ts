@@ -34,7 +34,7 @@ export function planMarket(
     launchedBeforeMs: 7_200_000,
     rhythm: {
       tickersEverySeconds: 10,
-      watchSeconds: 0.5,
+      watchSeconds: 0,
       listsEveryMinutes: 5,
       booksEverySeconds,
       fillsMaxSeconds: 600,

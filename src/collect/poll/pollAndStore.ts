@@ -39,7 +39,7 @@ export interface PollFailure {
 /** A response that came. */
 export interface Polled<Target, Row> {
   readonly batch: Batch<Target, Row>
-  /** False when neither the database nor the disk took it: what it showed has to be asked for again. */
+  /** False when neither the database nor the disk took it: what only it showed is lost unless it is asked for again soon. */
   readonly isKept: boolean
 }
 

@@ -45,7 +45,7 @@ export class Connections {
       ...options.headers,
       ...(username === '' ? [] : ['Authorization', `Basic ${Buffer.from(login).toString('base64')}`]),
     ]
-    // One for all of them: it keeps the sessions of TLS. The caller has a deadline of its own.
+    // One for all of them: it remembers the sessions of TLS for a while. The caller has a deadline of its own.
     this.#connect = buildConnector({ timeout: 0, keepAliveInitialDelay: 1000 })
   }
 

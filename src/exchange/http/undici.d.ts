@@ -56,7 +56,6 @@ declare module 'undici/lib/core/connect.js' {
     /** In milliseconds; 0 for none. */
     readonly timeout: number
     readonly keepAliveInitialDelay: number
-    readonly localAddress?: string
   }
 
   export default function buildConnector(options: ConnectOptions): Connect

@@ -1,0 +1,78 @@
+import { pino } from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { keepReadingLists } from '../../../src/collect/fleet/sharedLists.js'
+import { Universe } from '../../../src/collect/universe/universe.js'
+import { loadConfig } from '../../../src/config/load.js'
+import type { Instrument } from '../../../src/market/instrument.js'
+import { type Clock, systemClock } from '../../../src/runtime/clock.js'
+import type { Batch } from '../../../src/store/batch/batch.js'
+import { storeBatch } from '../../../src/store/batch/storeBatch.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aTicker } from '../../support/marketRows.js'
+
+const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+/** As the recorder stores it that owns the list. */
+async function record(volume24h: string): Promise<void> {
+  const now = Date.now()
+  const batch: Batch = {
+    stream: 'tickers',
+    target: { category: 'SPOT' },
+    requestTime: now,
+    receivedAt: now,
+    rows: [aTicker({ ...key, ts: now, receivedAt: now, volume24h, lastPrice: '2' })],
+    rejected: [],
+    unkept: 0,
+    proven: [],
+    gaps: [],
+    isPart: false,
+  }
+  await storeBatch(database.database.db, batch)
+}
+
+test('a recorder without a list of its own reads the tickers of another, but for the time in which it looks at them itself', async () => {
+  const config = loadConfig({ env: {} })
+  config.streams.tickers.watchSeconds = 0.5
+  const universe = new Universe()
+  universe.setInstruments('SPOT', [{ ...key, status: 'online' } as Instrument])
+  universe.ownership = { hasInstrument: () => true, hasList: () => false, isOrphan: () => false }
+  const ending = new AbortController()
+  let [isLooking, rounds] = [false, 0]
+  // It reads every two seconds.
+  const clock: Clock = {
+    ...systemClock,
+    sleep: (ms, signal) => {
+      rounds++
+      return systemClock.sleep(ms / 100, signal)
+    },
+  }
+  const reading = keepReadingLists({
+    db: database.database.db,
+    config,
+    universe,
+    clock,
+    logger: pino({ level: 'silent' }),
+    signal: ending.signal,
+    isLooking: () => isLooking,
+  })
+  const known = () => universe.tradeSign(key)?.volume24h
+  await record('7')
+  await expect.poll(() => Number(known()), { timeout: 60_000 }).toBe(7)
+  isLooking = true
+  const since = rounds
+  await expect.poll(() => rounds, { timeout: 60_000 }).toBeGreaterThan(since + 2)
+  await record('8')
+  const recorded = rounds
+  await expect.poll(() => rounds, { timeout: 60_000 }).toBeGreaterThan(recorded + 5)
+  expect(Number(known())).toBe(7)
+  isLooking = false
+  await expect.poll(() => Number(known()), { timeout: 60_000 }).toBe(8)
+  ending.abort()
+  await reading
+})
