@@ -5,11 +5,13 @@ import { inUrl, isLoopback, withoutBrackets } from '../../../src/runtime/host.js
 test.for([
   ['localhost', true],
   ['127.0.0.1', true],
+  ['127.9.9.9', true],
   ['127.255.0.9', true],
   ['::1', true],
   ['0.0.0.0', false],
   ['::', false],
   ['10.0.0.1', false],
+  ['192.168.1.7', false],
   ['127.example.com', false],
   ['localhost.example.com', false],
   ['128.0.0.1', false],
