@@ -79,10 +79,7 @@ export class Connections {
   }
 
   #open(): Connection {
-    const { baseUrl, localAddress } = this.#options
-    const connection = new Connection(baseUrl, this.#headers, (target, done) =>
-      this.#connect(localAddress === undefined ? target : { ...target, localAddress }, done),
-    )
+    const connection = new Connection(this.#options, this.#headers, this.#connect)
     connection.client.on('disconnect', () => {
       const place = this.#idle.indexOf(connection)
       if (place === -1) return
@@ -107,10 +104,11 @@ class Connection {
   readonly #headers: readonly string[]
   #socket: Socket | undefined
 
-  constructor(baseUrl: URL, headers: readonly string[], connect: Connect) {
+  constructor({ baseUrl, localAddress }: ConnectionOptions, headers: readonly string[], connect: Connect) {
     this.#headers = headers
     this.client = new Client(baseUrl.origin, {
       connect: (target, done) => (this.#socket = connect(target, done)),
+      ...(localAddress === undefined ? {} : { localAddress }),
       pipelining: 1,
       headersTimeout: 0,
       bodyTimeout: 0,

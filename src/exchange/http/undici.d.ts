@@ -19,6 +19,7 @@ declare module 'undici/lib/dispatcher/client.js' {
 
   export interface ClientOptions {
     readonly connect: Connect
+    readonly localAddress?: string
     readonly pipelining: number
     /** In milliseconds, as all of these; 0 for none. */
     readonly headersTimeout: number
