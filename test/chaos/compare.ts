@@ -151,7 +151,7 @@ export interface GapReport {
   /** Share of the recorded gaps in which fills were lost. */
   readonly precision: number
   /**
-   * Gaps in which nothing was lost, beside others of the same minute in which something was. Two full answers that adjoin
+   * Gaps in which nothing was lost, in a minute of which something else is not recorded. Two full answers that adjoin
    * without sharing a fill look like answers with a gap between them; a candle shows that a minute is complete, but not
    * which of its gaps are none. Nor can anything be told of a minute whose candle is not recorded, or so late that the
    * daemon had no time to compare it.
@@ -237,7 +237,8 @@ export async function compareGaps(pool: pg.Pool, world: World, judgedUntil: numb
     for (const gap of gaps) {
       const [first, last] = [Math.floor(gap.from / 60_000), Math.floor((gap.to - 1) / 60_000)]
       if (lost.some((ts) => isIn(ts)(gap))) rightGaps++
-      else if (lost.some((ts) => Math.floor(ts / 60_000) >= first && Math.floor(ts / 60_000) <= last)) undecidable++
+      // Also one of before the recording began, or of after its end.
+      else if (!world.fills(category, symbol, first * 60_000, (last + 1) * 60_000).every(isStored)) undecidable++
       else if ((last + 1) * 60_000 > judgedUntil) undecidable++
       else if ((await closedMinutes(pool, category, symbol, first, last)) < last - first + 1) undecidable++
       else

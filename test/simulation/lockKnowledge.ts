@@ -4,6 +4,8 @@ import { lockNames } from '../../src/store/db/locks/names.js'
 export interface Presence {
   /** When what runs on the machine was started. */
   readonly startedMs: number | undefined
+  /** When that was first told anything; undefined before. */
+  readonly firstHeardMs: number | undefined
   /** Since when the others see it wait for the right to send, or have it, on the session that it had last; undefined before the first. */
   readonly visibleSinceMs: number | undefined
   /** It goes by having been told that nobody else is there: infinite while it does. */
@@ -25,6 +27,7 @@ export class LockKnowledge {
   readonly #right: string
   readonly #standby: string
   #startedMs: number | undefined
+  #firstHeardMs: number | undefined
   #session: object | undefined
   #visibleSinceMs: number | undefined
   #aloneUntilMs = -Infinity
@@ -37,6 +40,7 @@ export class LockKnowledge {
   get presence(): Presence {
     return {
       startedMs: this.#startedMs,
+      firstHeardMs: this.#firstHeardMs,
       visibleSinceMs: this.#visibleSinceMs,
       aloneUntilMs: this.#aloneUntilMs,
     }
@@ -45,6 +49,7 @@ export class LockKnowledge {
   /** Another recorder begins on the machine: it knows nothing yet. */
   begins(nowMs: number): void {
     this.#startedMs = nowMs
+    this.#firstHeardMs = undefined
     this.#session = undefined
     this.#visibleSinceMs = undefined
     this.#isToldOfAnother(nowMs)
@@ -54,6 +59,7 @@ export class LockKnowledge {
     if (!Array.isArray(values)) return
     const name: unknown = values[0]
     const { rows } = value as { readonly rows: readonly unknown[] }
+    this.#firstHeardMs ??= nowMs
     if (takes.test(text) && (name === this.#right || name === this.#standby)) {
       if (rows.length === 0) this.#isToldOfAnother(nowMs)
       else if (this.#session !== session) {

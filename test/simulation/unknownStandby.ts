@@ -37,7 +37,8 @@ export function mayBothSend(
     (outage) =>
       hasNow(outage) &&
       presences.some(
-        ({ startedMs }) => startedMs !== undefined && outage.fromMs <= startedMs && startedMs <= outage.toMs,
+        ({ startedMs, firstHeardMs }) =>
+          startedMs !== undefined && startedMs <= outage.toMs && (firstHeardMs ?? Infinity) >= outage.fromMs,
       ),
   )
   if (beginsWithout) return true

@@ -10,9 +10,6 @@ export interface FillsSeen {
   readonly empty: number
 }
 
-/** What tickers have told since the last response counts: with fewer expected than this share of a page no fill is at stake. */
-const atStake = 0.25
-
 /** Time for a response to come and be stored, whatever an instrument's rate is. */
 const graceMs = 30_000
 
@@ -27,7 +24,8 @@ export interface LateFillsOptions {
 /**
  * How many of the instruments that trade were not asked in due time: before more fills were to be expected than one response
  * shows, and in any case within the longest time that it may go unasked. One without fills is late for nothing. A page that a
- * burst has filled makes its rate look high for long; the tickers since then show that it is over.
+ * burst has filled makes its rate look high for long; the tickers since then show that it is over. One that waits with half a
+ * page while the requests go to a burst elsewhere is not late: whoever has most unseen fills is asked.
  */
 export function lateFills(
   seen: Iterable<readonly [key: string, FillsSeen]>,
@@ -38,7 +36,7 @@ export function lateFills(
     const waitedMs = nowMs - atMs - graceMs
     if (perMs === 0) quietTargets++
     else if (waitedMs > longestWaitMs(empty, maxPollMs)) lateTargets++
-    else if (waitedMs > fillsPerPage / (perMs ?? 0) && unseen(key) > atStake * fillsPerPage) lateTargets++
+    else if (waitedMs > fillsPerPage / (perMs ?? 0) && unseen(key) >= fillsPerPage) lateTargets++
   }
   return { lateTargets, quietTargets }
 }

@@ -25,9 +25,9 @@ const refusal: PlannedFault = { ...silence, what: 'database refused', machine: 1
 const later: PlannedFault = { ...refusal, atMs: 118_000, machine: 0 }
 
 /** Has been the owner from the beginning, and nobody waited when it last looked. */
-const owner: Presence = { startedMs: 0, visibleSinceMs: 100, aloneUntilMs: Infinity }
+const owner: Presence = { startedMs: 0, firstHeardMs: 50, visibleSinceMs: 100, aloneUntilMs: Infinity }
 /** Has waited from the beginning. */
-const waiting: Presence = { startedMs: 0, visibleSinceMs: 200, aloneUntilMs: -Infinity }
+const waiting: Presence = { startedMs: 0, firstHeardMs: 50, visibleSinceMs: 200, aloneUntilMs: -Infinity }
 
 test.each([
   { what: 'one that waited before is known', other: waiting, isExcused: false },
@@ -83,20 +83,26 @@ test.each([
   {
     what: 'one that is started without the database goes by what it knew',
     faults: [refusal],
-    other: { ...waiting, startedMs: 105_000 },
+    other: { ...waiting, startedMs: 105_000, firstHeardMs: undefined },
+    isExcused: true,
+  },
+  {
+    what: 'also one that was started before the refusals and was told nothing until then',
+    faults: [refusal],
+    other: { ...waiting, startedMs: 90_000, firstHeardMs: undefined },
     isExcused: true,
   },
   {
     what: 'also in the next of two outages without a pause',
     faults: [refusal, later],
-    other: { ...waiting, startedMs: 105_000 },
+    other: { ...waiting, startedMs: 105_000, firstHeardMs: undefined },
     nowMs: 130_000,
     isExcused: true,
   },
   {
     what: 'when the database is back it asks',
     faults: [refusal, { ...later, atMs: 128_000 }],
-    other: { ...waiting, startedMs: 105_000 },
+    other: { ...waiting, startedMs: 105_000, firstHeardMs: 121_000 },
     nowMs: 130_000,
     isExcused: false,
   },
@@ -121,21 +127,36 @@ async function hearing(
 test('what a recorder knows of others follows from what its own questions brought', async () => {
   const knowledge = new LockKnowledge('address')
   const [right, standby] = [lockNames.egress('address'), lockNames.egressStandby('address')]
-  expect(knowledge.presence).toEqual({ startedMs: undefined, visibleSinceMs: undefined, aloneUntilMs: -Infinity })
+  expect(knowledge.presence).toEqual({
+    startedMs: undefined,
+    firstHeardMs: undefined,
+    visibleSinceMs: undefined,
+    aloneUntilMs: -Infinity,
+  })
   knowledge.begins(5)
   await hearing(knowledge, (run) => tryLock(run, right), [], 10)
-  expect(knowledge.presence).toEqual({ startedMs: 5, visibleSinceMs: undefined, aloneUntilMs: -Infinity })
+  expect(knowledge.presence).toEqual({
+    startedMs: 5,
+    firstHeardMs: 10,
+    visibleSinceMs: undefined,
+    aloneUntilMs: -Infinity,
+  })
   await hearing(knowledge, (run) => lockShared(run, standby, 'me'), [{}], 20)
   await hearing(knowledge, (run) => countHolders(run, standby), [{ holders: 0 }], 30)
-  expect(knowledge.presence).toEqual({ startedMs: 5, visibleSinceMs: 20, aloneUntilMs: Infinity })
+  expect(knowledge.presence).toEqual({ startedMs: 5, firstHeardMs: 10, visibleSinceMs: 20, aloneUntilMs: Infinity })
   // Of other locks nothing is learned.
   await hearing(knowledge, (run) => countHolders(run, right), [{ holders: 1 }], 40)
   await hearing(knowledge, (run) => tryLock(run, lockNames.archive), [], 45)
   expect(knowledge.presence.aloneUntilMs).toBe(Infinity)
   await hearing(knowledge, (run) => countHolders(run, standby), [{ holders: 1 }], 50)
   await hearing(knowledge, (run) => tryLock(run, right), [{}], 60)
-  expect(knowledge.presence).toEqual({ startedMs: 5, visibleSinceMs: 60, aloneUntilMs: 50 })
+  expect(knowledge.presence).toEqual({ startedMs: 5, firstHeardMs: 10, visibleSinceMs: 60, aloneUntilMs: 50 })
   await hearing(knowledge, (run) => countHolders(run, standby), [{ holders: 0 }], 70)
   knowledge.begins(80)
-  expect(knowledge.presence).toEqual({ startedMs: 80, visibleSinceMs: undefined, aloneUntilMs: 80 })
+  expect(knowledge.presence).toEqual({
+    startedMs: 80,
+    firstHeardMs: undefined,
+    visibleSinceMs: undefined,
+    aloneUntilMs: 80,
+  })
 })

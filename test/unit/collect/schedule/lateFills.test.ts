@@ -27,7 +27,8 @@ test('one that was never answered is late after the longest wait; one that does 
 test('a burst that has filled a page makes no instrument late while the tickers since then tell of few fills', () => {
   const burst = ago(505_000, 100 / 474_000, 3)
   expect(lateFills([burst], { ...options, unseen: () => 2.3 }).lateTargets).toBe(0)
-  expect(lateFills([burst], { ...options, unseen: () => 26 }).lateTargets).toBe(1)
+  expect(lateFills([burst], { ...options, unseen: () => 48 }).lateTargets).toBe(0)
+  expect(lateFills([burst], { ...options, unseen: () => 100 }).lateTargets).toBe(1)
   // Whatever they tell, the longest wait holds.
   expect(lateFills([ago(4_831_000, 100 / 474_000, 3)], { ...options, unseen: () => 0 }).lateTargets).toBe(1)
 })
