@@ -26,6 +26,8 @@ export async function benchScale(argv: readonly string[]): Promise<number> {
   if (!values.simulate)
     throw new Error('say --simulate: nothing but a simulation is there, and fleet measures real recorders')
   const config = loadConfig({ env: {} })
+  // Made only while a recorder's own fills need them: with several addresses hardly ever.
+  config.streams.tickers.watchSeconds = 0
   config.streams.orderBooks.everySeconds = Number(values.books)
   const universe = assumedUniverse()
   const demand = fleetDemand(config, universe)

@@ -79,9 +79,8 @@ describe('arithmetic', () => {
     config.exchange.limits.overallPerMinute = 6_000
     config.exchange.limits.perSecond.tickers = 2
     expect(tickerWatch(config).everyMs).toBeGreaterThan(6_000)
-    // Twice a second is too often for four categories that share a third of 20 requests a second.
-    const twice = withStreams(({ tickers }) => Object.assign(tickers, { watchSeconds: 0.5 }))
-    expect(tickerWatch(twice).everyMs).toBeCloseTo(660)
+    // Twice a second, the default, is too often for four categories that share a third of 20 requests a second.
+    expect(tickerWatch(defaults).everyMs).toBeCloseTo(660)
   })
 
   test('order books: the measured bytes of 100 levels', () => {
