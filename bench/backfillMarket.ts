@@ -1,4 +1,4 @@
-import { observedQuirks } from '../src/simulator/world/quirks.js'
+import { observedQuirks } from '../test/support/quirks.js'
 import type { ListingRequest } from '../src/simulator/world/listing.js'
 import { createWorld, type World } from '../src/simulator/world/world.js'
 

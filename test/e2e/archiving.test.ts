@@ -1,7 +1,7 @@
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { insertFills } from '../../src/store/live/fills.js'
+import { insertFills } from '../support/insertFills.js'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { aFill } from '../support/marketRows.js'

@@ -13,7 +13,7 @@ import type { Simulator } from '../../src/simulator/server.js'
 import { candleStream } from '../../src/store/db/series.js'
 import { insertWants } from '../../src/store/history/candleWants.js'
 import { coveredRanges } from './coverage.js'
-import { noTradeRanges } from '../../src/store/history/noTrade.js'
+import { noTradeRanges } from './noTradeRanges.js'
 import type { InstrumentSummary } from '../../src/store/live/instruments.js'
 import type { TestDatabase } from './database.js'
 

@@ -28,8 +28,7 @@ const fillRange = z.strictObject({
 const share = z.number().min(0).max(1)
 
 /**
- * What the live service does and the specification does not say (or says otherwise). The defaults are what was
- * observed; `plainQuirks` is the specification to the letter.
+ * What the live service does and the specification does not say (or says otherwise). The defaults are what was observed.
  */
 export const quirksSchema = z.strictObject({
   /** HTTP status of responses with an error code. */
@@ -131,27 +130,3 @@ export const quirksSchema = z.strictObject({
     .default(null),
 })
 export type Quirks = z.infer<typeof quirksSchema>
-
-export const observedQuirks: Quirks = quirksSchema.parse({})
-
-/** No quirks: what the specification says, and no more. */
-export const plainQuirks: Quirks = quirksSchema.parse({
-  envelopeOrderVaries: false,
-  isRpiUpperCase: false,
-  missingExecLinkId: 0,
-  missingIsRpi: 0,
-  tickerTsZero: 0,
-  emptyBooks: 0,
-  bookTsAheadMs: 0,
-  futuresFieldsOnSpot: false,
-  notSetSpellings: 'empty',
-  lowerCaseAreaSymbol: false,
-  unknownNewFields: false,
-  dailyOpenAt16Utc: false,
-  historyIgnoresStart: false,
-  historyRoundsUp: false,
-  zeroByteCandlesAfterListingMs: 0,
-  silentInstruments: 0,
-  furtherIntervals: false,
-  brotli: false,
-})

@@ -1,7 +1,11 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
-import type { CandleType, Interval } from '../../market/candle.js'
+import type { Candle, CandleType, Interval } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
-import type { Decimal, TimeMs } from '../../market/values.js'
+import type { Fill } from '../../market/fill.js'
+import type { OrderBook, RpiOrderBook } from '../../market/orderBook.js'
+import type { Ticker } from '../../market/ticker.js'
+import type { Decimal, Extra, TimeMs } from '../../market/values.js'
+import type { SnakeCase } from './columns.js'
 import type { InstrumentColumns } from './instrumentColumns.js'
 
 /** An instant: read as epoch milliseconds, written as a Date. */
@@ -22,11 +26,11 @@ export interface Database {
   'market.instrument_history': InstrumentKeyColumns &
     InstrumentColumns & { valid_from: Instant; valid_to: NullableInstant }
   'market.rpi_symbols': InstrumentKeyColumns & { valid_from: Instant; valid_to: NullableInstant }
-  'market.tickers': TickersTable
-  'market.order_books': OrderBooksTable
-  'market.rpi_order_books': RpiOrderBooksTable
-  'market.fills': FillsTable
-  'market.candles': CandlesTable
+  'market.tickers': ColumnsOf<Ticker>
+  'market.order_books': ColumnsOf<OrderBook> & BookTop
+  'market.rpi_order_books': ColumnsOf<RpiOrderBook> & BookTop
+  'market.fills': ColumnsOf<Fill>
+  'market.candles': ColumnsOf<Candle>
   'recorder.coverage': SeriesColumns & { part: Generated<TimeMs>; ranges: string; updated_at: Generated<TimeMs> }
   'recorder.empty_range': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
   'recorder.candle_reach': CandleReachTable
@@ -53,73 +57,24 @@ export interface LockTable {
   taken_at: NullableInstant
 }
 
-export interface TickersTable extends InstrumentKeyColumns {
-  ts: Instant
-  last_price: Decimal | null
-  bid1_price: Decimal | null
-  bid1_size: Decimal | null
-  ask1_price: Decimal | null
-  ask1_size: Decimal | null
-  open_price_24h: Decimal | null
-  high_price_24h: Decimal | null
-  low_price_24h: Decimal | null
-  volume_24h: Decimal | null
-  turnover_24h: Decimal | null
-  price_24h_pcnt: Decimal | null
-  index_price: Decimal | null
-  mark_price: Decimal | null
-  funding_rate: Decimal | null
-  open_interest: Decimal | null
-  delivery_start_time: NullableInstant
-  delivery_time: NullableInstant
-  delivery_status: string | null
-  platform_turnover_24h: Decimal | null
-  received_at: Instant
-  extra: Json
-}
+/** The columns of a table that has one for each field of its rows, named after it. The numbers among them are instants. */
+type ColumnsOf<Row> = { [Field in keyof Row & string as SnakeCase<Field>]: ColumnOf<Row[Field]> }
+type ColumnOf<Value> = [Value] extends [number]
+  ? Instant
+  : [Value] extends [number | null]
+    ? NullableInstant
+    : [Value] extends [readonly Decimal[]]
+      ? Decimal[]
+      : [Value] extends [Extra]
+        ? Json
+        : Value
 
-export interface OrderBooksTable extends InstrumentKeyColumns {
-  ts: Instant
-  bid_prices: Decimal[]
-  bid_sizes: Decimal[]
-  ask_prices: Decimal[]
-  ask_sizes: Decimal[]
+/** Of an order book what the database computes. */
+interface BookTop {
   best_bid: GeneratedAlways<Decimal | null>
   best_ask: GeneratedAlways<Decimal | null>
   mid: GeneratedAlways<Decimal | null>
   spread: GeneratedAlways<Decimal | null>
-  received_at: Instant
-  extra: Json
-}
-
-export interface RpiOrderBooksTable extends OrderBooksTable {
-  bid_rpi_sizes: Decimal[]
-  ask_rpi_sizes: Decimal[]
-}
-
-export interface FillsTable extends InstrumentKeyColumns {
-  ts: Instant
-  exec_id: string
-  exec_link_id: string | null
-  side: 'buy' | 'sell'
-  price: Decimal
-  size: Decimal
-  is_rpi: boolean | null
-  received_at: Instant
-  extra: Json
-}
-
-export interface CandlesTable extends InstrumentKeyColumns {
-  type: CandleType
-  interval: Interval
-  open_time: Instant
-  open: Decimal
-  high: Decimal
-  low: Decimal
-  close: Decimal
-  base_volume: Decimal
-  quote_turnover: Decimal
-  is_closed: boolean
 }
 
 /** `type` and `interval` are empty for streams without them. */

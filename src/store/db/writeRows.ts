@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { type ColumnSpec, columnNames, type ColumnValue, rowsFrom } from './columns.js'
+import { type ColumnKind, type ColumnSpec, columnNames, type ColumnValue, rowsFrom, snakeCase } from './columns.js'
 import type { Database } from './schema.js'
 import type { WriteResult } from './writeResult.js'
 
@@ -22,26 +22,38 @@ export async function inStatements<Row>(
   return { inserted, updated, unchanged: rows.length - inserted - updated }
 }
 
-/** A table whose rows never change once they are stored. */
-export interface AppendTable<Row> {
+/** A table with a column for each field of its rows, named after it. */
+export interface RowTable<Row> {
   readonly name: string
-  readonly columns: readonly ColumnSpec[]
   /** Names of the key's columns. */
   readonly key: readonly string[]
-  valueOf(row: Row, column: number): ColumnValue
+  readonly columns: readonly ColumnSpec[]
+  /** Rows as a source, see `rowsFrom`. */
+  source(rows: readonly Row[]): RawBuilder<unknown>
+}
+
+/** @param kinds how each field is written */
+export function rowTable<Row extends Readonly<Record<keyof Row, ColumnValue>>>(
+  name: string,
+  key: readonly string[],
+  kinds: Readonly<Record<keyof Row & string, ColumnKind>>,
+): RowTable<Row> {
+  const fields = Object.keys(kinds) as (keyof Row & string)[]
+  const columns = fields.map((field) => ({ name: snakeCase(field), kind: kinds[field] }))
+  const valueOf = (row: Row, column: number) => row[fields[column] as keyof Row]
+  return { name, key, columns, source: (rows) => rowsFrom(rows, columns, valueOf) }
 }
 
 /** Inserts rows and leaves those that are there already. The order is the same for every writer, so that two cannot deadlock. */
 export async function appendRows<Row>(
   db: Kysely<Database>,
-  table: AppendTable<Row>,
+  table: RowTable<Row>,
   rows: readonly Row[],
 ): Promise<WriteResult> {
   return inStatements(rows, async (part) => {
-    const source = rowsFrom(part, table.columns, (row, column) => table.valueOf(row, column))
     const result = await sql`
       insert into ${sql.table(table.name)} (${columnNames(table.columns)})
-      select ${columnNames(table.columns)} from ${source} as incoming
+      select ${columnNames(table.columns)} from ${table.source(part)} as incoming
       order by ${keyOrder(table.key)}
       on conflict do nothing`.execute(db)
     return { inserted: Number(result.numAffectedRows ?? 0n), updated: 0, unchanged: 0 }

@@ -1,27 +1,29 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Candle } from '../../market/candle.js'
-import { type ColumnSpec, columnNames, rowsFrom, toDate } from '../db/columns.js'
+import { columnNames, toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { ofCandles } from '../db/series.js'
-import { inStatements, keyOrder } from '../db/writeRows.js'
+import { inStatements, keyOrder, rowTable } from '../db/writeRows.js'
 import type { WriteResult } from '../db/writeResult.js'
 
-const columns: readonly (ColumnSpec & { readonly field: keyof Candle })[] = [
-  { field: 'category', name: 'category', kind: 'category' },
-  { field: 'symbol', name: 'symbol', kind: 'text' },
-  { field: 'type', name: 'type', kind: 'candle_type' },
-  { field: 'interval', name: 'interval', kind: 'candle_interval' },
-  { field: 'openTime', name: 'open_time', kind: 'time' },
-  { field: 'open', name: 'open', kind: 'decimal' },
-  { field: 'high', name: 'high', kind: 'decimal' },
-  { field: 'low', name: 'low', kind: 'decimal' },
-  { field: 'close', name: 'close', kind: 'decimal' },
-  { field: 'baseVolume', name: 'base_volume', kind: 'decimal' },
-  { field: 'quoteTurnover', name: 'quote_turnover', kind: 'decimal' },
-  { field: 'isClosed', name: 'is_closed', kind: 'boolean' },
-]
-const fields = columns.map(({ field }) => field)
-const key = ['category', 'symbol', 'type', 'interval', 'open_time']
+const { key, columns, source } = rowTable<Candle>(
+  'market.candles',
+  ['category', 'symbol', 'type', 'interval', 'open_time'],
+  {
+    category: 'category',
+    symbol: 'text',
+    type: 'candle_type',
+    interval: 'candle_interval',
+    openTime: 'time',
+    open: 'decimal',
+    high: 'decimal',
+    low: 'decimal',
+    close: 'decimal',
+    baseVolume: 'decimal',
+    quoteTurnover: 'decimal',
+    isClosed: 'boolean',
+  },
+)
 const values = columns.filter(({ name }) => !key.includes(name))
 const assignments = sql.raw(values.map(({ name }) => `"${name}" = excluded."${name}"`).join(', '))
 
@@ -56,7 +58,7 @@ export async function insertNewCandles(db: Kysely<Database>, candles: readonly C
       const part = candles.slice(start, start + rowsPerInsert)
       await sql`
         insert into market.candles (${columnNames(columns)})
-        select ${columnNames(columns)} from ${incomingRows(part)} as incoming`.execute(db)
+        select ${columnNames(columns)} from ${source(part)} as incoming`.execute(db)
     }
   } catch (error) {
     if ((error as { readonly code?: unknown }).code !== uniqueViolation) throw error
@@ -72,10 +74,6 @@ function areOfOneSeries(candles: readonly Candle[]): boolean {
     ({ category, symbol, type, interval }) =>
       symbol === first?.symbol && category === first.category && type === first.type && interval === first.interval,
   )
-}
-
-function incomingRows(candles: readonly Candle[]) {
-  return rowsFrom(candles, columns, (candle, column) => candle[fields[column] as keyof Candle])
 }
 
 /**
@@ -99,7 +97,7 @@ export function upsertOf(candles: readonly Candle[]): RawBuilder<unknown> {
   return sql`
     insert into market.candles as stored (${columnNames(columns)})
     select distinct on (${keyOrder(key)}) ${columnNames(columns)}
-    from ${incomingRows(candles)} as incoming
+    from ${source(candles)} as incoming
     order by ${keyOrder(key)}, is_closed desc, ordinality desc
     on conflict (${keyOrder(key)}) do update set ${assignments}
     where (excluded.is_closed or not stored.is_closed)

@@ -84,18 +84,6 @@ export function takingBack(series: CandleSeries, filled: readonly TimeRange[]): 
     )`
 }
 
-/** The ranges of a series in which nothing was traded, ascending. */
-export async function noTradeRanges(
-  db: Kysely<Database>,
-  series: CandleSeries,
-): Promise<(TimeRange & { readonly isConfirmed: boolean })[]> {
-  const { rows } = await sql<TimeRange & { isConfirmed: boolean }>`
-    select lower(r) as "from", upper(r) as "to", r <@ confirmed as "isConfirmed"
-    from recorder.no_trade cross join lateral unnest(ranges) as r
-    where ${ofCandles(series)} order by 1`.execute(db)
-  return rows
-}
-
 /** From this share of a series' known time on without a trade, one more silent stretch is nothing out of the ordinary. */
 const sparseShare = 0.05
 

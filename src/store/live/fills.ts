@@ -2,37 +2,24 @@ import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import type { Fill } from '../../market/fill.js'
 import type { TimeMs } from '../../market/values.js'
-import { type ColumnSpec, columnNames, rowsFrom } from '../db/columns.js'
+import { columnNames } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
-import { type AppendTable, appendRows, keyOrder } from '../db/writeRows.js'
+import { keyOrder, rowTable } from '../db/writeRows.js'
 import type { WriteResult } from '../db/writeResult.js'
 
-const columns: readonly (ColumnSpec & { readonly field: keyof Fill })[] = [
-  { field: 'category', name: 'category', kind: 'category' },
-  { field: 'symbol', name: 'symbol', kind: 'text' },
-  { field: 'ts', name: 'ts', kind: 'time' },
-  { field: 'execId', name: 'exec_id', kind: 'text' },
-  { field: 'execLinkId', name: 'exec_link_id', kind: 'text' },
-  { field: 'side', name: 'side', kind: 'side' },
-  { field: 'price', name: 'price', kind: 'decimal' },
-  { field: 'size', name: 'size', kind: 'decimal' },
-  { field: 'isRpi', name: 'is_rpi', kind: 'boolean' },
-  { field: 'receivedAt', name: 'received_at', kind: 'time' },
-  { field: 'extra', name: 'extra', kind: 'json' },
-]
-const fields = columns.map(({ field }) => field)
-
-const table: AppendTable<Fill> = {
-  name: 'market.fills',
-  columns,
-  key: ['category', 'symbol', 'ts', 'exec_id'],
-  valueOf: (fill, column) => fill[fields[column] as keyof Fill],
-}
-
-/** Stores fills; those that are there already stay as they are. */
-export async function insertFills(db: Kysely<Database>, fills: readonly Fill[]): Promise<WriteResult> {
-  return appendRows(db, table, fills)
-}
+const table = rowTable<Fill>('market.fills', ['category', 'symbol', 'ts', 'exec_id'], {
+  category: 'category',
+  symbol: 'text',
+  ts: 'time',
+  execId: 'text',
+  execLinkId: 'text',
+  side: 'side',
+  price: 'decimal',
+  size: 'decimal',
+  isRpi: 'boolean',
+  receivedAt: 'time',
+  extra: 'json',
+})
 
 export interface FillPageResult extends WriteResult {
   /** Time of the oldest of these fills that was there already; null when all are new. */
@@ -46,10 +33,9 @@ export async function insertFillPages(
 ): Promise<FillPageResult[]> {
   const fills = pages.flat()
   if (fills.length === 0) return pages.map(() => ({ inserted: 0, updated: 0, unchanged: 0, sharedFrom: null }))
-  const source = rowsFrom(fills, columns, (fill, column) => fill[fields[column] as keyof Fill])
   const { rows } = await sql<{ category: string; symbol: string; ts: TimeMs; execId: string }>`
-    insert into market.fills (${columnNames(columns)})
-    select ${columnNames(columns)} from ${source} as incoming
+    insert into market.fills (${columnNames(table.columns)})
+    select ${columnNames(table.columns)} from ${table.source(fills)} as incoming
     order by ${keyOrder(table.key)}
     on conflict do nothing
     returning category, symbol, ts, exec_id as "execId"`.execute(db)

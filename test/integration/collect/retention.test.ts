@@ -4,7 +4,7 @@ import { startRetention } from '../../../src/collect/retention.js'
 import { loadConfig } from '../../../src/config/load.js'
 import { type Clock, systemClock } from '../../../src/runtime/clock.js'
 import { Incidents } from '../../../src/runtime/incidents.js'
-import { insertFills } from '../../../src/store/live/fills.js'
+import { insertFills } from '../../support/insertFills.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill } from '../../support/marketRows.js'
 

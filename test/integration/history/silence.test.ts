@@ -6,7 +6,7 @@ import type { TimeRange } from '../../../src/market/timeRange.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { listGaps } from '../../../src/store/proof/gaps.js'
-import { noTradeRanges } from '../../../src/store/history/noTrade.js'
+import { noTradeRanges } from '../../support/noTradeRanges.js'
 import { claims, runBackfill, storedCandles, trueCandles } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 

@@ -5,7 +5,7 @@ import { verify } from '../../../src/history/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { addCoverage } from '../../../src/store/proof/coverage.js'
-import { insertFills } from '../../../src/store/live/fills.js'
+import { insertFills } from '../../support/insertFills.js'
 import { runBackfill } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 

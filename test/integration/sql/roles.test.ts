@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { insertFills } from '../../../src/store/live/fills.js'
+import { insertFills } from '../../support/insertFills.js'
 import { addCoverage } from '../../../src/store/proof/coverage.js'
 import type { RecorderDatabase } from '../../../src/store/db/database.js'
 import { recordGap } from '../../../src/store/proof/gaps.js'

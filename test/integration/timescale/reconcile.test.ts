@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
-import { insertFills } from '../../../src/store/live/fills.js'
+import { insertFills } from '../../support/insertFills.js'
 import { migrateToLatest } from '../../../src/store/db/migrate.js'
 import { reconcile } from '../../../src/store/timescale/reconcile.js'
 import { detectServer } from '../../../src/store/timescale/server.js'

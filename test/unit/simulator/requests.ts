@@ -1,5 +1,5 @@
 import { afterEach } from 'vitest'
-import { plainQuirks } from '../../../src/simulator/world/quirks.js'
+import { plainQuirks } from '../../support/quirks.js'
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../../src/simulator/server.js'
 
 /** A moment at which the smallest market has instruments of every kind. */

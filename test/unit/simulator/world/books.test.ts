@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { plainQuirks } from '../../../../src/simulator/world/quirks.js'
+import { plainQuirks } from '../../../support/quirks.js'
 import { createWorld } from '../../../../src/simulator/world/world.js'
 
 const world = createWorld({ seed: 3, scale: 'tiny', activity: {}, quirks: () => plainQuirks })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { plainQuirks } from '../../../../src/simulator/world/quirks.js'
+import { plainQuirks } from '../../../support/quirks.js'
 import { createCommonFactor } from '../../../../src/simulator/world/commonFactor.js'
 import { type FillProcess } from '../../../../src/simulator/world/fillProcess.js'
 import { createFillProcess } from '../../../../src/simulator/world/fills.js'

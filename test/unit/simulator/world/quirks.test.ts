@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { observedQuirks } from '../../../../src/simulator/world/quirks.js'
+import { observedQuirks } from '../../../support/quirks.js'
 import { ask, noon, openTimes, start, stopAfterEach } from '../requests.js'
 
 stopAfterEach()

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { tradedCategories } from '../../../../src/market/category.js'
-import { plainQuirks } from '../../../../src/simulator/world/quirks.js'
+import { plainQuirks } from '../../../support/quirks.js'
 import { createWorld } from '../../../../src/simulator/world/world.js'
 
 const dayMs = 86_400_000

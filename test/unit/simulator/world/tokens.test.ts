@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { observedQuirks, type Quirks } from '../../../../src/simulator/world/quirks.js'
+import type { Quirks } from '../../../../src/simulator/world/quirks.js'
+import { observedQuirks } from '../../../support/quirks.js'
 import type { Scale } from '../../../../src/simulator/world/catalogue.js'
 import { createWorld } from '../../../../src/simulator/world/world.js'
 

@@ -1,0 +1,17 @@
+import { type Kysely, sql } from 'kysely'
+import type { CandleSeries } from '../../src/market/candle.js'
+import type { TimeRange } from '../../src/market/timeRange.js'
+import type { Database } from '../../src/store/db/schema.js'
+import { ofCandles } from '../../src/store/db/series.js'
+
+/** The ranges of a series in which nothing was traded, ascending. */
+export async function noTradeRanges(
+  db: Kysely<Database>,
+  series: CandleSeries,
+): Promise<(TimeRange & { readonly isConfirmed: boolean })[]> {
+  const { rows } = await sql<TimeRange & { isConfirmed: boolean }>`
+    select lower(r) as "from", upper(r) as "to", r <@ confirmed as "isConfirmed"
+    from recorder.no_trade cross join lateral unnest(ranges) as r
+    where ${ofCandles(series)} order by 1`.execute(db)
+  return rows
+}
