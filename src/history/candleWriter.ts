@@ -1,16 +1,15 @@
 import type { Kysely } from 'kysely'
 import type { Candle, CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
+import type { RejectedRow } from '../market/rejectedRow.js'
 import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { describeDatabaseError, isConnectionError, isDataError } from '../store/db/databaseError.js'
+import { describeDatabaseError, isConnectionError } from '../store/db/databaseError.js'
 import type { Database } from '../store/db/schema.js'
-import { findRefusedRows } from '../store/batch/refusedRows.js'
-import { insertRejectedRows } from '../store/live/rejectedRows.js'
-import { storeCandles } from '../store/batch/storeCandles.js'
+import type { Batch } from '../store/batch/batch.js'
+import { storeBatch } from '../store/batch/storeBatch.js'
 
 export interface CandlePage {
   readonly candles: readonly Candle[]
@@ -92,16 +91,22 @@ export class CandleWriter {
     const { clock, logger, signal, series } = this.#options
     const [first] = pages
     if (first === undefined) return
-    const batch: CandlePage = {
-      candles: pages.flatMap(({ candles }) => candles),
+    const { requestTime, receivedAt } = first
+    const batch: Batch = {
+      stream: 'candles',
+      target: series,
+      requestTime,
+      receivedAt,
+      rows: pages.flatMap(({ candles }) => candles),
       silence: normalized(pages.flatMap(({ silence }) => silence)),
       rejected: pages.flatMap(({ rejected }) => rejected),
-      requestTime: first.requestTime,
-      receivedAt: first.receivedAt,
+      proven: [],
+      gaps: [],
+      isPart: false,
     }
     for (let failures = 1; ; failures++) {
       try {
-        const { inserted, updated, rejected, turnedUp } = await storePage(this.#db, series, batch)
+        const { inserted, updated, rejected, turnedUp } = await storeBatch(this.#db, batch)
         this.counts.inserted += inserted
         this.counts.updated += updated
         this.counts.rejected += rejected
@@ -113,30 +118,5 @@ export class CandleWriter {
         await clock.sleep(backoffMs(failures, retry), signal)
       }
     }
-  }
-}
-
-/** Stores a page, all of it or nothing; without the rows that the database refuses for their content, which are kept as rejected ones. */
-async function storePage(db: Kysely<Database>, series: CandleSeries, page: CandlePage) {
-  const { silence, receivedAt } = page
-  const commit = async ({ candles, rejected }: Pick<CandlePage, 'candles' | 'rejected'>, untried = 0) => {
-    if (rejected.length === 0) return { ...(await storeCandles(db, candles, silence)), rejected: untried }
-    return db.transaction().execute(async (trx) => {
-      const written = await storeCandles(trx, candles, silence)
-      await insertRejectedRows(trx, rejected, receivedAt)
-      return { ...written, rejected: rejected.length + untried }
-    })
-  }
-  try {
-    return await commit(page)
-  } catch (error) {
-    if (!isDataError(error)) throw error
-    const { good, refused, untried } = await findRefusedRows(db, page.candles, storeCandles)
-    const { category, symbol, type, interval } = series
-    const request = { operation: 'candles' as const, parameters: { category, symbol, type, interval } }
-    const rejected = refused.map(({ row, error: reason }) =>
-      rejectedRow(request, describeDatabaseError(reason), JSON.stringify(row)),
-    )
-    return commit({ candles: good, rejected: [...page.rejected, ...rejected] }, untried)
   }
 }
