@@ -1,7 +1,7 @@
 import { Presets, SingleBar } from 'cli-progress'
 import type { Progress } from '../history/progress.js'
 import type { Clock } from '../runtime/clock.js'
-import { count } from './backfillOutput.js'
+import { grouped } from '../runtime/figures.js'
 
 export interface ProgressDisplay {
   update(progress: Progress): void
@@ -56,8 +56,8 @@ function createDescriber(total: number, clock: Clock): (progress: Progress) => s
     const elapsedMs = nowMs - (first?.atMs ?? nowMs)
     const rate = elapsedMs > 0 ? ((first?.left ?? left) - left) / (elapsedMs / 1000) : 0
     return [
-      `${count(total - left)} of ${count(total)} candles`,
-      rate > 0 ? `${count(rate)}/s` : 'waiting',
+      `${grouped(total - left)} of ${grouped(total)} candles`,
+      rate > 0 ? `${grouped(Math.round(rate))}/s` : 'waiting',
       ...(rate > 0 && left > 0 ? [`${duration(left / rate)} to go`] : []),
       ...(reachedAt === null ? [] : [`back to ${new Date(reachedAt).toISOString().slice(0, 16)}`]),
       `series ${Math.min(wants, wantsEnded + 1)} of ${wants}`,

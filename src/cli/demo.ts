@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander'
 import { type Recorder, startRecorder } from '../app.js'
 import { loadConfig } from '../config/load.js'
+import { grouped } from '../runtime/figures.js'
 import { createLogger } from '../runtime/logger.js'
 import { packageFile } from '../runtime/packageFile.js'
 import { stopSignal } from '../runtime/shutdown.js'
@@ -68,6 +69,6 @@ function printCounts(counts: Readonly<Record<string, number>>): void {
   console.log('\nRows stored:')
   const width = Math.max(...Object.keys(counts).map((name) => name.length))
   for (const [name, count] of Object.entries(counts)) {
-    console.log(`  ${name.padEnd(width)}  ${count.toLocaleString('en-US').padStart(10)}`)
+    console.log(`  ${name.padEnd(width)}  ${grouped(count).padStart(10)}`)
   }
 }

@@ -9,6 +9,7 @@ import { readUniverse } from '../collect/universe/readUniverse.js'
 import type { Config } from '../config/resolve.js'
 import { ExchangeError } from '../exchange/errors.js'
 import { instrumentText } from '../market/category.js'
+import { grouped, inBytes } from '../runtime/figures.js'
 import { createLogger } from '../runtime/logger.js'
 import { openDatabase } from '../store/db/database.js'
 import { recentFillRates } from '../store/read/fillRates.js'
@@ -167,8 +168,8 @@ function streamTable(plan: Plan): string {
       rate(use.safePerSecond),
       percent(use.share),
       grouped(Math.round(stream.rowsPerDay)),
-      size(stream.bytesPerDay),
-      size(stream.compressedBytesPerDay),
+      inBytes(stream.bytesPerDay),
+      inBytes(stream.compressedBytesPerDay),
     ])
   }
   const { overall } = plan
@@ -179,8 +180,8 @@ function streamTable(plan: Plan): string {
     rate(overall.safePerSecond),
     percent(overall.share),
     grouped(Math.round(plan.streams.reduce((sum, stream) => sum + stream.rowsPerDay, 0))),
-    size(plan.bytesPerDay),
-    size(plan.compressedBytesPerDay),
+    inBytes(plan.bytesPerDay),
+    inBytes(plan.compressedBytesPerDay),
   ])
   return table.toString()
 }
@@ -202,14 +203,4 @@ function rate(perSecond: number): string {
 
 function percent(share: number): string {
   return `${(share * 100).toFixed(share > 0 && share < 0.01 ? 2 : 0)} %`
-}
-
-function grouped(count: number): string {
-  return count.toLocaleString('en-US')
-}
-
-function size(bytes: number): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB']
-  const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3))
-  return `${(bytes / 1000 ** power).toFixed(power < 2 ? 0 : 1)} ${units[power] ?? ''}`
 }

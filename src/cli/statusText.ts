@@ -2,7 +2,7 @@ import Table from 'cli-table3'
 import { type StreamName, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
-import { inWords } from '../serve/statusReport.js'
+import { grouped, inBytes, inWords } from '../runtime/figures.js'
 import type { StoreOverview } from '../store/read/overview.js'
 
 /** What the database alone tells of the recording. */
@@ -35,7 +35,7 @@ export function statusText(status: Status, withColour: boolean): string {
     streamTable(status.streams, paint),
     ...leftOutLines(status.streams),
     '',
-    `Requests   ${bar(budget.overall.used, budget.overall.limit)} ${number(budget.overall.used)} of ${number(budget.overall.limit)} a minute` +
+    `Requests   ${bar(budget.overall.used, budget.overall.limit)} ${grouped(budget.overall.used)} of ${grouped(budget.overall.limit)} a minute` +
       (budget.pausedMs > 0 ? paint(`, paused for ${inWords(budget.pausedMs)}`, 'red') : '') +
       (budget.rate < 1 ? paint(`, at ${Math.round(budget.rate * 100)} % speed`, 'yellow') : ''),
     ...inLines(
@@ -43,11 +43,11 @@ export function statusText(status: Status, withColour: boolean): string {
       4,
     ),
     `Waiting    ${budget.waiting.map(({ class: name, count, oldestWaitMs }) => `${name} ${count}${count > 0 ? ` for ${inWords(oldestWaitMs)}` : ''}`).join(' · ')}`,
-    `Database   ${database.isReachable ? `responds in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${database.lagMs === null ? '' : `${inWords(database.lagMs)} behind as a standby, `}${size(database.bytes)} on disk; ` +
-      `not yet stored: ${number(backlog.rows)} rows in memory, ${size(spool.bytes)} spooled`,
+    `Database   ${database.isReachable ? `responds in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${database.lagMs === null ? '' : `${inWords(database.lagMs)} behind as a standby, `}${sizeText(database.bytes)} on disk; ` +
+      `not yet stored: ${grouped(backlog.rows)} rows in memory, ${inBytes(spool.bytes)} spooled`,
     ...fleetLines(status, paint),
     `Gaps       ${gapsText(status.gaps)}`,
-    `Process    ${size(process.residentBytes)} of memory, event loop lag p99 ${process.eventLoopLagP99Ms.toFixed(1)} ms`,
+    `Process    ${inBytes(process.residentBytes)} of memory, event loop lag p99 ${process.eventLoopLagP99Ms.toFixed(1)} ms`,
     ...section('Backfills', backfills.slice(0, shownBackfills).map(backfillLine), backfills.length - shownBackfills),
     ...section(
       'Incidents',
@@ -65,10 +65,10 @@ function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): st
   const rows = recorders.map(({ egress, state, silentMs, instruments, perSecond }) =>
     state === 'gone'
       ? paint(`${egress} gone for ${inWords(silentMs)}`, 'red')
-      : `${egress} ${number(instruments)} for ${perSecond.toFixed(1)}/s`,
+      : `${egress} ${grouped(instruments)} for ${perSecond.toFixed(1)}/s`,
   )
   const lost =
-    unowned > 0 ? [paint(`           ${number(unowned)} of them are not requested by any recorder`, 'red')] : []
+    unowned > 0 ? [paint(`           ${grouped(unowned)} of them are not requested by any recorder`, 'red')] : []
   return [...inLines(rows, 3).map((line, index) => (index === 0 ? `Recorders  ${line.slice(11)}` : line)), ...lost]
 }
 
@@ -83,7 +83,7 @@ export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): s
         : [name, `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`, inWords(Math.max(0, now - at))],
     )
   }
-  return [`Database   ${size(bytes)} on disk`, `Gaps       ${gapsText(gaps)}`, table.toString()].join('\n')
+  return [`Database   ${sizeText(bytes)} on disk`, `Gaps       ${gapsText(gaps)}`, table.toString()].join('\n')
 }
 
 function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
@@ -106,7 +106,7 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
   )
   for (const stream of streams) {
     const colour = stream.state === 'fresh' ? 'green' : stream.state === 'stale' ? 'red' : 'dim'
-    const trouble = (count: number) => (count > 0 ? paint(number(count), 'yellow') : '0')
+    const trouble = (count: number) => (count > 0 ? paint(grouped(count), 'yellow') : '0')
     table.push([
       stream.name,
       paint(stream.state, colour),
@@ -114,7 +114,7 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
       stream.ageMs === null ? '' : inWords(stream.ageMs),
       stream.freshnessLimitMs === 0 ? '' : inWords(stream.freshnessLimitMs),
       String(stream.rowsPerSecond),
-      number(stream.rowsWritten),
+      grouped(stream.rowsWritten),
       trouble(stream.failures),
       trouble(stream.skippedPolls),
       trouble(stream.rowsRejected + stream.rowsDropped),
@@ -128,21 +128,21 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
 const listed: readonly StreamName[] = ['instruments', 'rpi_symbols', 'tickers']
 
 function covers({ name, targets }: StreamStatus): string {
-  return listed.includes(name) ? `${number(targets)} ${targets === 1 ? 'list' : 'lists'}` : number(targets)
+  return listed.includes(name) ? `${grouped(targets)} ${targets === 1 ? 'list' : 'lists'}` : grouped(targets)
 }
 
 /** Which streams are late with some of what they cover, and why they cover no more. */
 function leftOutLines(streams: readonly StreamStatus[]): string[] {
   const late = streams.filter(({ lateTargets }) => lateTargets > 0)
   const lateLines = late.map(
-    ({ name, lateTargets, targets }) => `Late       ${name}: ${number(lateTargets)} of ${number(targets)} overdue`,
+    ({ name, lateTargets, targets }) => `Late       ${name}: ${grouped(lateTargets)} of ${grouped(targets)} overdue`,
   )
   const leftOut = streams.flatMap(({ name, leftOut: { kind, turnover, number: beyond, limits } }) => {
     const parts = [
-      kind > 0 ? `${number(kind)} of unselected kinds` : '',
-      turnover > 0 ? `${number(turnover)} with too little turnover` : '',
-      beyond > 0 ? `${number(beyond)} beyond the selected number` : '',
-      limits > 0 ? `${number(limits)} beyond the limits` : '',
+      kind > 0 ? `${grouped(kind)} of unselected kinds` : '',
+      turnover > 0 ? `${grouped(turnover)} with too little turnover` : '',
+      beyond > 0 ? `${grouped(beyond)} beyond the selected number` : '',
+      limits > 0 ? `${grouped(limits)} beyond the limits` : '',
     ].filter((part) => part !== '')
     return parts.length === 0 ? [] : [`Left out   ${name}: ${parts.join(', ')}`]
   })
@@ -187,7 +187,7 @@ function incidentLine({ what, message, count, since, until }: Status['incidents'
 
 function gapsText(gaps: StoreOverview['gaps']): string {
   const inState = (state: string) => gaps.reduce((sum, gap) => sum + (gap.state === state ? gap.count : 0), 0)
-  return `${number(inState('open'))} open, ${number(inState('lost'))} lost, ${number(inState('repaired'))} repaired`
+  return `${grouped(inState('open'))} open, ${grouped(inState('lost'))} lost, ${grouped(inState('repaired'))} repaired`
 }
 
 /** Continues what a label has begun, so many on a line. */
@@ -204,16 +204,8 @@ function bar(used: number, limit: number): string {
   return `${'█'.repeat(filled)}${'░'.repeat(cells - filled)}`
 }
 
-function number(value: number): string {
-  return value.toLocaleString('en-US')
-}
-
-function size(bytes: number | null): string {
-  if (bytes === null) return 'unknown size'
-  const units = ['B', 'kB', 'MB', 'GB', 'TB']
-  const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3))
-  const scaled = bytes / 1000 ** power
-  return `${power > 0 && scaled < 10 ? scaled.toFixed(1) : Math.round(scaled)} ${units[power] ?? ''}`
+function sizeText(bytes: number | null): string {
+  return bytes === null ? 'unknown size' : inBytes(bytes)
 }
 
 function clock(time: TimeMs): string {

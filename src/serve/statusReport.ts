@@ -4,6 +4,7 @@ import type { DatabaseState } from './databaseProbe.js'
 import { ageMs, freshnessOf } from './freshness.js'
 import type { Sampler } from './sampler.js'
 import type { RecorderSource } from './source.js'
+import { inWords } from '../runtime/figures.js'
 
 export interface ReportInput {
   readonly now: number
@@ -187,14 +188,4 @@ function problemsOf({ now, source, database }: ReportInput, streams: readonly St
     add('spool', 'spool', `The spool is ${share} % full; when it is full, the oldest responses are dropped.`, false)
   }
   return problems
-}
-
-/** A duration for a person: 45 s, 12 min, 3 h, 2 days. */
-export function inWords(ms: number): string {
-  const seconds = Math.round(ms / 1000)
-  if (seconds < 120) return `${seconds} s`
-  const minutes = Math.round(seconds / 60)
-  if (minutes < 120) return `${minutes} min`
-  const hours = Math.round(minutes / 60)
-  return hours < 48 ? `${hours} h` : `${Math.round(hours / 24)} days`
 }

@@ -17,17 +17,6 @@ export function perSecond(value: number): string {
   return rate.format(value)
 }
 
-export function bytes(value: number): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
-  let scaled = value
-  let unit = 0
-  while (scaled >= 1000 && unit < units.length - 1) {
-    scaled /= 1000
-    unit += 1
-  }
-  return `${scaled < 10 && unit > 0 ? scaled.toFixed(1) : Math.round(scaled)} ${units[unit] ?? ''}`
-}
-
 /** A duration in its largest fitting unit: 120 ms, 4 s, 12 min, 3 h, 2 d. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
+import { inBytes } from '../../runtime/figures.js'
 import type { Status } from '../api/contract.js'
-import { bytes, count, duration, exactCount, perSecond } from './format.js'
+import { count, duration, exactCount, perSecond } from './format.js'
 
 /** The figures that tell at a glance whether all is well. */
 export function Tiles({ status }: { status: Status | null }) {
@@ -41,19 +42,19 @@ export function Tiles({ status }: { status: Status | null }) {
       <Tile
         name="Database"
         level={database.isReachable ? 'good' : 'bad'}
-        note={database.bytes === null ? 'size not known' : `${bytes(database.bytes)} on disk`}
+        note={database.bytes === null ? 'size not known' : `${inBytes(database.bytes)} on disk`}
       >
         {database.isReachable && database.latencyMs !== null ? duration(Math.max(1, database.latencyMs)) : 'away'}
       </Tile>
       <Tile
         name="Not yet stored"
         level={spool.since !== null || spool.bytes > 0 ? 'warn' : undefined}
-        note={`${bytes(spool.bytes)} spooled on disk`}
+        note={`${inBytes(spool.bytes)} spooled on disk`}
       >
         {count(backlog.rows)}
         <small> rows</small>
       </Tile>
-      <Tile name="Process" note={`${bytes(process.residentBytes)} of memory`}>
+      <Tile name="Process" note={`${inBytes(process.residentBytes)} of memory`}>
         {duration(process.eventLoopLagP99Ms)}
         <small> lag p99</small>
       </Tile>

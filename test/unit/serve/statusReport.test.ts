@@ -4,7 +4,8 @@ import { status as statusSchema } from '../../../src/serve/api/contract.js'
 import type { DatabaseState } from '../../../src/serve/databaseProbe.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
-import { inWords, statusReport } from '../../../src/serve/statusReport.js'
+import { inWords } from '../../../src/runtime/figures.js'
+import { statusReport } from '../../../src/serve/statusReport.js'
 import { freshen, settableSource, type SettableSource } from '../../support/recorderSource.js'
 
 const now = 1_800_000_000_000

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { bytes, count, decimal, duration, moment, percent, uptime } from '../../../../src/serve/page/format.js'
+import { inBytes } from '../../../../src/runtime/figures.js'
+import { count, decimal, duration, moment, percent, uptime } from '../../../../src/serve/page/format.js'
 
 describe('decimals', () => {
   test.each([
@@ -36,7 +37,7 @@ test.each([
 test('other figures', () => {
   expect(count(9_999)).toBe('9,999')
   expect(count(12_345)).toMatch(/^12\.3k$/i)
-  expect(bytes(1_500_000)).toBe('1.5 MB')
+  expect(inBytes(1_500_000)).toBe('1.5 MB')
   expect(percent('-0.00734')).toBe('−0.73 %')
   expect(percent('0.000149', 4)).toBe('+0.0149 %')
   expect(uptime(49 * 3_600_000)).toBe('2 d 1 h')
