@@ -1,4 +1,4 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import { prepareStore } from '../prepareStore.js'
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/storageOf.js'
@@ -17,7 +17,7 @@ import { restoreCommand } from './archiveRestore.js'
 import { openArchive, tableOption } from './archiveTarget.js'
 import { verifyCommand } from './archiveVerify.js'
 import { exitCodes, failedOrStopped } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { writeOut } from './output.js'
 import { progressLine } from './progressLine.js'
 
@@ -39,13 +39,11 @@ Without a subcommand every settled day is written that the archive does not have
 The same command again goes on where it was stopped. archive <subcommand> --help says more.`
 
 export function archiveCommand(): Command {
-  const command = new Command('archive')
+  const command = configuredCommand('archive')
     .addOption(tableOption('only these (default: archive.tables)'))
     .option('--dry-run', 'only say which days would be written')
     .option('--remove', 'then remove the rows that storage keeps no longer, if they are in the archive and equal')
     .option('--json', 'print the result as JSON')
-    .addOption(configOption())
-    .addOption(dataDirOption())
     .addHelpText('after', examples)
     .action(runIt)
   // Options that both have are read by this one, wherever they stand: subcommands take them from here.

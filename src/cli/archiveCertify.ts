@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import picomatch from 'picomatch'
 import { categories } from '../market/category.js'
 import type { Config } from '../config/resolve.js'
@@ -8,7 +8,7 @@ import type { ArchiveTarget } from '../store/archive/target.js'
 import { certificateText } from './archiveCertificate.js'
 import { openArchive, tableOption } from './archiveTarget.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, day, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface CertifyOptions extends CommonOptions {
@@ -23,7 +23,7 @@ interface CertifyOptions extends CommonOptions {
 }
 
 export function certifyCommand(): Command {
-  return new Command('certify')
+  return configuredCommand('certify')
     .description('Report what the archive proves of a dataset: completeness by day, gaps, revisions, digests.')
     .addOption(tableOption('only these (default: archive.tables)'))
     .requiredOption('--from <day>', 'first day', day)
@@ -33,7 +33,6 @@ export function certifyCommand(): Command {
     .option('--interval <interval...>', 'of candles, only these')
     .option('--type <type...>', 'of candles, only these')
     .option('--json', 'print the report as JSON')
-    .addOption(configOption())
     .addHelpText(
       'after',
       '\nExample:\n  market-recorder archive certify --config recorder.yaml --table fills --symbol BTCUSDT --from 2026-03-01 --to 2026-04-01\n\n' +

@@ -1,18 +1,16 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { withArchiveLock } from '../store/archive/lock.js'
 import { pruneArchive } from '../store/archive/prune.js'
 import { openArchive } from './archiveTarget.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 export function pruneCommand(): Command {
-  return new Command('prune')
+  return configuredCommand('prune')
     .description('Remove former versions of days, and files that an interrupted run has left.')
     .option('--dry-run', 'only say what would be removed')
-    .addOption(configOption())
-    .addOption(dataDirOption())
     .addHelpText('after', '\nExample:\n  market-recorder archive prune --config recorder.yaml --dry-run')
     .action((_, command: Command) => runPrune(command.optsWithGlobals()))
 }

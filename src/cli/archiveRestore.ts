@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
@@ -6,7 +6,7 @@ import { stopSignal } from '../runtime/shutdown.js'
 import { restoreArchive } from '../store/archive/restore.js'
 import { openArchive, tableOption } from './archiveTarget.js'
 import { failedOrStopped } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, day, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface RestoreOptions extends CommonOptions {
@@ -17,14 +17,12 @@ interface RestoreOptions extends CommonOptions {
 }
 
 export function restoreCommand(): Command {
-  return new Command('restore')
+  return configuredCommand('restore')
     .description('Bring days back into the database, coverage and gaps included. What is there already stays as it is.')
     .addOption(tableOption('only these (default: archive.tables)'))
     .addOption(new Option('--from <day>', 'first day (default: the oldest)').argParser(day))
     .addOption(new Option('--to <day>', 'end, not included (default: all days)').argParser(day))
     .option('--json', 'print the result as JSON')
-    .addOption(configOption())
-    .addOption(dataDirOption())
     .addHelpText(
       'after',
       '\nExample:\n  market-recorder archive restore --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01',
@@ -40,16 +38,17 @@ async function runRestore(options: RestoreOptions): Promise<void> {
   const store = await openStore(config, logger, { mayCreate: true })
   try {
     await prepareStore(store, config, logger)
-    const request = {
-      tables: options.table ?? config.archive.tables,
-      ...(options.from !== undefined && { from: options.from }),
-      ...(options.to !== undefined && { to: options.to }),
-    }
-    const restored = await restoreArchive(store.database, target, request, {
-      signal: stop.signal,
-      onDay: ({ table, day: done, rows, inserted }) =>
-        process.stderr.write(`${table} of ${done}: ${rows} rows, ${inserted} of them new\n`),
-    })
+    const { table: tables = config.archive.tables, from, to } = options
+    const restored = await restoreArchive(
+      store.database,
+      target,
+      { tables, from, to },
+      {
+        signal: stop.signal,
+        onDay: ({ table, day: done, rows, inserted }) =>
+          process.stderr.write(`${table} of ${done}: ${rows} rows, ${inserted} of them new\n`),
+      },
+    )
     const inserted = restored.reduce((sum, one) => sum + one.inserted, 0)
     if (options.json === true) return await writeOut(`${JSON.stringify(restored)}\n`)
     await writeOut(`${restored.length} days of tables restored, ${inserted} rows were new\n`)

@@ -1,11 +1,11 @@
-import { Command, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { type VerifiedDay, verifyArchive } from '../store/archive/verify.js'
 import { openArchive, tableOption } from './archiveTarget.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, day, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface VerifyOptions extends CommonOptions {
@@ -17,7 +17,7 @@ interface VerifyOptions extends CommonOptions {
 }
 
 export function verifyCommand(): Command {
-  return new Command('verify')
+  return configuredCommand('verify')
     .description(
       'Read the archive and compare it with its manifests, and with the database where that has the day, too.',
     )
@@ -26,8 +26,6 @@ export function verifyCommand(): Command {
     .addOption(new Option('--to <day>', 'end, not included (default: all days)').argParser(day))
     .option('--offline', 'leave the database alone')
     .option('--json', 'print one JSON array')
-    .addOption(configOption())
-    .addOption(dataDirOption())
     .addHelpText(
       'after',
       '\nExample:\n  market-recorder archive verify --config recorder.yaml --offline\n\nExit code: 0 when everything is as it was written, 1 when anything is not.',
@@ -44,10 +42,10 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   const count = { days: 0, rows: 0, compared: 0, problems: 0 }
   try {
     const days = verifyArchive(target, {
-      ...(options.table !== undefined && { tables: options.table }),
-      ...(options.from !== undefined && { from: options.from }),
-      ...(options.to !== undefined && { to: options.to }),
-      ...(store !== null && { database: store.database }),
+      tables: options.table,
+      from: options.from,
+      to: options.to,
+      database: store?.database,
       signal: stop.signal,
     })
     for await (const result of days) {

@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Estimate, estimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { type BackfillRequest, resolveRequest } from '../history/request.js'
@@ -16,7 +16,7 @@ import { loadReach } from '../store/history/candleReach.js'
 import { missingLines, printEstimate, printSummary } from './backfillOutput.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './failed.js'
-import { acceptNewUrlOption, type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { acceptNewUrlOption, type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface BackfillOptions extends CommonOptions {
@@ -42,7 +42,7 @@ Only what is missing is fetched, so running it again continues where it stopped.
 Exit code: 0 when everything is there, 1 when something is still missing.`
 
 export function backfillCommand(): Command {
-  return new Command('backfill')
+  return configuredCommand('backfill')
     .addOption(oneOrMore('--category <categories...>', 'product lines', tradedCategories).makeOptionMandatory())
     .requiredOption('--symbol <globs...>', 'symbols, as names or globs')
     .addOption(oneOrMore('--interval <intervals...>', 'intervals', intervals).makeOptionMandatory())
@@ -53,8 +53,6 @@ export function backfillCommand(): Command {
         .makeOptionMandatory(),
     )
     .addOption(new Option('--to <time>', 'end of the opening times, exclusive (default: now)').argParser(parseTime))
-    .addOption(configOption())
-    .addOption(dataDirOption())
     .option('--again', 'fetch stored candles again; changes are logged as revisions')
     .option('--dry-run', 'print requests, minutes, rows and bytes, and fetch nothing')
     .addOption(acceptNewUrlOption())

@@ -1,7 +1,7 @@
-import { Presets, SingleBar } from 'cli-progress'
 import type { Progress } from '../history/progress.js'
 import type { Clock } from '../runtime/clock.js'
 import { grouped } from '../runtime/figures.js'
+import { bar, progressLine } from './progressLine.js'
 
 export interface ProgressDisplay {
   update(progress: Progress): void
@@ -16,33 +16,21 @@ export interface ProgressOptions {
   readonly isHandedOver: boolean
 }
 
-const lineEveryMs = 10_000
 /** The rate is the mean of so long; limits change, and so does what else needs them. */
 const rateOverMs = 30_000
 
-/** Shows how far the work has come on standard error: a bar on a terminal, a line every ten seconds otherwise. */
+/** Shows how far the work has come, see `progressLine`. */
 export function openProgress({ total, clock, isHandedOver }: ProgressOptions): ProgressDisplay {
-  const who = isHandedOver ? 'the recorder on this host is doing the work' : ''
-  if (who !== '') process.stderr.write(`${who}; showing its progress\n`)
+  if (isHandedOver) process.stderr.write('the recorder on this host is doing the work; showing its progress\n')
   const describe = createDescriber(total, clock)
-  if (!process.stderr.isTTY) {
-    let nextMs = clock.monotonicMs() + lineEveryMs
-    return {
-      update(progress) {
-        const line = describe(progress)
-        if (clock.monotonicMs() < nextMs) return
-        nextMs = clock.monotonicMs() + lineEveryMs
-        process.stderr.write(`${line}\n`)
-      },
-      close: () => undefined,
-    }
-  }
-  const format = '{bar} {percentage} % · {line}'
-  const bar = new SingleBar({ format, hideCursor: true, stream: process.stderr }, Presets.shades_classic)
-  bar.start(total, 0, { line: 'starting' })
+  const line = progressLine()
   return {
-    update: (progress) => bar.update(Math.max(0, total - progress.left), { line: describe(progress) }),
-    close: () => bar.stop(),
+    update(progress) {
+      const text = describe(progress)
+      const share = total === 0 ? 1 : Math.max(0, 1 - progress.left / total)
+      line.show(() => (process.stderr.isTTY ? `${bar(share, 1)} ${Math.floor(share * 100)} % · ${text}` : text))
+    },
+    close: () => line.end(),
   }
 }
 

@@ -1,17 +1,15 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import { type Finding, runDoctor } from '../doctor.js'
 import { createLogger } from '../runtime/logger.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 
 interface DoctorOptions extends CommonOptions {
   readonly json?: boolean
 }
 
 export function doctorCommand(): Command {
-  return new Command('doctor')
-    .addOption(configOption())
-    .addOption(dataDirOption())
+  return configuredCommand('doctor')
     .option('--json', 'print the findings as JSON')
     .addHelpText('after', '\nExample:\n  market-recorder doctor --config recorder.yaml')
     .action(printFindings)

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import picomatch from 'picomatch'
 import { ConfigError } from '../config/configError.js'
 import { categories } from '../market/category.js'
@@ -11,7 +11,7 @@ import { type ExportFormat, exportFormats } from '../store/export/files.js'
 import { type ExportProgress, runExport } from '../store/export/run.js'
 import { describeSource, knownSymbols } from '../store/export/source.js'
 import { failedOrStopped } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { warnings } from './output.js'
 import { progressLine } from './progressLine.js'
 
@@ -37,7 +37,7 @@ where it was stopped, and adds the days since.`
 
 export function exportCommand(): Command {
   // The argument is optional for the parser alone, so that a missing one can be explained.
-  return new Command('export')
+  return configuredCommand('export')
     .argument('[what]', 'a relation such as candles, or a SELECT')
     .usage('[options] <what>')
     .requiredOption('--out <folder>', 'where the files go: a folder of their own')
@@ -48,8 +48,6 @@ export function exportCommand(): Command {
     .option('--symbol <glob...>', 'only these, such as BTCUSDT or BTC*')
     .option('--overwrite', 'start over, replacing any export in the folder')
     .option('--json', 'print the result as JSON')
-    .addOption(configOption())
-    .addOption(dataDirOption())
     .addHelpText('after', examples)
     .action(runExportCommand)
 }

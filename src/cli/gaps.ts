@@ -1,4 +1,4 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { instrumentText, isTradedCategory } from '../market/category.js'
 import { intervalMs, seriesText } from '../market/candle.js'
@@ -11,7 +11,7 @@ import { type Gap, listGaps } from '../store/proof/gaps.js'
 import { missingLines, printSummary } from './backfillOutput.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface GapsOptions extends CommonOptions {
@@ -21,9 +21,7 @@ interface GapsOptions extends CommonOptions {
 }
 
 export function gapsCommand(): Command {
-  return new Command('gaps')
-    .addOption(configOption())
-    .addOption(dataDirOption())
+  return configuredCommand('gaps')
     .option('--repair', 'fetch missing candles that the service still has')
     .option('--all', 'show repaired ones, too')
     .option('--json', 'print one JSON array')

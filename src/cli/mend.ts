@@ -1,9 +1,9 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import { prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { mendClock } from '../store/live/mend.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface MendOptions extends CommonOptions {
@@ -15,9 +15,7 @@ interface MendOptions extends CommonOptions {
 const aheadMs = 10 * 60_000
 
 export function mendCommand(): Command {
-  return new Command('mend')
-    .addOption(configOption())
-    .addOption(dataDirOption())
+  return configuredCommand('mend')
     .option('--apply', 'do it; without this nothing is changed')
     .option('--json', 'print one JSON array')
     .addHelpText(

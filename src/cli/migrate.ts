@@ -1,4 +1,4 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import { storageOf } from '../config/storageOf.js'
 import { prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
@@ -6,16 +6,14 @@ import { createLogger } from '../runtime/logger.js'
 import { pendingMigrations } from '../store/db/migrate.js'
 import { reconcile } from '../store/timescale/reconcile.js'
 import { serverToBe } from '../store/timescale/server.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 
 interface MigrateOptions extends CommonOptions {
   readonly dryRun?: boolean
 }
 
 export function migrateCommand(): Command {
-  return new Command('migrate')
-    .addOption(configOption())
-    .addOption(dataDirOption())
+  return configuredCommand('migrate')
     .option('--dry-run', 'print what would change, and change nothing')
     .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… market-recorder migrate --dry-run')
     .action(runMigrate)

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, Option } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { setsOptions } from '../config/environment.js'
 import type { Config } from '../config/resolve.js'
 
@@ -10,12 +10,11 @@ export interface CommonOptions {
   readonly dataDir?: string
 }
 
-export function configOption(): Option {
-  return new Option('--config <file>', 'configuration in YAML; every option has a default')
-}
-
-export function dataDirOption(): Option {
-  return new Option('--data-dir <folder>', 'folder of the embedded database (default: database.dataDir, ./data)')
+/** A command that works with the configuration, with the options that all of these share. */
+export function configuredCommand(name: string): Command {
+  return new Command(name)
+    .option('--config <file>', 'configuration in YAML; every option has a default')
+    .option('--data-dir <folder>', 'folder of the embedded database (default: database.dataDir, ./data)')
 }
 
 export function acceptNewUrlOption(): Option {

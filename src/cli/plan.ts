@@ -1,5 +1,5 @@
 import Table from 'cli-table3'
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { openExchange } from '../app.js'
 import { type FleetPlan, planFleet } from '../collect/fleet/fleetPlan.js'
 import type { Plan } from '../collect/plan/plan.js'
@@ -14,7 +14,7 @@ import { createLogger } from '../runtime/logger.js'
 import { openDatabase } from '../store/db/database.js'
 import { recentFillRates } from '../store/read/fillRates.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { messageOf } from '../runtime/messageOf.js'
 
 interface PlanOptions extends CommonOptions {
@@ -24,9 +24,7 @@ interface PlanOptions extends CommonOptions {
 }
 
 export function planCommand(): Command {
-  return new Command('plan')
-    .addOption(configOption())
-    .addOption(dataDirOption())
+  return configuredCommand('plan')
     .option('--offline', 'do not ask the service for its instruments; assume as many as the live service lists')
     .addOption(
       new Option('--egresses <number>', 'plan for this many addresses sharing the work').argParser(egressCount),

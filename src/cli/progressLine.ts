@@ -30,3 +30,10 @@ export function progressLine(): ProgressLine {
     end,
   }
 }
+
+/** How much of a limit is used, in twenty cells. */
+export function bar(used: number, limit: number): string {
+  const cells = 20
+  const filled = limit === 0 ? 0 : Math.round(Math.min(1, used / limit) * cells)
+  return `${'█'.repeat(filled)}${'░'.repeat(cells - filled)}`
+}

@@ -1,5 +1,5 @@
 import { text as readAll } from 'node:stream/consumers'
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { categories } from '../market/category.js'
 import type { Config } from '../config/resolve.js'
 import { openReader } from '../openReader.js'
@@ -14,7 +14,7 @@ import {
   runReadOnlyQuery,
 } from '../store/db/readOnlyQuery.js'
 import { FailedAt } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, day, positiveSeconds, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, day, positiveSeconds, readConfig } from './options.js'
 import { warnings, writeOut } from './output.js'
 import { rowsTable } from './rowsTable.js'
 
@@ -40,10 +40,8 @@ Examples:
 Times are in UTC, as PostgreSQL writes them (2026-03-01 12:00:00.5+00). For ISO 8601: to_json(ts) in the query, or export.`
 
 export function queryCommand(): Command {
-  return new Command('query')
+  return configuredCommand('query')
     .argument('<sql>', 'the statement; - reads it from standard input')
-    .addOption(configOption())
-    .addOption(dataDirOption())
     .addOption(new Option('--csv', 'print CSV').conflicts('json'))
     .addOption(new Option('--json', 'print a JSON array of objects; decimals and 64-bit numbers as text, exact'))
     .addOption(new Option('--timeout <seconds>', 'give up after this time').default(60).argParser(positiveSeconds))
@@ -93,9 +91,9 @@ async function askArchive(config: Config, sql: string, options: QueryOptions): P
   const { columns, rows, isTruncated } = await queryConfiguredArchive(config, sql, {
     maxRows,
     isOffline: options.offline === true,
-    ...(options.from !== undefined && { from: options.from }),
-    ...(options.to !== undefined && { to: options.to }),
-    ...(options.category !== undefined && { categories: options.category }),
+    from: options.from,
+    to: options.to,
+    categories: options.category,
   })
   const batches = (async function* () {
     yield await Promise.resolve(rows)

@@ -1,18 +1,11 @@
-import { Command, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { startRecorder } from '../app.js'
 import { keepNewSpaceSmall } from '../runtime/heap.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { startArchiving } from './archiving.js'
 import { Failed } from './failed.js'
-import {
-  acceptNewUrlOption,
-  type CommonOptions,
-  configOption,
-  dataDirOption,
-  positiveSeconds,
-  readConfig,
-} from './options.js'
+import { acceptNewUrlOption, type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { refuseOverload } from './plan.js'
 import { sleepUnlessStopped } from './wait.js'
 
@@ -24,9 +17,7 @@ interface StartOptions extends CommonOptions {
 }
 
 export function startCommand(): Command {
-  return new Command('start')
-    .addOption(configOption())
-    .addOption(dataDirOption())
+  return configuredCommand('start')
     .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
     .option('--allow-overload', 'start even if the configuration needs more than the limits allow')
     .option('--wait', 'start even if the service does not respond yet, and record as soon as it does')

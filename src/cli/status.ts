@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { inUrl } from '../runtime/host.js'
 import type { Config } from '../config/resolve.js'
 import { stopSignal } from '../runtime/shutdown.js'
@@ -6,7 +6,7 @@ import { printableValue } from '../runtime/printable.js'
 import { readAddress } from '../serve/address.js'
 import type { Status } from '../serve/api/contract.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, positiveSeconds, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { type StoredState, statusText, storedText } from './statusText.js'
 import { sleepUnlessStopped } from './wait.js'
 
@@ -32,9 +32,7 @@ const usualWatchSeconds = 2
 const patienceMs = 5_000
 
 export function statusCommand(): Command {
-  return new Command('status')
-    .addOption(configOption())
-    .addOption(dataDirOption())
+  return configuredCommand('status')
     .addOption(
       new Option(
         '--url <url>',

@@ -4,6 +4,7 @@ import type { TimeMs } from '../market/values.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
 import { grouped, inBytes, inWords } from '../runtime/figures.js'
 import type { StoreOverview } from '../store/read/overview.js'
+import { bar } from './progressLine.js'
 
 /** What the database alone tells of the recording. */
 export interface StoredState extends StoreOverview {
@@ -196,12 +197,6 @@ function inLines(parts: readonly string[], perLine: number): string[] {
     parts.slice(line * perLine, (line + 1) * perLine),
   )
   return lines.map((line) => `           ${line.join(' · ')}`)
-}
-
-function bar(used: number, limit: number): string {
-  const cells = 20
-  const filled = limit === 0 ? 0 : Math.round(Math.min(1, used / limit) * cells)
-  return `${'█'.repeat(filled)}${'░'.repeat(cells - filled)}`
 }
 
 function sizeText(bytes: number | null): string {

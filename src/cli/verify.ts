@@ -1,4 +1,4 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import picomatch from 'picomatch'
 import { dayMs } from '../market/values.js'
 import { verify } from '../history/verify.js'
@@ -9,7 +9,7 @@ import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { printable } from '../runtime/printable.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configOption, dataDirOption, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { writeOut } from './output.js'
 import { seriesText } from '../market/candle.js'
 
@@ -19,10 +19,8 @@ interface VerifyOptions extends CommonOptions {
 }
 
 export function verifyCommand(): Command {
-  return new Command('verify')
+  return configuredCommand('verify')
     .option('--symbol <globs...>', 'only these symbols', ['*'])
-    .addOption(configOption())
-    .addOption(dataDirOption())
     .option('--json', 'print one JSON array')
     .addHelpText(
       'after',

@@ -27,10 +27,10 @@ export interface ArchiveQuery {
   readonly now: number
   readonly maxRows: number
   /** Half-open, by day; default: all days. Of tables that are kept as a whole the newest day before `to` counts. */
-  readonly from?: Day
-  readonly to?: Day
+  readonly from?: Day | undefined
+  readonly to?: Day | undefined
   /** Default: all. */
-  readonly categories?: readonly string[]
+  readonly categories?: readonly string[] | undefined
 }
 
 export interface ArchiveQueryResult {

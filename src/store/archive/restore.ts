@@ -10,8 +10,8 @@ import type { ArchiveTarget } from './target.js'
 export interface RestoreRequest {
   readonly tables: readonly string[]
   /** Half-open, by day; default: everything. Of tables that are kept as a whole the newest day before `to` is restored. */
-  readonly from?: Day
-  readonly to?: Day
+  readonly from?: Day | undefined
+  readonly to?: Day | undefined
 }
 
 export interface RestoredDay {

@@ -20,12 +20,12 @@ export interface VerifiedDay {
 }
 
 export interface VerifyOptions {
-  readonly tables?: readonly string[]
+  readonly tables?: readonly string[] | undefined
   /** Half-open, by day. */
-  readonly from?: Day
-  readonly to?: Day
+  readonly from?: Day | undefined
+  readonly to?: Day | undefined
   /** Without it the archive is verified by itself. */
-  readonly database?: RecorderDatabase
+  readonly database?: RecorderDatabase | undefined
   readonly signal?: AbortSignal
 }
 
