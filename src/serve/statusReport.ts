@@ -76,38 +76,16 @@ function fleetStatus(source: RecorderSource): Status['fleet'] {
 
 function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
   const stats = source.streams()[name]
-  const {
-    targets,
-    quietTargets,
-    lateTargets,
-    leftOut,
-    lastStoredAt,
-    rowsWritten,
-    rowsUnchanged,
-    rowsRejected,
-    rowsDropped,
-  } = stats
-  const { responses, failures, skippedPolls, gapsFound } = stats
+  const { lastIdleAt: _, leftOut, ...counts } = stats
   const isCollecting = source.phase() === 'collecting'
   return {
     name,
     state: freshnessOf(stats, limits[name], { now, startedAt: source.startedAt, isCollecting }),
-    targets,
-    quietTargets,
-    lateTargets,
+    ...counts,
     leftOut: { ...leftOut },
-    lastStoredAt,
     ageMs: ageMs(stats, now),
     freshnessLimitMs: limits[name] ?? 0,
     rowsPerSecond: Math.max(0, sampler.rowsPerSecond(name)),
-    rowsWritten,
-    rowsUnchanged,
-    rowsRejected,
-    rowsDropped,
-    responses,
-    failures,
-    skippedPolls,
-    gapsFound,
     history: [...sampler.history(name)],
   }
 }

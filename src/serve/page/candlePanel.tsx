@@ -4,11 +4,10 @@ import { isTradedCategory } from '../../market/category.js'
 import { candleTypes, type Interval, intervalMs } from '../../market/candle.js'
 import { useResponse } from './loaded.js'
 import { ask } from './api.js'
-import type { CandleChart } from './chart/candleChart.js'
+import { useDrawing } from './chart/drawing.js'
 import { type Candle, type ChartGap, chartGapsOf, mergeCandles, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
 import { Panel } from './panel.js'
-import { onThemeChange } from './theme.js'
 import type { ChangeView } from './urlState.js'
 import type { View } from './view.js'
 
@@ -120,7 +119,6 @@ export function CandlePanel({ view, change, live, precision }: Props) {
   )
 }
 
-/** The drawing, kept over renders; its code is loaded after the rest of the page has been painted. */
 function useChart(
   candles: readonly Candle[],
   chartGaps: readonly ChartGap[],
@@ -129,35 +127,19 @@ function useChart(
   onPoint: (time: number | null) => void,
   onOldest: () => void,
 ) {
-  const container = useRef<HTMLDivElement>(null)
-  const chart = useRef<CandleChart | null>(null)
   const oldest = useRef(onOldest)
   oldest.current = onOldest
-  const [isReady, setReady] = useState(false)
-
+  const { container, drawing, isReady } = useDrawing(async () => {
+    const { CandleChart } = await import('./chart/candleChart.js')
+    return (place) => new CandleChart(place, { onPoint, onOldest: () => oldest.current() })
+  })
   useEffect(() => {
-    let isGone = false
-    let endTheme: (() => void) | undefined
-    void import('./chart/candleChart.js').then(({ CandleChart: Chart }) => {
-      if (isGone || container.current === null) return
-      chart.current = new Chart(container.current, { onPoint, onOldest: () => oldest.current() })
-      endTheme = onThemeChange(() => chart.current?.restyle())
-      setReady(true)
-    })
-    return () => {
-      isGone = true
-      endTheme?.()
-      chart.current?.close()
-      chart.current = null
-    }
-  }, [])
-  useEffect(() => {
-    if (isReady && precision !== null) chart.current?.setPrecision(precision)
+    if (isReady && precision !== null) drawing.current?.setPrecision(precision)
   }, [isReady, precision])
   useEffect(() => {
-    if (isReady) chart.current?.show(slotsOf(candles, chartGaps, lengthMs), chartGaps, lengthMs)
+    if (isReady) drawing.current?.show(slotsOf(candles, chartGaps, lengthMs), chartGaps, lengthMs)
   }, [isReady, candles, lengthMs])
-  return { container, chart }
+  return { container, chart: drawing }
 }
 
 function Choices({ view, change }: { view: View; change: ChangeView }) {

@@ -1,9 +1,8 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { Category } from '../../market/category.js'
 import { useResponse } from './loaded.js'
-import type { HistoryChart } from './chart/historyChart.js'
+import { useDrawing } from './chart/drawing.js'
 import { Panel } from './panel.js'
-import { onThemeChange } from './theme.js'
 
 const spans = [1, 6, 24, 168]
 
@@ -11,29 +10,13 @@ const spans = [1, 6, 24, 168]
 export function HistoryPanel({ category, symbol }: { category: Category; symbol: string }) {
   const [hours, setHours] = useState(6)
   const { response, error } = useResponse('/api/history', { category, symbol, hours }, { everyMs: 15_000 })
-  const container = useRef<HTMLDivElement>(null)
-  const chart = useRef<HistoryChart | null>(null)
-  const [isReady, setReady] = useState(false)
-
-  useEffect(() => {
-    let isGone = false
-    let endTheme: (() => void) | undefined
-    void import('./chart/historyChart.js').then(({ HistoryChart: Chart }) => {
-      if (isGone || container.current === null) return
-      chart.current = new Chart(container.current)
-      endTheme = onThemeChange(() => chart.current?.restyle())
-      setReady(true)
-    })
-    return () => {
-      isGone = true
-      endTheme?.()
-      chart.current?.close()
-      chart.current = null
-    }
-  }, [])
+  const { container, drawing, isReady } = useDrawing(async () => {
+    const { HistoryChart } = await import('./chart/historyChart.js')
+    return (place) => new HistoryChart(place)
+  })
   useEffect(() => {
     // Nothing until this instrument's response is there, rather than the curves of the one before.
-    if (isReady) chart.current?.show(response?.points ?? [], response?.stepMs ?? 1000)
+    if (isReady) drawing.current?.show(response?.points ?? [], response?.stepMs ?? 1000)
   }, [isReady, response])
 
   const last = response?.points.at(-1)

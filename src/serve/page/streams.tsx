@@ -13,6 +13,15 @@ const names: Readonly<Record<StreamStatus['name'], string>> = {
   candles: 'Candles',
 }
 
+const columns = [
+  ['Stream'],
+  ['State'],
+  ['Covers', 'number'],
+  ['Age / limit', 'age-head'],
+  ['Rows/s, 5 minutes'],
+  ...['Rows/s', 'Stored', 'Failed', 'Skipped', 'Rejected', 'Gaps'].map((name) => [name, 'number'] as const),
+] as const
+
 /** Each stream with how fresh it is, how fast it grows and what went wrong. */
 export function Streams({ status }: { status: Status | null }) {
   return (
@@ -21,33 +30,11 @@ export function Streams({ status }: { status: Status | null }) {
         <table class="streams">
           <thead>
             <tr>
-              <th scope="col">Stream</th>
-              <th scope="col">State</th>
-              <th scope="col" class="number">
-                Covers
-              </th>
-              <th scope="col" class="age-head">
-                Age / limit
-              </th>
-              <th scope="col">Rows/s, 5 minutes</th>
-              <th scope="col" class="number">
-                Rows/s
-              </th>
-              <th scope="col" class="number">
-                Stored
-              </th>
-              <th scope="col" class="number">
-                Failed
-              </th>
-              <th scope="col" class="number">
-                Skipped
-              </th>
-              <th scope="col" class="number">
-                Rejected
-              </th>
-              <th scope="col" class="number">
-                Gaps
-              </th>
+              {columns.map(([name, style]) => (
+                <th key={name} scope="col" class={style}>
+                  {name}
+                </th>
+              ))}
             </tr>
           </thead>
           <tbody>
