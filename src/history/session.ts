@@ -65,13 +65,9 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   return {
     isOwner: () => lock !== undefined,
     async instruments(categories) {
-      if (lock === undefined) {
-        const listed = await listInstruments(db)
-        const instruments = listed.filter(({ category }) => (categories as readonly string[]).includes(category))
-        return { instruments, serviceNow: clock.now() }
-      }
       let serviceNow = clock.now()
-      for (const category of categories) {
+      // Where another process owns the budget, that one reads the lists.
+      for (const category of lock === undefined ? [] : categories) {
         const page = await client.instruments({ category }, { signal })
         await recordInstruments(db, category, page.rows, page.requestTime, {
           complete: page.rejected.length + page.surplusRows === 0 && page.rows.length > 0,

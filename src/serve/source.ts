@@ -1,3 +1,4 @@
+import type { Backlog as SinkBacklog } from '../collect/sink/sink.js'
 import type { FleetReport } from '../collect/fleet/fleetReport.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
@@ -28,12 +29,7 @@ export interface BudgetUse {
 }
 
 /** Responses in memory that are not committed yet. */
-export interface Backlog {
-  readonly batches: number
-  readonly rows: number
-  /** When the oldest of them was received; null when there is none. */
-  readonly oldestReceivedAt: TimeMs | null
-}
+export type Backlog = Pick<SinkBacklog, 'batches' | 'rows' | 'oldestReceivedAt'>
 
 /** Responses that wait on disk for the database. */
 export interface SpoolUse {

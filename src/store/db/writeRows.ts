@@ -29,7 +29,7 @@ export interface RowTable<Row> {
   readonly key: readonly string[]
   readonly columns: readonly ColumnSpec[]
   /** Rows as a source, see `rowsFrom`. */
-  source(rows: readonly Row[]): RawBuilder<unknown>
+  readonly source: (rows: readonly Row[]) => RawBuilder<unknown>
 }
 
 /** @param kinds how each field is written */
