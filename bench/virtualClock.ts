@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterSleep, type Clock } from '../src/runtime/clock.js'
+import type { Clock } from '../src/runtime/clock.js'
+import { afterSleep } from '../test/support/afterSleep.js'
 
 export interface VirtualClock extends Clock {
   /** Lets time pass: everything that falls due on the way happens in its order. */

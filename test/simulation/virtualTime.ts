@@ -1,5 +1,6 @@
 import { onAbort } from '../../src/runtime/abort.js'
-import { afterSleep, type Clock } from '../../src/runtime/clock.js'
+import type { Clock } from '../../src/runtime/clock.js'
+import { afterSleep } from '../support/afterSleep.js'
 import { untilIdle } from './machine.js'
 
 /** Something that happens at a moment. While what it returns is not settled, time stands still. */

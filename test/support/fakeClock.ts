@@ -1,4 +1,5 @@
-import { afterSleep, type Clock } from '../../src/runtime/clock.js'
+import type { Clock } from '../../src/runtime/clock.js'
+import { afterSleep } from './afterSleep.js'
 
 interface Timer {
   readonly atMs: number
