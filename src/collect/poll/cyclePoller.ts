@@ -38,7 +38,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
     const options = { signal: signals.signalFor(instrumentText(target)), deadline }
     const polled = await pollAndStore(context, stream, target, options)
-    if (polled.batch === null) schedule.failed(target, momentOf(clock), polled)
+    if (polled.batch === null) schedule.failed(target, momentOf(clock))
     else {
       const sign = universe.quoteSign(target)
       stats[stream.name].skippedPolls += schedule.responded(
@@ -86,7 +86,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
       for (const target of schedule.take(ms)) {
         const isStarted = exclusive.run(instrumentText(target), () => ask(target))
         // Taken off the list and put on it again while its last request was under way.
-        if (!isStarted) schedule.failed(target, momentOf(clock), { isOfTarget: false })
+        if (!isStarted) schedule.failed(target, momentOf(clock))
       }
       wake = new AbortController()
       const waitMs = Math.min(

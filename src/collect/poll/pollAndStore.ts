@@ -32,8 +32,6 @@ export interface PollContext {
 /** No response came, or none that can be used. */
 export interface PollFailure {
   readonly batch: null
-  /** Whether the service says so of this target. Otherwise the network or the whole service is in trouble, whoever is asked for. */
-  readonly isOfTarget: boolean
 }
 
 /** A response that came. */
@@ -66,13 +64,12 @@ export async function pollAndStore<Target, Row>(
     stream.learn?.(universe, batch)
     return { batch, isKept: await sink.write(batch) }
   } catch (error) {
-    const failure: PollFailure = { batch: null, isOfTarget: isOfTarget(error) }
-    if (options.signal?.aborted) return failure
+    if (options.signal?.aborted) return { batch: null }
     stats[stream.name].failures += 1
     const message = messageOf(error)
     if (error instanceof ExchangeError && concernsOneTarget(error)) logger.debug(`${stream.name}: ${message}`)
     else incidents.failed(stream.name, message, part)
-    return failure
+    return { batch: null }
   }
 }
 
@@ -107,13 +104,6 @@ const ofOneTarget: ReadonlySet<ExchangeErrorKind> = new Set([
   'removed-symbol',
   'unsupported-interval',
 ])
-
-/** What the service itself says of a request, again and again. A page in place of its response may come from a proxy. */
-const saidOfTarget: ReadonlySet<ExchangeErrorKind> = new Set([...ofOneTarget, 'bad-request', 'rejected', 'too-large'])
-
-function isOfTarget(error: unknown): boolean {
-  return error instanceof ExchangeError && saidOfTarget.has(error.kind)
-}
 
 function concernsOneTarget(error: ExchangeError): boolean {
   return ofOneTarget.has(error.kind)

@@ -27,6 +27,12 @@ export interface CycleCounts {
   readonly isIdle: boolean
 }
 
+/** How requests have ended. */
+interface Tally {
+  readonly responses: number
+  readonly failures: number
+}
+
 interface Entry<Target> {
   readonly target: Target
   rank: number
@@ -38,9 +44,12 @@ interface Entry<Target> {
   /** On the monotonic clock; null before the first response. */
   respondedMs: number | null
   dueMs: number
-  /** In a row, since the last response: what the service said of this target, and where it was not reached at all. */
-  refusals: number
-  outages: number
+  /** In a row, since the last response. */
+  failures: number
+  /** How many responses it would have had since its last one if it had fared like the others: what speaks for its own failure. */
+  missed: number
+  /** How many requests for all targets had come to something when its own last did. */
+  tallied: Tally
   /** What the last response said; null when it said nothing. */
   content: string | null
   /** How many different ones there were. */
@@ -56,8 +65,11 @@ const maxCycleWaitMs = hourMs
 /** Looks at what brings nothing come on top of the places, and are so many of their number at most. */
 const lookShare = 0.05
 const graceMs = 30_000
-const maxRefusalWaits = 6
-const outageRetry = { minMs: 10_000, maxMs: 60_000 }
+/** What fails while the others are answered goes unasked for so many cycles at most, or an hour if that is shorter. */
+const maxFailingCycles = 32
+/** With so many responses missed it is not by chance any more: that happens to one in twenty. */
+const missedToBelieve = 3
+const retry = { minMs: 10_000, maxMs: 60_000 }
 
 /**
  * Decides when each of a ranked list of targets is asked for, with a place for some of them in a cycle of fixed length.
@@ -76,6 +88,7 @@ export class CycleSchedule<Target> {
   #looks = 0
   #looksAtMs = 0
   #isArranged = false
+  #tally: Tally = { responses: 0, failures: 0 }
 
   constructor(options: CycleOptions<Target>) {
     this.#options = options
@@ -97,8 +110,9 @@ export class CycleSchedule<Target> {
         wasClaimed: false,
         respondedMs: null,
         dueMs: nowMs,
-        refusals: 0,
-        outages: 0,
+        failures: 0,
+        missed: 0,
+        tallied: this.#tally,
         content: null,
         contents: 0,
         sign: null,
@@ -142,8 +156,10 @@ export class CycleSchedule<Target> {
     if (content !== null) entry.content = content
     entry.sign = sign
     entry.respondedMs = now.ms
-    entry.refusals = 0
-    entry.outages = 0
+    this.#tally = { ...this.#tally, responses: this.#tally.responses + 1 }
+    entry.failures = 0
+    entry.missed = 0
+    entry.tallied = this.#tally
     entry.isAsked = false
     entry.wasClaimed = false
     const dueBefore = entry.dueMs
@@ -153,31 +169,34 @@ export class CycleSchedule<Target> {
   }
 
   /**
-   * What the service refuses of this target is asked for less and less. Where the network or the whole service failed, it is
-   * asked again within a minute, or at its next place where that is sooner: else an outage would be followed by as much time
-   * without a response, and a cycle of hours would be lost with one request.
+   * No response, or none that was kept. Whose failure it is shows in how the others fare, not in the error: a new code may be
+   * said to all, and a timeout may befall one. As long as hardly anybody is answered, it is asked again within a minute, or at its
+   * next place where that is sooner: else an outage would be followed by as much time without a response, and a cycle of hours
+   * would be lost with one request. From the third on, each response that it would have had by now if it had fared like the others
+   * doubles the wait: where a share s of requests is answered, n failures in a row are n s missed responses, and come about by
+   * chance with a probability of (1 - s) ^ n, which is less than e ^ -(n s). Without others nothing is missed.
    */
-  failed(target: Target, now: Moment, { isOfTarget }: { readonly isOfTarget: boolean }): void {
+  failed(target: Target, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return
+    const { everyMs } = this.#options
     entry.isAsked = false
-    if (isOfTarget) {
-      entry.refusals = Math.min(entry.refusals + 1, maxRefusalWaits)
-      entry.dueMs = this.#nextPlaceMs(entry, this.#options.everyMs * 2 ** (entry.refusals - 1), now)
-    } else {
-      entry.outages++
-      entry.dueMs = Math.min(
-        this.#nextPlaceMs(entry, this.#options.everyMs, now),
-        now.ms + backoffMs(entry.outages, outageRetry),
-      )
-    }
+    entry.failures++
+    entry.missed += shareAnswered(entry.tallied, this.#tally)
+    this.#tally = { ...this.#tally, failures: this.#tally.failures + 1 }
+    entry.tallied = this.#tally
+    const longestMs = Math.max(everyMs, Math.min(everyMs * maxFailingCycles, maxCycleWaitMs))
+    const soonMs = Math.min(everyMs, backoffMs(entry.failures, retry))
+    const wait = Math.min(longestMs, soonMs * 2 ** Math.max(0, entry.missed - missedToBelieve + 1))
+    const placeMs = this.#nextPlaceMs(entry, Math.max(everyMs, wait), now)
+    entry.dueMs = wait > everyMs ? placeMs : Math.min(placeMs, now.ms + wait)
   }
 
   /** Takes what the newest ticker says: another than when the last response came is a claim that there is news. */
   claim(target: Target, sign: string, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined || entry.isAsked || entry.wasClaimed || entry.respondedMs === null) return
-    if (entry.pace.fruitless === 0 || entry.refusals + entry.outages > 0 || entry.sign === sign) return
+    if (entry.pace.fruitless === 0 || entry.failures > 0 || entry.sign === sign) return
     const sinceMs = now.ms - entry.respondedMs
     const claimedMs = waitWhenClaimedMs(entry.pace, this.#limits)
     if (claimedMs >= waitMs(entry.pace, this.#limits)) return
@@ -249,6 +268,12 @@ export class CycleSchedule<Target> {
     const place = nextPlace(now.wall + Math.max(0, wait - everyMs), everyMs, phaseOf(target))
     return now.ms + (place - now.wall)
   }
+}
+
+/** Of the requests that have ended in between, 0 to 1; 0 without any. */
+function shareAnswered(before: Tally, after: Tally): number {
+  const responses = after.responses - before.responses
+  return responses === 0 ? 0 : responses / (responses + after.failures - before.failures)
 }
 
 function isQuiet({ pace }: Entry<unknown>): boolean {

@@ -34,6 +34,15 @@ function market(names: readonly string[], slots: number) {
   return { schedule, asked: countAsked, run }
 }
 
+/** A fixed sequence of numbers in [0, 1) that look random. */
+function numbers(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
 const changing = (_name: string, nowMs: number) => String(nowMs)
 const names = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}`)
 
@@ -103,17 +112,73 @@ describe('tickers', () => {
   })
 })
 
-test('a target that the service refuses is tried again, less and less often, and the others go on', () => {
-  const { schedule } = market(['A'], 1)
-  let tries = 0
-  for (let nowMs = 0; nowMs < 600_000; nowMs += 1000) {
-    for (const target of schedule.take(nowMs)) {
-      tries++
-      schedule.failed(target, { ms: nowMs, wall: nowMs }, { isOfTarget: true })
+describe('a target that fails', () => {
+  /** When the failing one was asked, among others that are answered with a probability of `share`, by a fixed sequence. */
+  function asksOf(failing: string, everyMs: number, untilMs: number, share = 1) {
+    const all = [failing, ...names('A', 19)]
+    const phaseOf = (name: string) => all.indexOf(name) / all.length
+    const schedule = new CycleSchedule<string>({ keyOf: String, phaseOf, everyMs })
+    schedule.retarget(all, all.length, 0)
+    const random = numbers(7)
+    const asks: number[] = []
+    for (let nowMs = 0; nowMs < untilMs; nowMs += 1000) {
+      const now = { ms: nowMs, wall: nowMs }
+      for (const name of schedule.take(nowMs)) {
+        if (name === failing) asks.push(nowMs)
+        if (name === failing || random() >= share) schedule.failed(name, now)
+        else schedule.responded(name, String(nowMs), null, now)
+      }
     }
+    return asks
   }
-  expect(tries).toBeGreaterThan(4)
-  expect(tries).toBeLessThan(10)
+  const gapsOf = (asks: readonly number[]) => asks.slice(1).map((at, i) => at - (asks[i] ?? 0))
+
+  test('alone, for whatever reason, is asked again less and less often, and at least every 32 cycles', () => {
+    const asks = asksOf('B', 10_000, 4 * hourMs)
+    const gaps = gapsOf(asks)
+    expect(asks.length).toBeLessThan(60)
+    expect(Math.max(...gaps)).toBeLessThanOrEqual(330_000)
+    expect(gaps.at(-1)).toBeGreaterThanOrEqual(310_000)
+  })
+
+  test('alone is found out beside others that fail now and then, and beside many that mostly fail', () => {
+    for (const share of [0.8, 0.3]) expect(asksOf('B', 10_000, 8 * hourMs, share).length).toBeLessThan(180)
+  })
+
+  test('alone in a cycle of hours is asked again soon, and never later than a cycle', () => {
+    const gaps = gapsOf(asksOf('B', 2 * hourMs, 48 * hourMs))
+    expect(gaps.slice(0, 2).every((gap) => gap <= 60_000)).toBe(true)
+    expect(Math.max(...gaps)).toBeLessThanOrEqual(2 * hourMs)
+  })
+
+  test('is back at its rhythm with its first response', () => {
+    const schedule = new CycleSchedule<string>({ keyOf: String, phaseOf: () => 0, everyMs })
+    schedule.retarget(['A', 'B'], 2, 0)
+    const asks: number[] = []
+    for (let nowMs = 0; nowMs < hourMs; nowMs += 1000) {
+      const now = { ms: nowMs, wall: nowMs }
+      for (const name of schedule.take(nowMs)) {
+        if (name === 'B') asks.push(nowMs)
+        if (name === 'B' && nowMs < hourMs / 2) schedule.failed(name, now)
+        else schedule.responded(name, String(nowMs), null, now)
+      }
+    }
+    const from = asks.findIndex((at) => at >= hourMs / 2)
+    expect(gapsOf(asks.slice(from)).every((gap) => gap === everyMs)).toBe(true)
+    expect(asks.length - from).toBeGreaterThan(100)
+  })
+
+  test('has nobody to be compared with when it is the only one, and is asked each cycle', () => {
+    const { schedule } = market(['A'], 1)
+    let tries = 0
+    for (let nowMs = 0; nowMs < 600_000; nowMs += 1000) {
+      for (const target of schedule.take(nowMs)) {
+        tries++
+        schedule.failed(target, { ms: nowMs, wall: nowMs })
+      }
+    }
+    expect(tries).toBe(60)
+  })
 })
 
 describe('after an outage', () => {
@@ -131,7 +196,7 @@ describe('after an outage', () => {
       for (const name of schedule.take(nowMs)) {
         if (nowMs < outageMs) {
           requests++
-          schedule.failed(name, now, { isOfTarget: false })
+          schedule.failed(name, now)
         } else {
           delays.set(name, nowMs - outageMs)
           schedule.responded(name, String(nowMs), null, now)
@@ -154,6 +219,32 @@ describe('after an outage', () => {
     expect(requestsPerTarget).toBeLessThanOrEqual(outageMs / 60_000 + 5)
   })
 })
+
+test.each([0.02, 0.1, 0.3, 0.6])(
+  'an outage in which a share of %d of the requests is answered lets few be asked late after it',
+  (share) => {
+    const all = names('A', 100)
+    let late = 0
+    const rounds = 10
+    for (let round = 0; round < rounds; round++) {
+      const schedule = new CycleSchedule<string>({ keyOf: String, phaseOf: (name) => all.indexOf(name) / 100, everyMs })
+      schedule.retarget(all, all.length, 0)
+      const random = numbers(round + 1)
+      const untilMs = hourMs + round * 37_000
+      const after = new Set<string>()
+      for (let nowMs = 0; nowMs < untilMs + 60_000; nowMs += 1000) {
+        const now = { ms: nowMs, wall: nowMs }
+        for (const name of schedule.take(nowMs)) {
+          if (nowMs >= untilMs) after.add(name)
+          if (nowMs >= untilMs || random() < share) schedule.responded(name, String(nowMs), null, now)
+          else schedule.failed(name, now)
+        }
+      }
+      late += all.length - after.size
+    }
+    expect(late / (all.length * rounds)).toBeLessThan(0.1)
+  },
+)
 
 test('whatever comes back: nobody who has brought something is starved, and the places are never exceeded', () => {
   fc.assert(
