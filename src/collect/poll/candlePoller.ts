@@ -47,8 +47,11 @@ export function candlePoller(
   const pollOne = async (target: CandleTarget, isClaimed: boolean) => {
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     const waiting = signals.signalFor(seriesText(target))
-    const ask = async (limit: number) =>
-      (await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })).batch
+    // A response that was not kept has shown nothing: the next one reaches back as if it had not come.
+    const ask = async (limit: number) => {
+      const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
+      return polled.batch !== null && polled.isKept ? polled.batch : null
+    }
     const limit = candles.limitFor(target, clock.now())
     let batch = await ask(limit)
     if (batch === null || !candles.has(target)) return

@@ -38,7 +38,8 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
     const options = { signal: signals.signalFor(instrumentText(target)), deadline }
     const polled = await pollAndStore(context, stream, target, options)
-    if (polled.batch === null) schedule.failed(target, momentOf(clock))
+    // What was not kept is nowhere: a whole cycle later would be a cycle without.
+    if (polled.batch === null || !polled.isKept) schedule.failed(target, momentOf(clock))
     else {
       const sign = universe.quoteSign(target)
       stats[stream.name].skippedPolls += schedule.responded(

@@ -1,5 +1,6 @@
+import { rm } from 'node:fs/promises'
 import { pino } from 'pino'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, test } from 'vitest'
 import { Incidents } from '../../../src/runtime/incidents.js'
 import { CandleResponses } from '../../../src/collect/poll/candleResponses.js'
 import { candlePoller } from '../../../src/collect/poll/candlePoller.js'
@@ -157,6 +158,20 @@ describe('the first response after a silence', () => {
       { from: minute(-30), to: minute(-20) },
     ])
   })
+})
+
+test('a response that neither the database nor the disk took is as if it had not come: the next one reaches as far back', async () => {
+  const target = targetOf('UNKEPT', '1m')
+  traded = [minute(-30), minute(-1)]
+  await own.proxy.refuse()
+  await rm(own.folder, { recursive: true, force: true })
+  poller.retarget([target])
+  await expect.poll(() => own.stats.candles.rowsDropped, { timeout: 60_000 }).toBeGreaterThan(0)
+  await own.proxy.restore()
+  now = start + minuteMs
+  closings.get('0 * * * * *')?.()
+  await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(2)
+  expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000])
 })
 
 describe('an interval that an instrument does not have', () => {

@@ -1,0 +1,76 @@
+import { rm } from 'node:fs/promises'
+import { pino } from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { ClockSkew } from '../../../src/collect/poll/clockSkew.js'
+import { cyclePoller } from '../../../src/collect/poll/cyclePoller.js'
+import type { Poller } from '../../../src/collect/poll/poller.js'
+import { RejectionCap } from '../../../src/collect/poll/rejectionCap.js'
+import { streams } from '../../../src/collect/streams.js'
+import { Universe } from '../../../src/collect/universe/universe.js'
+import type { ExchangeClient } from '../../../src/exchange/client.js'
+import { hourMs } from '../../../src/market/values.js'
+import { type Clock, systemClock } from '../../../src/runtime/clock.js'
+import { Incidents } from '../../../src/runtime/incidents.js'
+import type { BookTarget } from '../../../src/store/batch/targets.js'
+import { clientOf, envelope, type FakeService, startFakeService } from '../../support/fakeService.js'
+import { at, sinkUnderTest } from '../../support/sinkUnderTest.js'
+
+const own = sinkUnderTest()
+
+let service: FakeService
+let client: ExchangeClient
+let stopping: AbortController
+let poller: Poller<BookTarget>
+let aheadMs: number
+
+beforeEach(async () => {
+  aheadMs = 0
+  const clock: Clock = {
+    ...systemClock,
+    now: () => systemClock.now() + aheadMs,
+    monotonicMs: () => systemClock.monotonicMs() + aheadMs,
+  }
+  const book = `{"a":[["2","1"]],"b":[["1","1"]],"ts":"${at}"}`
+  service = await startFakeService((_request, response) => void response.end(envelope(book)))
+  client = clientOf(service.url)
+  stopping = new AbortController()
+  const logger = pino({ level: 'silent' })
+  const context = {
+    client,
+    sink: own.sink,
+    stats: own.stats,
+    incidents: new Incidents(logger, clock),
+    clock,
+    logger,
+    universe: new Universe(),
+    clockSkew: new ClockSkew(clock, logger),
+    rejectionCap: new RejectionCap(),
+    signal: stopping.signal,
+  }
+  poller = cyclePoller(context, streams.order_books, 6 * hourMs)
+})
+afterEach(async () => {
+  stopping.abort()
+  await poller.stop()
+  client.close()
+  await service.close()
+})
+
+test('an order book that neither the database nor the disk took is asked for again within a minute', async () => {
+  await own.proxy.refuse()
+  await rm(own.folder, { recursive: true, force: true })
+  poller.retarget([{ category: 'SPOT', symbol: 'BTCUSDT', depth: 5 }])
+  const { order_books: stats } = own.stats
+  await expect.poll(() => stats.rowsDropped, { timeout: 60_000 }).toBe(1)
+  aheadMs += 60_000
+  await expect.poll(() => stats.rowsDropped, { timeout: 60_000 }).toBe(2)
+  await own.proxy.restore()
+  // One that is kept is asked for again at its place in the cycle.
+  for (let tries = 0; stats.rowsWritten === 0 && tries < 10; tries++) {
+    const before = stats.responses
+    aheadMs += 60_000
+    await expect.poll(() => stats.responses, { timeout: 60_000 }).toBeGreaterThan(before)
+    await expect.poll(() => stats.rowsWritten + stats.rowsDropped, { timeout: 60_000 }).toBe(stats.responses)
+  }
+  expect(stats.rowsWritten).toBe(1)
+})
