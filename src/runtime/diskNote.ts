@@ -12,13 +12,29 @@ export async function readNote<Note>(disk: Disk, file: string): Promise<Partial<
   }
 }
 
-/** Leaves it, never half of it, so that it survives a power cut. Never rejects: what goes wrong is logged. */
-export async function writeNote(
-  disk: Disk,
-  file: string,
-  note: object,
-  { logger, what }: { readonly logger: Logger; readonly what: string },
-): Promise<void> {
+interface NoteOptions {
+  readonly logger: Logger
+  /** Whose note it is, for the log. */
+  readonly what: string
+}
+
+/** The last note of each file that is being written, or waits for the one before. */
+const lastWrites = new WeakMap<Disk, Map<string, Promise<void>>>()
+
+/**
+ * Leaves it, never half of it, so that it survives a power cut. One after the other: of several for a file the last one stays.
+ * Never rejects: what goes wrong is logged.
+ */
+export async function writeNote(disk: Disk, file: string, note: object, options: NoteOptions): Promise<void> {
+  const ofDisk = lastWrites.get(disk) ?? new Map<string, Promise<void>>()
+  lastWrites.set(disk, ofDisk)
+  const writing = (ofDisk.get(file) ?? Promise.resolve()).then(() => write(disk, file, note, options))
+  ofDisk.set(file, writing)
+  await writing
+  if (ofDisk.get(file) === writing) ofDisk.delete(file)
+}
+
+async function write(disk: Disk, file: string, note: object, { logger, what }: NoteOptions): Promise<void> {
   try {
     await disk.mkdir(dirname(file), { recursive: true })
     const partial = `${file}.${process.pid}`

@@ -1,0 +1,67 @@
+import fs from 'node:fs/promises'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { beforeEach, expect, test } from 'vitest'
+import { systemDisk, type Disk } from '../../../src/runtime/disk.js'
+import { readNote, writeNote } from '../../../src/runtime/diskNote.js'
+import { temporaryFolder } from '../../support/temporaryFolder.js'
+
+const folder = temporaryFolder('disk-note')
+const lines: string[] = []
+const logger = pino({ level: 'debug', base: null }, { write: (line: string) => void lines.push(line) })
+const options = { logger, what: 'test' }
+beforeEach(() => void lines.splice(0))
+
+/** A disk of which the first call of a kind takes until it is told to go on. */
+function heldUp(slow: 'writeFile' | 'rename' | 'mkdir') {
+  let goOn = () => {}
+  let isFirst = true
+  const held = new Promise<void>((resolve) => {
+    goOn = resolve
+  })
+  const call = systemDisk[slow].bind(systemDisk) as (...parameters: unknown[]) => Promise<unknown>
+  const disk: Disk = {
+    ...fs,
+    [slow]: async (...parameters: unknown[]) => {
+      if (isFirst && parameters.some((path) => String(path).includes('note.json') || slow === 'mkdir')) {
+        isFirst = false
+        await held
+      }
+      return call(...parameters)
+    },
+  }
+  return { disk, goOn: () => goOn() }
+}
+
+test.each(['mkdir', 'writeFile', 'rename'] as const)(
+  'of notes in quick succession the last one stays, also when the %s of the first takes long',
+  async (slow) => {
+    const file = join(folder, slow, 'note.json')
+    const { disk, goOn } = heldUp(slow)
+    const writing = [1, 2, 3].map((number) => writeNote(disk, file, { number }, options))
+    await writeNote(disk, join(folder, slow, 'other.json'), { number: 7 }, options)
+    goOn()
+    await Promise.all(writing)
+    expect(await readNote(disk, file)).toEqual({ number: 3 })
+    expect((await fs.readdir(join(folder, slow))).toSorted()).toEqual(['note.json', 'other.json'])
+    expect(lines).toEqual([])
+  },
+)
+
+test('a note that cannot be written keeps none after it from being written', async () => {
+  const file = join(folder, 'failing', 'note.json')
+  let isFull = true
+  const disk: Disk = {
+    ...fs,
+    writeFile: async (...parameters: Parameters<Disk['writeFile']>) => {
+      if (isFull) throw new Error('no room')
+      return systemDisk.writeFile(...parameters)
+    },
+  }
+  const first = writeNote(disk, file, { number: 1 }, options)
+  await first
+  isFull = false
+  await writeNote(disk, file, { number: 2 }, options)
+  expect(await readNote(disk, file)).toEqual({ number: 2 })
+  expect(lines).toHaveLength(1)
+})
