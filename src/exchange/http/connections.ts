@@ -70,9 +70,10 @@ export class Connections {
 
   #start(use: Use): void {
     const connection = this.#idle.pop() ?? this.#open()
-    use.start(connection, (isUsable) => {
-      if (isUsable) this.#idle.push(connection)
+    use.start(connection, (state) => {
+      if (state === 'usable') this.#idle.push(connection)
       else this.#remove(connection)
+      if (state === 'forgotten') for (const idle of this.#idle.splice(0)) this.#remove(idle)
       const next = this.#waiting.shift()
       if (next !== undefined) this.#start(next)
     })
@@ -96,12 +97,22 @@ export class Connections {
   }
 }
 
+/**
+ * What a request leaves of its connection. `forgotten`: it was used before, and was gone when the request came without a byte of a
+ * response. The server, or something in between, has restarted or forgets idle connections: those that were idle meanwhile are very
+ * likely gone, too, and each would cost another attempt.
+ */
+type Left = 'usable' | 'broken' | 'forgotten'
+
 /** An idle connection is closed then, before anything between here and there forgets it without a word. */
 const maxIdleMs = 60_000
 
 class Connection {
   readonly client: Client
+  /** Whether a request was sent over it before the last one. */
+  wasUsed = false
   readonly #headers: readonly string[]
+  #requests = 0
   #socket: Socket | undefined
 
   constructor({ baseUrl, localAddress }: ConnectionOptions, headers: readonly string[], connect: Connect) {
@@ -124,6 +135,7 @@ class Connection {
   }
 
   dispatch(path: string, handler: Handler): void {
+    this.wasUsed = this.#requests++ > 0
     this.client.dispatch({ method: 'GET', path, headers: this.#headers, blocking: false }, handler)
   }
 
@@ -139,7 +151,9 @@ class Use implements Handler {
   readonly #path: string
   readonly #handler: RequestHandler
   #connection: Connection | undefined
-  #release: ((isUsable: boolean) => void) | undefined
+  #release: ((state: Left) => void) | undefined
+  #hasHead = false
+  #isCut = false
   #isOver = false
 
   constructor(path: string, handler: RequestHandler) {
@@ -147,7 +161,7 @@ class Use implements Handler {
     this.#handler = handler
   }
 
-  start(connection: Connection, release: (isUsable: boolean) => void): void {
+  start(connection: Connection, release: (state: Left) => void): void {
     this.#connection = connection
     this.#release = release
     connection.dispatch(this.#path, this)
@@ -155,6 +169,7 @@ class Use implements Handler {
 
   cut(reason: Error): void {
     if (this.#isOver) return
+    this.#isCut = true
     // Has the client tell us by `onError`, if it knows of the request.
     this.#connection?.destroy(reason)
     this.onError(reason)
@@ -167,6 +182,7 @@ class Use implements Handler {
   }
 
   onHeaders(status: number, headers: readonly Buffer[]): boolean {
+    this.#hasHead = true
     if (status >= 200) this.#handler.onHead(status, headers)
     return true
   }
@@ -181,18 +197,19 @@ class Use implements Handler {
     // A body that ends with its connection is whole for undici even when the connection was reset.
     const error = this.#connection?.error
     if (error) return this.onError(error)
-    this.#end(true)
+    this.#end('usable')
     this.#handler.onEnd()
   }
 
   onError(error: Error): void {
     if (this.#isOver) return
-    this.#end(false)
+    const isForgotten = this.#connection?.wasUsed === true && !this.#hasHead && !this.#isCut
+    this.#end(isForgotten ? 'forgotten' : 'broken')
     this.#handler.onError(error)
   }
 
-  #end(isUsable: boolean): void {
+  #end(state: Left): void {
     this.#isOver = true
-    this.#release?.(isUsable)
+    this.#release?.(state)
   }
 }

@@ -135,6 +135,25 @@ describe('connections', () => {
     expect(connections).toHaveLength(20)
   })
 
+  it('that something in between has forgotten cost one request its response: the next takes none that was idle then', async () => {
+    let isForgotten = false
+    const known = new Set<number>()
+    await start(({ socket, connection }) => {
+      if (isForgotten && known.has(connection)) return void socket.resetAndDestroy()
+      known.add(connection)
+      if (isForgotten || received.length >= 6) for (const { socket: one } of received) one.write(response('[]'))
+    })
+    expect(await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => get(name)))).toHaveLength(6)
+    isForgotten = true
+    received = []
+    const error = await failure(get('g'))
+    expect(error).toMatchObject({ kind: 'network', retryable: true })
+    expect(error.message).toContain('connection reset')
+    received = []
+    expect(await get('h')).toBe('[]')
+    expect(received.map(({ connection }) => connection)).toEqual([6])
+  })
+
   it('that say something while idle are closed: it is no response to the next request', async () => {
     await start(({ socket, connection }) => void socket.write(response(`"${connection}"`)))
     expect(await get('a')).toBe('"0"')
