@@ -46,14 +46,16 @@ export class Circuit {
    * the signal's reason.
    */
   async enter(signal: AbortSignal): Promise<CircuitPass> {
-    signal.throwIfAborted()
     while (this.#isOpen) {
+      // Also in the moment in which it was woken.
+      signal.throwIfAborted()
       if (!this.#isProbing && this.#timer === undefined) {
         this.#isProbing = true
         return { isProbe: true }
       }
       await this.#change(signal)
     }
+    signal.throwIfAborted()
     return { isProbe: false }
   }
 

@@ -79,6 +79,20 @@ describe('the circuit of an operation', () => {
     stop.abort(new Error('stopped'))
     await expect(waiting).rejects.toThrow('stopped')
   })
+
+  test('who waits can be called off in the moment in which it is woken', async () => {
+    await fail(10)
+    await clock.advance(1_100)
+    const probe = await circuit.enter(never)
+    const stop = new AbortController()
+    let reason: unknown = 'none'
+    circuit.enter(stop.signal).catch((error: unknown) => (reason = error))
+    await clock.advance(1)
+    circuit.leave(probe, 'fails')
+    stop.abort(new Error('stopped'))
+    await clock.advance(1)
+    expect(reason).toMatchObject({ message: 'stopped' })
+  })
 })
 
 test('a page of a proxy and a retired version count against the operation, what concerns one target does not', () => {
