@@ -176,7 +176,9 @@ export class Sender {
       throw aborted('aborted while the operation is suspended', cause)
     }
     try {
-      const departure = await this.#pacer.acquire(operation, { priority, deadline, signal })
+      // Whoever finds out whether the operation works again does so for all that wait, the most urgent among them.
+      const urgency = pass.isProbe ? { priority: 'live' as const, deadline: enqueuedMs } : { priority, deadline }
+      const departure = await this.#pacer.acquire(operation, { ...urgency, signal })
       return { departure, priority, enqueuedMs, circuit, pass }
     } catch (cause) {
       circuit.leave(pass, 'unknown')

@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest'
+import { createExchangeClient } from '../../../src/exchange/client.js'
+import type { Carry } from '../../../src/exchange/http/adapter.js'
+import { createFakeClock } from '../../support/fakeClock.js'
+import { envelope, limitsOf } from '../../support/fakeService.js'
+
+const instrument = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+const series = { ...instrument, interval: '1m' } as const
+
+test('an operation that was out of order is live again soon, whoever tries it first and however much else is live', async () => {
+  const clock = createFakeClock()
+  let isOutOfOrder = true
+  const carry: Carry = async (config, { moments }) => {
+    moments.onSent()
+    const isFailing = isOutOfOrder && config.url?.includes('candles') === true
+    moments.onResponse()
+    const data = { status: isFailing ? 503 : 200, body: Buffer.from(isFailing ? 'busy' : envelope('[]')), headers: {} }
+    return { data, status: data.status, statusText: '', headers: {}, config, request: undefined }
+  }
+  const client = createExchangeClient({
+    clock,
+    carry,
+    baseUrl: 'http://127.0.0.1:9',
+    timeoutMs: 5_000,
+    maxResponseBytes: 1_000_000,
+    maxConnections: 16,
+    limits: limitsOf(20, 600),
+    latencyJitterMs: 0,
+    retry: { attempts: 1, minDelayMs: 1, maxDelayMs: 5, totalMs: 10_000 },
+  })
+  for (let i = 0; i < 10; i++) {
+    const failing = client.candles(series).catch((error: { kind: string }) => error.kind)
+    await clock.advance(2_000)
+    expect(await failing).toBe('unavailable')
+  }
+  isOutOfOrder = false
+  // More than the limits allow, and all of it more urgent than what first finds out whether candles work again.
+  const keepAsking = async () => {
+    for (;;) await client.fills(instrument, { deadline: clock.monotonicMs() })
+  }
+  const asking = Array.from({ length: 50 }, () => keepAsking().catch(() => undefined))
+  await clock.advance(3_000)
+  const filled = client.candles(series, { priority: 'backfill' }).catch(() => undefined)
+  await clock.advance(100)
+  let isLive = false
+  const live = client.candles(series, { deadline: clock.monotonicMs() }).then(() => (isLive = true))
+  live.catch(() => undefined)
+  await clock.advance(20_000)
+  expect(isLive).toBe(true)
+  client.close()
+  await Promise.all([...asking, filled])
+})
