@@ -18,7 +18,7 @@ import type { Incidents } from '../runtime/incidents.js'
 import { allowances } from './plan/allowances.js'
 import { tickerWatch } from './plan/tickerWatch.js'
 import { keepSteady } from './schedule/fit.js'
-import type { PollContext } from './poll/pollAndStore.js'
+import { partOf, type PollContext } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
 import { RejectionCap } from './poll/rejectionCap.js'
 import type { OpenSink } from './sink/openSink.js'
@@ -260,6 +260,7 @@ export class Collector {
       const targets = stream.targets(config, this.universe, choose)
       if (stream.name === 'candles') this.#candleSeries = targets as readonly CandleTarget[]
       poller.retarget(targets, places)
+      this.incidents.keepOnly(stream.name, new Set(targets.map(partOf)))
     }
   }
 }

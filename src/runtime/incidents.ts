@@ -100,10 +100,28 @@ export class Incidents {
       this.#clock.monotonicMs() - incident.lastMonotonicMs < quietMs
     )
       return
-    this.#open.delete(what)
+    this.#end(incident, 'works again')
+  }
+
+  /**
+   * Says which parts there still are; '' for a thing without any. The others neither fail nor work any more: an incident of theirs
+   * alone is over, as nobody would say so later.
+   */
+  keepOnly(what: string, parts: ReadonlySet<string>): void {
+    const incident = this.#open.get(what)
+    if (incident === undefined) return
+    const areGone = [...incident.failing].filter((part) => !parts.has(part))
+    for (const part of areGone) incident.failing.delete(part)
+    if (incident.failing.size > 0) return
+    // Where parts are left that work, they will say so.
+    if (areGone.length > 0 || parts.size === 0) this.#end(incident, 'no longer asked for')
+  }
+
+  #end(incident: Incident, how: string): void {
+    this.#open.delete(incident.what)
     incident.until = this.#clock.now()
     const duration = seconds(this.#clock.monotonicMs() - incident.sinceMonotonicMs)
-    this.#logger.info(`${what}: works again after ${duration}, in which it failed ${timesOf(incident.count)}`)
+    this.#logger.info(`${incident.what}: ${how} after ${duration}, in which it failed ${timesOf(incident.count)}`)
   }
 }
 

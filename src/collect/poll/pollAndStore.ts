@@ -52,7 +52,7 @@ export async function pollAndStore<Target, Row>(
   options: RequestOptions,
 ): Promise<Polled<Target, Row> | PollFailure> {
   const { client, sink, universe, stats, incidents, clockSkew, rejectionCap, logger } = context
-  const part = wholeCategoryOf(target)
+  const part = partOf(target)
   try {
     const page = await stream.fetch(client, target, options)
     clockSkew.observe(page)
@@ -92,8 +92,8 @@ function tellOfUnkept(incidents: Incidents, { stream, unkept = 0 }: Batch): void
   incidents.failed(what, `${unkept} rows of a response were left out: too many, or too many that cannot be understood`)
 }
 
-/** The category of a target that is a whole one: when it fails, that others are answered is no comfort. */
-function wholeCategoryOf(target: unknown): string {
+/** The part of a stream whose incident a target's failures are: when a whole category fails, that others are answered is no comfort. */
+export function partOf(target: unknown): string {
   if (typeof target !== 'object' || target === null || !('category' in target) || 'symbol' in target) return ''
   return String(target.category)
 }

@@ -52,3 +52,37 @@ test('of a thing with parts, the incident lasts until every part that failed wor
   incidents.succeeded('tickers', 'COIN-FUTURES')
   expect(incidents.recent()[0]?.until).toBe(clock.now())
 })
+
+test('what is not asked for any more neither fails nor works: its incident is over when nothing else of it fails', async () => {
+  incidents.failed('tickers', 'tickers SPOT: HTTP 502', 'SPOT')
+  incidents.failed('tickers', 'tickers USDT-FUTURES: HTTP 502', 'USDT-FUTURES')
+  incidents.keepOnly('tickers', new Set(['SPOT']))
+  await clock.advance(20_000)
+  incidents.succeeded('tickers', 'COIN-FUTURES')
+  expect(incidents.recent()[0]?.until).toBeNull()
+  incidents.keepOnly('tickers', new Set())
+  expect(incidents.recent()[0]?.until).toBe(clock.now())
+  expect(lines[1]).toBe('tickers: no longer asked for after 20 s, in which it failed 2 times')
+  incidents.keepOnly('tickers', new Set())
+  expect(lines).toHaveLength(2)
+  incidents.failed('tickers', 'tickers SPOT: HTTP 502', 'SPOT')
+  expect(incidents.recent()).toHaveLength(2)
+})
+
+test('what works again, but was not seen to for long enough when it is no longer asked for, is over', async () => {
+  incidents.failed('tickers', 'tickers SPOT: HTTP 502', 'SPOT')
+  await clock.advance(1_000)
+  incidents.succeeded('tickers', 'SPOT')
+  incidents.keepOnly('tickers', new Set(['USDT-FUTURES']))
+  expect(incidents.recent()[0]?.until).toBeNull()
+  incidents.keepOnly('tickers', new Set())
+  expect(incidents.recent()[0]?.until).toBe(clock.now())
+})
+
+test('an incident of what is still asked for goes on', async () => {
+  incidents.failed('fills', 'HTTP 502')
+  await clock.advance(20_000)
+  incidents.keepOnly('fills', new Set(['']))
+  incidents.keepOnly('tickers', new Set())
+  expect(incidents.recent()[0]?.until).toBeNull()
+})
