@@ -1,5 +1,3 @@
-import type { ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import { inspect } from 'node:util'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -304,31 +302,6 @@ describe('repetitions', () => {
       ['ok', 3, 'backfill'],
     ])
     for (const { durationMs, waitedMs } of events) expect(Math.min(durationMs, waitedMs)).toBeGreaterThanOrEqual(0)
-  })
-
-  it('need one more when idle connections have been forgotten on the way, however many, each with a place of its own', async () => {
-    const known = new Set<Socket>()
-    const held: ServerResponse[] = []
-    let isForgotten = false
-    const events: RequestEvent[] = []
-    await start(
-      ({ socket }, response) => {
-        if (isForgotten && known.has(socket)) return void socket.resetAndDestroy()
-        known.add(socket)
-        held.push(response)
-        if (isForgotten || held.length === 8) for (const one of held.splice(0)) one.end(envelope('[]'))
-      },
-      { retry: { ...retry, attempts: 2 }, onRequest: (event) => void events.push(event) },
-    )
-    await Promise.all(Array.from({ length: 8 }, fills))
-    isForgotten = true
-    await fills()
-    expect(events.slice(8).map(({ outcome, attempt }) => ({ outcome, attempt }))).toEqual([
-      { outcome: 'network', attempt: 1 },
-      { outcome: 'ok', attempt: 2 },
-    ])
-    expect(service.requests).toHaveLength(10)
-    expect(client.stats().inFlight).toBe(0)
   })
 
   it('end with the attempts allowed', async () => {
