@@ -21,7 +21,12 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   everyMs: number,
 ): Poller<Target> {
   const { clock, stats, universe } = context
-  const schedule = new CycleSchedule<Target>({ keyOf: instrumentText, phaseOf: stablePhase, everyMs })
+  const schedule = new CycleSchedule<Target>({
+    keyOf: instrumentText,
+    groupOf: ({ category }) => category,
+    phaseOf: stablePhase,
+    everyMs,
+  })
   const exclusive = new Exclusive()
   const ended = new AbortController()
   const { signal } = ended

@@ -7,6 +7,8 @@ import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from '.
 
 export interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string
+  /** Those that one failure of the service may befall together: of the same group, others tell whether a target fails alone. */
+  readonly groupOf: (target: Target) => string
   /** Each target's own place in the cycle, in [0, 1). */
   readonly phaseOf: (target: Target) => number
   /** Time between two requests for a target whose responses bring something. */
@@ -33,6 +35,8 @@ interface Tally {
   readonly failures: number
 }
 
+const noTally: Tally = { responses: 0, failures: 0 }
+
 interface Entry<Target> {
   readonly target: Target
   rank: number
@@ -48,7 +52,7 @@ interface Entry<Target> {
   failures: number
   /** How many responses it would have had since its last one if it had fared like the others: what speaks for its own failure. */
   missed: number
-  /** How many requests for all targets had come to something when its own last did. */
+  /** How the requests for its group had ended when its own last did. */
   tallied: Tally
   /** What the last response said; null when it said nothing. */
   content: string | null
@@ -88,7 +92,7 @@ export class CycleSchedule<Target> {
   #looks = 0
   #looksAtMs = 0
   #isArranged = false
-  #tally: Tally = { responses: 0, failures: 0 }
+  readonly #tallies = new Map<string, Tally>()
 
   constructor(options: CycleOptions<Target>) {
     this.#options = options
@@ -112,7 +116,7 @@ export class CycleSchedule<Target> {
         dueMs: nowMs,
         failures: 0,
         missed: 0,
-        tallied: this.#tally,
+        tallied: this.#tallyOf(target),
         content: null,
         contents: 0,
         sign: null,
@@ -156,10 +160,9 @@ export class CycleSchedule<Target> {
     if (content !== null) entry.content = content
     entry.sign = sign
     entry.respondedMs = now.ms
-    this.#tally = { ...this.#tally, responses: this.#tally.responses + 1 }
     entry.failures = 0
     entry.missed = 0
-    entry.tallied = this.#tally
+    entry.tallied = this.#count(target, 'responses')
     entry.isAsked = false
     entry.wasClaimed = false
     const dueBefore = entry.dueMs
@@ -169,8 +172,8 @@ export class CycleSchedule<Target> {
   }
 
   /**
-   * No response, or none that was kept. Whose failure it is shows in how the others fare, not in the error: a new code may be
-   * said to all, and a timeout may befall one. As long as hardly anybody is answered, it is asked again within a minute, or at its
+   * No response, or none that was kept. Whose failure it is shows in how the others of its group fare, not in the error: a new code
+   * may be said to all, and a timeout may befall one. As long as hardly anybody is answered, it is asked again within a minute, or at its
    * next place where that is sooner: else an outage would be followed by as much time without a response, and a cycle of hours
    * would be lost with one request. From the third on, each response that it would have had by now if it had fared like the others
    * doubles the wait: where a share s of requests is answered, n failures in a row are n s missed responses, and come about by
@@ -182,9 +185,8 @@ export class CycleSchedule<Target> {
     const { everyMs } = this.#options
     entry.isAsked = false
     entry.failures++
-    entry.missed += shareAnswered(entry.tallied, this.#tally)
-    this.#tally = { ...this.#tally, failures: this.#tally.failures + 1 }
-    entry.tallied = this.#tally
+    entry.missed += shareAnswered(entry.tallied, this.#tallyOf(target))
+    entry.tallied = this.#count(target, 'failures')
     const longestMs = Math.max(everyMs, Math.min(everyMs * maxFailingCycles, maxCycleWaitMs))
     const soonMs = Math.min(everyMs, backoffMs(entry.failures, retry))
     const wait = Math.min(longestMs, soonMs * 2 ** Math.max(0, entry.missed - missedToBelieve + 1))
@@ -234,6 +236,17 @@ export class CycleSchedule<Target> {
     }
     const isIdle = covered > 0 && this.#ranked.every((entry) => !entry.isIn || (isQuiet(entry) && entry.contents < 2))
     return { covered, quiet, leftOut: this.#ranked.length - covered, late, isIdle }
+  }
+
+  #tallyOf(target: Target): Tally {
+    return this.#tallies.get(this.#options.groupOf(target)) ?? noTally
+  }
+
+  #count(target: Target, what: keyof Tally): Tally {
+    const before = this.#tallyOf(target)
+    const tally = { ...before, [what]: before[what] + 1 }
+    this.#tallies.set(this.#options.groupOf(target), tally)
+    return tally
   }
 
   get #limits() {

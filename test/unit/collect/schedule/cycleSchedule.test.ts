@@ -9,6 +9,7 @@ const hourMs = 3_600_000
 function market(names: readonly string[], slots: number) {
   const schedule = new CycleSchedule<string>({
     keyOf: (name) => name,
+    groupOf: () => 'all',
     phaseOf: (name) => names.indexOf(name) / names.length,
     everyMs,
   })
@@ -117,7 +118,7 @@ describe('a target that fails', () => {
   function asksOf(failing: string, everyMs: number, untilMs: number, share = 1) {
     const all = [failing, ...names('A', 19)]
     const phaseOf = (name: string) => all.indexOf(name) / all.length
-    const schedule = new CycleSchedule<string>({ keyOf: String, phaseOf, everyMs })
+    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf, everyMs })
     schedule.retarget(all, all.length, 0)
     const random = numbers(7)
     const asks: number[] = []
@@ -145,6 +146,28 @@ describe('a target that fails', () => {
     for (const share of [0.8, 0.3]) expect(asksOf('B', 10_000, 8 * hourMs, share).length).toBeLessThan(180)
   })
 
+  test('with all of its group is not alone: what one part of the service does not answer is asked again within a minute', () => {
+    const all = [...names('A', 10), ...names('B', 10)]
+    const schedule = new CycleSchedule<string>({
+      keyOf: String,
+      groupOf: (name) => name.charAt(0),
+      phaseOf: (name) => all.indexOf(name) / all.length,
+      everyMs,
+    })
+    schedule.retarget(all, all.length, 0)
+    const last = new Map<string, number>()
+    let longestMs = 0
+    for (let nowMs = 0; nowMs < 2 * hourMs; nowMs += 1000) {
+      for (const name of schedule.take(nowMs)) {
+        longestMs = Math.max(longestMs, nowMs - (last.get(name) ?? nowMs))
+        last.set(name, nowMs)
+        if (name.startsWith('B')) schedule.failed(name, { ms: nowMs, wall: nowMs })
+        else schedule.responded(name, String(nowMs), null, { ms: nowMs, wall: nowMs })
+      }
+    }
+    expect(longestMs).toBeLessThanOrEqual(Math.max(60_000, everyMs))
+  })
+
   test('alone in a cycle of hours is asked again soon, and never later than a cycle', () => {
     const gaps = gapsOf(asksOf('B', 2 * hourMs, 48 * hourMs))
     expect(gaps.slice(0, 2).every((gap) => gap <= 60_000)).toBe(true)
@@ -152,7 +175,7 @@ describe('a target that fails', () => {
   })
 
   test('is back at its rhythm with its first response', () => {
-    const schedule = new CycleSchedule<string>({ keyOf: String, phaseOf: () => 0, everyMs })
+    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf: () => 0, everyMs })
     schedule.retarget(['A', 'B'], 2, 0)
     const asks: number[] = []
     for (let nowMs = 0; nowMs < hourMs; nowMs += 1000) {
@@ -187,7 +210,7 @@ describe('after an outage', () => {
   function delaysMs(everyMs: number) {
     const all = names('A', 30)
     const phaseOf = (name: string) => all.indexOf(name) / all.length
-    const schedule = new CycleSchedule<string>({ keyOf: String, phaseOf, everyMs })
+    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf, everyMs })
     schedule.retarget(all, all.length, 0)
     const delays = new Map<string, number>()
     let requests = 0
@@ -227,7 +250,12 @@ test.each([0.02, 0.1, 0.3, 0.6])(
     let late = 0
     const rounds = 10
     for (let round = 0; round < rounds; round++) {
-      const schedule = new CycleSchedule<string>({ keyOf: String, phaseOf: (name) => all.indexOf(name) / 100, everyMs })
+      const schedule = new CycleSchedule<string>({
+        keyOf: String,
+        groupOf: () => 'all',
+        phaseOf: (name) => all.indexOf(name) / 100,
+        everyMs,
+      })
       schedule.retarget(all, all.length, 0)
       const random = numbers(round + 1)
       const untilMs = hourMs + round * 37_000
