@@ -50,6 +50,15 @@ export function day(text: string): string {
   return text
 }
 
+/** Reads a whole number between two bounds. */
+export function wholeNumber(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const number = Number(text)
+    if (/^\d{1,9}$/.test(text) && number >= min && number <= max) return number
+    throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`)
+  }
+}
+
 export function positiveSeconds(text: string): number {
   const seconds = Number(text)
   if (!Number.isFinite(seconds) || seconds <= 0) {

@@ -1,5 +1,5 @@
 import Table from 'cli-table3'
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { openExchange } from '../app.js'
 import { type FleetPlan, planFleet } from '../collect/fleet/fleetPlan.js'
 import type { Plan } from '../collect/plan/plan.js'
@@ -14,7 +14,7 @@ import { createLogger } from '../runtime/logger.js'
 import { openDatabase } from '../store/db/database.js'
 import { recentFillRates } from '../store/read/fillRates.js'
 import { Failed } from './failed.js'
-import { type CommonOptions, configuredCommand, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, readConfig, wholeNumber } from './options.js'
 import { messageOf } from '../runtime/messageOf.js'
 
 interface PlanOptions extends CommonOptions {
@@ -27,19 +27,13 @@ export function planCommand(): Command {
   return configuredCommand('plan')
     .option('--offline', 'do not ask the service for its instruments; assume as many as the live service lists')
     .addOption(
-      new Option('--egresses <number>', 'plan for this many addresses sharing the work').argParser(egressCount),
+      new Option('--egresses <number>', 'plan for this many addresses sharing the work').argParser(
+        wholeNumber(1, 10_000),
+      ),
     )
     .option('--json', 'print one JSON object')
     .addHelpText('after', '\nExample:\n  market-recorder plan --offline\n\nExit code: 0 if it fits, 1 if it does not.')
     .action(runPlan)
-}
-
-function egressCount(text: string): number {
-  const count = Number(text)
-  if (!Number.isInteger(count) || count < 1 || count > 10_000) {
-    throw new InvalidArgumentError('Give a whole number from 1 to 10000, such as 8.')
-  }
-  return count
 }
 
 async function runPlan(options: PlanOptions): Promise<void> {

@@ -1,5 +1,5 @@
 import { text as readAll } from 'node:stream/consumers'
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { categories } from '../market/category.js'
 import type { Config } from '../config/resolve.js'
 import { openReader } from '../openReader.js'
@@ -14,7 +14,7 @@ import {
   runReadOnlyQuery,
 } from '../store/db/readOnlyQuery.js'
 import { FailedAt } from './failed.js'
-import { type CommonOptions, configuredCommand, day, positiveSeconds, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, day, positiveSeconds, readConfig, wholeNumber } from './options.js'
 import { warnings, writeOut } from './output.js'
 import { rowsTable } from './rowsTable.js'
 
@@ -45,7 +45,11 @@ export function queryCommand(): Command {
     .addOption(new Option('--csv', 'print CSV').conflicts('json'))
     .addOption(new Option('--json', 'print a JSON array of objects; decimals and 64-bit numbers as text, exact'))
     .addOption(new Option('--timeout <seconds>', 'give up after this time').default(60).argParser(positiveSeconds))
-    .addOption(new Option('--rows <number>', 'maximum number of rows to print').default(1000).argParser(wholeNumber))
+    .addOption(
+      new Option('--rows <number>', 'maximum number of rows to print')
+        .default(1000)
+        .argParser(wholeNumber(0, 999_999_999)),
+    )
     .option('--archive', "query the archive, and the database for days not archived yet; the SQL is DuckDB's")
     .option('--offline', 'with --archive: query only the archive')
     .addOption(ofArchive(new Option('--from <day>', 'with --archive: rows from this day on').argParser(day)))
@@ -139,9 +143,4 @@ function jsonValue(type: string, value: string | null): string {
   if (type === 'bool') return value === 't' ? 'true' : 'false'
   const isJson = type === 'int2' || type === 'int4' || type === 'json' || type === 'jsonb'
   return isJson ? value : JSON.stringify(value)
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Give a whole number, such as 1000.')
-  return Number(text)
 }

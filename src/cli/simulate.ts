@@ -6,6 +6,7 @@ import { startSimulator } from '../simulator/server.js'
 import type { Quirks } from '../simulator/world/quirks.js'
 import { reportTable } from '../simulator/reportTable.js'
 import { type Scale, scales } from '../simulator/world/catalogue.js'
+import { wholeNumber } from './options.js'
 import { sleepUnlessStopped } from './wait.js'
 import { messageOf } from '../runtime/messageOf.js'
 
@@ -31,9 +32,9 @@ It prints its URL as one line and runs until it is interrupted; then prints a su
 
 export function simulateCommand(): Command {
   return new Command('simulate')
-    .requiredOption('--port <number>', 'port to listen on; 0 takes any free one', port)
+    .requiredOption('--port <number>', 'port to listen on; 0 takes any free one', wholeNumber(0, 65_535))
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option('--seed <number>', 'the same seed gives the same market', wholeNumber, 1)
+    .option('--seed <number>', 'the same seed gives the same market', wholeNumber(0, 999_999_999), 1)
     .addOption(new Option('--scale <size>', 'number of instruments').choices(scales).default('small'))
     .addOption(
       new Option('--fault <kind[:name=value,...]>', 'inject a fault; may be repeated')
@@ -73,17 +74,6 @@ async function simulate(options: SimulateOptions): Promise<void> {
   } finally {
     stop.release()
   }
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number, such as 1.')
-  return Number(text)
-}
-
-function port(text: string): number {
-  const number = wholeNumber(text)
-  if (number > 65_535) throw new InvalidArgumentError('It must be between 0 and 65535.')
-  return number
 }
 
 function positive(text: string): number {

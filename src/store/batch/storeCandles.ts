@@ -4,7 +4,7 @@ import type { TimeMs } from '../../market/values.js'
 import { inTransaction } from '../db/inTransaction.js'
 import { candleStream, ofSeries } from '../db/series.js'
 import { rowsPerStatement } from '../db/writeRows.js'
-import { insertNewCandles, isBulk, upsertCandles, upsertOf } from '../history/candles.js'
+import { areOfOneSeries, insertNewCandles, isBulk, upsertCandles, upsertOf } from '../history/candles.js'
 import { addCoverage, addingWhole, multirange } from '../proof/coverage.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { addNoTrade, takeBackNoTrade, takingBack, turnedUp } from '../history/noTrade.js'
@@ -32,7 +32,7 @@ export async function storeCandles(
   const series = candles[0]
   const isOne = silence.length === 0 && candles.length <= rowsPerStatement && !isBulk(candles)
   // What fails in a transaction ends it, and this may fail.
-  if (isOne && series !== undefined && !db.isTransaction && candles.every((candle) => isOf(series, candle))) {
+  if (isOne && series !== undefined && !db.isTransaction && areOfOneSeries(candles)) {
     const stored = await storeAtOnce(db, series, candles)
     if (stored !== null) return stored
   }
@@ -81,12 +81,6 @@ async function storeAtOnce(
     if ((error as { readonly code?: unknown }).code === divisionByZero) return null
     throw error
   }
-}
-
-function isOf(series: CandleSeries, { category, symbol, type, interval }: Candle): boolean {
-  return (
-    symbol === series.symbol && category === series.category && type === series.type && interval === series.interval
-  )
 }
 
 async function storeStepByStep(

@@ -68,7 +68,7 @@ export async function insertNewCandles(db: Kysely<Database>, candles: readonly C
   return true
 }
 
-function areOfOneSeries(candles: readonly Candle[]): boolean {
+export function areOfOneSeries(candles: readonly Candle[]): boolean {
   const [first] = candles
   return candles.every(
     ({ category, symbol, type, interval }) =>

@@ -17,8 +17,8 @@ async function complaint(args: readonly string[]): Promise<string> {
 
 describe('simulate', () => {
   test.each([
-    [['--port', '70000'], 'It must be between 0 and 65535.'],
-    [['--port', 'http'], 'It must be a whole number'],
+    [['--port', '70000'], 'Give a whole number from 0 to 65535.'],
+    [['--port', 'http'], 'Give a whole number'],
     [['--port', '0', '--scale', 'huge'], 'Allowed choices are tiny, small, live.'],
     [['--port', '0', '--fault', 'htmll'], 'Did you mean html?'],
     [['--port', '0', '--quirk', 'tickerTsZero=often'], 'tickerTsZero: Invalid input'],
