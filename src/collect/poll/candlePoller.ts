@@ -38,7 +38,7 @@ export function candlePoller(
         return await stream.fetch(client, target, options)
       } catch (error) {
         const isRefused = error instanceof ExchangeError && error.kind === 'unsupported-interval'
-        if (isRefused) candles.refused(target, clock.now())
+        if (isRefused) candles.refused(target, clock.monotonicMs())
         throw error
       }
     },

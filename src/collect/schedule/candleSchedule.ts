@@ -1,6 +1,7 @@
 import { type Candle, type CandleSeries, type Interval, intervalMs, seriesText } from '../../market/candle.js'
 import type { TradeSign } from '../../market/ticker.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
+import { backoffMs } from '../../runtime/backoff.js'
 import type { Moment } from '../../runtime/clock.js'
 import { afterResponse, fullPace, type Pace, type PaceLimits, waitMs, waitWhenClaimedMs } from './pace.js'
 
@@ -15,7 +16,10 @@ export const longestCandleCycleMs = hourMs
 export const maxCandleWaitMs = 8 * minuteMs
 /** Where a thousand candles show no trade, three more requests that show the same are not needed. */
 const slowPace: Pace = { fruitless: 3, misled: 0 }
-/** An interval that the instrument does not have is asked for again so much later. */
+/**
+ * An interval that the instrument does not have is asked for again so much later. One that it has had is refused by mistake: it
+ * is asked for again soon, and less and less up to that time.
+ */
 const refusedForMs = dayMs
 /** Time for a response to come and be stored. */
 const graceMs = 30_000
@@ -47,7 +51,10 @@ interface Entry<Target> {
   target: Target
   /** On the monotonic clock. */
   readonly sinceMs: number
-  refusedAt: TimeMs | null
+  /** In a row, since the last response. */
+  refusals: number
+  /** On the monotonic clock. */
+  refusedUntilMs: number
   known: Known | null
 }
 
@@ -74,7 +81,7 @@ export class CandleSchedule<Target extends CandleSeries> {
       const known = before.get(key)
       if (known === undefined) added.push(target)
       else known.target = target
-      this.#entries.set(key, known ?? { target, sinceMs: nowMs, refusedAt: null, known: null })
+      this.#entries.set(key, known ?? { target, sinceMs: nowMs, refusals: 0, refusedUntilMs: -Infinity, known: null })
     }
     const removed = [...before].flatMap(([key, { target }]) => (this.#entries.has(key) ? [] : [target]))
     return { added, removed }
@@ -96,8 +103,8 @@ export class CandleSchedule<Target extends CandleSeries> {
   ): { readonly target: Target; readonly isClaimed: boolean }[] {
     const limits = paceLimits(interval)
     const due: { readonly target: Target; readonly isClaimed: boolean }[] = []
-    for (const { target, refusedAt, known } of this.#entries.values()) {
-      if (target.interval !== interval || (refusedAt !== null && now.wall < refusedAt + refusedForMs)) continue
+    for (const { target, refusedUntilMs, known } of this.#entries.values()) {
+      if (target.interval !== interval || now.ms < refusedUntilMs) continue
       // Half an interval of room: responses come a little earlier or later after each close.
       const sinceMs = known === null ? Infinity : now.ms - known.received.ms + limits.everyMs / 2
       if (known === null || sinceMs >= waitMs(known.pace, limits)) due.push({ target, isClaimed: false })
@@ -130,15 +137,22 @@ export class CandleSchedule<Target extends CandleSeries> {
     const brought = before === null ? tradedAt > -Infinity : newest !== before.newest
     const isSilentAtFirst = before === null && !brought
     const pace = isSilentAtFirst ? slowPace : afterResponse(before?.pace ?? fullPace, { brought, claimed: isClaimed })
-    if (entry !== undefined) entry.known = { received, pace, sign, tradedAt, newest }
+    if (entry !== undefined) {
+      entry.known = { received, pace, sign, tradedAt, newest }
+      entry.refusals = 0
+    }
     // A trade may be as late in its candle as that is long.
     return tradedAt + intervalMs[target.interval]
   }
 
-  /** The instrument does not have the interval. */
-  refused(target: Target, at: TimeMs): void {
+  /** The service says that the instrument does not have the interval. @param nowMs on the monotonic clock */
+  refused(target: Target, nowMs: number): void {
     const entry = this.#entries.get(seriesText(target))
-    if (entry !== undefined) entry.refusedAt = at
+    if (entry === undefined) return
+    entry.refusals++
+    const { everyMs } = paceLimits(target.interval)
+    const soonMs = backoffMs(entry.refusals, { minMs: 2 * everyMs, maxMs: refusedForMs })
+    entry.refusedUntilMs = nowMs + (entry.known === null ? refusedForMs : soonMs)
   }
 
   /** How many are asked for less often, and how many are overdue. */

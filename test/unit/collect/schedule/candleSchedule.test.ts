@@ -62,11 +62,37 @@ test('a ticker that shows a trade brings the next request forward, one that show
   expect(due('1')).toEqual([])
 })
 
-test('an interval that the instrument does not have is due again a day later', () => {
+test('an interval that the instrument does not have is due again a day later, whatever becomes of the wall clock', () => {
+  for (const setMs of [0, -400 * 86_400_000, 400 * 86_400_000]) {
+    const schedule = new CandleSchedule<CandleSeries>(0)
+    schedule.retarget([series], 0)
+    schedule.refused(series, 0)
+    const isDue = (minutes: number) => schedule.due('1m', { wall: start + setMs, ms: minutes * minuteMs }, () => null)
+    expect(isDue(24 * 60 - 1)).toEqual([])
+    expect(isDue(24 * 60)).toHaveLength(1)
+  }
+})
+
+test('an interval that the instrument has had is asked for again soon after a refusal, and less and less after more', () => {
   const schedule = scheduleAfter(0)
-  schedule.refused(series, start)
-  expect(schedule.due('1m', at(24 * 60 - 1), () => null)).toEqual([])
-  expect(schedule.due('1m', at(24 * 60), () => null)).toHaveLength(1)
+  const asked: number[] = []
+  for (let minutes = 1; minutes <= 5 * 24 * 60; minutes++) {
+    if (schedule.due('1m', at(minutes), () => null).length === 0) continue
+    asked.push(minutes)
+    schedule.refused(series, at(minutes).ms)
+  }
+  const gaps = asked.slice(1).map((minutes, index) => minutes - (asked[index] ?? 0))
+  expect(gaps.slice(0, 4)).toEqual([2, 4, 8, 16])
+  expect(Math.max(...gaps)).toBe(24 * 60)
+  const last = (asked.at(-1) ?? 0) + 24 * 60
+  schedule.responded(series, {
+    rows: [candle(last, '1')],
+    received: at(last),
+    isClaimed: false,
+    sign: null,
+  })
+  schedule.refused(series, at(last + 1).ms)
+  expect(schedule.due('1m', at(last + 3), () => null)).toHaveLength(1)
 })
 
 test('what is known of a series goes with it', () => {
