@@ -5,7 +5,8 @@ import { type PollContext, pollAndStore } from './pollAndStore.js'
 import { Exclusive, type Poller } from './poller.js'
 import { stablePhase } from '../schedule/phase.js'
 import { TargetSignals } from './targetSignals.js'
-import { momentOf, sleepFor } from '../../runtime/clock.js'
+import { momentOf } from '../../runtime/clock.js'
+import { InterruptibleSleep } from '../../runtime/interruptibleSleep.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookAroundMs = 1000
@@ -33,9 +34,9 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   const signals = new TargetSignals(signal)
   const end = () => {
     ended.abort()
-    wake.abort()
+    pause.wake()
   }
-  let wake = new AbortController()
+  const pause = new InterruptibleSleep(clock)
 
   const ask = async (target: Target) => {
     // What nobody asks for has waited for long already; what another recorder still asked for a moment ago has not.
@@ -54,7 +55,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
         momentOf(clock),
       )
     }
-    if (schedule.nextMs(clock.monotonicMs()) < clock.monotonicMs() + lookAroundMs) wake.abort()
+    if (schedule.nextMs(clock.monotonicMs()) < clock.monotonicMs() + lookAroundMs) pause.wake()
   }
 
   const lookAround = () => {
@@ -94,12 +95,11 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
         // Taken off the list and put on it again while its last request was under way.
         if (!isStarted) schedule.failed(target, momentOf(clock))
       }
-      wake = new AbortController()
       const waitMs = Math.min(
         lookAroundMs,
         Math.max(shortestWaitMs, schedule.nextMs(clock.monotonicMs()) - clock.monotonicMs()),
       )
-      await sleepFor(clock, waitMs, wake.signal)
+      await pause.sleep(waitMs)
     }
   }
   if (context.signal.aborted) end()
@@ -111,7 +111,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
       schedule.retarget(targets, places, clock.monotonicMs())
       signals.keepOnly(new Set(targets.map(instrumentText)))
       report()
-      wake.abort()
+      pause.wake()
     },
     async stop() {
       end()

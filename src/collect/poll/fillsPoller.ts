@@ -10,6 +10,7 @@ import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
 import { Exclusive, type Poller } from './poller.js'
 import type { StreamDefinition, Trigger } from '../streams.js'
 import { sleepFor } from '../../runtime/clock.js'
+import { InterruptibleSleep } from '../../runtime/interruptibleSleep.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
@@ -33,10 +34,10 @@ export function fillsPoller(
   const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
   const exclusive = new Exclusive()
   const ended = new AbortController()
-  let wake = new AbortController()
+  const pause = new InterruptibleSleep(clock)
   const end = () => {
     ended.abort()
-    wake.abort()
+    pause.wake()
   }
   if (signal.aborted) end()
   else signal.addEventListener('abort', end, { once: true })
@@ -56,7 +57,7 @@ export function fillsPoller(
       const key = instrumentText(target)
       if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime), empty })
     }
-    wake.abort()
+    pause.wake()
   }
 
   const lookAround = () => {
@@ -71,7 +72,7 @@ export function fillsPoller(
     const shortage = fillShortage(schedule.load().fillsPerSecond, allowedPerSecond)
     if (shortage === null) incidents.succeeded('fills budget')
     else incidents.failed('fills budget', shortage)
-    wake.abort()
+    pause.wake()
   }
 
   const keepLooking = async () => {
@@ -94,8 +95,7 @@ export function fillsPoller(
       const now = clock.monotonicMs()
       const { dueMs, deadlineMs } = schedule.upcoming(now)
       if (dueMs > now) {
-        wake = new AbortController()
-        await sleepFor(clock, Math.min(lookAroundMs, Math.max(1, dueMs - now)), wake.signal)
+        await pause.sleep(Math.min(lookAroundMs, Math.max(1, dueMs - now)))
         continue
       }
       const turn = await nextTurn(deadlineMs)
@@ -129,7 +129,7 @@ export function fillsPoller(
       for (const key of seen.keys()) if (!wanted.has(key)) seen.delete(key)
       for (const key of wanted) if (!seen.has(key)) seen.set(key, { atMs: now, perMs: null, empty: 0 })
       stats[stream.name].targets = targets.length
-      wake.abort()
+      pause.wake()
     },
     async stop() {
       end()

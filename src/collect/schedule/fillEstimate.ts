@@ -35,7 +35,7 @@ const maxClaimed = 1.5 * fillsPerPage
  * record each of its responses leaves. Estimates of less than one fill are not judged; no single one decides.
  */
 const [usualError, usualErrorCount, errorKept, maxError] = [0.7, 10, 0.97, 25]
-const maxUnevenness = 4
+export const maxUnevenness = 4
 /**
  * How the record of a ticker's claims begins, in fills, and what of it each response leaves. Sizes are so uneven that the mean
  * of those seen last is mostly too small: fewer fills are there than a volume makes one expect.
@@ -72,7 +72,7 @@ export class FillEstimate {
   #newestTs = -Infinity
   #sizeSum = 0
   #sizeCount = 0
-  #ticker: { ts: TimeMs; volume: number; text: string } | null = null
+  #ticker: { ts: TimeMs; volume: number; lastPrice: string | null; text: string } | null = null
   #claimed = 0
   #claimedBefore: number = claimedStart
   #borneOut: number = borneOutStart
@@ -96,7 +96,7 @@ export class FillEstimate {
   get firstRank(): number {
     if (this.#assumedRate !== null) return 1e12 * (1 + this.#assumedRate * 1_000)
     if (this.#ticker === null) return 0
-    return this.#ticker.volume * Number(this.#ticker.text.split(' ')[1] ?? 0) || 0
+    return this.#ticker.volume * Number(this.#ticker.lastPrice) || 0
   }
 
   get usualRate(): number {
@@ -128,10 +128,11 @@ export class FillEstimate {
   /** Fills expected in so many milliseconds from `#atMs`: what is faster than usual is expected to fade. */
   #ahead(spanMs: number): number {
     let count = this.usualRate * spanMs
-    for (const [index, share] of lasting.entries()) {
+    // Asked of every instrument at each choice, so no iterators.
+    for (let index = 0; index < lasting.length; index++) {
       const memoryMs = memoriesMs[index] as number
       const beyond = (this.#rates[index] as number) - (this.#rates[index + 1] as number)
-      count += share * beyond * memoryMs * -Math.expm1(-spanMs / memoryMs)
+      count += (lasting[index] as number) * beyond * memoryMs * -Math.expm1(-spanMs / memoryMs)
     }
     return Math.max(0, count)
   }
@@ -177,7 +178,7 @@ export class FillEstimate {
     const volume = Number(volume24h)
     if (!(volume < maxSize)) return false
     const text = `${volume24h} ${lastPrice}`
-    this.#ticker = { ts, volume, text }
+    this.#ticker = { ts, volume, lastPrice, text }
     if (before === null || ts <= this.#responseAt || this.#responseAt === -Infinity) return false
     const spanMs = ts - this.#atMs
     if (spanMs <= 0) return false

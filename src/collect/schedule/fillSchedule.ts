@@ -2,7 +2,7 @@ import { backoffMs } from '../../runtime/backoff.js'
 import type { TimeMs } from '../../market/values.js'
 import { fillsPerPage } from '../../market/fill.js'
 import { type TradeSign } from '../../market/ticker.js'
-import { FillEstimate, type SeenFill } from './fillEstimate.js'
+import { FillEstimate, maxUnevenness, type SeenFill } from './fillEstimate.js'
 import { longestWaitMs } from './fillWait.js'
 
 export type { SeenFill } from './fillEstimate.js'
@@ -39,6 +39,7 @@ interface Entry<Target> {
 const dueFills = 3
 /** What is expected of an instrument whose estimates are far out counts for more: its page may be full long before. */
 const unevennessPower = 0.25
+const maxUnevennessFactor = 1.01 * maxUnevenness ** unevennessPower
 const maxBackoffMs = 30_000
 /** Every so many choices go to whoever has waited for longest beyond its time, and to those never answered. */
 const overdueEvery = 4
@@ -199,7 +200,10 @@ export class FillSchedule<Target> {
       const overdueMs = nowMs - entry.respondedMs - longestWaitMs(entry.empty, this.#options.maxPollMs)
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
       const { estimate } = entry
-      const atStake = estimate.unseen(nowMs + (this.#offsetMs ?? 0)) * estimate.unevenness ** unevennessPower
+      const unseen = estimate.unseen(nowMs + (this.#offsetMs ?? 0))
+      // Most are not the busiest however uneven they are, and powers cost more than all else here.
+      if (unseen * maxUnevennessFactor < most) continue
+      const atStake = unseen * estimate.unevenness ** unevennessPower
       if (atStake >= most) [busiest, most] = [entry, atStake]
     }
     if (overdue !== null && (busiest === null || turn % overdueEvery === 0)) return overdue

@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
-import { AxiosError, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios'
+import { AxiosError, AxiosHeaders, type AxiosResponse, type InternalAxiosRequestConfig } from 'axios'
 import type { Connections, RequestHandler } from './connections.js'
 import { type HttpHeaders, readHeaders } from './headers.js'
 import { asNodeSays } from './undiciErrors.js'
@@ -37,8 +37,9 @@ export type Carry = (
 /** A body beyond what is allowed. */
 export class TooLargeError extends Error {}
 
-/** Axios' response has none: they are in its data, where it does not convert them header by header. */
-const noHeaders = {}
+/** Axios' response has none: they are in its data, where it does not convert them header by header. Of its own kind, it is not copied. */
+const noAxiosHeaders = new AxiosHeaders()
+const noHeaders: HttpHeaders = {}
 const noBody = Buffer.alloc(0)
 
 interface Decoder {
@@ -76,7 +77,7 @@ export async function sendOverConnections(
   options: AdapterOptions,
 ): Promise<AxiosResponse<HttpResponse>> {
   const data = await exchange(config, options)
-  return { data, status: data.status, statusText: '', headers: noHeaders, config, request: undefined }
+  return { data, status: data.status, statusText: '', headers: noAxiosHeaders, config, request: undefined }
 }
 
 function exchange(config: InternalAxiosRequestConfig, options: AdapterOptions): Promise<HttpResponse> {

@@ -209,7 +209,7 @@ export class Pacer {
   }
 
   #dispatch(): void {
-    for (;;) {
+    while (!this.#queues.isEmpty()) {
       const nowMs = this.#clock.monotonicMs()
       // A settled request dispatches again: and so does resuming: no timer is needed for these.
       if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return

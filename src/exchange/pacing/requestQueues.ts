@@ -40,6 +40,12 @@ export class RequestQueues<Entry extends Waiting> {
     return undefined
   }
 
+  isEmpty(): boolean {
+    for (const priority of priorities)
+      for (const operation of operations) if (this.#queues[priority][operation].size > 0) return false
+    return true
+  }
+
   /** The operations that somebody waits for. */
   wanted(): Operation[] {
     return operations.filter((operation) => priorities.some((priority) => this.queue(priority, operation).size > 0))

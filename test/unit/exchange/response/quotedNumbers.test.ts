@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { numbersAsText, parseLossless } from '../../../../src/exchange/response/lossless.js'
+import { inspect } from '../../../../src/exchange/response/shape.js'
 import { withQuotedNumbers } from '../../../../src/exchange/response/quotedNumbers.js'
 import { jsonNumber } from '../../../support/jsonNumber.js'
 
@@ -34,7 +35,7 @@ const changed = fc
 const inEnvelope = (data: string) => `{"data":[${data}]}`
 function quoted(data: string): unknown {
   const result = withQuotedNumbers(Buffer.from(inEnvelope(data)))
-  return result === null ? undefined : orUndefined(() => JSON.parse(result) as unknown)
+  return result === null ? undefined : orUndefined(() => JSON.parse(result.text) as unknown)
 }
 function lossless(data: string): unknown {
   // As the bytes say it: half of a surrogate pair has none.
@@ -78,6 +79,23 @@ describe('numbers in quotes', () => {
 
   it('leave the numbers of the envelope as they are', () => {
     const body = Buffer.from('{"code":0,"requestTime":1760000000000,"data":{"a":[1.50]}}')
-    expect(withQuotedNumbers(body)).toBe('{"code":0,"requestTime":1760000000000,"data":{"a":["1.50"]}}')
+    expect(withQuotedNumbers(body)?.text).toBe('{"code":0,"requestTime":1760000000000,"data":{"a":["1.50"]}}')
+  })
+
+  it.each(['{"a":[1,[2]]}', '[]', '{"a":{"b":{"c":[]}}}', '{"a":"[[[{"}', '"1"', '{"a":["[1]\\"",{"b":null}]}'])(
+    'tell the depth of %s and whether there are any, as a look at the shape does',
+    async (data) => {
+      const body = Buffer.from(inEnvelope(data))
+      const { depth, holdsNumbers } = await inspect(body, 0)
+      expect(withQuotedNumbers(body)).toMatchObject({ depth, holdsNumbers })
+    },
+  )
+
+  it('of a long body have a room of their own', () => {
+    const data = Array.from({ length: 20_000 }, (_, number) => `${number}.50`)
+    const long = withQuotedNumbers(Buffer.from(inEnvelope(data.join(','))))
+    const short = withQuotedNumbers(Buffer.from(inEnvelope('1,2')))
+    expect(JSON.parse(long?.text ?? '')).toEqual({ data })
+    expect(short?.text).toBe('{"data":["1","2"]}')
   })
 })
