@@ -5,8 +5,8 @@ const maxNewSpaceBytes = 8_000_000
 
 /**
  * Collects garbage when the heap has grown by two fifths. By default V8 lets it grow to several times what is in use, because
- * it sizes itself by the machine's memory; a daemon that lives beside its database has better use for that. A fifth was too
- * little: a daemon at its full budget then collected all of its heap every second, which was half of its processor time.
+ * it sizes itself by the machine's memory; a daemon that lives beside its database has better use for that. With a
+ * fifth a daemon at its full budget collects all of its heap every second, which takes a third more processor time.
  */
 export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=40')
