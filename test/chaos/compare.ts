@@ -11,6 +11,8 @@ import { storedRows } from '../support/storedRows.js'
 export interface DeadTime {
   readonly from: number
   readonly to: number
+  /** How late a few bytes were on the disk at the worst just before; 0 when not said. */
+  readonly slowestMs?: number
 }
 
 /** An accident, with the time that it took. */
@@ -35,8 +37,10 @@ export interface TableReport {
   readonly wrong: readonly string[]
 }
 
-/** An answer that came so shortly before a kill may not have been durable yet. */
+/** An answer that came so shortly before a kill may not have been durable yet: the database has 2 s for it, then it goes to the disk. */
 const notYetDurableMs = 2_500
+/** The end of those 2 s, a write and a sync are each as late as a busy machine has them. */
+const slowSteps = 3
 /** Of so many missing rows of a table it is told what happened around them. */
 const maxExplained = 5
 
@@ -125,8 +129,9 @@ function closesAt(key: string): number {
 /** How long before a kill it came; 0 while the daemon was dead; null when it had the time to become durable. */
 function ageAtKill(deliveredAtMs: number | undefined, deadTimes: readonly DeadTime[]): number | null {
   if (deliveredAtMs === undefined) return 0
-  for (const { from, to } of deadTimes) {
-    if (deliveredAtMs > from - notYetDurableMs && deliveredAtMs <= to) return Math.max(0, from - deliveredAtMs)
+  for (const { from, to, slowestMs = 0 } of deadTimes) {
+    if (deliveredAtMs > from - notYetDurableMs - slowSteps * slowestMs && deliveredAtMs <= to)
+      return Math.max(0, from - deliveredAtMs)
   }
   return null
 }

@@ -16,6 +16,7 @@ import {
 } from './compare.js'
 import { lastingPort } from '../support/lastingPort.js'
 import { type ChaosEvent, eventText, planChaos, type Spacing } from './events.js'
+import { type MachinePace, watchMachinePace } from './machinePace.js'
 import { untilReplayed, untilSpooling } from './spooling.js'
 
 export interface ChaosOptions {
@@ -76,6 +77,7 @@ export async function runChaos({
   const database = await startChaosDatabase(join(folder, 'postgres'))
   const logFile = join(folder, 'daemon.log')
   const daemon = await createDaemon(folder, simulator, database, logFile)
+  const pace = watchMachinePace(folder)
   const deadTimes: DeadTime[] = []
   const history: Happened[] = []
   const counts: Record<string, number> = {}
@@ -102,7 +104,7 @@ export async function runChaos({
       const part = partOf(event)
       parts[part] = parts[part].then(async () => {
         const from = Date.now()
-        await happen(event, simulator, database, daemon, deadTimes)
+        await happen(event, { simulator, database, daemon, deadTimes, pace })
         history.push({ from, to: Date.now(), what: eventText(event) })
       })
     }
@@ -126,6 +128,7 @@ export async function runChaos({
       settle: settleMs,
     })
   } finally {
+    await pace.end()
     await daemon.kill()
     await simulator.close()
     await database.close()
@@ -163,13 +166,15 @@ async function createDaemon(folder: string, simulator: Simulator, database: Chao
   return new ChaosDaemon(['--config', config, '--allow-overload'], env, logFile)
 }
 
-async function happen(
-  event: ChaosEvent,
-  simulator: Simulator,
-  database: ChaosDatabase,
-  daemon: ChaosDaemon,
-  deadTimes: DeadTime[],
-): Promise<void> {
+interface Parts {
+  readonly simulator: Simulator
+  readonly database: ChaosDatabase
+  readonly daemon: ChaosDaemon
+  readonly deadTimes: DeadTime[]
+  readonly pace: MachinePace
+}
+
+async function happen(event: ChaosEvent, { simulator, database, daemon, deadTimes, pace }: Parts): Promise<void> {
   switch (event.kind) {
     case 'service': {
       const toMs = Date.now() + event.forMs
@@ -178,10 +183,11 @@ async function happen(
     }
     case 'kill the daemon': {
       const from = Date.now()
+      const slowestMs = pace.slowestMs()
       await daemon.kill()
       await sleep(event.downMs)
       daemon.start()
-      deadTimes.push({ from, to: Date.now() })
+      deadTimes.push({ from, to: Date.now(), slowestMs })
       return
     }
     case 'stop the daemon':
