@@ -122,12 +122,12 @@ class SessionLock implements EgressLock {
       this.#sharedMs = -Infinity
       this.#wake.abort()
     })
-    // A session that has ended is replaced at once: meanwhile others may take this recorder for gone.
+    this.#client = client
+    await startLockSession(client)
+    // A session that has ended is replaced at once: meanwhile others may take this recorder for gone. One that never began is not.
     client.on('end', () => {
       if (this.#client === client) this.#wake.abort()
     })
-    this.#client = client
-    await startLockSession(client)
     // What is said once a second need not be on the disk: whoever asks after a crash is told anew.
     if (this.#options.sharing !== undefined) await client.query(`set synchronous_commit = off; listen ${fleetChannel}`)
     this.#connectedMs = this.#clock.monotonicMs()

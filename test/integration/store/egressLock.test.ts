@@ -1,3 +1,4 @@
+import net from 'node:net'
 import pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test, type TestContext, vi } from 'vitest'
@@ -179,6 +180,26 @@ describe('the right to send from an address', () => {
     await proxy.refuse()
     await expect(acquire('first', proxied)).rejects.toThrow(/ECONNREFUSED/)
   })
+})
+
+test('a way to the database that closes each connection at once is tried a few times a second, not all the time', async (context) => {
+  const { proxy, proxied, acquire } = await anAddress('closed at once', context)
+  const lock = await acquire('first', proxied)
+  expect(lock.maySend).toBe(true)
+  // As a proxy does that has no server behind it.
+  let connections = 0
+  const closing = net.createServer((socket) => {
+    connections++
+    socket.on('error', () => undefined)
+    socket.destroy()
+  })
+  await proxy.refuse()
+  await new Promise<void>((resolve) => void closing.listen(Number(new URL(proxied).port), '127.0.0.1', resolve))
+  await vi.waitFor(() => expect(connections).toBeGreaterThan(0), within)
+  // Some ten pauses of half a second: more than that only without any.
+  await new Promise((resolve) => setTimeout(resolve, 2_000))
+  await new Promise((resolve) => void closing.close(resolve))
+  expect(connections).toBeLessThan(10)
 })
 
 test('one that was seen to wait is not forgotten when the rest of the look fails', async (context) => {
