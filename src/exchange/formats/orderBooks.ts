@@ -68,17 +68,24 @@ function readLevels(wire: WireObject, name: 'a' | 'b', width: 2 | 3, problems: s
   const levels = wire[name]
   if (!Array.isArray(levels)) return refuse('an array of levels', levels)
   if (levels.length > maxLevels) return refuse(`at most ${maxLevels} levels`, `${levels.length} levels`)
-  const columns: Decimal[][] = Array.from({ length: width }, () => [])
+  const prices: Decimal[] = []
+  const sizes: Decimal[] = []
+  const rpiSizes: Decimal[] = []
   for (let index = 0; index < levels.length; index++) {
     const level: unknown = levels[index]
     if (!Array.isArray(level) || level.length < width) return refuse(`${width} numbers in level ${index}`, level)
-    for (let position = 0; position < width; position++) {
-      const number = readDecimal(level[position])
-      if (number === undefined) return refuse(`a decimal number in level ${index}[${position}]`, level)
-      columns[position]?.push(number)
+    const price = readDecimal(level[0])
+    const size = readDecimal(level[1])
+    const rpiSize = width === 3 ? readDecimal(level[2]) : ''
+    if (price === undefined || size === undefined || rpiSize === undefined) {
+      const position = [price, size, rpiSize].indexOf(undefined)
+      return refuse(`a decimal number in level ${index}[${position}]`, level)
     }
+    prices.push(price)
+    sizes.push(size)
+    if (width === 3) rpiSizes.push(rpiSize)
   }
-  return columns
+  return width === 3 ? [prices, sizes, rpiSizes] : [prices, sizes]
 }
 
 /** Looks at the best levels only: what is new in the format is in all of them. */

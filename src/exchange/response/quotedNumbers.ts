@@ -44,19 +44,58 @@ export function withQuotedNumbers(body: Buffer): QuotedNumbers | null {
   let holdsNumbers = false
   /** The last byte outside of strings that is no space. */
   let previous = 0
+  // Copied while they are looked at, byte by byte: looking first and copying then takes half as long again.
   for (let i = 0; i < length;) {
-    const byte = body[i] as number
+    let byte = body[i] as number
     if (byte === quote) {
-      const end = endOfText(body, i)
-      while (i < end) quoted[size++] = body[i++] as number
+      quoted[size++] = byte
+      for (i++; i < length;) {
+        byte = body[i++] as number
+        quoted[size++] = byte
+        if (byte === quote) break
+        if (byte === backslash && i < length) quoted[size++] = body[i++] as number
+      }
       previous = quote
     } else if (depth > 1 && (byte === minus || isDigit(byte))) {
-      const end = endOfNumber(body, i)
-      if (end < 0 || !(previous === colon || previous === comma || previous === openingBracket)) return null
-      if (!endsValue(body, end)) return null
+      if (!(previous === colon || previous === comma || previous === openingBracket)) return null
       quoted[size++] = quote
-      while (i < end) quoted[size++] = body[i++] as number
+      // A number by the grammar of JSON.
+      if (byte === minus) {
+        quoted[size++] = byte
+        byte = body[++i] as number
+      }
+      if (!isDigit(byte)) return null
+      const isZero = byte === zero
+      do {
+        quoted[size++] = byte
+        byte = body[++i] as number
+      } while (!isZero && isDigit(byte))
+      if (byte === point) {
+        quoted[size++] = byte
+        byte = body[++i] as number
+        if (!isDigit(byte)) return null
+        do {
+          quoted[size++] = byte
+          byte = body[++i] as number
+        } while (isDigit(byte))
+      }
+      if (byte === lowerE || byte === upperE) {
+        quoted[size++] = byte
+        byte = body[++i] as number
+        if (byte === plus || byte === minus) {
+          quoted[size++] = byte
+          byte = body[++i] as number
+        }
+        if (!isDigit(byte)) return null
+        do {
+          quoted[size++] = byte
+          byte = body[++i] as number
+        } while (isDigit(byte))
+      }
       quoted[size++] = quote
+      // What follows is the end of an element: behind the name of a field comes a colon.
+      for (let end = i; byte <= space;) byte = body[++end] as number
+      if (!(byte === comma || byte === closingBracket || byte === closingBrace)) return null
       previous = quote
       holdsNumbers = true
     } else {
@@ -72,46 +111,7 @@ export function withQuotedNumbers(body: Buffer): QuotedNumbers | null {
   return { text, depth: maxDepth, holdsNumbers, list: null }
 }
 
-/** The place behind the closing quote, or the end of a torn body. */
-function endOfText(body: Buffer, start: number): number {
-  let i = start + 1
-  while (i < body.length && body[i] !== quote) i += body[i] === backslash ? 2 : 1
-  return Math.min(i + 1, body.length)
-}
-
-/** The place behind the number by the grammar of JSON; -1 where there is none. */
-function endOfNumber(body: Buffer, start: number): number {
-  let i = body[start] === minus ? start + 1 : start
-  if (body[i] === zero) i++
-  else if (isDigit(body[i])) i = endOfDigits(body, i)
-  else return -1
-  if (body[i] === point) {
-    const fraction = i + 1
-    i = endOfDigits(body, fraction)
-    if (i === fraction) return -1
-  }
-  if (body[i] === lowerE || body[i] === upperE) {
-    const sign = body[i + 1]
-    const exponent = sign === plus || sign === minus ? i + 2 : i + 1
-    i = endOfDigits(body, exponent)
-    if (i === exponent) return -1
-  }
-  return i
-}
-
-function endOfDigits(body: Buffer, start: number): number {
-  let i = start
-  while (isDigit(body[i])) i++
-  return i
-}
-
-/** Whether what follows is the end of an element: behind a name of a field comes a colon. */
-function endsValue(body: Buffer, end: number): boolean {
-  let i = end
-  while (i < body.length && (body[i] as number) <= space) i++
-  return body[i] === comma || body[i] === closingBracket || body[i] === closingBrace
-}
-
-function isDigit(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= zero && byte <= nine
+/** Behind the end of the body it is undefined at runtime, which is none. */
+function isDigit(byte: number): boolean {
+  return byte >= zero && byte <= nine
 }
