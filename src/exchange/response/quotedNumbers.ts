@@ -65,11 +65,15 @@ export function withQuotedNumbers(body: Buffer): QuotedNumbers | null {
         byte = body[++i] as number
       }
       if (!isDigit(byte)) return null
-      const isZero = byte === zero
-      do {
+      if (byte === zero) {
         quoted[size++] = byte
         byte = body[++i] as number
-      } while (!isZero && isDigit(byte))
+      } else {
+        do {
+          quoted[size++] = byte
+          byte = body[++i] as number
+        } while (isDigit(byte))
+      }
       if (byte === point) {
         quoted[size++] = byte
         byte = body[++i] as number
