@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { planFleet } from '../../../../src/collect/fleet/fleetPlan.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
+import { watchesPerSecond } from '../../../../src/collect/plan/tickerWatch.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { loadConfig } from '../../../../src/config/load.js'
 
@@ -40,4 +41,26 @@ test('what fits is more from more addresses, and nothing is counted twice', () =
   expect(eight.safe).toBeCloseTo(8 * one.safe)
   expect(eight.covered + eight.leftOut).toBe(one.covered + one.leftOut)
   expect(many.leftOut).toBe(0)
+})
+
+test('looks at tickers are planned for where they can be made: none without them, and at most so many for each address', () => {
+  const withWatch = (watchSeconds: number) => {
+    const config = everyBookEachSecond()
+    config.streams.tickers.watchSeconds = watchSeconds
+    return config
+  }
+  const tickersOf = (watchSeconds: number, egresses: number) => {
+    const { streams } = planFleet(withWatch(watchSeconds), universe, egresses)
+    return streams.find(({ stream }) => stream === 'tickers')?.requestsPerSecond ?? 0
+  }
+  for (const egresses of [1, 8]) {
+    // Four categories every five seconds, whoever records them.
+    expect(tickersOf(0, egresses)).toBeCloseTo(0.8)
+    expect(tickersOf(2, egresses)).toBeCloseTo(0.8 + egresses * watchesPerSecond(withWatch(2)))
+  }
+  const needed = (watchSeconds: number) => planFleet(withWatch(watchSeconds), universe, 1).egressesNeeded
+  expect(watchesPerSecond(withWatch(0))).toBe(0)
+  expect(needed(0)).toBeLessThanOrEqual(needed(2))
+  // However often, they take a tenth of the overall limit at most.
+  expect(watchesPerSecond(withWatch(0.001))).toBeLessThanOrEqual(100 / 10)
 })
