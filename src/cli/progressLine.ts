@@ -20,7 +20,8 @@ export function progressLine(): ProgressLine {
       const now = performance.now()
       if (now - shownAt < everyMs) return
       shownAt = now
-      stderr.write(stderr.isTTY ? `\r\u001b[K${text()}` : `${text()}\n`)
+      // A line that the terminal wraps could not be written over.
+      stderr.write(stderr.isTTY ? `\r\u001b[K${text().slice(0, stderr.columns - 1)}` : `${text()}\n`)
       isOpen = stderr.isTTY
     },
     note(text) {

@@ -177,7 +177,7 @@ export class Sender {
     }
     try {
       // Whoever finds out whether the operation works again does so for all that wait, the most urgent among them.
-      const urgency = pass.isProbe ? { priority: 'live' as const, deadline: enqueuedMs } : { priority, deadline }
+      const urgency = pass.isProbe ? { priority: 'live' as const, deadline: -Infinity } : { priority, deadline }
       const departure = await this.#pacer.acquire(operation, { ...urgency, signal })
       return { departure, priority, enqueuedMs, circuit, pass }
     } catch (cause) {

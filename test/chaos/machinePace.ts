@@ -5,9 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const everyMs = 200
 /** What matters to what happens now. */
 const memoryMs = 10_000
+/** A disk that takes longer is broken, not busy. */
+const maxMs = 5_000
 
 export interface MachinePace {
-  /** How much later than planned a little was on the disk at the worst, lately, in milliseconds. */
+  /** How long it took at the worst, lately, in milliseconds; 5 s at most. */
   slowestMs(): number
   end(): Promise<void>
 }
@@ -16,27 +18,31 @@ export interface MachinePace {
 export function watchMachinePace(folder: string): MachinePace {
   const ended = new AbortController()
   const delays: { readonly at: number; readonly ms: number }[] = []
-  let plannedAt = Date.now() + everyMs
+  /** Infinite while nothing is under way. */
+  let startedAt = Infinity
   const file = join(folder, 'pace')
   const watching = (async () => {
     const handle = await open(file, 'w')
     try {
       while (await sleep(everyMs, true, { signal: ended.signal }).catch(() => false)) {
+        startedAt = Date.now()
         await handle.write('.')
         await handle.sync()
         const at = Date.now()
-        delays.push({ at, ms: at - plannedAt })
+        delays.push({ at, ms: at - startedAt })
+        startedAt = Infinity
         while ((delays[0]?.at ?? at) < at - memoryMs) delays.shift()
-        plannedAt = at + everyMs
       }
     } finally {
       await handle.close()
       await rm(file, { force: true })
     }
   })()
+  // Told by the one who ends it.
+  watching.catch(() => undefined)
   return {
     // What is under way counts, too: it may be the slowest of all.
-    slowestMs: () => Math.max(0, Date.now() - plannedAt, ...delays.map(({ ms }) => ms)),
+    slowestMs: () => Math.min(maxMs, Math.max(0, Date.now() - startedAt, ...delays.map(({ ms }) => ms))),
     async end() {
       ended.abort()
       await watching

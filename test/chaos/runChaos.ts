@@ -128,10 +128,10 @@ export async function runChaos({
       settle: settleMs,
     })
   } finally {
-    await pace.end()
     await daemon.kill()
     await simulator.close()
     await database.close()
+    await pace.end()
     if (process.env['CHAOS_KEEP'] === undefined) await rm(folder, { recursive: true, force: true })
     else print(`kept: ${folder}`)
   }

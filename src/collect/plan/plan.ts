@@ -7,6 +7,7 @@ import { isWithin } from '../schedule/fit.js'
 import { safeRates } from './planBudget.js'
 import type { StreamDemand } from './planDemand.js'
 import { planNotes } from './planNotes.js'
+import { watchesPerSecond } from './tickerWatch.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 
 /** How much of a limit is asked for. */
@@ -34,6 +35,14 @@ export interface Plan {
 
 /** What a configuration asks of the service's limits and of the disk. Pure arithmetic: nothing is asked of anybody. */
 export function planConfig(config: Config, universe: PlanUniverse): Plan {
+  const plan = planWith(config, universe)
+  if (plan.fits || watchesPerSecond(config) === 0) return plan
+  // Looks at tickers take what is left: nothing that is recorded is given up for them.
+  const { streams } = config
+  return planWith({ ...config, streams: { ...streams, tickers: { ...streams.tickers, watchSeconds: 0 } } }, universe)
+}
+
+function planWith(config: Config, universe: PlanUniverse): Plan {
   const allowed = allowances(config, universe)
   const { streams } = allowed
   const safe = safeRates(config)

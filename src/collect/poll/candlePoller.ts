@@ -53,6 +53,8 @@ export function candlePoller(
       return polled.batch !== null && polled.isKept ? polled.batch : null
     }
     const limit = candles.limitFor(target, clock.now())
+    // What tickers tell from here on is news, also while the response is on its way or being stored.
+    const sign = universe.tradeSign(target)
     let batch = await ask(limit)
     if (batch === null || !candles.has(target)) return
     // After a silence a response begins with the first candle since: only one that shows the last candle before it as well
@@ -66,7 +68,7 @@ export function candlePoller(
     const seen = Math.max(last ?? -Infinity, ...rows.map(({ openTime }) => openTime))
     responses.set(target, { at: receivedAt, newest: seen > -Infinity ? seen : null })
     const received = { wall: receivedAt, ms: respondedMs(clock, batch) }
-    const silentSince = candles.responded(target, { rows, received, isClaimed, sign: universe.tradeSign(target) })
+    const silentSince = candles.responded(target, { rows, received, isClaimed, sign })
     if (target.type === 'market') universe.setSilent(target, receivedAt - silentSince > silentAfterMs)
   }
   const start = (target: CandleTarget, isClaimed: boolean) =>

@@ -24,7 +24,10 @@ export function cronPoller<Target, Row>(
   const failed = new Map<string, { readonly failures: number; readonly cancelRetry: () => void }>()
 
   const pollOne = async (target: Target) => {
-    const polled = await pollAndStore(context, stream, target, { signal })
+    // By the next time at the latest: fills that are always overdue would else take all that the overall limit allows.
+    const dueAt = nextRun(clock.now())
+    const deadline = dueAt === null ? Infinity : clock.monotonicMs() + dueAt - clock.now()
+    const polled = await pollAndStore(context, stream, target, { signal, deadline })
     noteOutcome(target, polled.batch !== null && polled.isKept)
     if (polled.batch !== null) afterPoll()
     return polled.batch !== null

@@ -43,11 +43,12 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(stream.name, target)
     const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
     const options = { signal: signals.signalFor(instrumentText(target)), deadline }
+    // What tickers tell from here on is news, also while the response is on its way or being stored.
+    const sign = universe.quoteSign(target)
     const polled = await pollAndStore(context, stream, target, options)
     // What was not kept is nowhere: a whole cycle later would be a cycle without.
     if (polled.batch === null || !polled.isKept) schedule.failed(target, momentOf(clock))
     else {
-      const sign = universe.quoteSign(target)
       stats[stream.name].skippedPolls += schedule.responded(
         target,
         stream.contentOf?.(polled.batch.rows) ?? null,

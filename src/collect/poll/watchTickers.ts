@@ -27,7 +27,9 @@ export async function watchTickers(
   const look = async (category: TradedCategory) => {
     try {
       const deadline = clock.monotonicMs() + everyMs
-      universe.setTickers((await client.tickers({ category }, { signal, deadline })).rows)
+      // Behind all that is recorded.
+      const { rows } = await client.tickers({ category }, { signal, deadline, priority: 'repair' })
+      universe.setTickers(rows)
     } catch (error) {
       logger.debug(`tickers: ${messageOf(error)}`)
     }

@@ -18,7 +18,7 @@ export const maxCandleWaitMs = 8 * minuteMs
 const slowPace: Pace = { fruitless: 3, misled: 0 }
 /**
  * An interval that the instrument does not have is asked for again so much later. One that it has had is refused by mistake: it
- * is asked for again soon, and less and less up to that time.
+ * is asked for again soon, then less and less, down to once an hour.
  */
 const refusedForMs = dayMs
 /** Time for a response to come and be stored. */
@@ -151,7 +151,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     if (entry === undefined) return
     entry.refusals++
     const { everyMs } = paceLimits(target.interval)
-    const soonMs = backoffMs(entry.refusals, { minMs: 2 * everyMs, maxMs: refusedForMs })
+    const soonMs = backoffMs(entry.refusals, { minMs: 2 * everyMs, maxMs: Math.max(2 * everyMs, hourMs) })
     entry.refusedUntilMs = nowMs + (entry.known === null ? refusedForMs : soonMs)
   }
 

@@ -45,7 +45,7 @@ test('what fits is more from more addresses, and nothing is counted twice', () =
 
 test('looks at tickers are planned for where they can be made: none without them, and at most so many for each address', () => {
   const withWatch = (watchSeconds: number) => {
-    const config = everyBookEachSecond()
+    const config = loadConfig({ env: {} })
     config.streams.tickers.watchSeconds = watchSeconds
     return config
   }

@@ -72,6 +72,15 @@ describe('arithmetic', () => {
     expect(watched.rowsPerDay).toBe(recorded.rowsPerDay)
   })
 
+  test('tickers: looks never make a configuration one that does not fit', () => {
+    const config = structuredClone(defaults)
+    config.exchange.limits.perSecond.tickers = 1
+    const { streams, operations } = planConfig(config, assumedUniverse())
+    expect(operations.tickers.requestsPerSecond).toBeLessThanOrEqual(operations.tickers.safePerSecond)
+    // Four categories every five seconds.
+    expect(streams.find(({ stream }) => stream === 'tickers')?.requestsPerSecond).toBeCloseTo(0.8)
+  })
+
   test('tickers: where the limits are low, looks are less frequent', () => {
     const config = structuredClone(watching)
     config.exchange.limits.overallPerMinute = 600
