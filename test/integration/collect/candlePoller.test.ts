@@ -12,10 +12,12 @@ import { streams } from '../../../src/collect/streams.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
 import { candleStream } from '../../../src/store/db/series.js'
+import type { Instrument } from '../../../src/market/instrument.js'
 import { coveredRanges } from '../../support/coverage.js'
 import { noTradeRanges } from '../../support/noTradeRanges.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { clientOf, envelope, type FakeService, startFakeService } from '../../support/fakeService.js'
+import { aTicker } from '../../support/marketRows.js'
 import { sinkUnderTest } from '../../support/sinkUnderTest.js'
 
 const own = sinkUnderTest()
@@ -34,6 +36,9 @@ let traded: number[]
 /** Whether the limit of a request counts places on the time axis, or candles. */
 let countsPlaces: boolean
 let refused: ReadonlySet<string>
+/** What happens while a request is on its way. */
+let meanwhile: () => void
+let universe: Universe
 let asked: { readonly symbol: string; readonly limit: number; readonly at: number }[]
 let service: FakeService
 let client: ExchangeClient
@@ -48,11 +53,14 @@ beforeEach(async () => {
   setBackMs = 0
   countsPlaces = true
   refused = new Set()
+  meanwhile = () => undefined
+  universe = new Universe()
   asked = []
   service = await startFakeService((_request, response, url) => {
     const symbol = url.searchParams.get('symbol') ?? ''
     const limit = Number(url.searchParams.get('limit'))
     asked.push({ symbol, limit, at: now })
+    meanwhile()
     if (refused.has(symbol)) {
       response.writeHead(400).end(`{"code":"48001","msg":"not supported","requestTime":${now},"data":null}`)
       return
@@ -76,7 +84,7 @@ beforeEach(async () => {
     incidents,
     clock: { ...clock, monotonicMs: () => now - setBackMs },
     logger,
-    universe: new Universe(),
+    universe,
     clockSkew: new ClockSkew(clock, logger),
     rejectionCap: new RejectionCap(),
     signal: stopping.signal,
@@ -172,6 +180,22 @@ test('a response that neither the database nor the disk took is as if it had not
   closings.get('0 * * * * *')?.()
   await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(2)
   expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000])
+})
+
+test('a trade that a ticker tells of while a response is on its way is news: the response may not hold it', async () => {
+  const target = targetOf('MASKED', '1m')
+  const tells = (volume24h: string) =>
+    universe.setTickers([aTicker({ category: 'SPOT', symbol: 'MASKED', ts: now, receivedAt: now, volume24h })])
+  universe.setInstruments('SPOT', [{ category: 'SPOT', symbol: 'MASKED', status: 'online' } as Instrument])
+  traded = [minute(-30), minute(-1)]
+  tells('100')
+  poller.retarget([target])
+  await isAnswered(target)
+  meanwhile = () => tells('110')
+  await closeAt(start + minuteMs, '0 * * * * *', target)
+  // After a response without news the series is otherwise not asked for each minute.
+  await closeAt(start + 2 * minuteMs, '0 * * * * *', target)
+  expect(asked).toHaveLength(3)
 })
 
 describe('an interval that an instrument does not have', () => {

@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { applyChange } from '../../../../src/collect/plan/planAdvice.js'
 import { runsPerDay } from '../../../../src/collect/plan/planDemand.js'
-import { tickerWatch } from '../../../../src/collect/plan/tickerWatch.js'
 import { assumedUniverse, type PlanUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { type Config } from '../../../../src/config/resolve.js'
 import { loadConfig } from '../../../../src/config/load.js'
@@ -61,35 +60,6 @@ describe('arithmetic', () => {
       'tickers',
     )
     expect(demand).toMatchObject({ instruments: 3443, requestsPerSecond: 0.2, rowsPerDay: 3443 * 8640 })
-  })
-
-  const recordedOnly = withStreams(({ tickers }) => Object.assign(tickers, { watchSeconds: 0 }))
-  const watching = withStreams(({ tickers }) => Object.assign(tickers, { watchSeconds: 1 }))
-
-  test('tickers: looks between those that are recorded count as requests and make no rows', () => {
-    const [watched, recorded] = [demandOf(watching, 'tickers'), demandOf(recordedOnly, 'tickers')]
-    expect(watched.requestsPerSecond - recorded.requestsPerSecond).toBeCloseTo(4)
-    expect(watched.rowsPerDay).toBe(recorded.rowsPerDay)
-  })
-
-  test('tickers: looks never make a configuration one that does not fit', () => {
-    const config = structuredClone(defaults)
-    config.exchange.limits.perSecond.tickers = 1
-    const { streams, operations } = planConfig(config, assumedUniverse())
-    expect(operations.tickers.requestsPerSecond).toBeLessThanOrEqual(operations.tickers.safePerSecond)
-    // Four categories every five seconds.
-    expect(streams.find(({ stream }) => stream === 'tickers')?.requestsPerSecond).toBeCloseTo(0.8)
-  })
-
-  test('tickers: where the limits are low, looks are less frequent', () => {
-    const config = structuredClone(watching)
-    config.exchange.limits.overallPerMinute = 600
-    expect(tickerWatch(config).everyMs).toBeCloseTo(4_006.7, 1)
-    config.exchange.limits.overallPerMinute = 6_000
-    config.exchange.limits.perSecond.tickers = 2
-    expect(tickerWatch(config).everyMs).toBeGreaterThan(6_000)
-    // Twice a second, the default, is too often for four categories that share a third of 20 requests a second.
-    expect(tickerWatch(defaults).everyMs).toBeCloseTo(660)
   })
 
   test('order books: the measured bytes of 100 levels', () => {

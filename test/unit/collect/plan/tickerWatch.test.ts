@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest'
+import { planConfig } from '../../../../src/collect/plan/plan.js'
+import { tickerWatch } from '../../../../src/collect/plan/tickerWatch.js'
+import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
+import { loadConfig } from '../../../../src/config/load.js'
+import type { Config } from '../../../../src/config/resolve.js'
+
+function watching(watchSeconds: number): Config {
+  const config = loadConfig({ env: {} })
+  config.streams.tickers.watchSeconds = watchSeconds
+  return config
+}
+
+function tickersOf(config: Config) {
+  const found = planConfig(config, assumedUniverse()).streams.find(({ stream }) => stream === 'tickers')
+  if (!found) throw new Error('tickers are not planned')
+  return found
+}
+
+test('looks between the tickers that are recorded count as requests and make no rows', () => {
+  const [watched, recorded] = [tickersOf(watching(1)), tickersOf(watching(0))]
+  expect(watched.requestsPerSecond - recorded.requestsPerSecond).toBeCloseTo(4)
+  expect(watched.rowsPerDay).toBe(recorded.rowsPerDay)
+})
+
+test('looks never make a configuration one that does not fit', () => {
+  const config = loadConfig({ env: {} })
+  config.exchange.limits.perSecond.tickers = 1
+  const { operations } = planConfig(config, assumedUniverse())
+  expect(operations.tickers.requestsPerSecond).toBeLessThanOrEqual(operations.tickers.safePerSecond)
+  // Four categories every five seconds.
+  expect(tickersOf(config).requestsPerSecond).toBeCloseTo(0.8)
+})
+
+test('where the limits are low, looks are less frequent', () => {
+  const config = watching(1)
+  config.exchange.limits.overallPerMinute = 600
+  expect(tickerWatch(config).everyMs).toBeCloseTo(4_006.7, 1)
+  config.exchange.limits.overallPerMinute = 6_000
+  config.exchange.limits.perSecond.tickers = 2
+  expect(tickerWatch(config).everyMs).toBeGreaterThan(6_000)
+  // Twice a second, the default, is too often for four categories that share a third of 20 requests a second.
+  expect(tickerWatch(loadConfig({ env: {} })).everyMs).toBeCloseTo(660)
+})
