@@ -21,6 +21,8 @@ export interface ReplayOptions {
 
 const retry = { minMs: 250, maxMs: 2_000 }
 const closeMs = 2_000
+/** About as long as a write and a sync take. */
+const onItsWayMs = 10
 /** With so few batches left in a round, the responses that come wait for the end instead of joining the queue. */
 const lastRound = 64
 
@@ -84,6 +86,8 @@ export class Replay {
         if (spool.isEmpty) return onDone()
         // Only a database that has just taken something is worth waiting for.
         isLast = replayed > 0 && replayed <= lastRound
+        // What waits is still on its way to the disk, or does not get there. Without a pause nothing else would have a turn.
+        if (replayed === 0) await clock.sleep(onItsWayMs, signal).catch(() => undefined)
       } catch (error) {
         this.#isFailing = true
         isLast = false
