@@ -1,14 +1,9 @@
 import { backoffMs } from '../../runtime/backoff.js'
+import { retrySoon } from '../schedule/pace.js'
 import { nextRunOf, onSchedule } from './cron.js'
 import { type PollContext, pollAndStore } from './pollAndStore.js'
 import { Exclusive, type Poller } from './poller.js'
 import type { StreamDefinition } from '../streams.js'
-
-/**
- * After a failure a target is not left until the schedule's next time where that is later: from a list others choose, and one
- * bad response would leave instruments out for as long as the list's period.
- */
-const retry = { minMs: 10_000, maxMs: 60_000 }
 
 /** Asks for all targets whenever the wall clock matches, and calls `afterPoll` when a response for one came. */
 export function cronPoller<Target, Row>(
@@ -39,7 +34,9 @@ export function cronPoller<Target, Row>(
     failed.delete(key)
     if (isKept || signal.aborted) return
     const failures = (before?.failures ?? 0) + 1
-    const delayMs = backoffMs(failures, retry)
+    // Not left until the schedule's next time where that is later: from a list others choose, and one bad response would leave
+    // instruments out for as long as the list's period.
+    const delayMs = backoffMs(failures, retrySoon)
     const dueAt = nextRun(clock.now())
     const isScheduledSooner = dueAt !== null && dueAt <= clock.now() + delayMs
     const again = () => {

@@ -3,7 +3,7 @@ import { backoffMs } from '../../runtime/backoff.js'
 import type { Moment } from '../../runtime/clock.js'
 import { keepSteady } from './fit.js'
 import { nextPlace } from './phase.js'
-import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
+import { afterResponse, fullPace, type Pace, retrySoon, waitMs, waitWhenClaimedMs } from './pace.js'
 
 export interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string
@@ -73,7 +73,6 @@ const graceMs = 30_000
 const maxFailingCycles = 32
 /** With so many responses missed it is not by chance any more: that happens to one in twenty. */
 const missedToBelieve = 3
-const retry = { minMs: 10_000, maxMs: 60_000 }
 
 /**
  * Decides when each of a ranked list of targets is asked for, with a place for some of them in a cycle of fixed length.
@@ -188,7 +187,7 @@ export class CycleSchedule<Target> {
     entry.missed += shareAnswered(entry.tallied, this.#tallyOf(target))
     entry.tallied = this.#count(target, 'failures')
     const longestMs = Math.max(everyMs, Math.min(everyMs * maxFailingCycles, maxCycleWaitMs))
-    const soonMs = Math.min(everyMs, backoffMs(entry.failures, retry))
+    const soonMs = Math.min(everyMs, backoffMs(entry.failures, retrySoon))
     const wait = Math.min(longestMs, soonMs * 2 ** Math.max(0, entry.missed - missedToBelieve + 1))
     const placeMs = this.#nextPlaceMs(entry, Math.max(everyMs, wait), now)
     entry.dueMs = wait > everyMs ? placeMs : Math.min(placeMs, now.ms + wait)

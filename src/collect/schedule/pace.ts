@@ -16,6 +16,9 @@ export interface PaceLimits {
   readonly maxMs: number
 }
 
+/** How soon a list or a book is asked for again whose request failed, whoever is to blame. */
+export const retrySoon = { minMs: 10_000, maxMs: 60_000 }
+
 export const fullPace: Pace = { fruitless: 0, misled: 0 }
 
 /** @param response `brought`: whether it held anything new; `claimed`: whether a ticker had said that it would */
