@@ -5,6 +5,7 @@ import type { TimeRange } from '../../src/market/timeRange.js'
 import { freshnessLimits } from '../../src/serve/freshness.js'
 import type { ServedResponse } from '../../src/simulator/journal.js'
 import type { Service } from '../../src/simulator/service.js'
+import type { FillRow } from '../../src/simulator/world/fillRows.js'
 import { falseClaims, falseFillClaims, missingCandles, revisions } from './claims.js'
 import { compareGaps, compareTables, type DeadTime } from '../chaos/compare.js'
 import type { SimulatedMachine } from './simulatedMachine.js'
@@ -134,16 +135,19 @@ export interface Outcome {
   readonly isServedKnown: boolean
   /** Whether all tickers that were asked for are recorded: the service cannot tell a look at them from what is to be stored. */
   readonly areTickersRecorded: boolean
+  /** When a disk was full for the last time, by the service's clock; -Infinity when none was. */
+  readonly lastFullDiskMs: number
 }
 
 /** At the end everything that was served is there, as it was served, and what was lost is in a gap. */
 export async function judgeAtLast(
-  { pool, service, deadTimes, stoppedAt, isServedKnown, areTickersRecorded }: Outcome,
+  { pool, service, deadTimes, stoppedAt, isServedKnown, areTickersRecorded, lastFullDiskMs }: Outcome,
   violate: Violate,
 ): Promise<{ readonly gaps: number; readonly lostFills: number }> {
   if (isServedKnown) {
     const served = service.control.journal()
-    const journal = await withoutDropped(pool, areTickersRecorded ? served : served.map(withoutTickers))
+    const expected = await withoutDropped(pool, areTickersRecorded ? served : served.map(withoutTickers))
+    const journal = await withoutDroppedFirst(pool, expected, lastFullDiskMs)
     const tables = await compareTables(pool, journal, deadTimes, [], settleMs, stoppedAt - polledWithinMs)
     for (const { wrong } of tables) for (const line of wrong.slice(0, 5)) violate(line)
   }
@@ -209,4 +213,27 @@ async function withoutDropped(pool: pg.Pool, journal: readonly ServedResponse[])
   return journal.map((response) =>
     response.data !== null && isDropped(response) ? { ...response, isLastOfConnection: true } : response,
   )
+}
+
+/**
+ * A full disk may cost the very first responses of an instrument's fills while the database is away: its recording begins with the
+ * first that was kept. What only the earlier ones showed is not in it, and nothing claims it.
+ */
+async function withoutDroppedFirst(
+  pool: pg.Pool,
+  journal: readonly ServedResponse[],
+  lastFullDiskMs: number,
+): Promise<readonly ServedResponse[]> {
+  const { rows } = await pool.query<{ readonly category: string; readonly symbol: string; readonly first: string }>(
+    'select category, symbol, min(exec_id::numeric)::text as first from market.fills group by category, symbol',
+  )
+  const firstIds = new Map(rows.map(({ category, symbol, first }) => [`${category} ${symbol}`, BigInt(first)]))
+  return journal.map((response) => {
+    const { operation, parameters, data, atMs } = response
+    if (operation !== 'fills' || data === null || atMs > lastFullDiskMs) return response
+    const { category, symbol } = parameters
+    const firstId = firstIds.get(`${category} ${symbol}`)
+    const isInRecording = ({ execId }: FillRow) => firstId !== undefined && BigInt(execId) >= firstId
+    return { ...response, data: (data as readonly FillRow[]).filter(isInRecording) }
+  })
 }

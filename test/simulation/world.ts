@@ -200,8 +200,12 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       if (left > 0) violate(`${left} recorder(s) did not stop within ${stopWithinMs / 1000} s`)
       const isServedKnown = market === undefined
       const areTickersRecorded = plan.rhythm.watchSeconds === 0
-      const outcome = { pool: database.pool, service, deadTimes, stoppedAt, isServedKnown, areTickersRecorded }
-      gaps = await judgeAtLast(outcome, violate)
+      const fullDisks = faults.filter(({ what }) => what === 'disk full')
+      const lastFullDiskMs = Math.max(...fullDisks.map(({ atMs, forMs }) => plan.epochMs + atMs + forMs))
+      gaps = await judgeAtLast(
+        { pool: database.pool, service, deadTimes, stoppedAt, isServedKnown, areTickersRecorded, lastFullDiskMs },
+        violate,
+      )
       if (market !== undefined) {
         // From when the recorder had its lists and had asked each for the first time.
         const counted = { from: plan.epochMs + 300_000, to: plan.epochMs + endMs }

@@ -106,4 +106,22 @@ describe('the replay', () => {
     await Promise.all(given.map((next) => spool.append(next)))
     expect((await replayAll()).toSorted()).toEqual(given.map(nameOf).toSorted())
   })
+
+  test('leaves everything else its turn while a response does not get to the disk', async () => {
+    let looks = 0
+    let isArriving = true
+    vi.spyOn(spool, 'isEmpty', 'get').mockImplementation(() => !isArriving)
+    vi.spyOn(spool, 'oldest').mockImplementation(async () => {
+      looks++
+      // A replay that takes every turn would go on for ever, and this test with it.
+      if (looks > 10_000) isArriving = false
+      return null
+    })
+    const replayed = replayAll()
+    await systemClock.sleep(1)
+    const looksUntilOthersHadATurn = looks
+    isArriving = false
+    await replayed
+    expect(looksUntilOthersHadATurn).toBeLessThan(10_000)
+  })
 })
