@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ResponseBounds, maxEnvelopeBytes, maxRowBytes } from './bounds.js'
 import { parseLossless, parseText } from './lossless.js'
-import { type QuotedNumbers, withQuotedNumbers } from './quotedNumbers.js'
 import { inspect, type JsonList } from './shape.js'
+import { parseNumbersAsText } from './textNumbers.js'
 
 /** Deeper than anything the service sends, shallow enough that no recursive reader runs out of stack. */
 const maxDepth = 32
@@ -39,19 +39,16 @@ export async function parseResponse(body: Buffer, bounds: ResponseBounds): Promi
   // Not even looked at: nothing of the market is as long, and the parser's turns are bounded by it.
   if (body.length > bounds.bytes) throw new SyntaxError(`it has more than ${bounds.bytes} bytes`)
   const isShort = body.length <= shortBytes
-  const quoted = isShort ? withQuotedNumbers(body) : null
-  const { depth, holdsNumbers, list } = quoted ?? (await inspect(body, isShort ? 0 : bounds.rows))
+  const { depth, holdsNumbers, list } = await inspect(body, isShort ? 0 : bounds.rows)
   if (depth > maxDepth) throw new SyntaxError(`it is nested more than ${maxDepth} levels deep`)
   if (!isUtf8(body)) throw new SyntaxError('it is not UTF-8 text')
-  if (quoted !== null) return parseQuoted(body, quoted)
-  // With a number that is none.
-  if (isShort) return { value: parseLossless(body.toString('utf8')), surplusRows: 0 }
+  if (isShort) return parseWhole(body.toString('utf8'), holdsNumbers)
   if (list === null) {
     // One object, such as an order book. Its bound in bytes keeps it short.
     if (bounds.rows > 1 && body.length > maxRowBytes)
       throw new SyntaxError(`it has ${body.length} bytes and is no list of rows`)
     await nextTurn()
-    return parseWhole(body, holdsNumbers)
+    return parseWhole(body.toString('utf8'), holdsNumbers)
   }
   if (body.length - (list.end - list.start) > maxEnvelopeBytes)
     throw new SyntaxError(`it holds more than ${maxEnvelopeBytes} bytes besides its rows`)
@@ -65,23 +62,16 @@ export async function parseResponse(body: Buffer, bounds: ResponseBounds): Promi
   return { value: { ...envelope, [name]: rows }, surplusRows: surplus }
 }
 
-/** A response that was looked through when its numbers were quoted. */
-function parseQuoted(body: Buffer, { text, holdsNumbers }: QuotedNumbers): ParsedResponse {
+function parseWhole(text: string, holdsNumbers: boolean): ParsedResponse {
   if (!holdsNumbers) return { value: JSON.parse(text) as unknown, surplusRows: 0 }
   let parsed: unknown
-  const exact = () => (parsed ??= parseLossless(body.toString('utf8')))
+  const exact = () => (parsed ??= parseLossless(text))
   try {
-    return { value: JSON.parse(text) as unknown, surplusRows: 0, exact }
+    return { value: parseNumbersAsText(text), surplusRows: 0, exact }
   } catch {
-    // The other parser says what is wrong with the text as it was sent.
+    // The other parser says what is wrong with it.
     return { value: exact(), surplusRows: 0 }
   }
-}
-
-function parseWhole(body: Buffer, holdsNumbers: boolean): ParsedResponse {
-  if (!holdsNumbers) return { value: JSON.parse(body.toString('utf8')) as unknown, surplusRows: 0 }
-  const quoted = withQuotedNumbers(body)
-  return quoted === null ? { value: parseLossless(body.toString('utf8')), surplusRows: 0 } : parseQuoted(body, quoted)
 }
 
 async function parseRows(

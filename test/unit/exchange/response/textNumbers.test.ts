@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { numbersAsText, parseLossless } from '../../../../src/exchange/response/lossless.js'
-import { inspect } from '../../../../src/exchange/response/shape.js'
-import { withQuotedNumbers } from '../../../../src/exchange/response/quotedNumbers.js'
+import { parseNumbersAsText } from '../../../../src/exchange/response/textNumbers.js'
 import { jsonNumber } from '../../../support/jsonNumber.js'
 
 const text = fc.oneof(
@@ -33,9 +32,8 @@ const changed = fc
 
 /** In a list in an envelope, as the data of a response is; undefined for what is no JSON. */
 const inEnvelope = (data: string) => `{"data":[${data}]}`
-function quoted(data: string): unknown {
-  const result = withQuotedNumbers(Buffer.from(inEnvelope(data)))
-  return result === null ? undefined : orUndefined(() => JSON.parse(result.text) as unknown)
+function asText(data: string): unknown {
+  return orUndefined(() => parseNumbersAsText(Buffer.from(inEnvelope(data)).toString()))
 }
 function lossless(data: string): unknown {
   // As the bytes say it: half of a surrogate pair has none.
@@ -49,20 +47,20 @@ function orUndefined(parse: () => unknown): unknown {
   }
 }
 
-describe('numbers in quotes', () => {
-  it('give what a lossless parser gives, digit by digit', () => {
+describe('numbers as text', () => {
+  it('are what a lossless parser makes of them, digit by digit', () => {
     fc.assert(
       fc.property(json, (data) => {
-        expect(quoted(data)).toEqual(lossless(data))
+        expect(asText(data)).toEqual(lossless(data))
       }),
       { numRuns: 500 },
     )
   })
 
-  it('give nothing else for text that is broken: the same, or none', () => {
+  it('are nothing else in text that is broken: the same, or none', () => {
     fc.assert(
       fc.property(changed, (data) => {
-        const result = quoted(data)
+        const result = asText(data)
         if (result !== undefined) expect(result).toEqual(lossless(data))
       }),
       { numRuns: 2_000 },
@@ -70,32 +68,24 @@ describe('numbers in quotes', () => {
   })
 
   it.each(['01', '-', '1.', '.5', '1e', '1e+', '+1', '1 2', '{1:2}', '{"a":1,2:3}', '{"a":1,2}', '-x', '1"a"', '"a"1'])(
-    'do not make %s into JSON',
+    'do not make JSON of %s',
     (data) => {
-      expect(quoted(data)).toBeUndefined()
+      expect(asText(data)).toBeUndefined()
       expect(lossless(data)).toBeUndefined()
     },
   )
 
-  it('leave the numbers of the envelope as they are', () => {
-    const body = Buffer.from('{"code":0,"requestTime":1760000000000,"data":{"a":[1.50]}}')
-    expect(withQuotedNumbers(body)?.text).toBe('{"code":0,"requestTime":1760000000000,"data":{"a":["1.50"]}}')
+  it('are numbers in the envelope', () => {
+    const text = '{"code":0,"requestTime":1760000000000,"data":{"a":[1.50]}}'
+    expect(parseNumbersAsText(text)).toEqual({ code: 0, requestTime: 1760000000000, data: { a: ['1.50'] } })
   })
 
-  it.each(['{"a":[1,[2]]}', '[]', '{"a":{"b":{"c":[]}}}', '{"a":"[[[{"}', '"1"', '{"a":["[1]\\"",{"b":null}]}'])(
-    'tell the depth of %s and whether there are any, as a look at the shape does',
-    async (data) => {
-      const body = Buffer.from(inEnvelope(data))
-      const { depth, holdsNumbers } = await inspect(body, 0)
-      expect(withQuotedNumbers(body)).toMatchObject({ depth, holdsNumbers })
-    },
-  )
-
-  it('of a long body have a room of their own', () => {
-    const data = Array.from({ length: 20_000 }, (_, number) => `${number}.50`)
-    const long = withQuotedNumbers(Buffer.from(inEnvelope(data.join(','))))
-    const short = withQuotedNumbers(Buffer.from(inEnvelope('1,2')))
-    expect(JSON.parse(long?.text ?? '')).toEqual({ data })
-    expect(short?.text).toBe('{"data":["1","2"]}')
+  it('leave a field its name, whatever it is', () => {
+    const parsed = parseNumbersAsText('{"data":{"__proto__":[1],"a":2}}') as { data: object }
+    expect(Object.entries(parsed.data)).toEqual([
+      ['__proto__', ['1']],
+      ['a', '2'],
+    ])
+    expect(Object.getPrototypeOf(parsed.data)).toBe(Object.prototype)
   })
 })
