@@ -202,10 +202,10 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       const areTickersRecorded = plan.rhythm.watchSeconds === 0
       const fullDisks = faults.filter(({ what }) => what === 'disk full')
       const lastFullDiskMs = Math.max(...fullDisks.map(({ atMs, forMs }) => plan.epochMs + atMs + forMs))
-      gaps = await judgeAtLast(
-        { pool: database.pool, service, deadTimes, stoppedAt, isServedKnown, areTickersRecorded, lastFullDiskMs },
-        violate,
-      )
+      const clockOffMs = Math.max(...machines.map(({ skewMs }) => Math.abs(skewMs)))
+      const { pool } = database
+      const served = { service, isServedKnown, areTickersRecorded }
+      gaps = await judgeAtLast({ pool, ...served, deadTimes, stoppedAt, lastFullDiskMs, clockOffMs }, violate)
       if (market !== undefined) {
         // From when the recorder had its lists and had asked each for the first time.
         const counted = { from: plan.epochMs + 300_000, to: plan.epochMs + endMs }
