@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { withClient } from './embeddedClient.js'
 import { serverAccount } from './embeddedAccount.js'
-import { logins, replaceSuperuser } from './embeddedRoles.js'
+import { logins } from './embeddedRoles.js'
 import { type EmbeddedPostgres, type IsUsable, joinRunning, leave, serverUrl } from './embeddedJoin.js'
 import { prepareDirectory, rememberedPassword, requireCluster, rotateLog } from './embeddedDirectory.js'
 import {
@@ -70,10 +70,6 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   try {
     const server = await startOrJoin()
     const url = urlOf(server.port, database)
-    const urlFor = (name: string, user: string, password: string) => urlOf(server.port, name, user, password)
-    if (await replaceSuperuser(urlFor, passwords)) {
-      options.logger?.info('the recorder was superuser of its database until now; from now on it is only its owner')
-    }
     await requireDatabase(urlOf(server.port, 'postgres'))
     child?.once('exit', () => {
       if (!isStopping) options.logger?.error(`the embedded PostgreSQL has ended unexpectedly; see ${paths.log}`)

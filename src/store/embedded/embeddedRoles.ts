@@ -1,10 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
-import type pg from 'pg'
 import { clusterPath, lastError, serverEnvironment } from './embeddedProcess.js'
 import type { Account } from './embeddedAccount.js'
-import { withClient } from './embeddedClient.js'
 
 /**
  * The logins of the embedded server. `recorder` owns the database and can create roles, which migrations need, and nothing
@@ -41,8 +38,9 @@ const closeToPublic = `
   end
   $$`
 
-/** Run by the superuser. `owner` is the name of the role that owns the database. */
-function roleStatements(owner: string, passwords: Passwords): string[] {
+/** Run by the superuser. */
+function roleStatements(passwords: Passwords): string[] {
+  const { owner } = logins
   return [
     // Thousands of rounds make a password that somebody chose harder to guess. These are random, and every connection
     // would pay for the rounds.
@@ -78,7 +76,7 @@ interface NewCluster {
 export async function setUpRoles({ account, program, directory, database, passwords }: NewCluster): Promise<void> {
   const statements = [
     `alter role ${logins.superuser} password null`,
-    ...roleStatements(logins.owner, passwords),
+    ...roleStatements(passwords),
     closeToPublic,
     `create database ${database} owner ${logins.owner}`,
     `revoke temporary on database ${database} from public`,
@@ -104,116 +102,4 @@ export async function setUpRoles({ account, program, directory, database, passwo
   const code = await new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))
   if (code === 0 && lastError(output) === undefined) return
   throw new Error(`setting up the embedded database failed: ${lastError(output) ?? `postgres ended with ${code}`}`)
-}
-
-/** Until everything is handed over. */
-const nextOwner = 'recorder_next'
-
-const handOver = `
-  do $$
-  declare
-    item record;
-  begin
-    for item in
-      select nspname from pg_namespace
-      where nspowner = 10 and nspname !~ '^pg_' and nspname not in ('information_schema', 'public')
-    loop
-      execute format('alter schema %I owner to ${nextOwner}', item.nspname);
-    end loop;
-    for item in
-      select c.oid::regclass as name, case c.relkind
-          when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence' else 'table' end as kind
-      from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where c.relowner = 10 and c.relkind in ('r', 'p', 'v', 'm', 'S')
-        and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-        -- Sequences of columns follow their tables, and what extensions brought stays theirs.
-        and not exists (
-          select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid
-            and (d.deptype = 'e' or c.relkind = 'S' and d.deptype in ('a', 'i')))
-    loop
-      execute format('alter %s %s owner to ${nextOwner}', item.kind, item.name);
-    end loop;
-    for item in
-      select p.oid::regprocedure as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-      where p.proowner = 10 and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-        and not exists (
-          select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
-    loop
-      execute format('alter routine %s owner to ${nextOwner}', item.name);
-    end loop;
-    for item in
-      select t.oid::regtype as name from pg_type t join pg_namespace n on n.oid = t.typnamespace
-      left join pg_class c on c.oid = t.typrelid
-      where t.typowner = 10 and (t.typtype in ('d', 'e', 'r') or c.relkind = 'c')
-        and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-    loop
-      execute format('alter type %s owner to ${nextOwner}', item.name);
-    end loop;
-    execute format('alter database %I owner to ${nextOwner}', current_database());
-  end
-  $$`
-
-/**
- * Earlier versions recorded as the superuser of the cluster, which cannot become less than that. It gets another name, and a
- * new `recorder` all that it had. Returns whether there was anything to do. Several processes may do this at once.
- *
- * @param urlOf the connection string of a database for a login with a password
- */
-export async function replaceSuperuser(
-  urlOf: (database: string, user: string, password: string) => string,
-  passwords: Passwords,
-): Promise<boolean> {
-  return withClient({ connectionString: urlOf('postgres', logins.owner, passwords.owner) }, async (before) => {
-    const { rows } = await before.query<{ isSuper: boolean }>(
-      `select rolsuper as "isSuper" from pg_roles where rolname = current_user`,
-    )
-    if (rows[0]?.isSuper !== true) return false
-    // A session cannot rename its own role.
-    const name = `recorder_setup_${randomBytes(4).toString('hex')}`
-    const password = randomBytes(24).toString('hex')
-    await before.query(`create role ${name} superuser login password '${password}' valid until 'tomorrow'`)
-    try {
-      return await withClient({ connectionString: urlOf('postgres', name, password) }, (client) =>
-        changeOwner(client, passwords, (database) => urlOf(database, name, password)),
-      )
-    } finally {
-      await before.query(`drop role ${name}`)
-    }
-  })
-}
-
-/** Interrupted, it begins anew at the next start: until the last step the superuser is the owner as before. */
-async function changeOwner(
-  client: pg.Client,
-  passwords: Passwords,
-  urlOf: (database: string) => string,
-): Promise<boolean> {
-  const areRolesThere = await unlessDone(client, async () => {
-    for (const statement of roleStatements(nextOwner, passwords)) await client.query(statement)
-  })
-  if (!areRolesThere) return false
-  return unlessDone(client, async () => {
-    const { rows } = await client.query<{ name: string }>(
-      `select datname as name from pg_database where datallowconn and not datistemplate and datname <> 'postgres'`,
-    )
-    for (const { name } of rows) {
-      await withClient({ connectionString: urlOf(name) }, async (database) => {
-        await database.query(handOver)
-        await database.query(closeToPublic)
-      })
-    }
-    await client.query(`alter role ${logins.owner} rename to ${logins.superuser}`)
-    await client.query(`alter role ${nextOwner} rename to ${logins.owner}`)
-    await client.query(`alter role ${logins.superuser} password null`)
-  })
-}
-
-/** Runs `work` in a transaction that no other process is in; false when another one has done everything. */
-async function unlessDone(client: pg.Client, work: () => Promise<void>): Promise<boolean> {
-  await client.query('begin')
-  await client.query('lock table pg_catalog.pg_authid in share row exclusive mode')
-  const { rowCount } = await client.query('select from pg_roles where oid = 10 and rolname = $1', [logins.owner])
-  if (rowCount === 1) await work()
-  await client.query('commit')
-  return rowCount === 1
 }

@@ -1,15 +1,9 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { chown, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../src/store/embedded/embedded.js'
-import { serverAccount } from '../../../src/store/embedded/embeddedAccount.js'
-import { findBinaries } from '../../../src/store/embedded/embeddedBinaries.js'
-import { prepareDirectory, rememberedPassword } from '../../../src/store/embedded/embeddedDirectory.js'
-import { createCluster, embeddedPaths, serverEnvironment } from '../../../src/store/embedded/embeddedProcess.js'
 import { runProgram } from '../../support/program.js'
 
 const settings = { fsync: 'off' }
@@ -125,77 +119,3 @@ describe('the logins of a new embedded server', () => {
     expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/canceling statement/)])
   })
 })
-
-describe('an embedded server whose owner was its superuser', () => {
-  it('gets an owner that is none, with all that was there', async () => {
-    const dataDir = join(folder, 'old')
-    await clusterOfEarlierVersion(dataDir)
-    // Several at once, as after an update of the program.
-    const servers = await Promise.all([1, 2, 3].map(() => startEmbeddedPostgres({ dataDir, settings })))
-    const [{ url, readUrl } = { url: '', readUrl: '' }] = servers
-    try {
-      expect(await ask(url, superusers)).toEqual(['postgres'])
-      expect(await ask(url, "select rolname from pg_roles where rolname like 'recorder\\_%' order by 1")).toEqual([
-        'recorder_writer',
-      ])
-      expect(
-        await ask(
-          url,
-          `select relname from pg_class where relowner <> 'recorder'::regrole and relnamespace = 'market'::regnamespace`,
-        ),
-      ).toEqual([])
-      await ask(url, 'alter table market.kept add column more integer')
-      await ask(url, "insert into market.kept (mood, n) values ('good', market.twice(21))")
-      expect(await ask(url, 'select n from market.kept_view')).toEqual([1, 42])
-      await ask(url, 'drop schema market cascade')
-      for (const statement of forbidden) {
-        await expect(ask(url, statement), statement).rejects.toMatchObject({ code: '42501' })
-      }
-      expect(await ask(readUrl, 'select current_user::text')).toEqual(['reader'])
-    } finally {
-      await Promise.all(servers.map((server) => server.stop()))
-    }
-    const again = await startEmbeddedPostgres({ dataDir, settings })
-    // The port may have been taken by another program meanwhile.
-    expect(withoutPort(again.url)).toBe(withoutPort(url))
-    await again.stop()
-  })
-})
-
-const withoutPort = (url: string) => Object.assign(new URL(url), { port: '' }).href
-
-/** As it was made once: `recorder` is the superuser that the cluster was created with. */
-async function clusterOfEarlierVersion(dataDir: string): Promise<void> {
-  const account = await serverAccount()
-  await prepareDirectory(dataDir, account)
-  const binaries = await findBinaries(account)
-  const { cluster, password } = embeddedPaths(dataDir)
-  await rememberedPassword(password, account)
-  // A place that the server's account can reach, for its single-user mode.
-  const directory = await mkdtemp(join(tmpdir(), 'market-recorder-cluster-'))
-  if (account !== undefined) await chown(directory, account.uid, account.gid)
-  await createCluster({ dataDir, account, program: binaries.initdb, directory, user: 'recorder', settings: {} })
-  const run = async (database: string, statements: readonly string[]) => {
-    const child = spawn(binaries.postgres, ['--single', '-j', '-c', 'exit_on_error=on', '-D', directory, database], {
-      stdio: ['pipe', 'ignore', 'ignore'],
-      cwd: '/',
-      env: serverEnvironment(),
-      ...account,
-    })
-    child.stdin.end(statements.map((statement) => `${statement};\n\n`).join(''))
-    expect(await once(child, 'close')).toEqual([0, null])
-  }
-  await run('postgres', ['create database recorder'])
-  await run('recorder', [
-    'create schema market',
-    "create type market.mood as enum ('good', 'bad')",
-    'create table market.kept (id bigint generated always as identity, old serial, mood market.mood, n integer)',
-    "insert into market.kept (mood, n) values ('bad', 1)",
-    'create view market.kept_view as select n from market.kept order by id',
-    "create function market.twice(n integer) returns integer language sql as 'select n * 2'",
-    'create table market.parts (i integer) partition by list (i)',
-    'create table market.part partition of market.parts for values in (1)',
-  ])
-  await rename(directory, cluster)
-  expect(await readFile(join(cluster, 'PG_VERSION'), 'utf8')).toMatch(/^\d+/)
-}
