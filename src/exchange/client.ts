@@ -23,8 +23,10 @@ import { type RequestOptions, Sender, type SenderOptions, type Turn } from './se
 export interface Page<Row> {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
-  /** The service's clock of the response. */
+  /** The service's clock of the response; ours where it has no envelope. */
   readonly requestTime: TimeMs
+  /** False for an empty body: the service has no candles yet, just after a listing, or something in between responds in its place. */
+  readonly hasEnvelope: boolean
   /** Our clock when the request departed. */
   readonly sentAt: TimeMs
   /** Our clock when the last byte arrived. */
@@ -89,10 +91,12 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     const signal = sender.endOfWaiting(request.signal)
     return withRetries(options.clock ?? systemClock, options.retry, signal, async (attempt) => {
       const { response, sentAt, receivedAt } = await sender.send(operation, parameters, request, attempt)
+      const hasEnvelope = response.requestTime !== null
       const requestTime = response.requestTime ?? receivedAt
-      const times = options.serviceClock && response.requestTime !== null ? possibleTimes(requestTime) : undefined
+      const times = options.serviceClock && hasEnvelope ? possibleTimes(requestTime) : undefined
       const read = await readRows(format, response, { operation, parameters, query, requestTime, receivedAt, times })
-      return { operation, parameters, requestTime, sentAt, receivedAt, ...read, surplusRows: response.surplusRows }
+      const { surplusRows } = response
+      return { operation, parameters, requestTime, hasEnvelope, sentAt, receivedAt, ...read, surplusRows }
     })
   }
 

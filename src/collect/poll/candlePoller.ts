@@ -47,10 +47,10 @@ export function candlePoller(
   const pollOne = async (target: CandleTarget, isClaimed: boolean) => {
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     const waiting = signals.signalFor(seriesText(target))
-    // A response that was not kept has shown nothing: the next one reaches back as if it had not come.
+    // A response that was not kept has shown nothing, nor has an empty body: the next one reaches back as if it had not come.
     const ask = async (limit: number) => {
       const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
-      return polled.batch !== null && polled.isKept ? polled.batch : null
+      return polled.batch !== null && polled.isKept && polled.hasEnvelope ? polled.batch : null
     }
     const limit = candles.limitFor(target, clock.now())
     // What tickers tell from here on is news, also while the response is on its way or being stored.

@@ -37,6 +37,8 @@ export interface PollFailure {
 /** A response that came. */
 export interface Polled<Target, Row> {
   readonly batch: Batch<Target, Row>
+  /** False for an empty body, of which it is not known whether the service sent it. */
+  readonly hasEnvelope: boolean
   /** False when neither the database nor the disk took it: what only it showed is lost unless it is asked for again soon. */
   readonly isKept: boolean
 }
@@ -55,14 +57,15 @@ export async function pollAndStore<Target, Row>(
   const part = partOf(target)
   try {
     const page = await stream.fetch(client, target, options)
-    clockSkew.observe(page)
+    const { hasEnvelope } = page
+    if (hasEnvelope) clockSkew.observe(page)
     const polled = batchOf(stream.name, target, page)
     tellOfUnkept(incidents, polled)
     const batch = rejectionCap.apply(polled, polled.receivedAt)
     stats[stream.name].responses += 1
     incidents.succeeded(stream.name, part)
     stream.learn?.(universe, batch)
-    return { batch, isKept: await sink.write(batch) }
+    return { batch, hasEnvelope, isKept: await sink.write(batch) }
   } catch (error) {
     if (options.signal?.aborted) return { batch: null }
     stats[stream.name].failures += 1

@@ -39,8 +39,7 @@ export interface CandlesSeen {
 interface Known {
   readonly received: Moment
   readonly pace: Pace
-  readonly hasCandles: boolean
-  /** What the ticker said when the last response with a candle came: one without may be no response of the service. */
+  /** What the ticker said when the last response came. */
   readonly sign: TradeSign | null
   /** When the newest candle with a trade in it opened; -Infinity when none was seen. */
   readonly tradedAt: TimeMs
@@ -117,10 +116,10 @@ export class CandleSchedule<Target extends CandleSeries> {
     return due
   }
 
-  /** How many candles to ask for: while none has come, all that a response holds. */
+  /** How many candles to ask for: of a new series all that a response holds. */
   limitFor(target: Target, now: TimeMs): number {
     const known = this.#entries.get(seriesText(target))?.known ?? null
-    return known?.hasCandles === true ? this.candlesSince(known.received.wall, now, target.interval) : candlesPerPage
+    return known === null ? candlesPerPage : this.candlesSince(known.received.wall, now, target.interval)
   }
 
   /** How many candles to ask for so that the response reaches back to the oldest that had not settled at `before`. */
@@ -136,18 +135,10 @@ export class CandleSchedule<Target extends CandleSeries> {
     const before = entry?.known ?? null
     const { tradedAt, newest } = lastTrade(rows, before)
     const brought = before === null ? tradedAt > -Infinity : newest !== before.newest
-    const hasCandles = before?.hasCandles === true || rows.length > 0
-    const isSilentAtFirst = before === null && !brought && hasCandles
+    const isSilentAtFirst = before === null && !brought
     const pace = isSilentAtFirst ? slowPace : afterResponse(before?.pace ?? fullPace, { brought, claimed: isClaimed })
     if (entry !== undefined) {
-      entry.known = {
-        received,
-        pace,
-        hasCandles,
-        sign: rows.length > 0 ? sign : (before?.sign ?? null),
-        tradedAt,
-        newest,
-      }
+      entry.known = { received, pace, sign, tradedAt, newest }
       entry.refusals = 0
     }
     // A trade may be as late in its candle as that is long.

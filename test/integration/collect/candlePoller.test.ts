@@ -36,6 +36,8 @@ let traded: number[]
 /** Whether the limit of a request counts places on the time axis, or candles. */
 let countsPlaces: boolean
 let refused: ReadonlySet<string>
+/** Whether something in between responds with an empty body. */
+let isEmpty: boolean
 /** What happens while a request is on its way. */
 let meanwhile: () => void
 let universe: Universe
@@ -53,6 +55,7 @@ beforeEach(async () => {
   setBackMs = 0
   countsPlaces = true
   refused = new Set()
+  isEmpty = false
   meanwhile = () => undefined
   universe = new Universe()
   asked = []
@@ -61,6 +64,7 @@ beforeEach(async () => {
     const limit = Number(url.searchParams.get('limit'))
     asked.push({ symbol, limit, at: now })
     meanwhile()
+    if (isEmpty) return void response.end()
     if (refused.has(symbol)) {
       response.writeHead(400).end(`{"code":"48001","msg":"not supported","requestTime":${now},"data":null}`)
       return
@@ -180,6 +184,30 @@ test('a response that neither the database nor the disk took is as if it had not
   closings.get('0 * * * * *')?.()
   await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(2)
   expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000])
+})
+
+test('an empty body is as if no response had come: the next one comes after the next close and reaches as far back', async () => {
+  const target = targetOf('EMPTY', '1m')
+  traded = [minute(-30), minute(-1)]
+  const requestAfterClose = async (index: number, requests: number, body: 'empty' | 'whole') => {
+    isEmpty = body === 'empty'
+    now = start + index * minuteMs
+    // As long as the request before is not over, there is none.
+    const close = () => {
+      if (asked.length < requests) closings.get('0 * * * * *')?.()
+      return asked.length
+    }
+    await expect.poll(close, { timeout: 60_000, interval: 10 }).toBe(requests)
+  }
+  isEmpty = true
+  poller.retarget([target])
+  await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(1)
+  await requestAfterClose(1, 2, 'whole')
+  await isAnswered(target)
+  await requestAfterClose(2, 3, 'empty')
+  await requestAfterClose(3, 4, 'whole')
+  await isAnswered(target)
+  expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000, 3, 4])
 })
 
 test('a trade that a ticker tells of while a response is on its way is news: the response may not hold it', async () => {

@@ -62,24 +62,6 @@ test('a ticker that shows a trade brings the next request forward, one that show
   expect(due('1')).toEqual([])
 })
 
-test('a series of which no response has held a candle is not taken for one without trades', () => {
-  const schedule = new CandleSchedule<CandleSeries>(0)
-  schedule.retarget([series], 0)
-  schedule.responded(series, { rows: [], received: at(0), isClaimed: false, sign: sign('1') })
-  expect(schedule.limitFor(series, at(1).wall)).toBe(1000)
-  expect(schedule.due('1m', at(1), () => sign('1'))).toEqual([{ target: series, isClaimed: true }])
-  const dueWithoutTicker = [1, 2].map((minutes) => schedule.due('1m', at(minutes), () => null).length)
-  expect(dueWithoutTicker).toEqual([0, 1])
-})
-
-test('a ticker that has shown a trade is believed until a response has held a candle', () => {
-  const schedule = scheduleAfter(0)
-  schedule.responded(series, { rows: [], received: at(1), isClaimed: true, sign: sign('2') })
-  expect(schedule.due('1m', at(3), () => sign('2'))).toEqual([{ target: series, isClaimed: false }])
-  schedule.responded(series, { rows: [], received: at(3), isClaimed: false, sign: sign('2') })
-  expect(schedule.due('1m', at(5), () => sign('2'))).toEqual([{ target: series, isClaimed: true }])
-})
-
 test('an interval that the instrument does not have is due again a day later, whatever becomes of the wall clock', () => {
   for (const setMs of [0, -400 * 86_400_000, 400 * 86_400_000]) {
     const schedule = new CandleSchedule<CandleSeries>(0)
