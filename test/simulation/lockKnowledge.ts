@@ -4,7 +4,7 @@ import { lockNames } from '../../src/store/db/locks/names.js'
 export interface Presence {
   /** When what runs on the machine was started. */
   readonly startedMs: number | undefined
-  /** When that was first told anything; undefined before. */
+  /** When that was first told anything of the right to send; undefined before. */
   readonly firstHeardMs: number | undefined
   /** Since when the others see it wait for the right to send, or have it, on the session that it had last; undefined before the first. */
   readonly visibleSinceMs: number | undefined
@@ -59,8 +59,10 @@ export class LockKnowledge {
     if (!Array.isArray(values)) return
     const name: unknown = values[0]
     const { rows } = value as { readonly rows: readonly unknown[] }
-    this.#firstHeardMs ??= nowMs
-    if (takes.test(text) && (name === this.#right || name === this.#standby)) {
+    const isOfRight = name === this.#right || name === this.#standby
+    // That the schema is there, for instance, says nothing of who may send.
+    if (isOfRight) this.#firstHeardMs ??= nowMs
+    if (isOfRight && takes.test(text)) {
       if (rows.length === 0) this.#isToldOfAnother(nowMs)
       else if (this.#session !== session) {
         this.#session = session
