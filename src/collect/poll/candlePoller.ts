@@ -31,6 +31,8 @@ export function candlePoller(
   const exclusive = new Exclusive()
   const candles = new CandleSchedule<CandleTarget>(settleMs)
   const signals = new TargetSignals(signal)
+  /** Series whose last response was an empty body. */
+  const doubted = new Set<string>()
   const noting: typeof stream = {
     ...stream,
     async fetch(client, target, options) {
@@ -44,13 +46,21 @@ export function candlePoller(
     },
   }
 
+  // An empty body may come from a proxy. From the service, which has no candle of the series, the next one is empty as well.
+  const isBelieved = (target: CandleTarget, hasEnvelope: boolean) => {
+    const key = seriesText(target)
+    const isRepeated = doubted.has(key)
+    if (hasEnvelope) doubted.delete(key)
+    else doubted.add(key)
+    return hasEnvelope || isRepeated
+  }
   const pollOne = async (target: CandleTarget, isClaimed: boolean) => {
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     const waiting = signals.signalFor(seriesText(target))
-    // A response that was not kept has shown nothing, nor has an empty body: the next one reaches back as if it had not come.
+    // A response that was not kept has shown nothing: the next one reaches back as if it had not come.
     const ask = async (limit: number) => {
       const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
-      return polled.batch !== null && polled.isKept && polled.hasEnvelope ? polled.batch : null
+      return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
     }
     const limit = candles.limitFor(target, clock.now())
     // What tickers tell from here on is news, also while the response is on its way or being stored.
@@ -92,7 +102,10 @@ export function candlePoller(
     retarget(next) {
       const { added, removed } = candles.retarget(next, clock.monotonicMs())
       for (const target of added) start(target, false)
-      for (const target of removed) responses.forget(target)
+      for (const target of removed) {
+        responses.forget(target)
+        doubted.delete(seriesText(target))
+      }
       signals.keepOnly(new Set(next.map(seriesText)))
       report()
     },

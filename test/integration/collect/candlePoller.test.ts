@@ -186,7 +186,7 @@ test('a response that neither the database nor the disk took is as if it had not
   expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000])
 })
 
-test('an empty body is as if no response had come: the next one comes after the next close and reaches as far back', async () => {
+test('a single empty body is as if no response had come: the next one comes after the next close and reaches as far back', async () => {
   const target = targetOf('EMPTY', '1m')
   traded = [minute(-30), minute(-1)]
   const requestAfterClose = async (index: number, requests: number, body: 'empty' | 'whole') => {
