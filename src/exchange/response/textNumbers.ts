@@ -27,7 +27,7 @@ export function parseNumbersAsText(text: string): unknown {
   return new Parser(text).whole()
 }
 
-/** A class: its fields are read in half the time that functions take for variables around them. */
+/** A class: functions around variables in place of its fields take a third longer. */
 class Parser {
   readonly #text: string
   #place = 0
