@@ -30,7 +30,7 @@ export function fillsPoller(
   stream: StreamDefinition<InstrumentKey, Fill>,
   { minPollMs, maxPollMs, allowedPerSecond }: Extract<Trigger, { kind: 'overlap' }>,
 ): FillsPoller {
-  const { client, clock, universe, stats, incidents, logger, signal } = context
+  const { client, clock, sink, universe, stats, incidents, logger, signal } = context
   const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
   const exclusive = new Exclusive()
   const ended = new AbortController()
@@ -57,6 +57,13 @@ export function fillsPoller(
       const key = instrumentText(target)
       if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime), empty })
     }
+    pause.wake()
+  }
+
+  sink.onDropped = (batches) => {
+    const nowMs = clock.monotonicMs()
+    for (const { stream: name, target, requestTime, rows } of batches)
+      if (name === stream.name && rows.length > 0) schedule.dropped(target as InstrumentKey, requestTime, nowMs)
     pause.wake()
   }
 

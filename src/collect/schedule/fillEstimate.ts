@@ -99,6 +99,11 @@ export class FillEstimate {
     return this.#ticker.volume * Number(this.#ticker.lastPrice) || 0
   }
 
+  /** When the service gave the last response, by its own clock; -Infinity before the first. */
+  get respondedAt(): TimeMs {
+    return this.#responseAt
+  }
+
   get usualRate(): number {
     return this.#rates[usual] as number
   }

@@ -166,6 +166,16 @@ export class FillSchedule<Target> {
     entry.sinceMs = nowMs
   }
 
+  /**
+   * The response that the service gave at `serviceTime` was kept at first, and is not any more. Where it is the newest, it is as
+   * good as lost; a later one, or one under way, shows the same fills, and more.
+   */
+  dropped(target: Target, serviceTime: TimeMs, nowMs: number): void {
+    const entry = this.#entries.get(this.#keyOf(target))
+    if (entry === undefined || entry.isAsked || entry.estimate.respondedAt !== serviceTime) return
+    this.lost(target, nowMs)
+  }
+
   /** Takes what a ticker tells, and returns whether that is that nothing was traded since the last response. */
   traded(target: Target, sign: TradeSign): boolean {
     return this.#entries.get(this.#keyOf(target))?.estimate.traded(sign) ?? false

@@ -62,6 +62,8 @@ export class Sink {
   readonly #waiting = new Set<Batch>()
   #isSpooling = false
   readonly #unnoted: UnnotedGaps
+  /** Told of what was durable and had to be given up for lack of room on the disk. */
+  onDropped: (batches: readonly Batch[]) => void = () => undefined
 
   constructor(db: Kysely<Database>, options: SinkOptions) {
     this.#db = db
@@ -94,6 +96,7 @@ export class Sink {
       const action =
         lack === 'bound' ? 'raise collector.spoolMaxBytes' : 'free space on the disk that holds database.dataDir'
       incidents.failed('spool', `it is full: the oldest responses are dropped; ${action}`)
+      this.onDropped(batches)
     }
     spool.onUnnoted = (notes) => this.#unnoted.add(notes)
     this.#replayLeft()

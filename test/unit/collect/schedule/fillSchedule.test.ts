@@ -114,6 +114,20 @@ describe('whose fills are asked for', () => {
     expect(takeAll(schedule, 440_000)).not.toContain('quiet')
   })
 
+  test('an instrument whose newest response had to be given up is asked again at once', () => {
+    const schedule = scheduleOf({ quiet: 200_000 })
+    expect(takeAll(schedule, 301_000)).toEqual(['quiet'])
+    schedule.responded('quiet', evenly(200_000, 301_000), service + 301_000, 301_000)
+    // An older one: the newest shows the same fills.
+    schedule.dropped('quiet', service + 60_000, 310_000)
+    expect(takeAll(schedule, 320_000)).toEqual([])
+    schedule.dropped('quiet', service + 301_000, 330_000)
+    expect(takeAll(schedule, 331_000)).toEqual(['quiet'])
+    // The one under way will show them.
+    schedule.dropped('quiet', service + 301_000, 331_500)
+    expect(takeAll(schedule, 340_000)).toEqual([])
+  })
+
   test('instruments that are no longer wanted are forgotten', () => {
     const schedule = scheduleOf({ A: 100, B: 100 })
     schedule.retarget(['B'], 10)
