@@ -9,10 +9,30 @@ import { migrateToLatest } from './store/db/migrate.js'
 import { noteService } from './store/db/service.js'
 import { reconcile } from './store/timescale/reconcile.js'
 
+type Prepared = Pick<OpenStore, 'database'>
+
 /** Brings the database to the newest schema and its time-series features in line with the configuration. */
-export async function prepareStore(store: OpenStore, config: Config, logger: Logger): Promise<void> {
-  const { applied } = await migrateToLatest(store.database, { logger })
+export async function prepareStore(store: Prepared, config: Config, logger: Logger): Promise<void> {
+  await migrate(store, logger)
+  await configure(store, config, logger)
+}
+
+/**
+ * The same for commands that work on what a recorder keeps, with a configuration that need not be the recorder's: of a database
+ * that is there already only the schema is changed. With other ages than the recorder's, rows and their rollups would be removed.
+ */
+export async function prepareBeside(store: Prepared, config: Config, logger: Logger): Promise<void> {
+  const { isNew } = await migrate(store, logger)
+  if (isNew) await configure(store, config, logger)
+}
+
+async function migrate(store: Prepared, logger: Logger): Promise<{ readonly isNew: boolean }> {
+  const { applied, isNew } = await migrateToLatest(store.database, { logger })
   if (applied.length > 0) logger.info(`migrated: ${applied.join(', ')}`)
+  return { isNew }
+}
+
+async function configure(store: Prepared, config: Config, logger: Logger): Promise<void> {
   for (const change of await reconcile(store.database.db, { settings: storageOf(config) })) logger.info(change)
 }
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { prepareStore } from '../prepareStore.js'
+import { prepareBeside } from '../prepareStore.js'
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/storageOf.js'
 import { openStore } from '../openStore.js'
@@ -61,7 +61,7 @@ async function runIt(options: RunOptions): Promise<void> {
   const store = await openStore(config, logger)
   const progress = progressLine()
   try {
-    await prepareStore(store, config, logger)
+    await prepareBeside(store, config, logger)
     const { tables, afterHours } = config.archive
     const result = await runArchive(
       store.database,

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { prepareStore } from '../prepareStore.js'
+import { prepareBeside } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
@@ -37,7 +37,7 @@ async function runRestore(options: RestoreOptions): Promise<void> {
   const target = await openArchive(config, stop.signal)
   const store = await openStore(config, logger, { mayCreate: true })
   try {
-    await prepareStore(store, config, logger)
+    await prepareBeside(store, config, logger)
     const { table: tables = config.archive.tables, from, to } = options
     const restored = await restoreArchive(
       store.database,

@@ -9,7 +9,7 @@ import { candleTypes, intervals, seriesText } from '../market/candle.js'
 import { tradedCategories } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import { openStore, type OpenStore } from '../openStore.js'
-import { prepareStore, requireService } from '../prepareStore.js'
+import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { loadReach } from '../store/history/candleReach.js'
@@ -72,7 +72,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
   const settleMs = config.streams.candles.settleMs
   let session: BackfillSession | undefined
   try {
-    await prepareStore(store, config, createLogger('warn'))
+    await prepareBeside(store, config, createLogger('warn'))
     await requireService(store, config, logger, { accept: options.acceptNewUrl === true })
     session = await openBackfill(config, store, logger, stop.signal)
     const request = requestOf(options)

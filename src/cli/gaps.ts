@@ -3,7 +3,7 @@ import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { instrumentText, isTradedCategory } from '../market/category.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import { openStore } from '../openStore.js'
-import { prepareStore, requireService } from '../prepareStore.js'
+import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { printable } from '../runtime/printable.js'
 import { stopSignal } from '../runtime/shutdown.js'
@@ -37,7 +37,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
   const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
   const store = await openStore(config, logger)
   try {
-    await prepareStore(store, config, createLogger('warn'))
+    await prepareBeside(store, config, createLogger('warn'))
     const { db } = store.database
     if (options.repair === true) {
       await repair((await listGaps(db, { state: 'open', stream: 'candles' })).filter(isRepairable))

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { prepareStore } from '../prepareStore.js'
+import { prepareBeside } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { mendClock } from '../store/live/mend.js'
@@ -31,7 +31,7 @@ async function runMend(options: MendOptions): Promise<void> {
   const config = await readConfig(options)
   const store = await openStore(config, createLogger('warn'))
   try {
-    await prepareStore(store, config, createLogger('warn'))
+    await prepareBeside(store, config, createLogger('warn'))
     const possible = { earliest: Date.UTC(2010, 0, 1), latest: Date.now() + aheadMs }
     const found = await mendClock(store.database.db, possible, options.apply === true)
     if (options.json === true) return await writeOut(`${JSON.stringify(found)}\n`)

@@ -72,19 +72,19 @@ export interface MigrateOptions {
 export async function migrateToLatest(
   database: RecorderDatabase,
   options: MigrateOptions = {},
-): Promise<{ applied: string[] }> {
+): Promise<{ applied: string[]; isNew: boolean }> {
   return database.db.connection().execute(async (connection) => {
     await requireServer(connection)
     const executed = await executedMigrations(connection)
     requireKnown(executed)
-    if (executed.length === Object.keys(migrations).length) return { applied: [] }
+    if (executed.length === Object.keys(migrations).length) return { applied: [], isNew: false }
     await createBooks(connection)
     await sql`begin`.execute(connection)
     try {
       const applied = await migrateAlone(connection)
       await sql`commit`.execute(connection)
       for (const name of applied) options.logger?.info(`applied migration ${name}`)
-      return { applied }
+      return { applied, isNew: applied[0] === Object.keys(migrations)[0] }
     } catch (error) {
       await sql`rollback`.execute(connection).catch(() => undefined)
       throw error

@@ -1,6 +1,11 @@
 import { sql } from 'kysely'
+import { pino } from 'pino'
 import { afterEach, describe, expect, it } from 'vitest'
 import { insertFills } from '../../support/insertFills.js'
+import { resolveConfig } from '../../../src/config/resolve.js'
+import { parseYaml } from '../../../src/config/yamlSource.js'
+import { storageOf } from '../../../src/config/storageOf.js'
+import { prepareBeside, prepareStore } from '../../../src/prepareStore.js'
 import { migrateToLatest } from '../../../src/store/db/migrate.js'
 import { reconcile } from '../../../src/store/timescale/reconcile.js'
 import { detectServer } from '../../../src/store/timescale/server.js'
@@ -125,6 +130,22 @@ describe('the time-series features', () => {
     expect(back).toHaveLength(expected.length)
     if (found === 'community') expect(back).toContain('stop removing rows of market.candles')
     expect(await reconcile(db, { settings: testStorage })).toEqual([])
+  })
+
+  it('stay as the recorder has them when another command works on its database with a configuration of its own', async () => {
+    const database = await opened(createEmptyDatabase)
+    const silent = pino({ level: 'silent' })
+    const configOf = (chunkHours: number) =>
+resolveConfig({}, parseYaml(`storage: { fills: { chunkHours: ${chunkHours} } }`, 'a test'))
+    // One that finds nothing yet sets up what is there from then on.
+    await prepareBeside({ database }, configOf(12), silent)
+    const ofRecorder = { dryRun: true, settings: storageOf(configOf(12)) }
+    expect(await reconcile(database.db, ofRecorder)).toEqual([])
+    await prepareBeside({ database }, configOf(24), silent)
+    expect(await reconcile(database.db, ofRecorder)).toEqual([])
+    await prepareStore({ database }, configOf(24), silent)
+    const isTimescale = (await edition(database)) !== 'none'
+    expect((await reconcile(database.db, ofRecorder)).length > 0).toBe(isTimescale)
   })
 
   it('may be brought in line by several processes at once', async () => {
