@@ -61,7 +61,7 @@ export function applyFaults({
           if (active.has(fault)) await database.endUnreachable(isOfMachine)
         })
       if (fault.what === 'crash') {
-        const dead = { from: now(), to: now() + fault.forMs }
+        const dead = { from: now(), to: now() + fault.forMs, slowestMs: slowestSyncMs(faults, fault) }
         deadTimes.push(dead)
         await machine.crash()
       }
@@ -96,7 +96,24 @@ function spoil({ way, link, diskState }: SimulatedMachine, { what, size }: Plann
     link.state = link.state === 'refused' ? 'refused' : 'silent'
   else if (what === 'database slow') link.slowMs = size ** 2 * 4_000
   else if (what === 'disk full') diskState.isFull = true
-  else if (what === 'disk slow') diskState.syncMs = size * 1_000
+  else if (what === 'disk slow') diskState.syncMs = syncMsOf(size)
+}
+
+/** How long the disk of the machine that crashes took at most to sync, in the time in which what was lost may have come. */
+function slowestSyncMs(faults: readonly PlannedFault[], crash: PlannedFault): number {
+  const fromMs = crash.atMs - withinReachMs
+  const slow = faults.filter(
+    ({ what, machine, atMs, forMs }) =>
+      what === 'disk slow' && machine === crash.machine && atMs < crash.atMs && atMs + forMs > fromMs,
+  )
+  return Math.max(0, ...slow.map(({ size }) => syncMsOf(size)))
+}
+
+/** What came longer than this before a crash was on the disk, however slow that was. */
+const withinReachMs = 6_000
+
+function syncMsOf(size: number): number {
+  return size * 1_000
 }
 
 /** What the service itself does wrong. */
