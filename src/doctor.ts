@@ -1,8 +1,9 @@
-import { statfs } from 'node:fs/promises'
+import { stat, statfs } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { openExchange } from './app.js'
 import { daysOnDisk } from './collect/plan/diskDays.js'
-import { type Plan, planConfig } from './collect/plan/plan.js'
+import { planFleet } from './collect/fleet/fleetPlan.js'
+import type { Plan } from './collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from './collect/universe/planUniverse.js'
 import { readUniverse } from './collect/universe/readUniverse.js'
 import type { Config } from './config/resolve.js'
@@ -33,7 +34,7 @@ const listWithinMs = 30_000
 /** Looks at everything that recording needs. One failure does not keep the others from being looked at. */
 export async function runDoctor(config: Config, logger: Logger): Promise<Finding[]> {
   const service = await checkService(config, logger)
-  const plan = planConfig(config, service.universe ?? assumedUniverse())
+  const plan = planFleet(config, service.universe ?? assumedUniverse(), config.collector.egresses)
   const database = await checkDatabase(config, logger)
   return [
     { what: 'configuration', verdict: 'ok', detail: 'every option is known and has a value' },
@@ -177,8 +178,25 @@ async function checkReader(config: Config, readUrl: string): Promise<Finding> {
 
 async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): Promise<Finding> {
   const folder = resolve(config.database.dataDir)
-  const { bavail, bsize } = await statfs(folder).catch(() => statfs(dirname(folder)))
-  return judgeDisk(config, plan, { kind, folder, freeBytes: bavail * bsize })
+  try {
+    const { bavail, bsize } = await statfs(await existingPart(folder))
+    return judgeDisk(config, plan, { kind, folder, freeBytes: bavail * bsize })
+  } catch (error) {
+    return {
+      what: 'disk',
+      verdict: 'failure',
+      detail: `${oneLine(error)}; set database.dataDir to a folder that can be used`,
+    }
+  }
+}
+
+/** Of a folder that is created later, what is there already. */
+async function existingPart(folder: string): Promise<string> {
+  const isThere = await stat(folder).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
+  )
+  return isThere || folder === dirname(folder) ? folder : existingPart(dirname(folder))
 }
 
 interface Room {

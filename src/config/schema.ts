@@ -217,7 +217,7 @@ const collector = z
     egresses: whole(1, 10_000)
       .default(1)
       .describe(
-        'How many recorders, each with an address of its own, share the work. Used only by plan and the check at start.',
+        'How many recorders, each with an address of its own, share the work. Used only by plan, doctor and the check at start.',
       ),
     drainTimeoutMs: whole(0, 600_000)
       .default(10_000)

@@ -18,7 +18,6 @@ export interface ReporterOptions {
 }
 
 const backfillsEveryMs = 2_000
-const shownBackfills = 30
 
 /** Reports on the recorder to whoever asks; what costs a query is asked for at most once in a while. */
 export class StatusReporter {
@@ -60,8 +59,7 @@ export class StatusReporter {
     this.#backfillsMs = clock.monotonicMs()
     const all = await source.backfills().catch(() => null)
     if (all === null) return
-    const running = all.filter(({ state }) => state === 'running')
-    this.#backfills = [...running, ...all.filter(({ state }) => state !== 'running')].slice(0, shownBackfills)
+    this.#backfills = all
   }
 
   close(): void {

@@ -95,12 +95,10 @@ export class StatusMetrics {
     }
   }
 
-  #updateBackfills({ backfills }: Status): void {
+  #updateBackfills({ backfills, backfillCounts }: Status): void {
     const m = this.#metrics
     const running = backfills.filter(({ state }) => state === 'running')
-    for (const state of ['waiting', 'running', 'failed'] as const) {
-      m.backfills.set({ state }, backfills.filter((backfill) => backfill.state === state).length)
-    }
+    for (const [state, count] of Object.entries(backfillCounts)) m.backfills.set({ state }, count)
     const done = running.reduce((sum, { doneShare }) => sum + (doneShare ?? 0), 0)
     m.backfillDone.set(running.length === 0 ? 1 : done / running.length)
     m.backfillEta.set(running.reduce((longest, { etaMs }) => Math.max(longest, etaMs ?? 0), 0) / milli)

@@ -18,6 +18,7 @@ export interface ReportInput {
 }
 
 const shownIncidents = 30
+const shownBackfills = 30
 /** A request that waits within its time is as planned: those of candles are spread over most of a minute. */
 const starvedAfterMs = 10_000
 const spoolAlarmShare = 0.5
@@ -27,6 +28,7 @@ export function statusReport(input: ReportInput): Status {
   const { now, instanceId, version, source, database, backfills, sampler } = input
   const budget = source.budget()
   const streams = streamNames.map((name) => streamStatus(input, name))
+  const inState = (wanted: BackfillStatus['state']) => backfills.filter(({ state }) => state === wanted)
   return {
     time: now,
     startedAt: source.startedAt,
@@ -60,7 +62,12 @@ export function statusReport(input: ReportInput): Status {
     },
     fleet: fleetStatus(source),
     gaps: [...(database.overview?.gaps ?? [])],
-    backfills: [...backfills],
+    backfills: (['running', 'failed', 'waiting'] as const).flatMap(inState).slice(0, shownBackfills),
+    backfillCounts: {
+      waiting: inState('waiting').length,
+      running: inState('running').length,
+      failed: inState('failed').length,
+    },
     incidents: source
       .incidents()
       .slice(0, shownIncidents)

@@ -167,7 +167,14 @@ export const status = z.strictObject({
       })
       .describe('Known gaps of a kind.'),
   ),
-  backfills: z.array(backfill).describe('Those that run come first; at most 30.'),
+  backfills: z.array(backfill).describe('Those that run come first, then those that failed; at most 30.'),
+  backfillCounts: z
+    .strictObject({
+      waiting: count('Waiting.'),
+      running: count('Running.'),
+      failed: count('Failed within the last hours.'),
+    })
+    .describe('All of them, by state.'),
   incidents: z.array(
     z
       .strictObject({

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { loadConfig } from '../../../src/config/load.js'
+import { resolveConfig } from '../../../src/config/resolve.js'
+import { parseYaml } from '../../../src/config/yamlSource.js'
 import { type Finding, runDoctor } from '../../../src/doctor.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
@@ -38,4 +40,16 @@ it('a page of the proxy in front of the service is told as that', async () => {
   const findings = await runDoctor(config, createLogger('silent'))
   expect(find(findings, 'service')).toMatchObject({ verdict: 'failure' })
   expect(find(findings, 'service')?.detail).toContain('Checking your browser')
+})
+
+it('the plan is that of all addresses, and a folder that is not there yet has the room of the one above it', async () => {
+  const settings = `
+collector: { egresses: 64 }
+database: { dataDir: /no-such-folder/of/ours }
+streams: { orderBooks: { everySeconds: 5, select: { busiest: all } } }`
+  const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
+  const findings = await runDoctor(resolveConfig(env, parseYaml(settings, 'a test')), createLogger('silent'))
+  expect(find(findings, 'service')?.verdict).toBe('failure')
+  expect(find(findings, 'limits')?.verdict).toBe('ok')
+  expect(find(findings, 'disk')?.detail).toContain('free at /no-such-folder/of/ours')
 })

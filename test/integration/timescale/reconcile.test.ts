@@ -136,7 +136,7 @@ describe('the time-series features', () => {
     const database = await opened(createEmptyDatabase)
     const silent = pino({ level: 'silent' })
     const configOf = (chunkHours: number) =>
-resolveConfig({}, parseYaml(`storage: { fills: { chunkHours: ${chunkHours} } }`, 'a test'))
+      resolveConfig({}, parseYaml(`storage: { fills: { chunkHours: ${chunkHours} } }`, 'a test'))
     // One that finds nothing yet sets up what is there from then on.
     await prepareBeside({ database }, configOf(12), silent)
     const ofRecorder = { dryRun: true, settings: storageOf(configOf(12)) }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load.js'
-import { status as statusSchema } from '../../../src/serve/api/contract.js'
+import { type BackfillStatus, status as statusSchema } from '../../../src/serve/api/contract.js'
 import type { DatabaseState } from '../../../src/serve/databaseProbe.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
@@ -18,14 +18,18 @@ const reachable: DatabaseState = {
   overview: { bytes: 5, gaps: [{ stream: 'fills', state: 'lost', reason: 'x', count: 2 }] },
 }
 
-function report(prepare: (source: SettableSource) => void = () => undefined, database = reachable) {
+function report(
+  prepare: (source: SettableSource) => void = () => undefined,
+  database = reachable,
+  backfills: readonly BackfillStatus[] = [],
+) {
   const source = settableSource(now - 3_600_000)
   freshen(source, now - 1000)
   prepare(source)
   const sampler = new Sampler(source)
   try {
     const limits = freshnessLimits(loadConfig({ env: {} }))
-    return statusReport({ now, instanceId: 'i', version: 'v', source, sampler, limits, database, backfills: [] })
+    return statusReport({ now, instanceId: 'i', version: 'v', source, sampler, limits, database, backfills })
   } finally {
     sampler.close()
   }
@@ -35,6 +39,24 @@ test('a recorder that is well has no problems, and its report is as the contract
   const well = report()
   expect(well.problems).toEqual([])
   expect(statusSchema.parse(well)).toEqual(well)
+})
+
+test('of many backfills those that run or failed are shown, and all are counted', () => {
+  const work = { what: 'x', doneShare: null, reachedAt: null, etaMs: null, message: null }
+  const states = [...Array<'waiting'>(40).fill('waiting'), ...Array<'failed'>(5).fill('failed'), 'running' as const]
+  const reported = report(
+    undefined,
+    undefined,
+    states.map((state, id) => ({ ...work, id: `${id}`, state })),
+  )
+  expect(reported.backfillCounts).toEqual({ waiting: 40, running: 1, failed: 5 })
+  expect(reported.backfills).toHaveLength(30)
+  expect(reported.backfills.map(({ state }) => state).slice(0, 7)).toEqual([
+    'running',
+    ...Array<string>(5).fill('failed'),
+    'waiting',
+  ])
+  expect(statusSchema.parse(reported)).toEqual(reported)
 })
 
 describe('what is wrong is said in words', () => {
