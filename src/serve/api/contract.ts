@@ -172,7 +172,7 @@ export const status = z.strictObject({
     .strictObject({
       waiting: count('Waiting.'),
       running: count('Running.'),
-      failed: count('Failed within the last hours.'),
+      failed: count('Failed within the last 12 hours.'),
     })
     .describe('All of them, by state.'),
   incidents: z.array(
@@ -313,7 +313,7 @@ export const calendar = z.strictObject({
 export const coverage = z.strictObject({
   covered: z.array(range).describe('Proven to be stored in full.'),
   empty: z.array(range).describe('Parts of it that hold nothing because nothing was traded. Candles only.'),
-  gaps: candles.shape.gaps,
+  gaps: candles.shape.gaps.describe('Known gaps of the series between `from` and `to`.'),
 })
 
 /** What an open page gets every two seconds of the instrument that it shows. */

@@ -87,9 +87,12 @@ async function loadDuck(): Promise<typeof duckdb> {
   try {
     return await import('@duckdb/node-api')
   } catch (error) {
-    throw new Error('DuckDB is not installed, which query --archive runs in: npm install @duckdb/node-api', {
-      cause: error,
-    })
+    throw new Error(
+      'DuckDB is not installed, which query --archive runs in: npm install @duckdb/node-api, with -g where market-recorder was installed so',
+      {
+        cause: error,
+      },
+    )
   }
 }
 
