@@ -106,8 +106,8 @@ async function removeSafeDays(
   }
   const { chunks, changed } = await dropIfSame(database, name, end, equal)
   if (changed !== null) {
-    const { day } = changed
-    return { what: null, end: null, stays: { day, reason: 'rows came to it while it was compared', isDifferent: true } }
+    const reason = 'rows came to it while days were compared'
+    return { what: null, end: null, stays: { day: changed, reason, isDifferent: true } }
   }
   await noteRemoved(database.db, name, dayOf(end))
   return { what: chunks === 0 ? null : `${chunks} ${chunks === 1 ? 'chunk' : 'chunks'}`, end, stays }

@@ -5,7 +5,7 @@ import { type Comparison, compareWithDatabase } from './compare.js'
 import type { Manifest } from './manifest.js'
 import { rowsOfDay, symbolsOfDay } from './rows.js'
 import { type Snapshot, withSnapshot } from './snapshot.js'
-import { archivedTable, dayEnd, dayStart } from './tables.js'
+import { archivedTable, type Day, dayEnd, dayOf } from './tables.js'
 
 /** Neither may the recording wait for long, nor this for a reader that keeps a transaction open. */
 const maxWait = sql`set local lock_timeout = '10s'`
@@ -59,39 +59,56 @@ export async function forget({ db }: RecorderDatabase, table: string, before: nu
 }
 
 /**
- * Drops the chunks of a hypertable that end by a time, as long as nothing came to the days in them since they were compared with
- * the archive. Resolves to how many went, and to the first day that has another number of rows by now.
+ * Drops the chunks of a hypertable that end by a time, as long as the table has before it what was compared with the archive, and
+ * nothing else: no row came to a day that was compared, or to an older one. Resolves to how many went, and to the first day that has
+ * another number of rows by now.
  */
 export async function dropIfSame(
   database: RecorderDatabase,
   table: string,
   before: number,
   compared: readonly Manifest[],
-): Promise<{ readonly chunks: number; readonly changed: Manifest | null }> {
+): Promise<{ readonly chunks: number; readonly changed: Day | null }> {
   return database.db.transaction().execute(async (trx) => {
     await maxWait.execute(trx)
     const name = `market.${table}`
-    const { rows: chunks } = await sql<{ chunk: string }>`
-      select public.show_chunks(${name}::regclass, older_than => ${new Date(before)}::timestamptz)::text as chunk`.execute(
-      trx,
-    )
-    // Whoever is writing to one ends first, and nobody begins.
-    for (const { chunk } of chunks) await sql`lock table ${sql.raw(chunk)} in share row exclusive mode`.execute(trx)
-    for (const manifest of compared) {
-      const { day, rows } = manifest
-      const time = sql.ref(archivedTable(table).timeColumn ?? '')
-      const counted = await sql<{ count: number }>`
-        select count(*) as count from ${sql.table(name)}
-        where ${time} >= ${new Date(dayStart(day))}::timestamptz and ${time} < ${new Date(dayEnd(day))}::timestamptz`.execute(
+    const end = new Date(before)
+    const listChunks = async () => {
+      const { rows } = await sql<{ chunk: string }>`
+        select public.show_chunks(${name}::regclass, older_than => ${end}::timestamptz)::text as chunk order by 1`.execute(
         trx,
       )
-      if (Number(counted.rows[0]?.count) !== rows) return { chunks: 0, changed: manifest }
+      return rows.map(({ chunk }) => chunk)
     }
+    const time = sql.ref(archivedTable(table).timeColumn ?? '')
+    const firstChanged = async () => {
+      const { rows } = await sql<{ day: number; count: string }>`
+        select date_bin('1 day', ${time}, timestamptz 'epoch') as day, count(*)::text as count from ${sql.table(name)}
+        where ${time} < ${end}::timestamptz group by 1`.execute(trx)
+      return firstDifferent(compared, new Map(rows.map(({ day, count }) => [dayOf(day), Number(count)])))
+    }
+    // Whoever is writing to one ends first, and nobody begins.
+    const locked = await listChunks()
+    for (const chunk of locked) await sql`lock table ${sql.raw(chunk)} in share row exclusive mode`.execute(trx)
+    let changed = await firstChanged()
+    // From here on nobody makes a chunk. That is not for long: the recording may be about to.
+    if (changed === null) {
+      await sql`lock table only ${sql.table(name)} in share update exclusive mode`.execute(trx)
+      if ((await listChunks()).join() !== locked.join()) changed = await firstChanged()
+    }
+    if (changed !== null) return { chunks: 0, changed }
     await forget(database, table, before)
     const { rows: dropped } = await sql`
-      select public.drop_chunks(${name}::regclass, older_than => ${new Date(before)}::timestamptz)`.execute(trx)
+      select public.drop_chunks(${name}::regclass, older_than => ${end}::timestamptz)`.execute(trx)
     return { chunks: dropped.length, changed: null }
   })
+}
+
+/** The first day that has another number of rows than was compared: none of one that was not. */
+function firstDifferent(compared: readonly Manifest[], counted: ReadonlyMap<Day, number>): Day | null {
+  const expected = new Map(compared.map(({ day, rows }) => [day, rows]))
+  const days = [...new Set([...expected.keys(), ...counted.keys()])].toSorted()
+  return days.find((day) => (expected.get(day) ?? 0) !== (counted.get(day) ?? 0)) ?? null
 }
 
 /** Serialization failures, deadlocks and locks that were not to be had. */

@@ -97,7 +97,10 @@ test('a day that differs is archived once more, and leaves then', async () => {
   expect(await everything(created.database)).toEqual(before)
 })
 
-test('a row that comes while its day is removed stays', async () => {
+test.for([
+  ['while its day is removed', '0 days'],
+  ['to an older day than were compared', '30 days'],
+])('a row that comes %s stays', async ([, earlier]) => {
   await archiveAll(created.database, archive.target, now)
   const writer = await created.database.pool.connect()
   try {
@@ -105,7 +108,9 @@ test('a row that comes while its day is removed stays', async () => {
     await writer.query('begin')
     await writer.query(
       `insert into market.fills (category, symbol, ts, exec_id, side, price, size, is_rpi, received_at)
-       select category, symbol, ts, 'late', side, price, size, is_rpi, received_at from market.fills where exec_id = '1'`,
+       select category, symbol, ts - $1::interval, 'late', side, price, size, is_rpi, received_at
+       from market.fills where exec_id = '1'`,
+      [earlier],
     )
     await writer.query('lock table market.fills in share mode')
     const removing = remove()
