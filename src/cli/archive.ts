@@ -1,18 +1,13 @@
 import type { Command } from 'commander'
 import { prepareBeside } from '../prepareStore.js'
-import type { Config } from '../config/resolve.js'
-import { storageOf } from '../config/storageOf.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { packageVersion } from '../runtime/version.js'
-import { removeArchived, type RemovalResult } from '../store/archive/removal.js'
 import { runArchive } from '../store/archive/run.js'
-import type { ArchiveTarget } from '../store/archive/target.js'
-import type { RecorderDatabase } from '../store/db/database.js'
-import { timeTables } from '../store/db/timeTables.js'
 import { certifyCommand } from './archiveCertify.js'
 import { pruneCommand } from './archivePrune.js'
+import { noRemoval, removeOld } from './archiveRemoval.js'
 import { restoreCommand } from './archiveRestore.js'
 import { openArchive, tableOption } from './archiveTarget.js'
 import { verifyCommand } from './archiveVerify.js'
@@ -76,11 +71,13 @@ async function runIt(options: RunOptions): Promise<void> {
     )
     progress.end()
     const isRemoving = options.remove === true && options.dryRun !== true
-    const removal = isRemoving ? await removeOld(store.database, target, config, stop.signal) : noRemoval
+    const removing = { machineNow: Date.now, signal: stop.signal }
+    const removal = isRemoving ? await removeOld(store.database, target, config, removing) : noRemoval
+    if (removal.problem !== null) process.stderr.write(`error: ${removal.problem}\n`)
     for (const { table, day, reason } of removal.kept) {
       process.stderr.write(`error: ${table} of ${day} and later stays in the database, past its age: ${reason}\n`)
     }
-    if (removal.kept.length > 0) process.exitCode = exitCodes.failed
+    if (removal.kept.length > 0 || removal.problem !== null) process.exitCode = exitCodes.failed
     if (options.json === true) return await writeOut(`${JSON.stringify({ ...result, ...removal })}\n`)
     if (options.dryRun === true) {
       for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)
@@ -99,20 +96,4 @@ async function runIt(options: RunOptions): Promise<void> {
     await target.close()
     await store.close()
   }
-}
-
-const noRemoval: RemovalResult = { removed: [], kept: [] }
-
-async function removeOld(
-  database: RecorderDatabase,
-  target: ArchiveTarget,
-  config: Config,
-  signal: AbortSignal,
-): Promise<RemovalResult> {
-  const storage = storageOf(config)
-  const tables = timeTables.flatMap(({ name }) => {
-    const { retentionDays, isArchived } = storage[name]
-    return retentionDays === undefined || !isArchived ? [] : [{ name, retentionDays }]
-  })
-  return removeArchived(database, target, { tables }, { now: Date.now, signal })
 }

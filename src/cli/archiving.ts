@@ -5,10 +5,12 @@ import { text } from 'node:stream/consumers'
 import { onSchedule } from '../collect/poll/cron.js'
 import { hasArchive } from '../config/archiveSchema.js'
 import type { Config } from '../config/resolve.js'
-import { systemClock } from '../runtime/clock.js'
+import type { TimeMs } from '../market/values.js'
+import { sleepFor, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { CommonOptions } from './options.js'
 import { messageOf } from '../runtime/messageOf.js'
+import { doAgree } from '../store/db/removalTime.js'
 
 export interface Archiving {
   stop(): Promise<void>
@@ -17,16 +19,26 @@ export interface Archiving {
 interface Parts {
   readonly logger: Logger
   readonly failing: { set(value: number): void }
+  /** What the service's clock shows; null before its first response. */
+  readonly serviceNow: () => TimeMs | null
 }
 
 /** After what else is done every hour. */
 const hourly = '0 43 * * * *'
 
+/** So long the first response of the service is waited for, whose clock has a say in what is removed. */
+const maxWaitForServiceMs = 60_000
+const waitStepMs = 1_000
+
 /**
  * Archives what is due, now and every hour, in a process of its own with the lowest priority: neither its work nor its memory is
  * the recording's. Null when no archive is configured.
  */
-export function startArchiving(config: Config, options: CommonOptions, { logger, failing }: Parts): Archiving | null {
+export function startArchiving(
+  config: Config,
+  options: CommonOptions,
+  { logger, failing, serviceNow }: Parts,
+): Archiving | null {
   if (!hasArchive(config.archive)) return null
   const stopping = new AbortController()
   let running: Promise<void> | undefined
@@ -40,7 +52,10 @@ export function startArchiving(config: Config, options: CommonOptions, { logger,
       })
   }
   const archiveOnce = async () => {
-    const child = spawn(process.execPath, [process.argv[1] ?? '', ...argumentsOf(options)], {
+    for (let ms = 0; serviceNow() === null && ms < maxWaitForServiceMs; ms += waitStepMs) {
+      if (!(await sleepFor(systemClock, waitStepMs, stopping.signal))) return true
+    }
+    const child = spawn(process.execPath, [process.argv[1] ?? '', ...archiverArguments(options, serviceNow())], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     if (child.pid !== undefined) lowerPriority(child.pid)
@@ -76,10 +91,12 @@ export function startArchiving(config: Config, options: CommonOptions, { logger,
   }
 }
 
-function argumentsOf({ config, dataDir }: CommonOptions): string[] {
+/** The archiver compares this machine's clock with the database's, which may be the same one: the service's is asked here. */
+export function archiverArguments({ config, dataDir }: CommonOptions, serviceNow: TimeMs | null): string[] {
+  const isRemoving = serviceNow !== null && doAgree(systemClock.now(), serviceNow)
   return [
     'archive',
-    '--remove',
+    ...(isRemoving ? ['--remove'] : []),
     ...(config === undefined ? [] : ['--config', config]),
     ...(dataDir === undefined ? [] : ['--data-dir', dataDir]),
   ]

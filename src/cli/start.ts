@@ -45,7 +45,12 @@ async function runStart(options: StartOptions): Promise<void> {
       signal: stop.signal,
       acceptNewUrl: options.acceptNewUrl === true,
     })
-    const archiving = startArchiving(config, options, { logger, failing: recorder.metrics.archiveFailing })
+    const { clockSkew } = recorder.collector
+    const archiving = startArchiving(config, options, {
+      logger,
+      failing: recorder.metrics.archiveFailing,
+      serviceNow: () => clockSkew.serviceNow(),
+    })
     await sleepUnlessStopped(options.for, stop.signal)
     await archiving?.stop()
     logger.info('stopping: storing what has been received')

@@ -1,12 +1,12 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/storageOf.js'
-import { hourMs, type TimeMs } from '../market/values.js'
+import type { TimeMs } from '../market/values.js'
 import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError } from '../store/db/databaseError.js'
-import { databaseNow } from '../store/db/databaseNow.js'
+import { removalTime } from '../store/db/removalTime.js'
 import type { Database } from '../store/db/schema.js'
 import { applyRetention } from '../store/timescale/retention.js'
 import { onSchedule } from './poll/cron.js'
@@ -20,8 +20,6 @@ const hourly = '30 23 * * * *'
 
 /** Until the service has responded its clock is not known: it is looked for so often. */
 const firstResponseEveryMs = 1_000
-/** Clocks further apart than this tell that one of them is wrong, and not which. */
-const maxApartMs = hourMs
 
 export interface RetentionDependencies {
   readonly clock: Clock
@@ -33,8 +31,7 @@ export interface RetentionDependencies {
 
 /**
  * Removes what is older than the configuration keeps, at the first response of the service and every hour, until it is stopped.
- * What is old is not for this machine's clock alone to say: one that is set months ahead would have it remove everything. So the
- * earliest of three clocks counts, and where they differ by much nothing is removed.
+ * The earliest of three clocks says what is old, and where they differ by much nothing is removed.
  */
 export function startRetention(
   config: Config,
@@ -64,18 +61,12 @@ export function startRetention(
     while (serviceNow() === null) {
       if (!(await sleepFor(clock, firstResponseEveryMs, stopping.signal))) return null
     }
-    const database = await databaseNow(db)
-    const [machine, service] = [clock.now(), serviceNow() ?? NaN]
-    const times = [machine, database, service]
-    if (Math.max(...times) - Math.min(...times) <= maxApartMs) {
+    const time = await removalTime(db, { machineNow: () => clock.now(), serviceNow: () => serviceNow() ?? NaN })
+    if ('now' in time) {
       incidents.succeeded('retention')
-      return Math.min(...times)
+      return time.now
     }
-    const text = (time: TimeMs) => new Date(time).toISOString()
-    incidents.failed(
-      'retention',
-      `nothing old is removed while clocks are more than an hour apart: ${text(machine)} on this machine, ${text(database)} in the database, ${text(service)} at the service; set the one that is wrong`,
-    )
+    incidents.failed('retention', time.problem)
     return null
   }
   const stopSchedule = onSchedule(clock, hourly, run)
