@@ -37,7 +37,7 @@ function nameOf({ category, symbol, type, interval }: CertifiedSeries): string {
 
 function seriesLine(series: CertifiedSeries): string {
   const { completeness, gaps, revisions, restatements } = series
-  return `| ${nameOf(series)} | ${percent(completeness)} | ${gaps.length} | ${revisions.length} | ${restatements.length} |`
+  return `| ${nameOf(series)} | ${completeness === null ? 'not claimed' : percent(completeness)} | ${gaps.length} | ${revisions.length} | ${restatements.length} |`
 }
 
 function details(series: CertifiedSeries): string[] {

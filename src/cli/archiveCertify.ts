@@ -68,7 +68,8 @@ async function certifyFrom(target: ArchiveTarget, config: Config, options: Certi
     to,
     isWanted: ({ category, symbol, type, interval }) =>
       isAmong(options.category, category) &&
-      isSymbol(symbol) &&
+      // A gap of all symbols is one of each.
+      (symbol === '*' || isSymbol(symbol)) &&
       isAmong(options.interval, interval) &&
       isAmong(options.type, type),
   })

@@ -1,3 +1,4 @@
+import type { ArchivedTableName } from '../../market/archivedTable.js'
 import type { Manifest, SeriesProof } from './manifest.js'
 import { listDays, readManifest } from './manifests.js'
 import { type Day, dayEnd, daysBetween, dayStart } from './tables.js'
@@ -31,9 +32,9 @@ export interface CertifiedSeries {
   readonly symbol: string
   readonly type: string
   readonly interval: string
-  /** Share of the range that is proven to be recorded in full, from 0 to 1. */
-  readonly completeness: number
-  /** The same of each day that is not complete. */
+  /** Share of the range that is proven to be recorded in full, from 0 to 1; null of a table for which that is not claimed. */
+  readonly completeness: number | null
+  /** The same of each day that is not complete; none where it is not claimed. */
   readonly incompleteDays: Readonly<Record<Day, number>>
   /** Seconds of the range that are complete, and in which nothing was traded. */
   readonly noTradeSeconds: number
@@ -41,6 +42,9 @@ export interface CertifiedSeries {
   readonly revisions: SeriesProof['revisions']
   readonly restatements: SeriesProof['restatements']
 }
+
+/** Tables that have coverage. Snapshots are all that there is of the others: of their times in between nothing is claimed. */
+const covered: ReadonlySet<string> = new Set<ArchivedTableName>(['fills', 'candles'])
 
 /** Throws when a manifest is damaged. Whether the files are those of the manifests is for `verifyArchive` to say. */
 export async function certify(target: ArchiveTarget, selection: Selection): Promise<Certificate> {
@@ -65,7 +69,9 @@ export async function certify(target: ArchiveTarget, selection: Selection): Prom
       rows: days.reduce((sum, { rows }) => sum + rows, 0),
       days,
       missing: range.filter((day) => !known.has(day)),
-      series: [...series].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, growing]) => certified(growing, range)),
+      series: [...series]
+        .toSorted(([a], [b]) => (a < b ? -1 : 1))
+        .map(([, growing]) => certified(growing, range, covered.has(table))),
     })
   }
   return { from, to, tables }
@@ -100,14 +106,18 @@ function addDay(known: Map<string, GrowingSeries>, day: Day, proof: SeriesProof)
   series.revisions.push(...proof.revisions)
 }
 
-function certified({ key, coveredMs, noTradeMs, ...found }: GrowingSeries, range: readonly Day[]): CertifiedSeries {
+function certified(
+  { key, coveredMs, noTradeMs, ...found }: GrowingSeries,
+  range: readonly Day[],
+  isCovered: boolean,
+): CertifiedSeries {
   const shareOf = (day: Day) => (coveredMs.get(day) ?? 0) / (dayEnd(day) - dayStart(day))
   const total = range.reduce((sum, day) => sum + shareOf(day), 0)
   return {
     ...key,
-    completeness: rounded(total / range.length),
+    completeness: isCovered ? rounded(total / range.length) : null,
     incompleteDays: Object.fromEntries(
-      range.filter((day) => shareOf(day) < 1).map((day) => [day, rounded(shareOf(day))]),
+      range.filter((day) => isCovered && shareOf(day) < 1).map((day) => [day, rounded(shareOf(day))]),
     ),
     noTradeSeconds: noTradeMs / 1000,
     gaps: [...found.gaps.values()]

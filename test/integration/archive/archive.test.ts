@@ -49,6 +49,8 @@ beforeAll(async () => {
     reason: 'the service was away',
   })
   await upsertCandles(db, [aCandle({ ...candles, openTime: from + hourMs, close: '3.14000' })])
+  const tickers = { stream: 'tickers', category: 'SPOT', symbol: '*', type: null, interval: null } as const
+  await recordGap(db, { ...tickers, range: { from: from + 10, to: from + 11 }, reason: 'the spool was full' })
   master = await temporaryArchive()
   written = [...(await archiveAll(source.database, master.target, later)).written]
 })
@@ -241,6 +243,10 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
   const certificate = await run('certify', '--table', 'candles', '--symbol', 'RARE*', ...range)
   expect(certificate.said).toContain('| SPOT RAREUSDT market 1H | 20.83 % | 1 | 1 | 0 |')
   expect(certificate.said).toContain('Gap 2026-03-02T20:00:00Z to 2026-03-03T02:00:00Z, open: the service was away')
+  const listed = await run('certify', '--table', 'tickers', '--symbol', 'RARE*', ...range)
+  expect(listed.said).toContain('| SPOT * | not claimed | 1 | 0 | 0 |')
+  expect(listed.said).toContain('open: the spool was full')
+  expect(listed.said).not.toContain('Incomplete')
   const restored = await run('restore', '--table', 'fills', ...range)
   expect(restored.said).toMatch(/fills of 2026-03-02: \d+ rows, 0 of them new\n/)
   expect((await run('prune', '--dry-run')).said).toBe('would remove 0 former versions, 0 files of 0 bytes\n')
