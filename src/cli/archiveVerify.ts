@@ -28,7 +28,9 @@ export function verifyCommand(): Command {
     .option('--json', 'print one JSON array')
     .addHelpText(
       'after',
-      '\nExample:\n  market-recorder archive verify --config recorder.yaml --offline\n\nExit code: 0 when everything is as it was written, 1 when anything is not.',
+      '\nExample:\n  market-recorder archive verify --config recorder.yaml --offline\n\n' +
+        'A day that the database has otherwise is written anew by the next archive.\n' +
+        'Exit code: 0 when everything is as it was written, 1 when anything is not.',
     )
     .action((_, command: Command) => runVerify(command.optsWithGlobals()))
 }

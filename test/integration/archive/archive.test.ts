@@ -203,6 +203,20 @@ describe('its files', () => {
 })
 
 describe('verify', () => {
+  test('has a day archived anew to which rows came without proof', async () => {
+    const { db } = source.database
+    const change = (by: number) =>
+      sql`update market.tickers set last_price = last_price + ${by}
+        where ts = (select min(ts) from market.tickers)`.execute(db)
+    await change(1)
+    expect((await archiveAll(source.database, archive.target, later)).written).toEqual([])
+    expect((await verified()).problems).toEqual([expect.stringMatching(/the next archive writes it anew$/)])
+    const { written: anew } = await archiveAll(source.database, archive.target, later)
+    expect(anew).toMatchObject([{ table: 'tickers', day: '2026-03-02', version: 2 }])
+    expect((await verified()).problems).toEqual([])
+    await change(-1)
+  })
+
   test('finds a damaged file, a missing one, one that belongs to nothing, and rows that differ', async () => {
     const all = (await readdir(archive.folder, { recursive: true })).filter((path) => path.endsWith('.parquet'))
     const [first = '', second = ''] = all.filter((path) => path.includes('table=candles'))
