@@ -17,7 +17,7 @@ const seriesProof = z.strictObject({
   coverage: z.array(range),
   /** Proven to be empty on the side of the service. */
   empty: z.array(range),
-  /** Candles that the service left out because nothing was traded; those that begin in the day. */
+  /** Candles that the service left out because nothing was traded. */
   noTrade: z.array(range),
   /** Of these, what was looked at once more. */
   noTradeConfirmed: z.array(range),

@@ -51,21 +51,21 @@ export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, d
 async function collectCandles(
   collect: (sql: string, read: (known: SeriesProof, json: unknown) => Part) => Promise<void>,
 ): Promise<void> {
+  // A range stands in the part of the ledger where it begins, whatever day it reaches.
   await collect(
-    `select ${series}, json_build_object('noTrade', ${rangesOf('found')}, 'noTradeConfirmed', ${rangesOf('confirmed * found')})
+    `select ${series}, json_build_object('noTrade', ${rangesOf('silent')}, 'noTradeConfirmed', ${rangesOf('looked_at')})
      from (
-       select category, symbol, type, interval, confirmed, (
-         select range_agg(r) from unnest(ranges) as r where lower(r) >= $2::timestamptz and lower(r) < $3::timestamptz) as found
-       from recorder.no_trade where $1 = 'candles' and part < $3::timestamptz and until > $2::timestamptz
-     ) n where found is not null
-     order by found`,
-    (known, json) => {
-      const { noTrade, noTradeConfirmed } = json as Record<'noTrade' | 'noTradeConfirmed', Ranges>
-      return {
-        noTrade: [...known.noTrade, ...noTrade],
-        noTradeConfirmed: [...known.noTradeConfirmed, ...noTradeConfirmed],
-      }
-    },
+       select category, symbol, type, interval, range_agg(r) filter (where not is_confirmed) as silent,
+         range_agg(r) filter (where is_confirmed) as looked_at
+       from recorder.no_trade cross join lateral (
+         select r, false as is_confirmed from unnest(ranges * tstzmultirange(${inDay})) as r
+         union all
+         select r, true from unnest(confirmed * ranges * tstzmultirange(${inDay})) as r
+       ) as cut
+       where $1 = 'candles' and part < $3::timestamptz and until > $2::timestamptz
+       group by category, symbol, type, interval
+     ) n`,
+    (_, json) => json as Pick<SeriesProof, 'noTrade' | 'noTradeConfirmed'>,
   )
   const values = (when: 'old' | 'new') =>
     ['open', 'high', 'low', 'close', 'base_volume', 'quote_turnover'].map((name) => `${when}_${name}::text`).join(', ')

@@ -2,17 +2,21 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { readManifest } from '../../../src/store/archive/manifests.js'
 import { removeArchived } from '../../../src/store/archive/removal.js'
 import { restoreArchive } from '../../../src/store/archive/restore.js'
+import { upsertCandles } from '../../../src/store/history/candles.js'
+import { addNoTrade, confirmNoTrade } from '../../../src/store/history/noTrade.js'
 import { insertFills } from '../../support/insertFills.js'
 import { addCoverage } from '../../../src/store/proof/coverage.js'
 import { applyRetention } from '../../../src/store/timescale/retention.js'
 import { archiveAll, everything, temporaryArchive } from '../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { testStorage } from '../../support/databaseServer.js'
-import { aFill } from '../../support/marketRows.js'
+import { aCandle, aFill } from '../../support/marketRows.js'
 
-const dayMs = 86_400_000
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
 const from = Date.UTC(2026, 2, 1)
 const now = from + 10 * dayMs
 const tables = [{ name: 'fills', retentionDays: 4 }]
@@ -122,6 +126,28 @@ test.for([
   }
   const { rows } = await created.database.pool.query(`select exec_id from market.fills where exec_id = 'late'`)
   expect(rows).toHaveLength(1)
+})
+
+test('silence over midnight is proven of either day for itself: when one leaves, the other is as it was', async () => {
+  const { db } = created.database
+  const candles = { category: 'SPOT', symbol: 'RAREUSDT', type: 'market', interval: '1H' } as const
+  await upsertCandles(
+    db,
+    [22, 25].map((hour) => aCandle({ ...candles, openTime: from + hour * hourMs })),
+  )
+  const silence = { from: from + 23 * hourMs, to: from + 25 * hourMs }
+  await addNoTrade(db, candles, [silence])
+  await confirmNoTrade(db, candles, [silence])
+  const first = await archiveAll(created.database, archive.target, now)
+  const written = first.written.filter(({ table }) => table === 'candles').map(({ day }) => day)
+  expect(written).toEqual(['2026-03-01', '2026-03-02'])
+  const proofs = await Promise.all(written.map((day) => readManifest(archive.target, 'candles', day, 1)))
+  const cut = [[['2026-03-01T23:00:00Z', '2026-03-02T00:00:00Z']], [['2026-03-02T00:00:00Z', '2026-03-02T01:00:00Z']]]
+  expect(proofs.map(({ proof }) => proof[0]?.noTrade)).toEqual(cut)
+  expect(proofs.map(({ proof }) => proof[0]?.noTradeConfirmed)).toEqual(cut)
+  const old = { tables: [{ name: 'candles', retentionDays: 9 }] }
+  expect((await removeArchived(created.database, archive.target, old, { now: () => now })).kept).toEqual([])
+  expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
 })
 
 test('rows stay when a file of the archive is not what was written', async () => {
