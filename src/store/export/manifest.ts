@@ -17,7 +17,15 @@ const manifestSchema = z.strictObject({
   /** What is finished, by day, or `all` where there are no days. */
   parts: z.record(
     z.string(),
-    z.strictObject({ from: z.string(), to: z.string(), rows: z.int(), files: z.int(), writtenAt: z.string() }),
+    z.strictObject({
+      from: z.string(),
+      to: z.string(),
+      rows: z.int(),
+      files: z.int(),
+      writtenAt: z.string(),
+      /** Written before a column got a wider type: it stays until it is written again. */
+      isOutdated: z.literal(true).optional(),
+    }),
   ),
 })
 export type Manifest = z.infer<typeof manifestSchema>

@@ -1,32 +1,17 @@
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
 import type { DatabasePool } from '../db/pool.js'
 import { readInBatches } from '../db/readOnlyQuery.js'
-import { type ExportFormat, type FileFormat, fileFormat } from './files.js'
+import { type FileFormat, fileFormat } from './files.js'
 import { type Manifest, readManifest, writeManifest } from './manifest.js'
+import { fewerRows, requireReplaceable, withOutdatedDays } from './outdated.js'
 import { PartWriter } from './partWriter.js'
+import { type ExportRequest, type Part, partsOf, selectionOf } from './request.js'
 import { UnfitDecimal } from '../parquet/decimals.js'
 import { type DecimalExtent, shapeFor, widen } from '../parquet/decimalShape.js'
 import { extentList, extentsIn } from '../parquet/extents.js'
-import { type ExportSource, type Selection, selectedRows, selectRows } from './source.js'
-
-export interface ExportRequest {
-  /** The relation or query, as the user gave it. */
-  readonly what: string
-  readonly source: ExportSource
-  readonly folder: string
-  readonly format: ExportFormat
-  /** Half-open; only for sources that are cut into days. */
-  readonly from?: TimeMs
-  readonly to?: TimeMs
-  readonly categories?: readonly string[]
-  readonly symbols?: readonly string[]
-  /** From what the symbols were chosen; a later call with the same goes on, though it may know more symbols. */
-  readonly symbolPatterns?: readonly string[]
-  /** Begin anew in a folder that holds something else. */
-  readonly isOverwriting?: boolean
-}
+import { selectedRows, selectRows } from './source.js'
 
 export interface ExportProgress {
   readonly partsDone: number
@@ -52,13 +37,6 @@ export interface ExportOptions {
 const settleMs = hourMs
 const rowsPerBatch = 2_000
 
-interface Part {
-  /** A day, or `all`. */
-  readonly name: string
-  readonly from: TimeMs
-  readonly to: TimeMs
-}
-
 /**
  * Writes the selected rows to files: day=…/category=…/symbol=…/<name>.<format>, or one file where the source has no instruments
  * or no time. A part is written beside its place and moved there when it is whole; parts that are there already are left as they
@@ -72,15 +50,17 @@ export async function runExport(
   await mkdir(request.folder, { recursive: true })
   let manifest = await startManifest(request)
   if (Object.keys(manifest.parts).length === 0) manifest = await withDecimals(database, request, manifest, options)
+  else await requireReplaceable(database, request, manifest, options.now())
   for (;;) {
     try {
       return await writeParts(database, request, manifest, options)
     } catch (error) {
       if (!(error instanceof UnfitDecimal)) throw error
       // A column has one type in all files of an export, so those that were written with the other one are written again.
+      const outdated = withOutdatedDays((await readManifest(request.folder)) ?? manifest)
+      await requireReplaceable(database, request, outdated, options.now(), error)
       options.onNote?.(`${error.message}: all days are written again, with a wider type`)
-      await removeParts(request.folder)
-      manifest = await withDecimals(database, request, { ...manifest, parts: {} }, options)
+      manifest = await withDecimals(database, request, outdated, options)
     }
   }
 }
@@ -162,7 +142,9 @@ async function writeParts(
       continue
     }
     const before = rows
-    const written = await writePart(database, request, format, part, (count) => {
+    const found = finished[part.name]
+    const minRows = found?.isOutdated === true && source.timeColumn !== undefined ? found.rows : 0
+    const written = await writePart(database, request, format, { ...part, minRows }, (count) => {
       onProgress?.({ partsDone, parts: parts.length, rows: before + count })
       signal?.throwIfAborted()
     })
@@ -176,20 +158,8 @@ async function writeParts(
   return { rows, files, partsSkipped, asText: manifest.asText }
 }
 
-function partsOf({ source, from, to }: ExportRequest, now: TimeMs): Part[] {
-  if (source.timeColumn === undefined) return [{ name: 'all', from: 0, to: now }]
-  if (from === undefined || to === undefined)
-    throw new Error('rows with a time are exported from one moment to another')
-  const parts: Part[] = []
-  for (let day = Math.floor(from / dayMs) * dayMs; day < to; day += dayMs) {
-    const name = new Date(day).toISOString().slice(0, 10)
-    parts.push({ name, from: Math.max(from, day), to: Math.min(to, day + dayMs) })
-  }
-  return parts
-}
-
 async function isFinished(found: Manifest['parts'][string] | undefined, part: Part, folder: string): Promise<boolean> {
-  if (found === undefined) return false
+  if (found === undefined || found.isOutdated === true) return false
   const isSame = Date.parse(found.from) === part.from && Date.parse(found.to) === part.to
   const isSettled = Date.parse(found.writtenAt) >= part.to + settleMs
   if (!isSame || !isSettled) return false
@@ -200,7 +170,7 @@ async function writePart(
   database: DatabasePool,
   request: ExportRequest,
   format: FileFormat,
-  part: Part,
+  part: Part & { readonly minRows: number },
   onRows: (count: number) => void,
 ): Promise<{ rows: number; files: number }> {
   const { source, folder } = request
@@ -221,28 +191,22 @@ async function writePart(
       }
     })
     await writer.close()
+    // Rows may have been removed since they were counted.
+    if (rows < part.minRows) throw new Error(`${folder}: ${fewerRows(part.name, rows, part.minRows)}`)
   } catch (error) {
     await writer.close().catch(() => undefined)
     await rm(partial, { recursive: true, force: true })
     throw error
   }
   const place = join(folder, folderOf(part))
-  await rm(place, { recursive: true, force: true })
+  // Moved, which takes no time, and removed behind the new one: whoever is killed meanwhile has lost nothing.
+  const former = `${partial}.former`
+  await rm(former, { recursive: true, force: true })
+  if ((await stat(place).catch(() => null)) !== null) await rename(place, former)
   if (writer.files === 0) await rm(partial, { recursive: true })
   else await rename(partial, place)
+  await rm(former, { recursive: true, force: true })
   return { rows, files: writer.files }
-}
-
-function selectionOf(
-  { categories, symbols }: ExportRequest,
-  { from, to }: { readonly from: TimeMs; readonly to: TimeMs },
-): Selection {
-  return {
-    from: new Date(from),
-    to: new Date(to),
-    ...(categories && { categories }),
-    ...(symbols && { symbols }),
-  }
 }
 
 function folderOf({ name }: Part): string {
@@ -250,7 +214,7 @@ function folderOf({ name }: Part): string {
 }
 
 function isOurs(name: string): boolean {
-  return /^\.?(all|day=\d{4}-\d{2}-\d{2})$|^export\.json(\.new)?$/.test(name)
+  return /^\.?(all|day=\d{4}-\d{2}-\d{2})(\.former)?$|^export\.json(\.new)?$/.test(name)
 }
 
 async function removeParts(folder: string): Promise<void> {

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { upsertCandles } from '../../../src/store/history/candles.js'
 import { type ExportOptions, runExport } from '../../../src/store/export/run.js'
 import { describeSource } from '../../../src/store/export/source.js'
@@ -169,6 +169,41 @@ describe('Parquet files', () => {
       ['DECIMAL(38,5)', 451],
     ])
     await created.database.pool.query("delete from market.fills where exec_id = 'fine'")
+  })
+
+  test('stay where a later day needs a wider type and not all of them would be written again', async () => {
+    const { db, pool } = created.database
+    const middle = from + dayMs
+    const count = 'select typeof(min(size)), count(*)::integer from read_parquet(FILES)'
+    const extra = aFill({ symbol: 'BTCUSDT', ts: from + 1, execId: 'extra' })
+    onTestFinished(async () => void (await pool.query("delete from market.fills where exec_id in ('extra', 'fine')")))
+    await insertFills(db, [extra])
+    await exportOf('fills', { to: middle })
+    await insertFills(db, [{ ...extra, ts: middle + 1, execId: 'fine', size: '0.00025' }])
+    await expect(exportOf('fills', { from: middle })).rejects.toThrow(
+      /not all of 2026-03-01 is asked for: export into another folder, or all of it, --from 2026-03-01T00:00:00.000Z --to/,
+    )
+    expect(await duck(count)).toEqual([['DECIMAL(38,2)', 151]])
+    await pool.query("delete from market.fills where exec_id = 'extra'")
+    await expect(exportOf('fills')).rejects.toThrow(
+      /of 151 rows of 2026-03-01 the database has only 150 now: export into another folder$/,
+    )
+    expect(await duck(count)).toEqual([['DECIMAL(38,2)', 151]])
+  })
+
+  test('are replaced one by one by those with a wider type, also when that is stopped', async () => {
+    const { db, pool } = created.database
+    const last = from + 2 * dayMs
+    await exportOf('fills', { to: last })
+    onTestFinished(async () => void (await pool.query("delete from market.fills where exec_id = 'fine'")))
+    await insertFills(db, [aFill({ symbol: 'BTCUSDT', ts: last + 1, execId: 'fine', size: '0.00025' })])
+    const stop = new AbortController()
+    const options = { signal: stop.signal, onNote: () => stop.abort(new Error('stopped')) }
+    await expect(exportOf('fills', {}, options)).rejects.toThrow('stopped')
+    expect(await duck('select count(*)::integer from read_parquet(FILES)')).toEqual([[300]])
+    await expect(exportOf('fills', { from: last })).rejects.toThrow(/not all of 2026-03-01 is asked for/)
+    expect(await exportOf('fills')).toMatchObject({ rows: 451, partsSkipped: 0 })
+    expect(await duck('select distinct typeof(size) from read_parquet(FILES)')).toEqual([['DECIMAL(38,5)']])
   })
 
   test('hold as text, in every file, what no DECIMAL can hold', async () => {
