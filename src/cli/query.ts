@@ -94,6 +94,7 @@ async function askArchive(config: Config, sql: string, options: QueryOptions): P
   const maxRows = isWhole ? Number.MAX_SAFE_INTEGER - 1 : options.rows
   const { columns, rows, isTruncated } = await queryConfiguredArchive(config, sql, {
     maxRows,
+    timeoutMs: options.timeout * 1000,
     isOffline: options.offline === true,
     from: options.from,
     to: options.to,

@@ -2,38 +2,78 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../config/resolve.js'
-import { openStore } from '../openStore.js'
+import { type OpenStore, openStore } from '../openStore.js'
+import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
-import { stopSignal } from '../runtime/shutdown.js'
+import { Stopped, stopSignal } from '../runtime/shutdown.js'
 import { type ArchiveQuery, type ArchiveQueryResult, queryArchive } from '../store/archive/duck.js'
-import { openDatabase } from '../store/db/database.js'
+import { cancelOnAbort } from '../store/db/cancelOnAbort.js'
+import { openDatabase, type RecorderDatabase } from '../store/db/database.js'
 import { openArchive } from './archiveTarget.js'
+import { Failed } from './failed.js'
 
 export interface ArchiveSelection extends Pick<ArchiveQuery, 'maxRows' | 'from' | 'to' | 'categories'> {
   /** Whether the database is left alone. */
   readonly isOffline: boolean
+  /** It is given up after this time. */
+  readonly timeoutMs: number
 }
+
+/** A longer one would end at once. */
+const longestTimerMs = 2 ** 31 - 1
 
 /** One query over the configured archive and database. */
 export async function queryConfiguredArchive(
   config: Config,
   sql: string,
-  { isOffline, ...asked }: ArchiveSelection,
+  { timeoutMs, ...selection }: ArchiveSelection,
 ): Promise<ArchiveQueryResult> {
   const stop = stopSignal()
-  const target = await openArchive(config, stop.signal)
-  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-query-'))
-  const store = isOffline ? null : await openStore(config, createLogger('warn'))
-  // As the login that may only read, where there is one.
-  const database = store && openDatabase({ url: store.readUrl, isReadOnly: true })
+  const timeout = new AbortController()
+  const late = `not done after ${timeoutMs / 1000} s; narrow it down (--from, --to, --category) or raise --timeout`
+  const stopTimer = systemClock.after(Math.min(timeoutMs, longestTimerMs), () => timeout.abort(new Error(late)))
+  const signal = AbortSignal.any([stop.signal, timeout.signal])
   try {
-    const now = Date.now()
-    return await queryArchive(target, { sql, folder, now, ...asked, ...(database && { database }) })
+    return await ask(config, sql, selection, signal)
+  } catch (error) {
+    if (!signal.aborted) throw error
+    // Each part that it ended says so in words of its own.
+    const reason: unknown = signal.reason
+    if (!(reason instanceof Stopped)) throw new Error(late, { cause: error })
+    process.stderr.write(`error: ${reason.message}\n`)
+    throw new Failed(reason.exitCode)
   } finally {
+    stopTimer()
     stop.release()
-    await target.close()
-    await database?.close()
-    await store?.close()
-    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function ask(
+  config: Config,
+  sql: string,
+  { isOffline, ...asked }: Omit<ArchiveSelection, 'timeoutMs'>,
+  signal: AbortSignal,
+): Promise<ArchiveQueryResult> {
+  const target = await openArchive(config, signal)
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-query-'))
+  let store: OpenStore | undefined
+  let database: RecorderDatabase | undefined
+  try {
+    if (!isOffline) {
+      store = await openStore(config, createLogger('warn'))
+      // As the login that may only read, where there is one.
+      database = openDatabase({ url: store.readUrl, isReadOnly: true })
+      cancelOnAbort(database, signal)
+    }
+    signal.throwIfAborted()
+    return await queryArchive(target, { sql, folder, now: Date.now(), signal, ...asked, ...(database && { database }) })
+  } finally {
+    try {
+      await target.close()
+      await database?.close()
+      await store?.close()
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
   }
 }

@@ -1,6 +1,8 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type * as duckdb from '@duckdb/node-api'
+import { onAbort } from '../../runtime/abort.js'
+import { systemClock } from '../../runtime/clock.js'
 import { dayMs } from '../../market/values.js'
 import type { QueryColumn, QueryRow } from '../db/readOnlyQuery.js'
 import type { RecorderDatabase } from '../db/database.js'
@@ -9,7 +11,7 @@ import { hasHypertables } from '../timescale/server.js'
 import { firstTime, lastTime } from './timeBounds.js'
 import type { ManifestColumn } from './manifest.js'
 import { listDays, readManifest } from './manifests.js'
-import { withSnapshot } from './snapshot.js'
+import { type Snapshot, withSnapshot } from './snapshot.js'
 import { stageDay } from './stageDay.js'
 import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
 import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
@@ -31,6 +33,8 @@ export interface ArchiveQuery {
   readonly to?: Day | undefined
   /** Default: all. */
   readonly categories?: readonly string[] | undefined
+  /** Ends it, wherever it is; what the database is asked is for the caller to cancel. */
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface ArchiveQueryResult {
@@ -63,7 +67,9 @@ async function askDuck(
 ): Promise<ArchiveQueryResult> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '2', memory_limit: '2GB' })
   const connection = await instance.connect()
+  const release = interruptOnAbort(connection, query.signal)
   try {
+    query.signal?.throwIfAborted()
     await connection.run(`set timezone = 'UTC'; create schema market; ${views}; set search_path = 'market,main'`)
     const reader = await connection.streamAndReadUntil(query.sql, query.maxRows + 1)
     const types = reader.columnTypes().map(String)
@@ -78,9 +84,20 @@ async function askDuck(
       isTruncated: rows.length > query.maxRows,
     }
   } finally {
+    release()
     connection.closeSync()
     instance.closeSync()
   }
+}
+
+/** Until it is released: DuckDB forgets an interrupt that comes before a statement, or between two of them. */
+function interruptOnAbort(connection: duckdb.DuckDBConnection, signal: AbortSignal | undefined): () => void {
+  const interrupt = () => {
+    connection.interrupt()
+    takeBack = systemClock.after(50, interrupt)
+  }
+  let takeBack = onAbort(signal, interrupt)
+  return () => takeBack()
 }
 
 async function loadDuck(): Promise<typeof duckdb> {
@@ -114,6 +131,7 @@ async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: Ar
   const files: string[] = []
   let known: readonly ManifestColumn[] = []
   for (const [day, versions] of isWhole ? before.slice(-1) : before.filter(([one]) => isAsked(query, one))) {
+    query.signal?.throwIfAborted()
     const manifest = await readManifest(target, name, day, versions.at(-1) ?? 0)
     for (const { path, category } of manifest.files) {
       // Of a bucket they are copies, which go with the target.
@@ -148,15 +166,9 @@ async function fromDatabase(
   await mkdir(place, { recursive: true })
   const files: string[] = []
   for (const day of days) {
-    const staged = await withSnapshot(database, (snapshot) =>
-      stageDay(snapshot, archivedTable(name), day, {
-        folder: place,
-        compression,
-        isHypertable,
-        known,
-        withProof: false,
-      }),
-    )
+    const options = { folder: place, compression, isHypertable, known, withProof: false }
+    const stage = (snapshot: Snapshot) => stageDay(snapshot, archivedTable(name), day, options)
+    const staged = await withSnapshot(database, stage, { signal: query.signal })
     const asked = staged.files.filter(({ category }) => isCategoryAsked(query, category))
     files.push(...asked.map(({ localPath }) => localPath))
   }

@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { archivedTableNames } from '../../market/archivedTable.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { listDays, readManifest } from './manifests.js'
-import { withSnapshot } from './snapshot.js'
+import { type Snapshot, withSnapshot } from './snapshot.js'
 import { archivedTable, type Day } from './tables.js'
 import type { ArchiveTarget } from './target.js'
 
@@ -14,6 +14,7 @@ interface ProofSource {
   /** Of this machine, as long as the query takes. */
   readonly folder: string
   readonly isAsked: (day: Day) => boolean
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Of a range that the database knows, too, its own word counts; of several versions of the archive the newest. */
@@ -58,11 +59,12 @@ export async function proofViews(
   ]
 }
 
-async function* lines(target: ArchiveTarget, { database, isAsked }: ProofSource): AsyncIterable<string> {
+async function* lines(target: ArchiveTarget, { database, isAsked, signal }: ProofSource): AsyncIterable<string> {
   for (const [table, days] of await listDays(target)) {
     if (!archivedTableNames.some((name) => name === table) || archivedTable(table).stream === null) continue
     for (const [day, versions] of days) {
       if (!isAsked(day)) continue
+      signal?.throwIfAborted()
       const { proof, writtenAt } = await readManifest(target, table, day, versions.at(-1) ?? 0)
       for (const { coverage, gaps, stream, category, symbol, ...candles } of proof) {
         const key = { category, symbol, stream, type: candles.type || null, interval: candles.interval || null }
@@ -75,10 +77,11 @@ async function* lines(target: ArchiveTarget, { database, isAsked }: ProofSource)
   }
   if (database === undefined) return
   const columns = ['category', 'symbol', 'stream', 'type', 'interval', 'from_time', 'to_time']
-  const known = await withSnapshot(database, async (snapshot) => ({
+  const read = async (snapshot: Snapshot) => ({
     coverage: await snapshot.query(`select ${columns.join(', ')} from market.coverage`),
     gaps: await snapshot.query(`select ${columns.join(', ')}, reason, state from market.gaps`),
-  }))
+  })
+  const known = await withSnapshot(database, read, { signal })
   for (const [kind, rows] of Object.entries(known)) {
     for (const row of rows) {
       const named = [...columns, 'reason', 'state'].map((name, i): [string, string | null] => [name, row[i] ?? null])

@@ -16,16 +16,21 @@ export interface SnapshotOptions {
    * else has changed it meanwhile the server refuses (40001). Default: the transaction is read-only.
    */
   readonly canWrite?: boolean
+  /** Once it is aborted nothing more is asked. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Runs `work` in a transaction. Values come in the server's own text form, times in UTC. */
 export async function withSnapshot<Result>(
   { pool }: RecorderDatabase,
   work: (snapshot: Snapshot) => Promise<Result>,
-  { canWrite = false }: SnapshotOptions = {},
+  { canWrite = false, signal }: SnapshotOptions = {},
 ): Promise<Result> {
   const client = await pool.connect()
-  const query = async (text: string, values: readonly unknown[] = []) => (await queryText(client, text, values)).rows
+  const query = async (text: string, values: readonly unknown[] = []) => {
+    signal?.throwIfAborted()
+    return (await queryText(client, text, values)).rows
+  }
   try {
     await client.query(`begin isolation level repeatable read ${canWrite ? 'read write' : 'read only'};
       set local timezone = 'UTC'; set local jit = off; set local statement_timeout = 0`)

@@ -1,8 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { queryArchive } from '../../../src/store/archive/duck.js'
 import { runArchive } from '../../../src/store/archive/run.js'
 import { archivedTableNames } from '../../../src/market/archivedTable.js'
@@ -10,7 +10,7 @@ import { runReadOnlyQuery } from '../../../src/store/db/readOnlyQuery.js'
 import { temporaryArchive } from '../../support/archives.js'
 import { loadCookbookMarket } from '../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { runProgram } from '../../support/program.js'
+import { runProgram, startProgram } from '../../support/program.js'
 import { readRepositoryFile } from '../../support/repositoryFiles.js'
 
 const dayMs = 86_400_000
@@ -151,4 +151,38 @@ test('query --archive prints it as query does', async () => {
   const [archived, stored] = [await run('--archive', '--csv'), await run('--csv')]
   expect(archived).toEqual(stored)
   expect(archived.exitCode).toBe(0)
+})
+
+describe('query --archive ends and leaves no files behind', () => {
+  const start = async (...args: string[]) => {
+    const config = join(folder, 'recorder.yaml')
+    const temporary = join(folder, 'temporary')
+    await mkdir(temporary, { recursive: true })
+    await writeFile(config, `archive: { folder: '${archive.folder}' }\n`)
+    const env = { DATABASE_URL: source.url, TMPDIR: temporary }
+    const started = startProgram(['query', '--archive', '--config', config, ...args], env)
+    onTestFinished(() => void started.process.kill('SIGKILL'))
+    return { ...started, temporary }
+  }
+
+  test('when its time is over while DuckDB works', async () => {
+    const endless = 'select sum(a.range * b.range % 7) from range(10000000) a, range(10000000) b'
+    const { finished, temporary } = await start('--offline', '--timeout', '2', endless)
+    const { exitCode, stderr } = await finished
+    expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/^error: not done after 2 s; .*--timeout\n$/)])
+    expect(await readdir(temporary)).toEqual([])
+  })
+
+  test.each(['fills', 'coverage'])('when it is stopped while the database has not given %s', async (name) => {
+    const locker = await source.database.pool.connect()
+    onTestFinished(() => locker.release(true))
+    await locker.query(`begin; lock table ${name === 'fills' ? 'market.fills' : 'recorder.coverage'}`)
+    const { finished, process, temporary } = await start(`select count(*) from market.${name}`)
+    const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    await vi.waitFor(async () => expect((await source.database.pool.query(waiting)).rowCount).toBe(1), 20_000)
+    process.kill('SIGINT')
+    expect(await finished).toEqual({ exitCode: 130, stdout: '', stderr: 'error: stopped by SIGINT\n' })
+    expect(await readdir(temporary)).toEqual([])
+    expect((await source.database.pool.query(waiting)).rowCount).toBe(0)
+  })
 })
