@@ -49,7 +49,9 @@ test('fills that were on the disk and had to make room there are asked for again
     expect(requests).toBe(1)
     for (let index = 0; own.stats.fills.rowsDropped === 0; index++) {
       const lastPrice = `0.${BigInt(`0x${randomBytes(400).toString('hex')}`)}`
-      await own.sink.write(batchOf('tickers', { category: 'SPOT' }, [aTicker({ ts: at + index, lastPrice })], at + index))
+      await own.sink.write(
+        batchOf('tickers', { category: 'SPOT' }, [aTicker({ ts: at + index, lastPrice })], at + index),
+      )
     }
     await expect.poll(() => requests, { timeout: 60_000 }).toBeGreaterThan(1)
   } finally {
