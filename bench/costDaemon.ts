@@ -16,7 +16,7 @@ import { cpuSeconds, maxMegabytes } from './processUse.js'
 const settleMs = 90_000
 const measuredMs = 120_000
 /** As the image and the systemd units have it. */
-const asItsUnit = { MALLOC_ARENA_MAX: '1' }
+const asItsUnit = { MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '131072', MALLOC_TRIM_THRESHOLD_: '131072' }
 const program = packageFile('dist/program/main.js')
 
 /**
