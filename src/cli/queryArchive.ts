@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Config } from '../config/resolve.js'
 import { type OpenStore, openStore } from '../openStore.js'
-import { systemClock } from '../runtime/clock.js'
+import { longestTimerMs, systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { Stopped, stopSignal } from '../runtime/shutdown.js'
 import { type ArchiveQuery, type ArchiveQueryResult, queryArchive } from '../store/archive/duck.js'
@@ -18,9 +18,6 @@ export interface ArchiveSelection extends Pick<ArchiveQuery, 'maxRows' | 'from' 
   /** It is given up after this time. */
   readonly timeoutMs: number
 }
-
-/** A longer one would end at once. */
-const longestTimerMs = 2 ** 31 - 1
 
 /** One query over the configured archive and database. */
 export async function queryConfiguredArchive(

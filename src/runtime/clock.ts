@@ -20,6 +20,9 @@ export interface Moment {
   readonly ms: number
 }
 
+/** The longest time that a timer can wait, in milliseconds: a longer one ends at once. */
+export const longestTimerMs = 2 ** 31 - 1
+
 export function momentOf(clock: Clock): Moment {
   return { wall: clock.now(), ms: clock.monotonicMs() }
 }

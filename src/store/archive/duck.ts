@@ -106,9 +106,7 @@ async function loadDuck(): Promise<typeof duckdb> {
   } catch (error) {
     throw new Error(
       'DuckDB is not installed, which query --archive runs in: npm install @duckdb/node-api, with -g where market-recorder was installed so',
-      {
-        cause: error,
-      },
+      { cause: error },
     )
   }
 }

@@ -50,11 +50,10 @@ export async function requireReplaceable(
 }
 
 function giveWhole({ parts }: Manifest): string {
-  const [first = ''] = Object.values(parts)
-    .map(({ from }) => from)
-    .toSorted()
+  const times = Object.values(parts)
+  const [first = ''] = times.map(({ from }) => from).toSorted()
   const last =
-    Object.values(parts)
+    times
       .map(({ to }) => to)
       .toSorted()
       .at(-1) ?? ''

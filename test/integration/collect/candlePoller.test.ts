@@ -4,9 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, test } from 'vitest'
 import { Incidents } from '../../../src/runtime/incidents.js'
 import { CandleResponses } from '../../../src/collect/poll/candleResponses.js'
 import { candlePoller } from '../../../src/collect/poll/candlePoller.js'
-import { ClockSkew } from '../../../src/collect/poll/clockSkew.js'
 import type { Poller } from '../../../src/collect/poll/poller.js'
-import { RejectionCap } from '../../../src/collect/poll/rejectionCap.js'
 import { type CandleTarget } from '../../../src/store/batch/targets.js'
 import { streams } from '../../../src/collect/streams.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
@@ -18,6 +16,7 @@ import { noTradeRanges } from '../../support/noTradeRanges.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { clientOf, envelope, type FakeService, startFakeService } from '../../support/fakeService.js'
 import { aTicker } from '../../support/marketRows.js'
+import { pollContext } from '../../support/pollContext.js'
 import { sinkUnderTest } from '../../support/sinkUnderTest.js'
 
 const own = sinkUnderTest()
@@ -82,16 +81,10 @@ beforeEach(async () => {
   answers = new CandleResponses()
   stopping = new AbortController()
   const context = {
-    client,
-    sink: own.sink,
-    stats: own.stats,
+    ...pollContext(own, client, stopping.signal, clock),
     incidents,
     clock: { ...clock, monotonicMs: () => now - setBackMs },
-    logger,
     universe,
-    clockSkew: new ClockSkew(clock, logger),
-    rejectionCap: new RejectionCap(),
-    signal: stopping.signal,
   }
   poller = candlePoller(context, streams.candles, 0, answers, (_clock, expression, run) => {
     closings.set(expression, run)

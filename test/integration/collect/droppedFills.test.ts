@@ -1,16 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { pino } from 'pino'
 import { expect, test } from 'vitest'
-import { ClockSkew } from '../../../src/collect/poll/clockSkew.js'
 import { fillsPoller } from '../../../src/collect/poll/fillsPoller.js'
-import { RejectionCap } from '../../../src/collect/poll/rejectionCap.js'
 import { streams } from '../../../src/collect/streams.js'
-import { Universe } from '../../../src/collect/universe/universe.js'
 import { hourMs } from '../../../src/market/values.js'
-import { systemClock } from '../../../src/runtime/clock.js'
-import { Incidents } from '../../../src/runtime/incidents.js'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
 import { aTicker } from '../../support/marketRows.js'
+import { pollContext } from '../../support/pollContext.js'
 import { at, batchOf, sinkUnderTest } from '../../support/sinkUnderTest.js'
 
 const own = sinkUnderTest()
@@ -28,19 +23,7 @@ test('fills that were on the disk and had to make room there are asked for again
   })
   const client = clientOf(service.url)
   const stopping = new AbortController()
-  const logger = pino({ level: 'silent' })
-  const context = {
-    client,
-    sink: own.sink,
-    stats: own.stats,
-    incidents: new Incidents(logger, systemClock),
-    clock: systemClock,
-    logger,
-    universe: new Universe(),
-    clockSkew: new ClockSkew(systemClock, logger),
-    rejectionCap: new RejectionCap(),
-    signal: stopping.signal,
-  }
+  const context = pollContext(own, client, stopping.signal)
   const limits = { kind: 'overlap', minPollMs: 100, maxPollMs: 600_000, allowedPerSecond: 18 } as const
   const poller = fillsPoller(context, streams.fills, limits)
   try {

@@ -1,18 +1,14 @@
 import { rm } from 'node:fs/promises'
-import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { ClockSkew } from '../../../src/collect/poll/clockSkew.js'
 import { cyclePoller } from '../../../src/collect/poll/cyclePoller.js'
 import type { Poller } from '../../../src/collect/poll/poller.js'
-import { RejectionCap } from '../../../src/collect/poll/rejectionCap.js'
 import { streams } from '../../../src/collect/streams.js'
-import { Universe } from '../../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
 import { hourMs } from '../../../src/market/values.js'
 import { type Clock, systemClock } from '../../../src/runtime/clock.js'
-import { Incidents } from '../../../src/runtime/incidents.js'
 import type { BookTarget } from '../../../src/store/batch/targets.js'
 import { clientOf, envelope, type FakeService, startFakeService } from '../../support/fakeService.js'
+import { pollContext } from '../../support/pollContext.js'
 import { at, sinkUnderTest } from '../../support/sinkUnderTest.js'
 
 const own = sinkUnderTest()
@@ -34,19 +30,7 @@ beforeEach(async () => {
   service = await startFakeService((_request, response) => void response.end(envelope(book)))
   client = clientOf(service.url)
   stopping = new AbortController()
-  const logger = pino({ level: 'silent' })
-  const context = {
-    client,
-    sink: own.sink,
-    stats: own.stats,
-    incidents: new Incidents(logger, clock),
-    clock,
-    logger,
-    universe: new Universe(),
-    clockSkew: new ClockSkew(clock, logger),
-    rejectionCap: new RejectionCap(),
-    signal: stopping.signal,
-  }
+  const context = pollContext(own, client, stopping.signal, clock)
   poller = cyclePoller(context, streams.order_books, 6 * hourMs)
 })
 afterEach(async () => {
