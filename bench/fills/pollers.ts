@@ -1,5 +1,5 @@
 import { fillsPerPage } from '../../src/market/fill.js'
-import { areBurstsCostly } from '../../src/collect/schedule/fillShare.js'
+import { areBurstsCostly, fillsWorthTickers } from '../../src/collect/schedule/fillShare.js'
 import { FillSchedule } from '../../src/collect/schedule/fillSchedule.js'
 import { countUntil, type Flow } from './market.js'
 import type { FillPoller, Truth } from './run.js'
@@ -186,7 +186,9 @@ export function recorder({ flows, slotMs }: Truth): FillPoller {
     responded: (instrument, newestFirst, serviceTime, nowMs) =>
       schedule.responded(instrument, newestFirst, serviceTime, nowMs),
     ticker: (instrument, sign) => void schedule.traded(instrument, sign),
-    isWatching: () => areBurstsCostly(schedule.load().fillsPerSecond, 1_000 / slotMs),
+    isWorthLooking: (sinceMs) =>
+      areBurstsCostly(schedule.load().fillsPerSecond, 1_000 / slotMs) &&
+      schedule.flow(() => true) * sinceMs >= fillsWorthTickers,
   }
 }
 

@@ -3,6 +3,7 @@ import type { TradeSign } from '../../src/market/ticker.js'
 import type { SeenFill } from '../../src/collect/schedule/fillEstimate.js'
 import { Pacer } from '../../src/exchange/pacing/pacer.js'
 import { type Operation, operations } from '../../src/market/stream.js'
+import { tickerWatch } from '../../src/collect/plan/tickerWatch.js'
 import { loadConfig } from '../../src/config/load.js'
 import { createVirtualClock } from '../virtualClock.js'
 import { countUntil, type FillMarket, type Flow } from './market.js'
@@ -14,7 +15,9 @@ const latencyMs = 40
 /** Tickers are recorded so often, and looked at between that by whoever wants to. */
 const recordedTickersMs = 5_000
 /** What the recorder does by default. */
-export const usualWatchMs = loadConfig({ env: {} }).streams.tickers.watchSeconds * 1_000
+const usualConfig = loadConfig({ env: {} })
+export const usualWatchMs = usualConfig.streams.tickers.watchSeconds * 1_000
+const { gapMs: lookGapMs } = tickerWatch(usualConfig)
 const [minTickerLagMs, maxTickerLagMs] = [500, 1_700]
 const serviceStart = Date.UTC(2026, 0, 5, 12)
 
@@ -24,8 +27,8 @@ export interface FillPoller {
   choose(nowMs: number): number
   responded(instrument: number, newestFirst: readonly SeenFill[], serviceTime: number, nowMs: number): void
   ticker?(instrument: number, sign: TradeSign, nowMs: number): void
-  /** Whether it looks at tickers between those that are recorded. */
-  isWatching?(): boolean
+  /** Whether it looks at tickers between those that are recorded, so long after the newest ones came. */
+  isWorthLooking?(sinceMs: number): boolean
 }
 
 export interface RunResult {
@@ -111,12 +114,15 @@ export async function runPoller(
   }
   const tickerLoop = async () => {
     // 0: none but the recorded ones.
-    const everyMs = watchMs === 0 ? recordedTickersMs : watchMs
+    const everyMs = watchMs === 0 ? recordedTickersMs : Math.min(lookGapMs, recordedTickersMs)
+    let cameMs = -Infinity
     for (let recordedMs = 0; clock.monotonicMs() < durationMs; await clock.sleep(everyMs)) {
       const nowMs = clock.monotonicMs()
       const areRecorded = nowMs >= recordedMs
       if (areRecorded) recordedMs += recordedTickersMs
-      const isLooking = areRecorded || poller.isWatching?.() === true
+      const sinceMs = nowMs - cameMs
+      const isLooking = areRecorded || (sinceMs >= watchMs && poller.isWorthLooking?.(sinceMs) === true)
+      if (isLooking) cameMs = nowMs
       if (isLooking && !areRecorded) looks++
       const lagMs = minTickerLagMs + (maxTickerLagMs - minTickerLagMs) * random()
       for (const instrument of flows.keys()) {

@@ -104,7 +104,7 @@ export class Collector {
     this.#starting = this.#start()
     this.#loops = [
       keepDismissingGaps(db, { ...this.#context, isOwn: () => this.#ownership.hasList('fills', null) }),
-      keepReadingLists({ ...this.#context, db, config, isLooking: () => this.#needsTickers() }),
+      keepReadingLists({ ...this.#context, db, config }),
     ]
   }
 
@@ -221,11 +221,11 @@ export class Collector {
     const { config } = this.#dependencies
     const watch = tickerWatch(config)
     if (watch.categories.length === 0) return
-    await watchTickers(this.#context, { ...watch, isWorthwhile: () => this.#needsTickers() })
-  }
-
-  #needsTickers(): boolean {
-    return this.#fillsPoller?.isInNeedOfTickers() === true
+    await watchTickers(this.#context, {
+      ...watch,
+      worthOf: (category, sinceMs) => this.#fillsPoller?.worthOfTickers(category, sinceMs) ?? 0,
+      onLooked: () => this.#fillsPoller?.tickersCame(),
+    })
   }
 
   #learned(stream: AnyStream): void {

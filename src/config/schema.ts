@@ -266,9 +266,9 @@ const tickers = z
       .number()
       .min(0)
       .max(3600)
-      .default(0.5)
+      .default(0.1)
       .describe(
-        'Seconds between extra reads of the tickers of the categories whose fills are recorded, one request each, so that bursts of fills are noticed in time: this captures one to two hundredths more of a busy market, and each read brings some ten to some hundred kilobytes. They are made only while more fills happen than the limits can cover with a margin, are not recorded, and take at most a tenth of the overall limit and a third of their own. 0: use only the recorded tickers.',
+        'Least seconds between extra reads of the tickers of a category whose fills are recorded, so that bursts of fills are noticed in time: this captures one to three hundredths more of a busy market, and each read brings some ten to some hundred kilobytes. A category is read for every 60 fills that are expected in it, so more often in a burst, and only while more fills happen than the limits can cover with a margin. The reads are not recorded, and take at most a tenth of the overall limit and a third of their own. 0: use only the recorded tickers.',
       ),
   })
   .prefault({})

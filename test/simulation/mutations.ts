@@ -26,6 +26,12 @@ export const mutations: readonly Mutation[] = [
     replace: 'const ranges = [{ from: proven.from, to: batch.requestTime }]',
   },
   {
+    name: 'a response that follows on is proven beyond its newest fill',
+    file: 'src/store/batch/followingPages.ts',
+    find: 'tstzrange(f.until, f.newest)',
+    replace: "tstzrange(f.until, f.newest + interval '20 seconds')",
+  },
+  {
     name: 'acknowledged before it is committed',
     file: 'src/collect/sink/sink.ts',
     find: `if (!this.#isSpooling && (await this.#writeDirectly(batch))) {

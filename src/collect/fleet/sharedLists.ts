@@ -7,7 +7,6 @@ import { describeDatabaseError } from '../../store/db/databaseError.js'
 import type { Database } from '../../store/db/schema.js'
 import { recentFillRates } from '../../store/read/fillRates.js'
 import { listedInstruments, listedRpiSymbols, newestTickerSigns } from '../../store/read/sharedLists.js'
-import { tickerWatch } from '../plan/tickerWatch.js'
 import type { Universe } from '../universe/universe.js'
 
 export interface SharedListsOptions {
@@ -17,8 +16,6 @@ export interface SharedListsOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly signal: AbortSignal
-  /** Whether it looks at tickers itself at the moment. */
-  readonly isLooking: () => boolean
 }
 
 /** Tickers come every few seconds and are stored at once. */
@@ -60,15 +57,17 @@ interface ForeignLists {
   readonly rpiSymbols: boolean
 }
 
-function foreignLists({ config, universe: { ownership }, isLooking }: SharedListsOptions): ForeignLists {
+function foreignLists({ config, clock, universe }: SharedListsOptions): ForeignLists {
+  const { ownership } = universe
   const { streams } = config
   const instruments = streams.instruments.enabled
     ? streams.instruments.categories.filter((category) => !ownership.hasList('instruments', category))
     : []
-  // Those that it looks at itself for its fills need not be read, and would be older.
-  const watched = new Set(isLooking() ? tickerWatch(config).categories : [])
+  // Those that it has just looked at itself for its fills need not be read, and would be older.
+  const areRecent = (category: TradedCategory) =>
+    clock.now() - (universe.tickersAt(category) ?? -Infinity) < ownTickersEveryMs
   const tickers = streams.tickers.enabled
-    ? streams.tickers.categories.filter((category) => !watched.has(category) && !ownership.hasList('tickers', category))
+    ? streams.tickers.categories.filter((category) => !areRecent(category) && !ownership.hasList('tickers', category))
     : []
   const rpiSymbols = streams.rpiSymbols.enabled && !ownership.hasList('rpi_symbols', null)
   return { instruments, tickers, rpiSymbols, isAny: rpiSymbols || instruments.length + tickers.length > 0 }

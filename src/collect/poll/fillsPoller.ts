@@ -1,10 +1,10 @@
 import { operationOf } from '../../market/stream.js'
 import type { Turn } from '../../exchange/sender.js'
-import { type InstrumentKey, instrumentText } from '../../market/category.js'
+import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
 import { averageRate } from '../schedule/fillRate.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
-import { areBurstsCostly, fillShortage } from '../schedule/fillShare.js'
+import { areBurstsCostly, fillShortage, fillsWorthTickers } from '../schedule/fillShare.js'
 import { type FillsSeen, lateFills } from '../schedule/lateFills.js'
 import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
 import { Exclusive, type Poller } from './poller.js'
@@ -17,8 +17,13 @@ import { messageOf } from '../../runtime/messageOf.js'
 const lookAroundMs = 500
 
 export interface FillsPoller extends Poller<InstrumentKey> {
-  /** Whether it would capture more with tickers that are read more often than they are recorded. */
-  isInNeedOfTickers(): boolean
+  /**
+   * How much it would help to read the tickers of a category whose newest came so long ago: 1 or more where that is worth a
+   * request, 0 where the requests for fills suffice without.
+   */
+  worthOfTickers(category: Category, sinceMs: number): number
+  /** Has it go by what tickers tell that have just come. Otherwise it looks for them twice a second. */
+  tickersCame(): void
 }
 
 /**
@@ -67,11 +72,16 @@ export function fillsPoller(
     pause.wake()
   }
 
-  const lookAround = () => {
+  const learnTrades = () => {
     for (const target of schedule.targets()) {
       const sign = universe.tradeSign(target)
       if (sign !== null && schedule.traded(target, sign)) stats[stream.name].lastIdleAt = clock.now()
     }
+    pause.wake()
+  }
+
+  const lookAround = () => {
+    learnTrades()
     const nowMs = clock.monotonicMs()
     const unseen = (key: string) => schedule.unseen(key, nowMs)
     const lateness = lateFills(seen, { nowMs, maxPollMs, fillsPerPage, unseen })
@@ -79,7 +89,6 @@ export function fillsPoller(
     const shortage = fillShortage(schedule.load().fillsPerSecond, allowedPerSecond)
     if (shortage === null) incidents.succeeded('fills budget')
     else incidents.failed('fills budget', shortage)
-    pause.wake()
   }
 
   const keepLooking = async () => {
@@ -124,7 +133,11 @@ export function fillsPoller(
   const running = Promise.all([keepLooking(), keepAsking()])
 
   return {
-    isInNeedOfTickers: () => areBurstsCostly(schedule.load().fillsPerSecond, allowedPerSecond),
+    worthOfTickers(category, sinceMs) {
+      if (!areBurstsCostly(schedule.load().fillsPerSecond, allowedPerSecond)) return 0
+      return (schedule.flow((target) => target.category === category) * sinceMs) / fillsWorthTickers
+    },
+    tickersCame: learnTrades,
     retarget(targets) {
       const now = clock.monotonicMs()
       schedule.retarget(targets, now)

@@ -1,48 +1,53 @@
 import { Exclusive } from './poller.js'
 import type { PollContext } from './pollAndStore.js'
 import type { TradedCategory } from '../../market/category.js'
-import { sleepUntil } from '../../runtime/clock.js'
+import type { TickerWatch } from '../plan/tickerWatch.js'
+import { sleepFor } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
-/** Tickers this much younger than the time between two looks need no look. */
-const recentShare = 0.4
-
-export interface WatchOptions {
-  readonly categories: readonly TradedCategory[]
-  readonly everyMs: number
-  /** Asked before each look: false while the recorded tickers suffice. */
-  readonly isWorthwhile: () => boolean
+export interface WatchOptions extends TickerWatch {
+  /** How much a look at a category is worth, so long after its newest tickers came: from 1 on it is made. */
+  readonly worthOf: (category: TradedCategory, sinceMs: number) => number
+  /** Called when the tickers of a look are known to the universe. */
+  readonly onLooked: () => void
 }
 
 /**
  * Looks at the tickers of whole categories between those that are recorded, until the signal aborts: from the volumes the schedule
- * of fills learns where trades happen, and bursts are over before the next recorded ticker comes. Nothing of it is stored, and
- * what fails is left out: whoever records the tickers tells of it.
+ * of fills learns where trades happen, and bursts are over before the next recorded ticker comes. One look at a time is begun, at
+ * the category where it is worth most. Nothing of it is stored, and what fails is left out: whoever records the tickers tells of it.
  */
 export async function watchTickers(
   { client, clock, universe, logger, signal }: Pick<PollContext, 'client' | 'clock' | 'universe' | 'logger' | 'signal'>,
-  { categories, everyMs, isWorthwhile }: WatchOptions,
+  { categories, minMs, gapMs, worthOf, onLooked }: WatchOptions,
 ): Promise<void> {
   const exclusive = new Exclusive()
+  const lookedMs = new Map<TradedCategory, number>()
   const look = async (category: TradedCategory) => {
     try {
-      const deadline = clock.monotonicMs() + everyMs
+      const deadline = clock.monotonicMs() + minMs
       // Behind all that is recorded.
       const { rows } = await client.tickers({ category }, { signal, deadline, priority: 'repair' })
       universe.setTickers(rows)
+      onLooked()
     } catch (error) {
       logger.debug(`tickers: ${messageOf(error)}`)
     }
   }
-  // Recorded tickers are mostly asked for at the beginning of a second: a little later it is known whether they came.
-  const afterMs = everyMs / 4
-  const nextAfter = (time: number) => (Math.floor((time - afterMs) / everyMs) + 1) * everyMs + afterMs
-  while (await sleepUntil(clock, nextAfter(clock.now()), signal)) {
-    if (!isWorthwhile()) continue
+  const mostWorthwhile = (): TradedCategory | undefined => {
+    let [best, most]: [TradedCategory | undefined, number] = [undefined, 1]
     for (const category of categories) {
-      const isRecent = clock.now() - (universe.tickersAt(category) ?? -Infinity) < everyMs * recentShare
-      if (!isRecent) exclusive.run(category, () => look(category))
+      if (clock.monotonicMs() - (lookedMs.get(category) ?? -Infinity) < minMs) continue
+      const sinceMs = Math.max(0, clock.now() - (universe.tickersAt(category) ?? 0))
+      const worth = sinceMs < minMs ? 0 : worthOf(category, sinceMs)
+      if (worth >= most) [best, most] = [category, worth]
     }
+    return best
+  }
+  while (await sleepFor(clock, gapMs, signal)) {
+    const category = mostWorthwhile()
+    if (category !== undefined && exclusive.run(category, () => look(category)))
+      lookedMs.set(category, clock.monotonicMs())
   }
   await exclusive.idle()
 }

@@ -186,6 +186,17 @@ export class FillSchedule<Target> {
     return this.#entries.get(key)?.estimate.unseen(nowMs + (this.#offsetMs ?? 0)) ?? 0
   }
 
+  /** Fills a millisecond of these instruments together: as at the moment, or as usual where that is more. */
+  flow(isMeant: (target: Target) => boolean): number {
+    let [moment, usual] = [0, 0]
+    for (const { target, estimate } of this.#list) {
+      if (!isMeant(target)) continue
+      moment += estimate.rate
+      usual += estimate.usualRate
+    }
+    return Math.max(moment, usual)
+  }
+
   load(): FillLoad {
     let perMs = 0
     for (const { estimate } of this.#list) perMs += estimate.usualRate

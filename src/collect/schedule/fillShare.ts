@@ -37,6 +37,9 @@ export function areBurstsCostly(fillsPerSecond: number, allowedPerSecond: number
   return expectedShare(fillsPerSecond, allowedPerSecond) < maxShareWorthWatching
 }
 
+/** Tickers are worth a request of their own where so many fills are expected of which none has told yet. */
+export const fillsWorthTickers = 60
+
 /** Requests are planned for so many new fills to a response: the page is full in bursts alone. */
 export const plannedFillsPerResponse = 33
 

@@ -48,12 +48,17 @@ export function judgeFills({ covered, gapEnds, storedUntil }: KnownFills, page: 
     return { proven: covered.length === 0 && !page.isFull ? anchor : null, gap: null }
   }
   const { oldest, newest } = page.times
-  const ownFrom = page.isFull ? oldest + 1 : oldest - 1
+  const ownFrom = ownStretchFrom(oldest, page.isFull)
   const joined = stretchBefore(covered, gapEnds, page)
   if (joined !== undefined) return { proven: rangeOrNull(Math.min(ownFrom, joined.to), newest), gap: null }
   const before = covered.findLast(({ to }) => to <= ownFrom)?.to ?? -Infinity
   const known = Math.max(before, storedUntil ?? -Infinity)
   return { proven: rangeOrNull(ownFrom, newest), gap: known === -Infinity ? null : rangeOrNull(known, ownFrom) }
+}
+
+/** Where the stretch begins of which a page is proof by itself: in a full one the oldest millisecond may be cut. */
+export function ownStretchFrom(oldest: TimeMs, isFull: boolean): TimeMs {
+  return isFull ? oldest + 1 : oldest - 1
 }
 
 /** The stretch that the page follows on from. */

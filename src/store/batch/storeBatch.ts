@@ -13,6 +13,7 @@ import type { Database } from '../db/schema.js'
 import { rowsPerStatement } from '../db/writeRows.js'
 import type { WriteResult } from '../db/writeResult.js'
 import { type Batch, isPlain, missingRows, type ProvenRange, seriesKey } from './batch.js'
+import { storeFollowingPages } from './followingPages.js'
 import { storeFillPages, type StoredFills } from './storeFills.js'
 import type { StoredCandles } from './storeCandles.js'
 import { writerOf } from './writers.js'
@@ -63,6 +64,10 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
  */
 export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
+  if (isPlain(batch) && stream === 'fills' && !db.isTransaction) {
+    const following = await storeFollowingPages(db, [batch as Batch<InstrumentKey, Fill>])
+    for (const stored of following.values()) return storedBatch(stored)
+  }
   if (isPlain(batch) && storedByWriter(batch)) {
     const written: Written = isWorthWriting(batch) ? await writerOf(stream)(db, batch) : nothingWritten
     return storedBatch({ ...written, unchanged: rows.length - written.inserted - written.updated })
@@ -88,13 +93,21 @@ function storedByWriter({ stream, rows }: Batch): boolean {
 }
 
 /**
- * Several batches of rows and nothing else, as `takeGroup` puts them together, in one transaction: all of them or none. What
- * books bring is counted with the first of them.
+ * Several batches of rows and nothing else, as `takeGroup` puts them together, in as few statements as
+ * possible: pages of fills that follow on, then all others in one transaction. What books bring is counted with the first of them.
  */
 export async function commitGroup(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
+  const pages = batches.filter(({ stream }) => stream === 'fills') as Batch<InstrumentKey, Fill>[]
+  const following = await storeFollowingPages(db, pages)
+  const others = batches.filter((batch) => !following.has(batch as Batch<InstrumentKey, Fill>))
+  const written = new Map<Batch, Written>([...following, ...(others.length > 0 ? await writeTogether(db, others) : [])])
+  return batches.map((batch) => storedBatch(written.get(batch) ?? nothingWritten))
+}
+
+async function writeTogether(db: Kysely<Database>, batches: readonly Batch[]): Promise<Map<Batch, Written>> {
   const inStream = (stream: StreamName) => batches.filter((batch) => batch.stream === stream)
+  const written = new Map<Batch, Written>()
   return db.transaction().execute(async (trx) => {
-    const written = new Map<Batch, Written>()
     const fills = inStream('fills').filter(isWorthWriting) as Batch<InstrumentKey, Fill>[]
     if (fills.length > 0) {
       const stored = await storeFillPages(trx, fills)
@@ -109,7 +122,7 @@ export async function commitGroup(db: Kysely<Database>, batches: readonly Batch[
     // In one order everywhere, so that two transactions never wait for each other.
     for (const batch of inStream('candles').toSorted((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1)))
       if (isWorthWriting(batch)) written.set(batch, await writerOf('candles')(trx, batch))
-    return batches.map((batch) => storedBatch(written.get(batch) ?? nothingWritten))
+    return written
   })
 }
 

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type Candle, type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
+import { isFailedCheck } from '../db/databaseError.js'
 import { inTransaction } from '../db/inTransaction.js'
 import { candleStream, ofSeries } from '../db/series.js'
 import { rowsPerStatement } from '../db/writeRows.js'
@@ -39,9 +40,6 @@ export async function storeCandles(
   return inTransaction(db, (trx) => storeStepByStep(trx, candles, silence))
 }
 
-/** Of an expression that cannot be computed: nothing here divides but the condition below. */
-const divisionByZero = '22012'
-
 /**
  * The same of few candles of one series, in one statement: most responses bring a handful, and each statement of a transaction takes
  * longer than they do. Null, with nothing changed, when another writer of the series was at work at the same time: a statement sees
@@ -78,7 +76,7 @@ async function storeAtOnce(
     const { inserted = 0, updated = 0, turnedUp: late = 0 } = rows[0] ?? {}
     return { inserted, updated, unchanged: candles.length - inserted - updated, turnedUp: late }
   } catch (error) {
-    if ((error as { readonly code?: unknown }).code === divisionByZero) return null
+    if (isFailedCheck(error)) return null
     throw error
   }
 }

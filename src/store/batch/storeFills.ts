@@ -89,7 +89,8 @@ async function knownFills(
   return { covered, gapEnds, storedUntil: null }
 }
 
-function pageOf(batch: Batch<InstrumentKey, Fill>, sharedFrom: TimeMs | null): FillPage {
+/** @param sharedFrom see FillPage */
+export function pageOf(batch: Batch<InstrumentKey, Fill>, sharedFrom: TimeMs | null): FillPage {
   const { rows, requestTime } = batch
   return {
     times: rows.length === 0 ? null : timesOf(rows),

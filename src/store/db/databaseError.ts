@@ -139,3 +139,11 @@ function rootOf(error: unknown): Error {
   if (error instanceof AggregateError && error.errors[0] instanceof Error) return error.errors[0]
   return error instanceof Error ? error : new Error(String(error))
 }
+
+/**
+ * Whether a statement has ended itself by `1 / (condition)::int`, because what it would have gone by is not so any more. Nothing
+ * else in ours divides by what may be zero.
+ */
+export function isFailedCheck(error: unknown): boolean {
+  return (error as ErrorDetails | null)?.code === '22012'
+}

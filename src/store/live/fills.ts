@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { InstrumentKey } from '../../market/category.js'
 import type { Fill } from '../../market/fill.js'
 import type { TimeMs } from '../../market/values.js'
@@ -34,11 +34,7 @@ export async function insertFillPages(
   const fills = pages.flat()
   if (fills.length === 0) return pages.map(() => ({ inserted: 0, updated: 0, unchanged: 0, sharedFrom: null }))
   const { rows } = await sql<{ category: string; symbol: string; ts: TimeMs; execId: string }>`
-    insert into market.fills (${columnNames(table.columns)})
-    select ${columnNames(table.columns)} from ${table.source(fills)} as incoming
-    order by ${keyOrder(table.key)}
-    on conflict do nothing
-    returning category, symbol, ts, exec_id as "execId"`.execute(db)
+    ${insertingFills(fills)} returning category, symbol, ts, exec_id as "execId"`.execute(db)
   const isNew = new Set(rows.map(({ category, symbol, ts, execId }) => `${category} ${symbol} ${ts} ${execId}`))
   return pages.map((page) => {
     let sharedFrom: TimeMs | null = null
@@ -51,6 +47,19 @@ export async function insertFillPages(
     }
     return { inserted: inserted.size, updated: 0, unchanged: page.length - inserted.size, sharedFrom }
   })
+}
+
+/**
+ * The statement that inserts those of the fills that are not there yet.
+ *
+ * @param among joins what the fills are limited to
+ */
+export function insertingFills(fills: readonly Fill[], among: RawBuilder<unknown> = sql``): RawBuilder<unknown> {
+  return sql`
+    insert into market.fills (${columnNames(table.columns)})
+    select ${columnNames(table.columns)} from ${table.source(fills)} as incoming ${among}
+    order by ${keyOrder(table.key)}
+    on conflict do nothing`
 }
 
 /** Time of the newest fill of an instrument at or before `oldest` that is not one of `fills`; null when there is none. */

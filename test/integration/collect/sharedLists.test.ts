@@ -36,9 +36,8 @@ async function record(volume24h: string): Promise<void> {
   await storeBatch(database.database.db, batch)
 }
 
-test('a recorder without a list of its own reads the tickers of another, but for the time in which it looks at them itself', async () => {
+test('a recorder without a list of its own reads the tickers of another, unless it has just looked at them itself', async () => {
   const config = loadConfig({ env: {} })
-  config.streams.tickers.watchSeconds = 0.5
   const universe = new Universe()
   universe.setInstruments('SPOT', [{ ...key, status: 'online' } as Instrument])
   universe.ownership = { hasInstrument: () => true, hasList: () => false, isOrphan: () => false }
@@ -49,6 +48,7 @@ test('a recorder without a list of its own reads the tickers of another, but for
     ...systemClock,
     sleep: (ms, signal) => {
       rounds++
+      if (isLooking) universe.setTickers([aTicker({ ...key, receivedAt: Date.now(), volume24h: '7', lastPrice: '2' })])
       return systemClock.sleep(ms / 100, signal)
     },
   }
@@ -59,7 +59,6 @@ test('a recorder without a list of its own reads the tickers of another, but for
     clock,
     logger: pino({ level: 'silent' }),
     signal: ending.signal,
-    isLooking: () => isLooking,
   })
   const known = () => universe.tradeSign(key)?.volume24h
   await record('7')

@@ -1,14 +1,14 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { watchTickers } from '../../../src/collect/poll/watchTickers.js'
+import { type WatchOptions, watchTickers } from '../../../src/collect/poll/watchTickers.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
 import type { Instrument } from '../../../src/market/instrument.js'
-import type { Ticker } from '../../../src/market/ticker.js'
-import { type Clock, systemClock } from '../../../src/runtime/clock.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { aTicker } from '../../support/marketRows.js'
 import { clientOf, envelope, type FakeService, startFakeService } from '../../support/fakeService.js'
 
-const everyMs = 40
+const gapMs = 40
 const logger = pino({ level: 'silent' })
 const spot = { category: 'SPOT', symbol: 'AUSDT' } as const
 
@@ -39,54 +39,80 @@ afterEach(async () => {
   await service.close()
 })
 
-const watch = (clock: Clock = systemClock, isWorthwhile = () => true) =>
+const watch = (worthOf: WatchOptions['worthOf'] = () => 1, options: Partial<WatchOptions> = {}) =>
   watchTickers(
-    { client, clock, universe, logger, signal: ending.signal },
-    { categories: ['SPOT'], everyMs, isWorthwhile },
+    { client, clock: systemClock, universe, logger, signal: ending.signal },
+    { categories: ['SPOT'], minMs: 0, gapMs, worthOf, onLooked: () => undefined, ...options },
   )
 const knownVolume = () => Number(universe.tradeSign(spot)?.volume24h ?? 0)
 
-test('looks at the tickers of each category again and again, and ends', async () => {
-  const watching = watch()
+test('looks at the tickers of a category again and again, tells of each look, and ends', async () => {
+  const told: number[] = []
+  const watching = watch(() => 1, { onLooked: () => void told.push(knownVolume()) })
   await vi.waitFor(() => expect(knownVolume()).toBeGreaterThan(3), 20_000)
+  expect(told.slice(0, 3)).toEqual([1, 2, 3])
   expect(new Set(service.requests)).toEqual(new Set(['/api/v3/market/tickers?category=SPOT']))
   ending.abort()
   await watching
   const requests = service.requests.length
-  await systemClock.sleep(3 * everyMs)
+  await systemClock.sleep(3 * gapMs)
   expect(service.requests).toHaveLength(requests)
 })
 
-test('looks only while more tickers help', async () => {
-  let [isWorthwhile, times] = [false, 0]
-  const watching = watch(systemClock, () => {
+test('looks only where a look is worth a request', async () => {
+  let [worth, times] = [0.9, 0]
+  const watching = watch(() => {
     times++
-    return isWorthwhile
+    return worth
   })
   await vi.waitFor(() => expect(times).toBeGreaterThan(3), 20_000)
   expect(service.requests).toEqual([])
-  isWorthwhile = true
+  worth = 1
   await vi.waitFor(() => expect(service.requests.length).toBeGreaterThan(1), 20_000)
   ending.abort()
   await watching
 })
 
-test('does not look while those that are recorded have only just come', async () => {
-  let looks = 0
-  const recorded = { ...spot, ts: 1_760_000_000_000, volume24h: '7', lastPrice: '2' }
-  const clock: Clock = {
-    ...systemClock,
-    sleep: async (ms, signal) => {
-      await systemClock.sleep(ms, signal)
-      looks++
-      universe.setTickers([{ ...recorded, receivedAt: clock.now() } as Ticker])
+test('looks where it is worth most', async () => {
+  const worth = { SPOT: 2, 'COIN-FUTURES': 3 }
+  const watching = watch((category) => worth[category as keyof typeof worth], { categories: ['SPOT', 'COIN-FUTURES'] })
+  await vi.waitFor(() => expect(service.requests.length).toBeGreaterThan(2), 20_000)
+  expect(service.requests).not.toContain('/api/v3/market/tickers?category=SPOT')
+  worth.SPOT = 4
+  await vi.waitFor(() => expect(service.requests.at(-1)).toContain('SPOT'), 20_000)
+  ending.abort()
+  await watching
+})
+
+test('does not look again before the least time has passed since the newest tickers came', async () => {
+  let times = 0
+  universe.setTickers([aTicker({ ...spot, receivedAt: Date.now() })])
+  const watching = watch(
+    () => {
+      times++
+      return 1
     },
-  }
-  const watching = watch(clock)
-  await vi.waitFor(() => expect(looks).toBeGreaterThan(5), 20_000)
+    { minMs: 60_000 },
+  )
+  await systemClock.sleep(5 * gapMs)
+  expect(times).toBe(0)
   ending.abort()
   await watching
   expect(service.requests).toEqual([])
+})
+
+test('asks how much a look is worth by the time since the newest tickers came', async () => {
+  const asked: number[] = []
+  universe.setTickers([aTicker({ ...spot, receivedAt: Date.now() - 5_000 })])
+  const watching = watch((_category, sinceMs) => {
+    asked.push(sinceMs)
+    return 0
+  })
+  await vi.waitFor(() => expect(asked.length).toBeGreaterThan(2), 20_000)
+  for (const sinceMs of asked) expect(sinceMs).toBeGreaterThanOrEqual(5_000)
+  expect(asked).toEqual(asked.toSorted((a, b) => a - b))
+  ending.abort()
+  await watching
 })
 
 test('goes on after failures', async () => {

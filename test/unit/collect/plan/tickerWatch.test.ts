@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
-import { tickerWatch } from '../../../../src/collect/plan/tickerWatch.js'
+import { tickerWatch, watchesPerSecond } from '../../../../src/collect/plan/tickerWatch.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { loadConfig } from '../../../../src/config/load.js'
 import type { Config } from '../../../../src/config/resolve.js'
@@ -35,10 +35,11 @@ test('looks never make a configuration one that does not fit', () => {
 test('where the limits are low, looks are less frequent', () => {
   const config = watching(1)
   config.exchange.limits.overallPerMinute = 600
-  expect(tickerWatch(config).everyMs).toBeCloseTo(4_006.7, 1)
+  expect(watchesPerSecond(config)).toBeCloseTo(1, 2)
   config.exchange.limits.overallPerMinute = 6_000
   config.exchange.limits.perSecond.tickers = 2
-  expect(tickerWatch(config).everyMs).toBeGreaterThan(6_000)
-  // Twice a second, the default, is too often for four categories that share a third of 20 requests a second.
-  expect(tickerWatch(loadConfig({ env: {} })).everyMs).toBeCloseTo(660)
+  expect(watchesPerSecond(config)).toBeLessThan(2 / 3)
+  expect(tickerWatch(config).gapMs).toBeCloseTo(1000 / watchesPerSecond(config))
+  // The default is too often for four categories, which share a third of 20 requests a second.
+  expect(tickerWatch(loadConfig({ env: {} }))).toMatchObject({ minMs: 100, gapMs: expect.closeTo(165, 0) as number })
 })

@@ -1,0 +1,93 @@
+import { type Kysely, sql } from 'kysely'
+import type { InstrumentKey } from '../../market/category.js'
+import type { Fill } from '../../market/fill.js'
+import type { TimeMs } from '../../market/values.js'
+import { type ColumnSpec, rowsFrom } from '../db/columns.js'
+import { isFailedCheck } from '../db/databaseError.js'
+import type { Database } from '../db/schema.js'
+import { insertingFills } from '../live/fills.js'
+import type { Batch } from './batch.js'
+import { ownStretchFrom } from './fillContinuity.js'
+import { pageOf, type StoredFills } from './storeFills.js'
+
+type FillBatch = Batch<InstrumentKey, Fill>
+
+interface Page extends InstrumentKey {
+  readonly batch: FillBatch
+  readonly oldest: TimeMs
+  readonly newest: TimeMs
+  readonly ownFrom: TimeMs
+}
+
+const columns: readonly ColumnSpec[] = [
+  { name: 'category', kind: 'category' },
+  { name: 'symbol', kind: 'text' },
+  { name: 'oldest', kind: 'time' },
+  { name: 'newest', kind: 'time' },
+  { name: 'own_from', kind: 'time' },
+]
+const fields = ['category', 'symbol', 'oldest', 'newest', 'ownFrom'] as const
+
+/**
+ * Stores those of the responses that follow on from what is proven, which most do: in one statement, where judging a page takes
+ * six. A response follows on where its oldest fill lies in the newest proven stretch: all of that millisecond is stored, so the
+ * response adds the time from the end of the stretch to its newest fill, and there is no gap. Nothing is done of the others, and
+ * of all of them where another writer was at work on one at the same time or a fill turned up in what was proven.
+ *
+ * @param batches rows and nothing else, of several instruments, each at most once
+ */
+export async function storeFollowingPages(
+  db: Kysely<Database>,
+  batches: readonly FillBatch[],
+): Promise<Map<FillBatch, StoredFills>> {
+  const stored = new Map<FillBatch, StoredFills>()
+  const pages = batches.flatMap((batch): Page[] => {
+    const { category, symbol } = batch.target
+    const { times, isFull } = pageOf(batch, null)
+    if (times === null) return []
+    return [{ batch, category, symbol, ...times, ownFrom: ownStretchFrom(times.oldest, isFull) }]
+  })
+  if (pages.length === 0) return stored
+  const rows = pages.flatMap(({ batch }) => batch.rows)
+  const page = rowsFrom(pages, columns, (row, column) => row[fields[column] as (typeof fields)[number]])
+  // The row of the first part is the lock of a series (coverage.ts). What was there when the statement began is judged, so what is
+  // changed must still be that: `proven` finds the end of the stretch where it was, or everything is undone.
+  const statement = sql<{ place: number; inserted: number }>`
+    with following as materialized (
+      select page.*, last.part, last.until
+      from ${page} as page
+      join recorder.coverage first on first.stream = 'fills' and first.category = page.category and first.symbol = page.symbol
+        and first.type = '' and first.interval = '' and first.part = '-infinity'
+      cross join lateral (
+        select part, ranges, upper(ranges) as until from recorder.coverage
+        where stream = 'fills' and category = page.category and symbol = page.symbol and type = '' and interval = ''
+        order by part desc limit 1
+      ) last
+      where page.oldest < last.until
+        and tstzrange(least(page.own_from, page.oldest), last.until) <@ last.ranges
+      order by page.category, page.symbol
+      for update of first
+    ), inserted as (${insertingFills(rows, sql`join following using (category, symbol)`)} returning category, symbol, ts),
+    proven as (
+      update recorder.coverage c
+      set ranges = c.ranges + tstzmultirange(tstzrange(f.until, f.newest)), updated_at = now()
+      from following f
+      where c.stream = 'fills' and c.category = f.category and c.symbol = f.symbol and c.type = '' and c.interval = ''
+        and c.part = f.part and f.newest > f.until and upper(c.ranges) = f.until
+      returning c.category, c.symbol
+    )
+    select f.ordinality::int as place, count(i.ts) as inserted,
+      1 / (coalesce(min(i.ts) >= f.until, true) and (f.newest <= f.until
+        or exists (select from proven p where p.category = f.category and p.symbol = f.symbol)))::int as is_sound
+    from following f left join inserted i using (category, symbol)
+    group by f.ordinality, f.category, f.symbol, f.until, f.newest`
+  try {
+    for (const { place, inserted } of (await statement.execute(db)).rows) {
+      const { batch } = pages[place - 1] as Page
+      stored.set(batch, { inserted, updated: 0, unchanged: batch.rows.length - inserted, gapsFound: 0 })
+    }
+  } catch (error) {
+    if (!isFailedCheck(error)) throw error
+  }
+  return stored
+}

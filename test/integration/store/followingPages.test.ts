@@ -1,0 +1,126 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { InstrumentKey } from '../../../src/market/category.js'
+import { type Fill, fillsPerPage } from '../../../src/market/fill.js'
+import type { Batch } from '../../../src/store/batch/batch.js'
+import { storeFollowingPages } from '../../../src/store/batch/followingPages.js'
+import { storeBatch } from '../../../src/store/batch/storeBatch.js'
+import { storeFills } from '../../../src/store/batch/storeFills.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aFill, someTime } from '../../support/marketRows.js'
+
+let test: TestDatabase
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test?.drop())
+beforeEach(async () => {
+  await sql`truncate market.fills, recorder.coverage, recorder.gap`.execute(test.database.db)
+})
+
+/** Fills with these numbers, one each 10 ms: the whole page where they are 100. */
+function page(from: number, to: number, symbol = 'BTCUSDT'): Batch<InstrumentKey, Fill> {
+  const rows = Array.from({ length: to - from }, (_, index) =>
+    aFill({ symbol, execId: String(from + index), ts: someTime + (from + index) * 10 }),
+  )
+  const requestTime = someTime + to * 10
+  const nothing = { rejected: [], proven: [], gaps: [], isPart: false }
+  return {
+    stream: 'fills',
+    target: { category: 'SPOT', symbol },
+    requestTime,
+    receivedAt: requestTime,
+    rows,
+    ...nothing,
+  }
+}
+const full = (to: number, symbol?: string) => page(to - fillsPerPage, to, symbol)
+
+async function contents() {
+  const { db } = test.database
+  const fills = await sql`select symbol, exec_id from market.fills order by symbol, ts`.execute(db)
+  const coverage = await sql`select symbol, ranges::text from recorder.coverage order by 1`.execute(db)
+  const gaps = await sql`select symbol, range::text, state from recorder.gap order by 1, 2`.execute(db)
+  return { fills: fills.rows, coverage: coverage.rows, gaps: gaps.rows }
+}
+
+const atOnce = async (batch: Batch<InstrumentKey, Fill>) =>
+  (await storeFollowingPages(test.database.db, [batch])).get(batch)
+
+describe('pages of fills that follow on', () => {
+  it('are stored in one statement, and leave what judging them step by step leaves', async () => {
+    const { db } = test.database
+    const pages = [full(160), full(200), full(200), page(101, 201), full(280)]
+    await storeBatch(db, full(100))
+    const results = []
+    for (const batch of pages) results.push(await atOnce(batch))
+    expect(results.map((result) => result?.inserted)).toEqual([60, 40, 0, 1, 79])
+    expect(results[0]).toEqual({ inserted: 60, updated: 0, unchanged: 40, gapsFound: 0 })
+    const stored = await contents()
+    await sql`truncate market.fills, recorder.coverage, recorder.gap`.execute(db)
+    for (const batch of [full(100), ...pages]) await db.transaction().execute((trx) => storeFills(trx, batch))
+    expect(stored).toEqual(await contents())
+    expect(stored.gaps).toEqual([])
+  })
+
+  it('of an instrument that never had a full page follow on, too', async () => {
+    await storeBatch(test.database.db, page(0, 5))
+    expect(await atOnce(page(0, 9))).toMatchObject({ inserted: 4 })
+    expect(await contents()).toMatchObject({
+      gaps: [],
+      coverage: [{ ranges: expect.stringMatching(/^\{[^}]*\}$/) as string }],
+    })
+  })
+
+  it('others are left: the first, those after a loss, those of the past, those that begin with what is newest, and empty ones', async () => {
+    const { db } = test.database
+    expect(await atOnce(full(100))).toBeUndefined()
+    expect((await contents()).fills).toEqual([])
+    await storeBatch(db, page(0, 100))
+    await storeBatch(db, full(400))
+    const before = await contents()
+    expect(before.gaps).toHaveLength(1)
+    // The newest millisecond of a stretch is not part of it: it may grow.
+    for (const batch of [full(600), full(180), page(399, 499), page(0, 0)]) expect(await atOnce(batch)).toBeUndefined()
+    expect(await contents()).toEqual(before)
+  })
+
+  it('are told apart in one statement for several instruments', async () => {
+    const { db } = test.database
+    for (const symbol of ['A', 'B']) await storeBatch(db, full(100, symbol))
+    const [a, b, c] = [full(150, 'A'), full(300, 'B'), full(100, 'C')]
+    const stored = await storeFollowingPages(db, [c, b, a])
+    expect([...stored.keys()]).toEqual([a])
+    expect((await contents()).fills).toHaveLength(250)
+  })
+
+  it('nothing is stored where a fill turned up in what is proven', async () => {
+    const { db } = test.database
+    await storeBatch(db, full(100))
+    const odd = full(150)
+    const late = aFill({ symbol: 'BTCUSDT', execId: 'late', ts: someTime + 60 * 10 })
+    const before = await contents()
+    expect(await atOnce({ ...odd, rows: [...odd.rows.slice(1), late] })).toBeUndefined()
+    expect(await contents()).toEqual(before)
+  })
+
+  it('nothing is stored where another writer has changed what they were judged by; the next try is judged by what is there now', async () => {
+    const { db } = test.database
+    await storeBatch(db, full(100))
+    const batch = full(150)
+    let second: Promise<unknown> | undefined
+    await db.transaction().execute(async (first) => {
+      await storeFills(first, full(130))
+      second = atOnce(batch)
+      // It has begun, and waits for the lock of the series.
+      for (;;) {
+        const { rows } = await sql`
+          select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
+        if (rows.length > 0) break
+      }
+    })
+    expect(await second).toBeUndefined()
+    expect(await storeBatch(db, batch)).toMatchObject({ inserted: 20, gapsFound: 0 })
+    expect(await contents()).toMatchObject({ gaps: [] })
+  })
+})
