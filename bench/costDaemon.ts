@@ -10,12 +10,15 @@ import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 import { sleep } from './backfillSetup.js'
 import type { SentRequest } from './costDaemonSimulator.js'
 import { type Check, median } from './figures.js'
+import { freePort } from './freePort.js'
 import { cpuSeconds, maxMegabytes } from './processUse.js'
 
 /** Until then the daemon asks for what every new recorder has to ask once. */
 const settleMs = 90_000
 const roundMs = 60_000
 const rounds = 4
+/** One of the bounds that the daemon counts by. */
+const durableWithinSeconds = 0.1
 /** As the image and the systemd units have it. */
 const asItsUnit = { MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '131072', MALLOC_TRIM_THRESHOLD_: '131072' }
 const program = packageFile('dist/program/main.js')
@@ -33,7 +36,8 @@ export async function measureDaemon(): Promise<Check[]> {
   try {
     const [url] = (await once(simulator, 'message')) as [string]
     const file = join(folder, 'recorder.yaml')
-    await writeFile(file, stringify({ serve: { port: 0 }, database: { dataDir: folder } }))
+    const port = await freePort()
+    await writeFile(file, stringify({ serve: { port }, database: { dataDir: folder } }))
     const run = (...args: string[]) => {
       const child = spawn(process.execPath, [program, ...args, '--config', file], {
         env: { ...process.env, EXCHANGE_BASE_URL: url, DATABASE_URL: server.url, LOG_LEVEL: 'warn', ...asItsUnit },
@@ -54,6 +58,7 @@ export async function measureDaemon(): Promise<Check[]> {
     let requests = await sentTo(simulator)
     const ratios: number[] = []
     let sent = 0
+    const stored = await storedWithin(port)
     for (let round = 0; round < rounds; round++) {
       const before = await cpuSeconds(pid)
       const loop = loopOf(url, requests)
@@ -71,6 +76,8 @@ export async function measureDaemon(): Promise<Check[]> {
       requests = own
     }
     const megabytes = await maxMegabytes(pid)
+    const storedLater = await storedWithin(port)
+    const inTime = (storedLater.inTime - stored.inTime) / (storedLater.all - stored.all)
     for (const child of children) child.kill('SIGTERM')
     await once(daemon, 'exit')
     const ratio = median(ratios)
@@ -88,12 +95,30 @@ export async function measureDaemon(): Promise<Check[]> {
         target: 'at most 150 MB',
         isMet: megabytes <= 150,
       },
+      {
+        what: `daemon: responses that are durable ${durableWithinSeconds * 1000} ms after their last byte`,
+        measured: `${(inTime * 100).toFixed(2)} %`,
+        target: 'at least 99 %',
+        isMet: inTime >= 0.99,
+      },
     ]
   } finally {
     for (const child of children) child.kill('SIGKILL')
     if (simulator.connected) simulator.disconnect()
     await server.stop()
     await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** How many live responses were stored since the start, and how many of them in time, as the daemon's metrics say. */
+async function storedWithin(port: number): Promise<{ readonly all: number; readonly inTime: number }> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  const sumOf = (line: RegExp) => [...text.matchAll(line)].reduce((sum, [, count]) => sum + Number(count), 0)
+  return {
+    all: sumOf(/^market_recorder_store_lag_seconds_count\{[^}]*\} (\d+)$/gm),
+    inTime: sumOf(
+      new RegExp(`^market_recorder_store_lag_seconds_bucket\\{[^}]*le="${durableWithinSeconds}"[^}]*\\} (\\d+)$`, 'gm'),
+    ),
   }
 }
 

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import type { Simulator } from '../src/simulator/server.js'
 import { startSimulator } from '../src/simulator/server.js'
 import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import { freePort } from './freePort.js'
 import { favour, favourNoMore } from './priority.js'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
 
@@ -102,17 +102,4 @@ export async function settleAndStop(bench: FleetBench): Promise<number> {
   const endedAt = Date.now()
   await bench.stop(bench.running(), 'SIGTERM')
   return endedAt
-}
-
-/** Systems give ports from 32768 upwards to outgoing connections: one of those could be taken while the server restarts. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000)
-    const probe = createServer()
-    const isFree = await new Promise<boolean>((resolve) => {
-      probe.once('error', () => resolve(false))
-      probe.listen({ port, host: '127.0.0.1', exclusive: true }, () => probe.close(() => resolve(true)))
-    })
-    if (isFree) return port
-  }
 }
