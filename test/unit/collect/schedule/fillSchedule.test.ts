@@ -25,6 +25,22 @@ function takeAll(schedule: FillSchedule<string>, nowMs: number): string[] {
   return taken
 }
 
+test('the flow of some instruments is that of the moment in a burst, and the usual one before it', () => {
+  const schedule = scheduleOf({ A: 100, B: 200, C: 10 })
+  const isMeant = (name: string) => name !== 'C'
+  const usual = schedule.flow(isMeant)
+  expect(usual).toBeCloseTo(1 / 100 + 1 / 200, 2)
+  for (const name of ['A', 'B', 'C']) schedule.traded(name, { ts: service + 1, volume24h: '1000', lastPrice: '1' })
+  schedule.traded('C', { ts: service + 1_000, volume24h: '1400', lastPrice: '2' })
+  expect(schedule.flow(isMeant)).toBeCloseTo(usual, 2)
+  schedule.traded('A', { ts: service + 1_000, volume24h: '1400', lastPrice: '2' })
+  expect(schedule.flow(isMeant)).toBeGreaterThan(2 * usual)
+  // And it is over when tickers say so.
+  for (let at = 2_000; at <= 120_000; at += 1_000)
+    for (const name of ['A', 'B']) schedule.traded(name, { ts: service + at, volume24h: '1400', lastPrice: '2' })
+  expect(schedule.flow(isMeant)).toBeLessThan(1.5 * usual)
+})
+
 describe('whose fills are asked for', () => {
   test('the instrument with the most fills that no response showed', () => {
     expect(takeAll(scheduleOf({ slow: 1_000, fast: 10, middling: 100 }), 20_000)).toEqual(['fast', 'middling', 'slow'])
