@@ -28,8 +28,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a response that follows on is proven beyond its newest fill',
     file: 'src/store/batch/followingPages.ts',
-    find: 'tstzrange(f.until, f.newest)',
-    replace: "tstzrange(f.until, f.newest + interval '20 seconds')",
+    find: 'tstzrange(until, newest)',
+    replace: "tstzrange(until, newest + interval '20 seconds')",
   },
   {
     name: 'acknowledged before it is committed',

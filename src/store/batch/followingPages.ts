@@ -51,36 +51,39 @@ export async function storeFollowingPages(
   const rows = pages.flatMap(({ batch }) => batch.rows)
   const page = rowsFrom(pages, columns, (row, column) => row[fields[column] as (typeof fields)[number]])
   // The row of the first part is the lock of a series (coverage.ts). What was there when the statement began is judged, so what is
-  // changed must still be that: `proven` finds the end of the stretch where it was, or everything is undone.
+  // changed must still be that: `proven` finds the end of the stretch where it was, or everything is undone. Rows are looked up one
+  // by one, as planners without statistics would not do by themselves.
   const statement = sql<{ place: number; inserted: number }>`
     with following as materialized (
       select page.*, last.part, last.until
-      from ${page} as page
-      join recorder.coverage first on first.stream = 'fills' and first.category = page.category and first.symbol = page.symbol
-        and first.type = '' and first.interval = '' and first.part = '-infinity'
+      from (select * from ${page} as pages order by category, symbol) as page
+      cross join lateral (
+        select from recorder.coverage
+        where stream = 'fills' and category = page.category and symbol = page.symbol and type = '' and interval = ''
+          and part = '-infinity'
+        for update
+      ) first
       cross join lateral (
         select part, ranges, upper(ranges) as until from recorder.coverage
         where stream = 'fills' and category = page.category and symbol = page.symbol and type = '' and interval = ''
         order by part desc limit 1
       ) last
-      where page.oldest < last.until
-        and tstzrange(least(page.own_from, page.oldest), last.until) <@ last.ranges
-      order by page.category, page.symbol
-      for update of first
-    ), inserted as (${insertingFills(rows, sql`join following using (category, symbol)`)} returning category, symbol, ts),
-    proven as (
-      update recorder.coverage c
-      set ranges = c.ranges + tstzmultirange(tstzrange(f.until, f.newest)), updated_at = now()
-      from following f
-      where c.stream = 'fills' and c.category = f.category and c.symbol = f.symbol and c.type = '' and c.interval = ''
-        and c.part = f.part and f.newest > f.until and upper(c.ranges) = f.until
+      where page.oldest < last.until and tstzrange(least(page.own_from, page.oldest), last.until) <@ last.ranges
+    ), inserted as (
+      ${insertingFills(rows, sql`join following using (category, symbol)`)} returning category, symbol, ts
+    ), counted as (
+      select category, symbol, count(*) as count, min(ts) as oldest from inserted group by category, symbol
+    ), proven as (
+      insert into recorder.coverage as c (stream, category, symbol, type, interval, part, ranges)
+      select 'fills', category, symbol, '', '', part, tstzmultirange(tstzrange(until, newest))
+      from following where newest > until order by category, symbol
+      on conflict (stream, category, symbol, type, interval, part) do update
+        set ranges = c.ranges + excluded.ranges, updated_at = now() where upper(c.ranges) = lower(excluded.ranges)
       returning c.category, c.symbol
     )
-    select f.ordinality::int as place, count(i.ts) as inserted,
-      1 / (coalesce(min(i.ts) >= f.until, true) and (f.newest <= f.until
-        or exists (select from proven p where p.category = f.category and p.symbol = f.symbol)))::int as is_sound
-    from following f left join inserted i using (category, symbol)
-    group by f.ordinality, f.category, f.symbol, f.until, f.newest`
+    select f.ordinality::int as place, coalesce(i.count, 0) as inserted,
+      1 / (coalesce(i.oldest >= f.until, true) and (f.newest <= f.until or p.symbol is not null))::int as is_sound
+    from following f left join counted i using (category, symbol) left join proven p using (category, symbol)`
   try {
     for (const { place, inserted } of (await statement.execute(db)).rows) {
       const { batch } = pages[place - 1] as Page
