@@ -34,18 +34,18 @@ export async function watchTickers(
       logger.debug(`tickers: ${messageOf(error)}`)
     }
   }
-  const mostWorthwhile = (): TradedCategory | undefined => {
-    let [best, most]: [TradedCategory | undefined, number] = [undefined, 1]
+  const worthALook = (): TradedCategory | undefined => {
+    let [best, maxWorth]: [TradedCategory | undefined, number] = [undefined, 1]
     for (const category of categories) {
       if (clock.monotonicMs() - (lookedMs.get(category) ?? -Infinity) < minMs) continue
       const sinceMs = Math.max(0, clock.now() - (universe.tickersAt(category) ?? 0))
       const worth = sinceMs < minMs ? 0 : worthOf(category, sinceMs)
-      if (worth >= most) [best, most] = [category, worth]
+      if (worth >= maxWorth) [best, maxWorth] = [category, worth]
     }
     return best
   }
   while (await sleepFor(clock, gapMs, signal)) {
-    const category = mostWorthwhile()
+    const category = worthALook()
     if (category !== undefined && exclusive.run(category, () => look(category)))
       lookedMs.set(category, clock.monotonicMs())
   }
