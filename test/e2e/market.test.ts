@@ -55,7 +55,8 @@ describe('a market in which the busiest instruments are of a kind that nobody kn
     recorder = await startRecorder(config, createLogger('warn'))
     const { stats } = recorder.collector
     await vi.waitUntil(() => stats.order_books.responses >= bookResponses, { timeout: 200_000, interval: 200 })
-    await vi.waitUntil(() => stats.candles.quietTargets >= oddInstruments, { timeout: 60_000, interval: 200 })
+    // They are asked once a minute, and a busy machine misses one now and then.
+    await vi.waitUntil(() => stats.candles.quietTargets >= oddInstruments, { timeout: 200_000, interval: 200 })
     await recorder.stop()
     journal = await simulator.journal()
   })
