@@ -1,5 +1,5 @@
 import { fillsPerPage } from '../../src/market/fill.js'
-import { areBurstsCostly, fillsWorthTickers } from '../../src/collect/schedule/fillShare.js'
+import { worthOfTickers } from '../../src/collect/schedule/fillShare.js'
 import { FillSchedule } from '../../src/collect/schedule/fillSchedule.js'
 import { countUntil, type Flow } from './market.js'
 import type { FillPoller, Truth } from './run.js'
@@ -187,8 +187,7 @@ export function recorder({ flows, slotMs }: Truth): FillPoller {
       schedule.responded(instrument, newestFirst, serviceTime, nowMs),
     ticker: (instrument, sign) => void schedule.traded(instrument, sign),
     isWorthLooking: (sinceMs) =>
-      areBurstsCostly(schedule.load().fillsPerSecond, 1_000 / slotMs) &&
-      schedule.flow(() => true) * sinceMs >= fillsWorthTickers,
+      worthOfTickers(schedule.load().fillsPerSecond, 1_000 / slotMs, () => schedule.flow(() => true) * sinceMs) >= 1,
   }
 }
 

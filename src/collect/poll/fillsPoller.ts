@@ -4,7 +4,7 @@ import { type Category, type InstrumentKey, instrumentText } from '../../market/
 import { type Fill, fillsPerPage } from '../../market/fill.js'
 import { averageRate } from '../schedule/fillRate.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
-import { areBurstsCostly, fillShortage, fillsWorthTickers } from '../schedule/fillShare.js'
+import { fillShortage, worthOfTickers } from '../schedule/fillShare.js'
 import { type FillsSeen, lateFills } from '../schedule/lateFills.js'
 import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
 import { Exclusive, type Poller } from './poller.js'
@@ -134,8 +134,8 @@ export function fillsPoller(
 
   return {
     worthOfTickers(category, sinceMs) {
-      if (!areBurstsCostly(schedule.load().fillsPerSecond, allowedPerSecond)) return 0
-      return (schedule.flow((target) => target.category === category) * sinceMs) / fillsWorthTickers
+      const untold = () => schedule.flow((target) => target.category === category) * sinceMs
+      return worthOfTickers(schedule.load().fillsPerSecond, allowedPerSecond, untold)
     },
     tickersCame: learnTrades,
     retarget(targets) {

@@ -38,7 +38,15 @@ export function areBurstsCostly(fillsPerSecond: number, allowedPerSecond: number
 }
 
 /** Tickers are worth a request of their own where so many fills are expected of which none has told yet. */
-export const fillsWorthTickers = 60
+const fillsWorthTickers = 60
+
+/**
+ * How much it would help to read tickers that tell of so many fills: 1 or more where that is worth a request, 0 where the requests
+ * for fills suffice without.
+ */
+export function worthOfTickers(fillsPerSecond: number, allowedPerSecond: number, untold: () => number): number {
+  return areBurstsCostly(fillsPerSecond, allowedPerSecond) ? untold() / fillsWorthTickers : 0
+}
 
 /** Requests are planned for so many new fills to a response: the page is full in bursts alone. */
 export const plannedFillsPerResponse = 33

@@ -65,8 +65,9 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
 export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
   if (isPlain(batch) && stream === 'fills' && !db.isTransaction) {
-    const following = await storeFollowingPages(db, [batch as Batch<InstrumentKey, Fill>])
-    for (const stored of following.values()) return storedBatch(stored)
+    const page = batch as Batch<InstrumentKey, Fill>
+    const stored = (await storeFollowingPages(db, [page])).get(page)
+    if (stored !== undefined) return storedBatch(stored)
   }
   if (isPlain(batch) && storedByWriter(batch)) {
     const written: Written = isWorthWriting(batch) ? await writerOf(stream)(db, batch) : nothingWritten

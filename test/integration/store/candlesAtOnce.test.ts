@@ -5,6 +5,7 @@ import { storeCandles } from '../../../src/store/batch/storeCandles.js'
 import { noTradeRanges } from '../../support/noTradeRanges.js'
 import { listGaps } from '../../../src/store/proof/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { untilSomebodyWaits } from '../../support/lockWait.js'
 import { aCandle, someTime } from '../../support/marketRows.js'
 import { stopSchedules } from '../../support/schedules.js'
 
@@ -69,11 +70,7 @@ describe('few candles of one series', () => {
       await storeCandles(first, [at(3)], [range(1, 3)])
       second = storeCandles(db, [at(2)])
       // It has begun, and sees nothing of the first one: it waits for the row of the coverage.
-      for (;;) {
-        const { rows } = await sql`
-          select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
-        if (rows.length > 0) break
-      }
+      await untilSomebodyWaits(db)
     })
     expect(await second).toEqual({ inserted: 1, updated: 0, unchanged: 0, turnedUp: 1 })
     expect(await noTradeRanges(db, series)).toMatchObject([range(1, 2)])

@@ -7,7 +7,9 @@ import { storeFollowingPages } from '../../../src/store/batch/followingPages.js'
 import { storeBatch } from '../../../src/store/batch/storeBatch.js'
 import { storeFills } from '../../../src/store/batch/storeFills.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { untilSomebodyWaits } from '../../support/lockWait.js'
 import { aFill, someTime } from '../../support/marketRows.js'
+import { batchOf } from '../../support/sinkUnderTest.js'
 
 let test: TestDatabase
 beforeAll(async () => {
@@ -23,16 +25,7 @@ function page(from: number, to: number, symbol = 'BTCUSDT'): Batch<InstrumentKey
   const rows = Array.from({ length: to - from }, (_, index) =>
     aFill({ symbol, execId: String(from + index), ts: someTime + (from + index) * 10 }),
   )
-  const requestTime = someTime + to * 10
-  const nothing = { rejected: [], proven: [], gaps: [], isPart: false }
-  return {
-    stream: 'fills',
-    target: { category: 'SPOT', symbol },
-    requestTime,
-    receivedAt: requestTime,
-    rows,
-    ...nothing,
-  }
+  return batchOf('fills', { category: 'SPOT', symbol }, rows, someTime + to * 10) as Batch<InstrumentKey, Fill>
 }
 const full = (to: number, symbol?: string) => page(to - fillsPerPage, to, symbol)
 
@@ -113,11 +106,7 @@ describe('pages of fills that follow on', () => {
       await storeFills(first, full(130))
       second = atOnce(batch)
       // It has begun, and waits for the lock of the series.
-      for (;;) {
-        const { rows } = await sql`
-          select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
-        if (rows.length > 0) break
-      }
+      await untilSomebodyWaits(db)
     })
     expect(await second).toBeUndefined()
     expect(await storeBatch(db, batch)).toMatchObject({ inserted: 20, gapsFound: 0 })
