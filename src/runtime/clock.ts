@@ -52,9 +52,6 @@ export const systemClock: Clock = {
   },
 }
 
-/** Why a sleep ended that nobody waits for any more. One for all: without it each abort makes an exception of its own. */
-const takenBack = new Error('taken back')
-
 /** How long the processor has worked, for work that lets others have a turn when it takes long; no measure of what happens when. */
 export const workedMs = (): number => performance.now()
 
@@ -75,20 +72,14 @@ export async function sleepUntil(clock: Clock, time: number, signal: AbortSignal
 }
 
 /** What `work` comes to, or `late` when that takes longer than `ms`. The work goes on; whether it fails then is not heard any more. */
-export async function within<Result, Late>(
+export function within<Result, Late>(
   clock: Clock,
   ms: number,
   work: Promise<Result>,
   late: Late,
 ): Promise<Result | Late> {
-  const timer = new AbortController()
-  const expired = clock.sleep(ms, timer.signal).then(
-    () => late,
-    () => late,
-  )
-  try {
-    return await Promise.race([work, expired])
-  } finally {
-    timer.abort(takenBack)
-  }
+  return new Promise((resolve, reject) => {
+    const takeBack = clock.after(ms, () => resolve(late))
+    work.then(resolve, reject).finally(takeBack)
+  })
 }

@@ -11,6 +11,7 @@ import { gapsOfDropped } from './droppedBatches.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import { takeGroup } from '../../store/batch/groups.js'
 import type { JoinedBatch } from '../../store/batch/joinBatches.js'
+import { NewestPages } from '../../store/batch/newestPages.js'
 import { Replay } from './replay.js'
 import { commitBatch, commitGroup, rejectBatch, storeBatch, type StoredBatch } from '../../store/batch/storeBatch.js'
 import type { CollectorStats } from '../streamStats.js'
@@ -57,6 +58,7 @@ export class Sink {
   /** Batches that wait for a connection: those that may go together are stored in one transaction. */
   readonly #queue: Queued[] = []
   #writes = 0
+  readonly #newestPages = new NewestPages()
   readonly #replay: Replay
   /** In the order of arrival, so the first is the oldest. */
   readonly #waiting = new Set<Batch>()
@@ -220,6 +222,7 @@ export class Sink {
       const results = await commitGroup(
         this.#db,
         group.map(({ batch }) => batch),
+        this.#newestPages,
       )
       for (const [index, { batch, resolve }] of group.entries()) {
         this.#count(single(batch), [results[index] as StoredBatch], startedMs)
@@ -274,6 +277,7 @@ export class Sink {
       stream.rowsRejected += result.rejected
       stream.gapsFound += result.gapsFound
     }
+    if (results.every(({ rejected }) => rejected === 0)) this.#newestPages.stored(batch.whole)
     stream.lastStoredAt = clock.now()
     metrics?.writeDuration.observe({ stream: name }, (clock.monotonicMs() - startedMs) / 1000)
     metrics?.storeLag.observe({ stream: name }, Math.max(0, clock.now() - receivedAt) / 1000)
@@ -289,8 +293,8 @@ export class Sink {
     const isAlone = parts.length === 1
     for (let attempt = 1; ; attempt++) {
       try {
-        if (isAlone) return [await storeBatch(this.#db, whole)]
-        const stored = await commitBatch(this.#db, whole)
+        if (isAlone) return [await storeBatch(this.#db, whole, this.#newestPages)]
+        const stored = await commitBatch(this.#db, whole, this.#newestPages)
         // What several of the parts held was there already for all but the first of them.
         const rows = parts.reduce((sum, part) => sum + part.rows.length, 0)
         return [{ ...stored, unchanged: stored.unchanged + rows - whole.rows.length }]

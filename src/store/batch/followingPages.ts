@@ -7,6 +7,7 @@ import { isFailedCheck } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { insertingFills } from '../live/fills.js'
 import type { Batch } from './batch.js'
+import type { NewestPages } from './newestPages.js'
 import { ownStretchFrom } from './fillContinuity.js'
 import { pageOf, type StoredFills } from './storeFills.js'
 
@@ -17,6 +18,8 @@ interface Page extends InstrumentKey {
   readonly oldest: TimeMs
   readonly newest: TimeMs
   readonly ownFrom: TimeMs
+  readonly unknown: readonly Fill[]
+  readonly knownUntil: TimeMs
 }
 
 const columns: readonly ColumnSpec[] = [
@@ -25,13 +28,15 @@ const columns: readonly ColumnSpec[] = [
   { name: 'oldest', kind: 'time' },
   { name: 'newest', kind: 'time' },
   { name: 'own_from', kind: 'time' },
+  { name: 'known_until', kind: 'time' },
 ]
-const fields = ['category', 'symbol', 'oldest', 'newest', 'ownFrom'] as const
+const fields = ['category', 'symbol', 'oldest', 'newest', 'ownFrom', 'knownUntil'] as const
 
 /**
  * Stores those of the responses that follow on from what is proven, which most do: in one statement, where judging a page takes
  * six. A response follows on where its oldest fill lies in the newest proven stretch: all of that millisecond is stored, so the
- * response adds the time from the end of the stretch to its newest fill, and there is no gap. Nothing is done of the others, and
+ * response adds the time from the end of the stretch to its newest fill, and there is no gap. Fills that are known to be stored do
+ * not travel there: they are older than that end, so the stretch itself is proof of them. Nothing is done of the others, and
  * of all of them where another writer was at work on one at the same time or a fill turned up in what was proven.
  *
  * @param batches rows and nothing else, of several instruments, each at most once
@@ -39,16 +44,18 @@ const fields = ['category', 'symbol', 'oldest', 'newest', 'ownFrom'] as const
 export async function storeFollowingPages(
   db: Kysely<Database>,
   batches: readonly FillBatch[],
+  newestPages: NewestPages,
 ): Promise<Map<FillBatch, StoredFills>> {
   const stored = new Map<FillBatch, StoredFills>()
   const pages = batches.flatMap((batch): Page[] => {
     const { category, symbol } = batch.target
     const { times, isFull } = pageOf(batch, null)
     if (times === null) return []
-    return [{ batch, category, symbol, ...times, ownFrom: ownStretchFrom(times.oldest, isFull) }]
+    const { rows: unknown, knownUntil } = newestPages.unknownOf(batch)
+    return [{ batch, category, symbol, ...times, ownFrom: ownStretchFrom(times.oldest, isFull), unknown, knownUntil }]
   })
   if (pages.length === 0) return stored
-  const rows = pages.flatMap(({ batch }) => batch.rows)
+  const rows = pages.flatMap(({ unknown }) => unknown)
   const page = rowsFrom(pages, columns, (row, column) => row[fields[column] as (typeof fields)[number]])
   // The row of the first part is the lock of a series (coverage.ts). What was there when the statement began is judged, so what is
   // changed must still be that: `proven` finds the end of the stretch where it was, or everything is undone. Rows are looked up one
@@ -68,7 +75,7 @@ export async function storeFollowingPages(
         where stream = 'fills' and category = page.category and symbol = page.symbol and type = '' and interval = ''
         order by part desc limit 1
       ) last
-      where page.oldest < last.until and tstzrange(least(page.own_from, page.oldest), last.until) <@ last.ranges
+      where page.oldest < last.until and page.known_until <= last.until and tstzrange(least(page.own_from, page.oldest), last.until) <@ last.ranges
     ), inserted as (
       ${insertingFills(rows, sql`join following using (category, symbol)`)} returning category, symbol, ts
     ), counted as (

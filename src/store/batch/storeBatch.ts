@@ -14,6 +14,7 @@ import { rowsPerStatement } from '../db/writeRows.js'
 import type { WriteResult } from '../db/writeResult.js'
 import { type Batch, isPlain, missingRows, type ProvenRange, seriesKey } from './batch.js'
 import { storeFollowingPages } from './followingPages.js'
+import { NewestPages } from './newestPages.js'
 import { storeFillPages, type StoredFills } from './storeFills.js'
 import type { StoredCandles } from './storeCandles.js'
 import { writerOf } from './writers.js'
@@ -29,9 +30,9 @@ export interface StoredBatch extends WriteResult {
  * Stores a batch, all of it or nothing. When the database refuses it for the content of a row, the row is looked for and
  * goes to the rejected rows with the database's reason; the others are stored.
  */
-export async function storeBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
+export async function storeBatch(db: Kysely<Database>, batch: Batch, newestPages?: NewestPages): Promise<StoredBatch> {
   try {
-    return await commitBatch(db, batch)
+    return await commitBatch(db, batch, newestPages)
   } catch (error) {
     if (!isDataError(error) || batch.rows.length === 0) throw error
     const { good, refused, untried } = await findRefusedRows(db, batch.rows, (trx, rows) =>
@@ -62,11 +63,15 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
  * Rows, what they prove and what they show to be missing are committed together or not at all. Rejects when the database
  * refuses a row.
  */
-export async function commitBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
+export async function commitBatch(
+  db: Kysely<Database>,
+  batch: Batch,
+  newestPages = new NewestPages(),
+): Promise<StoredBatch> {
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
   if (isPlain(batch) && stream === 'fills' && !db.isTransaction) {
     const page = batch as Batch<InstrumentKey, Fill>
-    const stored = (await storeFollowingPages(db, [page])).get(page)
+    const stored = (await storeFollowingPages(db, [page], newestPages)).get(page)
     if (stored !== undefined) return storedBatch(stored)
   }
   if (isPlain(batch) && storedByWriter(batch)) {
@@ -97,9 +102,13 @@ function storedByWriter({ stream, rows }: Batch): boolean {
  * Several batches of rows and nothing else, as `takeGroup` puts them together, in as few statements as
  * possible: pages of fills that follow on, then all others in one transaction. What books bring is counted with the first of them.
  */
-export async function commitGroup(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
+export async function commitGroup(
+  db: Kysely<Database>,
+  batches: readonly Batch[],
+  newestPages = new NewestPages(),
+): Promise<StoredBatch[]> {
   const pages = batches.filter(({ stream }) => stream === 'fills') as Batch<InstrumentKey, Fill>[]
-  const following = await storeFollowingPages(db, pages)
+  const following = await storeFollowingPages(db, pages, newestPages)
   const others = batches.filter((batch) => !following.has(batch as Batch<InstrumentKey, Fill>))
   const written = new Map<Batch, Written>([...following, ...(others.length > 0 ? await writeTogether(db, others) : [])])
   return batches.map((batch) => storedBatch(written.get(batch) ?? nothingWritten))

@@ -62,9 +62,15 @@ export function rowsFrom<Row>(
   valueOf: (row: Row, index: number) => ColumnValue,
 ): RawBuilder<unknown> {
   const arrays = columns.map((_, index) => {
-    let text = ''
-    for (const row of rows) text += `,${elementText(valueOf(row, index))}`
-    return `{${text.slice(1)}}`
+    const texts = new Array<string>(rows.length)
+    let [last, text]: [ColumnValue | undefined, string] = [undefined, '']
+    for (const [place, row] of rows.entries()) {
+      const value = valueOf(row, index)
+      // Of the rows of one response, whole columns are often the same.
+      if (value !== last) [last, text] = [value, elementText(value)]
+      texts[place] = text
+    }
+    return `{${texts.join(',')}}`
   })
   return sql(sourceText(columns), ...arrays)
 }
@@ -96,13 +102,13 @@ export function columnNames(columns: readonly ColumnSpec[], prefix?: string): Ra
 const needsEscape = /["\\\0]/
 const lossyJsonEscapes = /\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/gi
 
-/** An element of an array literal. Everything but NULL is quoted, so that no value can be taken for two. */
+/** An element of an array literal. All text but NULL is quoted, so that no value can be taken for two. */
 function elementText(value: ColumnValue): string {
   if (value === null) return 'NULL'
   if (typeof value === 'string') return quoted(value)
   if (typeof value === 'object')
     return Array.isArray(value) ? decimalsText(value as readonly string[]) : jsonText(value as Extra)
-  return `"${value}"`
+  return String(value)
 }
 
 function quoted(text: string): string {

@@ -4,6 +4,7 @@ import type { InstrumentKey } from '../../../src/market/category.js'
 import { type Fill, fillsPerPage } from '../../../src/market/fill.js'
 import type { Batch } from '../../../src/store/batch/batch.js'
 import { storeFollowingPages } from '../../../src/store/batch/followingPages.js'
+import { NewestPages } from '../../../src/store/batch/newestPages.js'
 import { storeBatch } from '../../../src/store/batch/storeBatch.js'
 import { storeFills } from '../../../src/store/batch/storeFills.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -38,7 +39,7 @@ async function contents() {
 }
 
 const atOnce = async (batch: Batch<InstrumentKey, Fill>) =>
-  (await storeFollowingPages(test.database.db, [batch])).get(batch)
+  (await storeFollowingPages(test.database.db, [batch], new NewestPages())).get(batch)
 
 describe('pages of fills that follow on', () => {
   it('are stored in one statement, and leave what judging them step by step leaves', async () => {
@@ -82,7 +83,7 @@ describe('pages of fills that follow on', () => {
     const { db } = test.database
     for (const symbol of ['A', 'B']) await storeBatch(db, full(100, symbol))
     const [a, b, c] = [full(150, 'A'), full(300, 'B'), full(100, 'C')]
-    const stored = await storeFollowingPages(db, [c, b, a])
+    const stored = await storeFollowingPages(db, [c, b, a], new NewestPages())
     expect([...stored.keys()]).toEqual([a])
     expect((await contents()).fills).toHaveLength(250)
   })
@@ -111,5 +112,53 @@ describe('pages of fills that follow on', () => {
     expect(await second).toBeUndefined()
     expect(await storeBatch(db, batch)).toMatchObject({ inserted: 20, gapsFound: 0 })
     expect(await contents()).toMatchObject({ gaps: [] })
+  })
+
+  describe('where the page before is known to be stored', () => {
+    const known = new NewestPages()
+    const store = async (batch: Batch<InstrumentKey, Fill>) => {
+      const stored = await storeBatch(test.database.db, batch, known)
+      known.stored(batch)
+      return stored
+    }
+
+    it('only what is new travels, and what of it is stored is the same', async () => {
+      const pages = [full(100), full(160), full(200), full(200), page(101, 201), full(280)]
+      const inserted = []
+      for (const batch of pages) inserted.push((await store(batch)).inserted)
+      expect(inserted).toEqual([100, 60, 40, 0, 1, 79])
+      // The newest millisecond may grow, so what is in it travels again.
+      expect(known.unknownOf(full(300)).rows.map(({ execId }) => Number(execId))).toEqual(
+        Array.from({ length: 21 }, (_, index) => 279 + index),
+      )
+      const stored = await contents()
+      const { db } = test.database
+      await sql`truncate market.fills, recorder.coverage, recorder.gap`.execute(db)
+      for (const batch of pages) await db.transaction().execute((trx) => storeFills(trx, batch))
+      expect(stored).toEqual(await contents())
+    })
+
+    it('a fill that turned up among those is noticed all the same', async () => {
+      await store(full(100))
+      const odd = full(150)
+      const late = aFill({ symbol: 'BTCUSDT', execId: 'late', ts: someTime + 60 * 10 })
+      expect(await store({ ...odd, rows: [...odd.rows.slice(1), late] })).toMatchObject({ inserted: 51 })
+      expect((await contents()).fills).toHaveLength(151)
+    })
+
+    it('nothing is claimed of a database that was set back', async () => {
+      const { db } = test.database
+      await store(full(100))
+      const before = await contents()
+      const kept = await sql`select * from recorder.coverage`.execute(db)
+      await store(full(150))
+      await sql`delete from market.fills where exec_id::int >= 100`.execute(db)
+      await sql`update recorder.coverage set ranges = ${(kept.rows as { ranges: string }[])[0]?.ranges}`.execute(db)
+      expect(await contents()).toEqual(before)
+      expect(await store(full(190))).toMatchObject({ inserted: 90, gapsFound: 0 })
+      const { fills, gaps } = await contents()
+      expect(gaps).toEqual([])
+      expect(fills).toHaveLength(190)
+    })
   })
 })

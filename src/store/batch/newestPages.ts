@@ -1,0 +1,46 @@
+import type { InstrumentKey } from '../../market/category.js'
+import type { Fill } from '../../market/fill.js'
+import type { TimeMs } from '../../market/values.js'
+import { type Batch, isPlain, seriesKey } from './batch.js'
+
+type FillBatch = Batch<InstrumentKey, Fill>
+
+interface NewestPage {
+  readonly execIds: ReadonlySet<string>
+  readonly newest: TimeMs
+}
+
+/** What of a response is not known to be stored. */
+export interface UnknownFills {
+  readonly rows: readonly Fill[]
+  /** All that were left out are older; -Infinity where none was. */
+  readonly knownUntil: TimeMs
+}
+
+/**
+ * The fills of the newest stored response of each instrument. The next response repeats what is still on its page, of quiet
+ * instruments nearly all of it, and need not bring that to the database to be found there. Of the newest millisecond nothing is
+ * left out: what is proven ends before it.
+ */
+export class NewestPages {
+  readonly #pages = new Map<string, NewestPage>()
+
+  unknownOf(batch: FillBatch): UnknownFills {
+    const page = this.#pages.get(seriesKey(batch))
+    if (page === undefined) return { rows: batch.rows, knownUntil: -Infinity }
+    const { execIds, newest } = page
+    return { rows: batch.rows.filter(({ execId, ts }) => ts >= newest || !execIds.has(execId)), knownUntil: newest }
+  }
+
+  /** Call it with everything that is committed, rows of which none was refused. */
+  stored(batch: Batch): void {
+    if (batch.stream !== 'fills' || !isPlain(batch) || batch.rows.length === 0) return
+    const execIds = new Set<string>()
+    let newest = -Infinity
+    for (const { execId, ts } of batch.rows as readonly Fill[]) {
+      execIds.add(execId)
+      if (ts > newest) newest = ts
+    }
+    this.#pages.set(seriesKey(batch), { execIds, newest })
+  }
+}
