@@ -229,9 +229,13 @@ export class Sink {
         resolve(true)
       }
     } catch (error) {
-      if (isUnavailable(error)) for (const { reject } of group) reject(error)
+      if (isUnavailable(error)) {
+        this.#newestPages.forget()
+        for (const { reject } of group) reject(error)
+        return
+      }
       // One of them is refused, or another transaction was in the way: whose fault it is shows when each goes by itself.
-      else for (const queued of group) await storeSingly(queued)
+      for (const queued of group) await storeSingly(queued)
     }
   }
 
@@ -301,7 +305,10 @@ export class Sink {
       } catch (error) {
         // Two transactions got into each other's way: the database has ended one of them, which may try again.
         if (isConflictError(error) && attempt < attemptsAfterConflict) continue
-        if (isUnavailable(error)) throw error
+        if (isUnavailable(error)) {
+          this.#newestPages.forget()
+          throw error
+        }
         if (isAlone) return [await rejectBatch(this.#db, whole, error)]
         const results: StoredBatch[] = []
         for (const part of parts) results.push(...(await this.#storeOrReject(single(part))))

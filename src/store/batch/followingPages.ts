@@ -3,7 +3,7 @@ import type { InstrumentKey } from '../../market/category.js'
 import type { Fill } from '../../market/fill.js'
 import type { TimeMs } from '../../market/values.js'
 import { type ColumnSpec, rowsFrom } from '../db/columns.js'
-import { isFailedCheck } from '../db/databaseError.js'
+import { isDuplicateError, isFailedCheck } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { insertingFills } from '../live/fills.js'
 import type { Batch } from './batch.js'
@@ -35,11 +35,11 @@ const fields = ['category', 'symbol', 'oldest', 'newest', 'ownFrom', 'knownUntil
 /**
  * Stores those of the responses that follow on from what is proven, which most do: in one statement, where judging a page takes
  * six. A response follows on where its oldest fill lies in the newest proven stretch: all of that millisecond is stored, so the
- * response adds the time from the end of the stretch to its newest fill, and there is no gap. Fills that are known to be stored do
- * not travel there: they are older than that end, so the stretch itself is proof of them. Nothing is done of the others, and
+ * response adds the time from the end of the stretch to its newest fill, and there is no gap. Nothing is done of the others, and
  * of all of them where another writer was at work on one at the same time or a fill turned up in what was proven.
  *
  * @param batches rows and nothing else, of several instruments, each at most once
+ * @param newestPages what is known to be stored does not travel to the database again
  */
 export async function storeFollowingPages(
   db: Kysely<Database>,
@@ -56,6 +56,7 @@ export async function storeFollowingPages(
   })
   if (pages.length === 0) return stored
   const rows = pages.flatMap(({ unknown }) => unknown)
+  const areNew = pages.every(({ knownUntil }) => knownUntil > -Infinity)
   const page = rowsFrom(pages, columns, (row, column) => row[fields[column] as (typeof fields)[number]])
   // The row of the first part is the lock of a series (coverage.ts). What was there when the statement began is judged, so what is
   // changed must still be that: `proven` finds the end of the stretch where it was, or everything is undone. Rows are looked up one
@@ -77,7 +78,7 @@ export async function storeFollowingPages(
       ) last
       where page.oldest < last.until and page.known_until <= last.until and tstzrange(least(page.own_from, page.oldest), last.until) <@ last.ranges
     ), inserted as (
-      ${insertingFills(rows, sql`join following using (category, symbol)`)} returning category, symbol, ts
+      ${insertingFills(rows, sql`join following using (category, symbol)`, areNew)} returning category, symbol, ts
     ), counted as (
       select category, symbol, count(*) as count, min(ts) as oldest from inserted group by category, symbol
     ), proven as (
@@ -97,7 +98,8 @@ export async function storeFollowingPages(
       stored.set(batch, { inserted, updated: 0, unchanged: batch.rows.length - inserted, gapsFound: 0 })
     }
   } catch (error) {
-    if (!isFailedCheck(error)) throw error
+    // A fill that was taken for new is there: another recorder has stored it.
+    if (!isFailedCheck(error) && !(areNew && isDuplicateError(error))) throw error
   }
   return stored
 }

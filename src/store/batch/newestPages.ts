@@ -13,14 +13,13 @@ interface NewestPage {
 /** What of a response is not known to be stored. */
 export interface UnknownFills {
   readonly rows: readonly Fill[]
-  /** All that were left out are older; -Infinity where none was. */
+  /** The newest that is known; -Infinity where none is. */
   readonly knownUntil: TimeMs
 }
 
 /**
  * The fills of the newest stored response of each instrument. The next response repeats what is still on its page, of quiet
- * instruments nearly all of it, and need not bring that to the database to be found there. Of the newest millisecond nothing is
- * left out: what is proven ends before it.
+ * instruments nearly all of it, and need not bring that to the database to be found there.
  */
 export class NewestPages {
   readonly #pages = new Map<string, NewestPage>()
@@ -28,8 +27,7 @@ export class NewestPages {
   unknownOf(batch: FillBatch): UnknownFills {
     const page = this.#pages.get(seriesKey(batch))
     if (page === undefined) return { rows: batch.rows, knownUntil: -Infinity }
-    const { execIds, newest } = page
-    return { rows: batch.rows.filter(({ execId, ts }) => ts >= newest || !execIds.has(execId)), knownUntil: newest }
+    return { rows: batch.rows.filter(({ execId }) => !page.execIds.has(execId)), knownUntil: page.newest }
   }
 
   /** Call it with everything that is committed, rows of which none was refused. */
@@ -42,5 +40,10 @@ export class NewestPages {
       if (ts > newest) newest = ts
     }
     this.#pages.set(seriesKey(batch), { execIds, newest })
+  }
+
+  /** When the database was away: what comes back may be another server, without what the first one stored last. */
+  forget(): void {
+    this.#pages.clear()
   }
 }

@@ -147,3 +147,8 @@ function rootOf(error: unknown): Error {
 export function isFailedCheck(error: unknown): boolean {
   return (error as ErrorDetails | null)?.code === '22012'
 }
+
+/** A row was inserted that is there already. */
+export function isDuplicateError(error: unknown): boolean {
+  return (error as ErrorDetails | null)?.code === '23505'
+}

@@ -19,6 +19,17 @@ describe('the spool', () => {
     expect((await own.query('select * from recorder.gap')).rows).toEqual([])
   })
 
+  test('goes by nothing that was stored before the database was away: another one may have come back', async () => {
+    await own.goOn(1, 2)
+    // The newest millisecond is not claimed: the database agrees with itself.
+    await own.query(`delete from market.fills where exec_id = '2'`)
+    await own.proxy.refuse()
+    const rows = [3, 2, 1].map((id) => aFill({ execId: String(id), ts: at + id * 1_000 }))
+    await own.sink.write(batchOf('fills', { category: 'SPOT', symbol: 'BTCUSDT' }, rows, at + 3_000))
+    await own.proxy.restore()
+    await own.isStored(4)
+  })
+
   test('full: what can be fetched again goes first, every drop is counted, and becomes a gap', async () => {
     await own.closeSink()
     await own.openSink({ maxBytes: 60_000 })
