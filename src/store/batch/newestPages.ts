@@ -6,7 +6,8 @@ import { type Batch, isPlain, seriesKey } from './batch.js'
 type FillBatch = Batch<InstrumentKey, Fill>
 
 interface NewestPage {
-  readonly execIds: ReadonlySet<string>
+  /** In the order of the response. */
+  readonly execIds: readonly string[]
   readonly newest: TimeMs
 }
 
@@ -27,16 +28,25 @@ export class NewestPages {
   unknownOf(batch: FillBatch): UnknownFills {
     const page = this.#pages.get(seriesKey(batch))
     if (page === undefined) return { rows: batch.rows, knownUntil: -Infinity }
-    return { rows: batch.rows.filter(({ execId }) => !page.execIds.has(execId)), knownUntil: page.newest }
+    const { execIds, newest } = page
+    const rows: Fill[] = []
+    let place = 0
+    let others: Set<string> | undefined
+    for (const row of batch.rows) {
+      // Behind what is new comes the page before, in its order: seldom does anything have to be looked for.
+      if (row.ts <= newest && row.execId === execIds[place]) place++
+      else if (row.ts > newest || !(others ??= new Set(execIds)).has(row.execId)) rows.push(row)
+    }
+    return { rows, knownUntil: newest }
   }
 
   /** Call it with everything that is committed, rows of which none was refused. */
   stored(batch: Batch): void {
     if (batch.stream !== 'fills' || !isPlain(batch) || batch.rows.length === 0) return
-    const execIds = new Set<string>()
+    const execIds: string[] = []
     let newest = -Infinity
     for (const { execId, ts } of batch.rows as readonly Fill[]) {
-      execIds.add(execId)
+      execIds.push(execId)
       if (ts > newest) newest = ts
     }
     this.#pages.set(seriesKey(batch), { execIds, newest })
