@@ -13,7 +13,8 @@ const maxRows: Readonly<Record<StreamName, number>> = {
   tickers: 0,
   order_books: 64,
   rpi_order_books: 64,
-  fills: 1_000,
+  // Half of them and more are known to be stored, see NewestPages.
+  fills: 2_000,
   candles: 1_000,
 }
 const maxBatches = 64
