@@ -9,6 +9,7 @@ import { createTransport, type Transport, type TransportOptions } from './http/t
 import type { Departure, Settlement } from './pacing/departure.js'
 import { Pacer, type PacerOptions, type PacerStats } from './pacing/pacer.js'
 import type { Priority } from './pacing/requestQueues.js'
+import type { FieldNames } from './response/pickedFields.js'
 import { type RawResponse, readResponse, type ServiceResponse } from './response/response.js'
 import type { Attempt } from './retry.js'
 import type { ServiceClock } from './serviceClock.js'
@@ -108,16 +109,21 @@ export class Sender {
     return this.#endsWaiting(signal)
   }
 
-  /** One attempt, from its place in the queue to the opened envelope. Throws an `ExchangeError`. */
+  /**
+   * One attempt, from its place in the queue to the opened envelope. Throws an `ExchangeError`.
+   *
+   * @param only see Format
+   */
   async send(
     operation: Operation,
     parameters: Parameters,
     request: RequestOptions,
     attempt: Attempt,
+    only?: FieldNames,
   ): Promise<Received> {
     const taken = request.turn === undefined ? undefined : this.#takeTurn(request.turn)
     const admission = taken ?? (await this.#admit(operation, parameters, request, attempt.signal))
-    return this.#depart(operation, parameters, attempt, admission)
+    return this.#depart(operation, parameters, attempt, admission, only)
   }
 
   async turn(operation: Operation, request: RequestOptions = {}): Promise<Turn> {
@@ -191,6 +197,7 @@ export class Sender {
     parameters: Parameters,
     attempt: Attempt,
     { departure, priority, enqueuedMs, circuit, pass }: Admission,
+    only: FieldNames | undefined,
   ): Promise<Received> {
     const clock = this.#clock
     attempt.sent()
@@ -206,7 +213,7 @@ export class Sender {
       })
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
-      const response = await readResponse({ operation, parameters }, raw)
+      const response = await readResponse({ operation, parameters }, raw, only)
       this.#believe(operation, parameters, response.requestTime, receivedAt)
       settlement = { outcome: 'response', remaining: raw.remaining }
       return { response, sentAt, receivedAt }

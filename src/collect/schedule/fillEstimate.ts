@@ -72,7 +72,7 @@ export class FillEstimate {
   #newestTs = -Infinity
   #sizeSum = 0
   #sizeCount = 0
-  #ticker: { ts: TimeMs; volume: number; lastPrice: string | null; text: string } | null = null
+  #ticker: { ts: TimeMs; volume: number; lastPrice: string | null; volumeText: string } | null = null
   #claimed = 0
   #claimedBefore: number = claimedStart
   #borneOut: number = borneOutStart
@@ -182,12 +182,13 @@ export class FillEstimate {
     if (before !== null && ts <= before.ts) return false
     const volume = Number(volume24h)
     if (!(volume < maxSize)) return false
-    const text = `${volume24h} ${lastPrice}`
-    this.#ticker = { ts, volume, lastPrice, text }
+    const isUnchanged = before !== null && before.volumeText === volume24h && before.lastPrice === lastPrice
+    const beforeTs = before?.ts ?? ts
+    if (isUnchanged) before.ts = ts
+    else this.#ticker = { ts, volume, lastPrice, volumeText: volume24h }
     if (before === null || ts <= this.#responseAt || this.#responseAt === -Infinity) return false
     const spanMs = ts - this.#atMs
     if (spanMs <= 0) return false
-    const isUnchanged = before.text === text
     const count = isUnchanged ? 0 : this.#countOf(before, volume, ts, spanMs)
     this.#unseen += count
     for (const [index, memoryMs] of memoriesMs.entries()) {
@@ -195,7 +196,7 @@ export class FillEstimate {
       this.#rates[index] = (count / spanMs) * (1 - kept) + (this.#rates[index] as number) * kept
     }
     this.#atMs = ts
-    return isUnchanged && before.ts >= this.#responseAt
+    return isUnchanged && beforeTs >= this.#responseAt
   }
 
   #countOf(before: { ts: TimeMs; volume: number }, volume: number, ts: TimeMs, spanMs: number): number {

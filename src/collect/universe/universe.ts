@@ -9,11 +9,16 @@ import { rankInstruments, type Select } from './select.js'
 interface Known extends PlanInstrument {
   turnover24h: Decimal | null
   measuredFillsPerSecond: number | null
-  tradeSign: TradeSign | null
-  quoteSign: string | null
+  tradeSign: { -readonly [Name in keyof TradeSign]: TradeSign[Name] } | null
+  quotes: Quotes | null
   /** Responses bring no trades, whatever the ticker says. */
   isSilent: boolean
   hasRpi: boolean
+}
+
+interface Quotes extends Pick<TickerSigns, 'bid1Price' | 'bid1Size' | 'ask1Price' | 'ask1Size'> {
+  /** Made when it is asked for. */
+  text: string | null
 }
 
 /** Of an instrument's specification what decides about covering it. */
@@ -63,22 +68,34 @@ export class Universe {
         measuredFillsPerSecond: before?.measuredFillsPerSecond ?? this.#measured.get(key) ?? null,
         turnover24h: before?.turnover24h ?? null,
         tradeSign: before?.tradeSign ?? null,
-        quoteSign: before?.quoteSign ?? null,
+        quotes: before?.quotes ?? null,
         isSilent: before?.isSilent ?? false,
         hasRpi: this.#rpi.has(key),
       })
     }
   }
 
+  /** What is the same as before stays the same object: tickers come so often that anything else would be most of all garbage. */
   setTickers(tickers: readonly TickerSigns[]): void {
     for (const ticker of tickers) {
       this.#tickersAt.set(ticker.category, ticker.receivedAt)
       const known = this.#known.get(instrumentText(ticker))
       if (known === undefined) continue
-      known.turnover24h = turnoverHere(known.kind, ticker)
-      const { ts, volume24h, lastPrice } = ticker
-      known.quoteSign = `${ticker.bid1Price} ${ticker.bid1Size} ${ticker.ask1Price} ${ticker.ask1Size}`
-      if (volume24h !== null) known.tradeSign = { ts, volume24h, lastPrice }
+      const { ts, volume24h, lastPrice, bid1Price, bid1Size, ask1Price, ask1Size } = ticker
+      const turnover24h = turnoverHere(known.kind, ticker)
+      if (turnover24h !== known.turnover24h) known.turnover24h = turnover24h
+      const { quotes, tradeSign } = known
+      const areSame =
+        quotes !== null &&
+        bid1Price === quotes.bid1Price &&
+        bid1Size === quotes.bid1Size &&
+        ask1Price === quotes.ask1Price &&
+        ask1Size === quotes.ask1Size
+      if (!areSame) known.quotes = { bid1Price, bid1Size, ask1Price, ask1Size, text: null }
+      if (volume24h === null) continue
+      if (tradeSign !== null && volume24h === tradeSign.volume24h && lastPrice === tradeSign.lastPrice)
+        tradeSign.ts = ts
+      else known.tradeSign = { ts, volume24h, lastPrice }
     }
   }
 
@@ -95,12 +112,15 @@ export class Universe {
 
   /** What the newest ticker tells of whether and how much was traded; null where there is none. */
   tradeSign(key: InstrumentKey): TradeSign | null {
-    return this.#known.get(instrumentText(key))?.tradeSign ?? null
+    const sign = this.#known.get(instrumentText(key))?.tradeSign
+    return sign ? { ...sign } : null
   }
 
   /** The best bid and ask of the newest ticker, as text: another text claims that the book has changed. */
   quoteSign(key: InstrumentKey): string | null {
-    return this.#known.get(instrumentText(key))?.quoteSign ?? null
+    const quotes = this.#known.get(instrumentText(key))?.quotes
+    if (!quotes) return null
+    return (quotes.text ??= `${quotes.bid1Price} ${quotes.bid1Size} ${quotes.ask1Price} ${quotes.ask1Size}`)
   }
 
   /**

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ResponseBounds, maxEnvelopeBytes, maxRowBytes } from './bounds.js'
 import { parseLossless, parseText } from './lossless.js'
+import { type FieldNames, pickFields } from './pickedFields.js'
 import { inspect, type JsonList } from './shape.js'
 import { parseNumbersAsText } from './textNumbers.js'
 
@@ -11,6 +12,8 @@ const maxDepth = 32
 const shortBytes = 32_768
 /** Rows that are parsed in one go. */
 const chunkBytes = 32_768
+/** The same where only some fields are picked. */
+const pickedBytes = 131_072
 
 /** A row that is too long to be parsed. */
 export class UnparsedRow {
@@ -34,8 +37,10 @@ export interface ParsedResponse {
  * Parses a response. A long one is taken apart at the commas between its rows and parsed a few rows at a time, so that
  * everything else gets its turn in between. The result is the same: each piece has to be valid JSON, and so has what is left
  * without them. Throws a `SyntaxError` that says what is wrong with the text.
+ *
+ * @param only the fields of the rows that are needed: of a long list the others may be missing in what is returned
  */
-export async function parseResponse(body: Buffer, bounds: ResponseBounds): Promise<ParsedResponse> {
+export async function parseResponse(body: Buffer, bounds: ResponseBounds, only?: FieldNames): Promise<ParsedResponse> {
   // Not even looked at: nothing of the market is as long, and the parser's turns are bounded by it.
   if (body.length > bounds.bytes) throw new SyntaxError(`it has more than ${bounds.bytes} bytes`)
   const isShort = body.length <= shortBytes
@@ -58,7 +63,10 @@ export async function parseResponse(body: Buffer, bounds: ResponseBounds): Promi
   if (!isRecord(envelope)) throw new SyntaxError('it is not an object with rows')
   const name = Object.keys(envelope).find((key) => Array.isArray(envelope[key]))
   if (name === undefined) throw new SyntaxError('it is not an object with rows')
-  const { rows, surplus } = await parseRows(body, list, holdsNumbers ? parseText : JSON.parse, bounds.rows)
+  const parse = holdsNumbers ? parseText : JSON.parse
+  const { rows, surplus } = await (only === undefined
+    ? parseRows(body, list, parse, bounds.rows)
+    : pickRows(body, list, parse, bounds.rows, only))
   return { value: { ...envelope, [name]: rows }, surplusRows: surplus }
 }
 
@@ -74,29 +82,60 @@ function parseWhole(text: string, holdsNumbers: boolean): ParsedResponse {
   }
 }
 
-async function parseRows(
-  body: Buffer,
-  { start, end, commas, elements }: JsonList,
-  parse: (text: string) => unknown,
-  maxRows: number,
-) {
+/** Where row i begins, and where it ends: at the next comma or the end of the array. */
+function rowBounds({ start, end, commas }: JsonList) {
+  return {
+    begins: (i: number) => (i === 0 ? start : (commas[i - 1] as number) + 1),
+    ends: (i: number) => (i < commas.length ? (commas[i] as number) : end),
+  }
+}
+
+async function parseRows(body: Buffer, list: JsonList, parse: (text: string) => unknown, maxRows: number) {
+  const { elements } = list
+  const { begins, ends } = rowBounds(list)
   const rows: unknown[] = []
   const read = Math.min(elements, maxRows)
-  // Where row i begins; the end of the last one is the next comma or the end of the array.
-  const begins = (i: number) => (i === 0 ? start : (commas[i - 1] as number) + 1)
-  const ends = (i: number) => (i < commas.length ? (commas[i] as number) : end)
   for (let first = 0; first < read;) {
     let next = first + 1
     if (ends(first) - begins(first) > maxRowBytes) {
       rows.push(new UnparsedRow(body.subarray(begins(first), ends(first))))
     } else {
       while (next < read && ends(next) - begins(first) <= chunkBytes) next++
-      const chunk: unknown = parse(`[${body.toString('utf8', begins(first), ends(next - 1))}]`)
-      // A blank between two commas, or after the last one.
-      if (!Array.isArray(chunk) || chunk.length !== next - first) throw new SyntaxError('a row is missing in its list')
-      for (const row of chunk as unknown[]) rows.push(row)
+      for (const row of parseElements(body.toString('utf8', begins(first), ends(next - 1)), next - first, parse))
+        rows.push(row)
     }
     first = next
+    await nextTurn()
+  }
+  return { rows, surplus: elements - read }
+}
+
+function parseElements(text: string, count: number, parse: (text: string) => unknown): readonly unknown[] {
+  const elements = parse(`[${text}]`)
+  // A blank between two commas, or after the last one.
+  if (!Array.isArray(elements) || elements.length !== count) throw new SyntaxError('a row is missing in its list')
+  return elements as unknown[]
+}
+
+/** Of each row these fields; the whole row where they are not simply there. */
+async function pickRows(
+  body: Buffer,
+  list: JsonList,
+  parse: (text: string) => unknown,
+  maxRows: number,
+  only: FieldNames,
+) {
+  const { elements } = list
+  const { begins, ends } = rowBounds(list)
+  const rows: unknown[] = []
+  const read = Math.min(elements, maxRows)
+  for (let row = 0, turnEnd = begins(0) + pickedBytes; row < read; row++) {
+    const picked = pickFields(body, begins(row), ends(row), only)
+    if (picked !== undefined) rows.push(picked)
+    else if (ends(row) - begins(row) > maxRowBytes) rows.push(new UnparsedRow(body.subarray(begins(row), ends(row))))
+    else rows.push(...parseElements(body.toString('utf8', begins(row), ends(row)), 1, parse))
+    if (ends(row) < turnEnd) continue
+    turnEnd = ends(row) + pickedBytes
     await nextTurn()
   }
   return { rows, surplus: elements - read }

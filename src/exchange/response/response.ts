@@ -5,6 +5,7 @@ import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from '../err
 import { responseBounds } from './bounds.js'
 import { type ParsedResponse, parseResponse } from './longResponse.js'
 import { textOf } from './lossless.js'
+import type { FieldNames } from './pickedFields.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
 /** A response as HTTP brought it. */
@@ -40,8 +41,10 @@ const singleObjectOperations: ReadonlySet<Operation> = new Set<Operation>(['orde
 /**
  * Reads the envelope. Success and failure are told by its `code`, at any HTTP status, because the service sends
  * failures with HTTP 200 as well as 400. Throws an `ExchangeError` for everything that is not rows.
+ *
+ * @param only the fields of the rows that are needed
  */
-export async function readResponse(request: Request, raw: RawResponse): Promise<ServiceResponse> {
+export async function readResponse(request: Request, raw: RawResponse, only?: FieldNames): Promise<ServiceResponse> {
   const fail = (
     kind: ExchangeErrorKind,
     what: string,
@@ -66,7 +69,7 @@ export async function readResponse(request: Request, raw: RawResponse): Promise<
   const bounds = responseBounds[request.operation]
   let parsed: ParsedResponse
   try {
-    parsed = await parseResponse(raw.body, bounds)
+    parsed = await parseResponse(raw.body, bounds, only)
   } catch (error) {
     const [kind, what, more] = kindOfStatus(raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
