@@ -2,6 +2,7 @@ import { operationOf } from '../../market/stream.js'
 import type { Turn } from '../../exchange/sender.js'
 import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
+import type { TradeSign } from '../../market/ticker.js'
 import { averageRate } from '../schedule/fillRate.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
 import { fillShortage, worthOfTickers } from '../schedule/fillShare.js'
@@ -15,6 +16,8 @@ import { messageOf } from '../../runtime/messageOf.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookAroundMs = 500
+/** So many instruments come due that waking for each would cost more than what it brings. */
+const minPauseMs = 10
 
 export interface FillsPoller extends Poller<InstrumentKey> {
   /**
@@ -48,6 +51,7 @@ export function fillsPoller(
   else signal.addEventListener('abort', end, { once: true })
 
   const seen = new Map<string, FillsSeen>()
+  let signs = new Map<InstrumentKey, { readonly tradeSign: TradeSign | null } | null>()
 
   const ask = async (target: InstrumentKey, deadline: number, turn: Turn) => {
     const polled = await pollAndStore(context, stream, target, { signal: ended.signal, deadline, turn })
@@ -73,10 +77,8 @@ export function fillsPoller(
   }
 
   const learnTrades = () => {
-    for (const target of schedule.targets()) {
-      const sign = universe.tradeSign(target)
-      if (sign !== null && schedule.traded(target, sign)) stats[stream.name].lastIdleAt = clock.now()
-    }
+    if (schedule.allTraded((target) => signs.get(target)?.tradeSign ?? null))
+      stats[stream.name].lastIdleAt = clock.now()
     pause.wake()
   }
 
@@ -111,7 +113,7 @@ export function fillsPoller(
       const now = clock.monotonicMs()
       const { dueMs, deadlineMs } = schedule.upcoming(now)
       if (dueMs > now) {
-        await pause.sleep(Math.min(lookAroundMs, Math.max(1, dueMs - now)))
+        await pause.sleep(Math.min(lookAroundMs, Math.max(minPauseMs, dueMs - now)))
         continue
       }
       const turn = await nextTurn(deadlineMs)
@@ -145,6 +147,7 @@ export function fillsPoller(
         const perSecond = universe.recordedFillsPerSecond(target)
         if (perSecond !== null) schedule.assume(target, perSecond / 1000)
       }
+      signs = new Map(schedule.targets().map((target) => [target, universe.tradeSignOf(target)]))
       const wanted = new Set(targets.map(instrumentText))
       for (const key of seen.keys()) if (!wanted.has(key)) seen.delete(key)
       for (const key of wanted) if (!seen.has(key)) seen.set(key, { atMs: now, perMs: null, empty: 0 })

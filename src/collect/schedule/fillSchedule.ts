@@ -181,6 +181,16 @@ export class FillSchedule<Target> {
     return this.#entries.get(this.#keyOf(target))?.estimate.traded(sign) ?? false
   }
 
+  /** The same of all instruments: whether the ticker of one of them tells that. */
+  allTraded(signOf: (target: Target) => TradeSign | null): boolean {
+    let isOneIdle = false
+    for (const { target, estimate } of this.#list) {
+      const sign = signOf(target)
+      if (sign !== null && estimate.traded(sign)) isOneIdle = true
+    }
+    return isOneIdle
+  }
+
   /** How many fills of an instrument are expected that no response has shown; 0 for one that is not scheduled. */
   unseen(key: string, nowMs: number): number {
     return this.#entries.get(key)?.estimate.unseen(nowMs + (this.#offsetMs ?? 0)) ?? 0
@@ -221,9 +231,10 @@ export class FillSchedule<Target> {
       const overdueMs = nowMs - entry.respondedMs - longestWaitMs(entry.empty, this.#options.maxPollMs)
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
       const { estimate } = entry
-      const unseen = estimate.unseen(nowMs + (this.#offsetMs ?? 0))
-      // Most are not the busiest however uneven they are, and powers cost more than all else here.
-      if (unseen * maxUnevennessFactor < most) continue
+      const at = nowMs + (this.#offsetMs ?? 0)
+      // Most are not the busiest however uneven they are, and powers and exponentials cost more than all else here.
+      if (estimate.unseenAtMost(at) * maxUnevennessFactor < most) continue
+      const unseen = estimate.unseen(at)
       const atStake = unseen * estimate.unevenness ** unevennessPower
       if (atStake >= most) [busiest, most] = [entry, atStake]
     }

@@ -30,7 +30,7 @@ export interface ListedInstrument {
 
 /** What the recorder currently knows of the market: which instruments there are and how busy each is. */
 export class Universe {
-  readonly #known = new Map<string, Known>()
+  readonly #known = new Map<Category, Map<string, Known>>()
   readonly #rpi = new Set<string>()
   readonly #measured = new Map<string, number>()
   readonly #tickersAt = new Map<Category, TimeMs>()
@@ -50,28 +50,17 @@ export class Universe {
 
   /** The same of a list that another recorder has stored. */
   setListed(category: Category, instruments: readonly ListedInstrument[], isWhole = true): void {
-    const listed = new Set(instruments.map((instrument) => instrument.symbol))
+    const known = this.#known.get(category) ?? new Map<string, Known>()
+    this.#known.set(category, known)
     if (isWhole) {
-      for (const known of this.#known.values()) {
-        if (known.category === category && !listed.has(known.symbol)) this.#known.delete(instrumentText(known))
-      }
+      const listed = new Set(instruments.map((instrument) => instrument.symbol))
+      for (const symbol of known.keys()) if (!listed.has(symbol)) known.delete(symbol)
     }
-    for (const instrument of instruments) {
-      const { symbol, status, kind } = instrument
-      const key = instrumentText({ category, symbol })
-      const before = this.#known.get(key)
-      this.#known.set(key, {
-        category,
-        symbol,
-        status,
-        kind,
-        measuredFillsPerSecond: before?.measuredFillsPerSecond ?? this.#measured.get(key) ?? null,
-        turnover24h: before?.turnover24h ?? null,
-        tradeSign: before?.tradeSign ?? null,
-        quotes: before?.quotes ?? null,
-        isSilent: before?.isSilent ?? false,
-        hasRpi: this.#rpi.has(key),
-      })
+    for (const { symbol, status, kind } of instruments) {
+      const before = known.get(symbol)
+      // Whoever holds it goes on seeing what comes.
+      if (before !== undefined) Object.assign(before, { status, kind })
+      else known.set(symbol, this.#new({ category, symbol, status, kind }))
     }
   }
 
@@ -79,7 +68,7 @@ export class Universe {
   setTickers(tickers: readonly TickerSigns[]): void {
     for (const ticker of tickers) {
       this.#tickersAt.set(ticker.category, ticker.receivedAt)
-      const known = this.#known.get(instrumentText(ticker))
+      const known = this.#get(ticker)
       if (known === undefined) continue
       const { ts, volume24h, lastPrice, bid1Price, bid1Size, ask1Price, ask1Size } = ticker
       const turnover24h = turnoverHere(known.kind, ticker)
@@ -102,7 +91,7 @@ export class Universe {
   setRpiSymbols(symbols: readonly InstrumentKey[], isWhole = true): void {
     if (isWhole) this.#rpi.clear()
     for (const symbol of symbols) this.#rpi.add(instrumentText(symbol))
-    for (const [key, known] of this.#known) known.hasRpi = this.#rpi.has(key)
+    for (const known of this.#all()) known.hasRpi = this.#rpi.has(instrumentText(known))
   }
 
   /** When the newest tickers of a category came; null before the first. */
@@ -112,13 +101,18 @@ export class Universe {
 
   /** What the newest ticker tells of whether and how much was traded; null where there is none. */
   tradeSign(key: InstrumentKey): TradeSign | null {
-    const sign = this.#known.get(instrumentText(key))?.tradeSign
+    const sign = this.#get(key)?.tradeSign
     return sign ? { ...sign } : null
+  }
+
+  /** The same, shown as it changes for as long as the instrument is listed: for whoever asks of all of them with every look. */
+  tradeSignOf(key: InstrumentKey): { readonly tradeSign: TradeSign | null } | null {
+    return this.#get(key) ?? null
   }
 
   /** The best bid and ask of the newest ticker, as text: another text claims that the book has changed. */
   quoteSign(key: InstrumentKey): string | null {
-    const quotes = this.#known.get(instrumentText(key))?.quotes
+    const quotes = this.#get(key)?.quotes
     if (!quotes) return null
     return (quotes.text ??= `${quotes.bid1Price} ${quotes.bid1Size} ${quotes.ask1Price} ${quotes.ask1Size}`)
   }
@@ -128,22 +122,22 @@ export class Universe {
    * as if nothing were traded, until a response shows a trade.
    */
   setSilent(key: InstrumentKey, isSilent: boolean): void {
-    const known = this.#known.get(instrumentText(key))
+    const known = this.#get(key)
     if (known !== undefined) known.isSilent = isSilent
   }
 
   /** Fills a second as earlier runs recorded them lately; null when nothing is known of it. */
   recordedFillsPerSecond(key: InstrumentKey): number | null {
-    return this.#known.get(instrumentText(key))?.measuredFillsPerSecond ?? null
+    return this.#get(key)?.measuredFillsPerSecond ?? null
   }
 
   /** null for an instrument that is not listed. */
   kindOf(key: InstrumentKey): InstrumentKind | null {
-    return this.#known.get(instrumentText(key))?.kind ?? null
+    return this.#get(key)?.kind ?? null
   }
 
   has(key: InstrumentKey): boolean {
-    return this.#known.has(instrumentText(key))
+    return this.#get(key) !== undefined
   }
 
   /** Takes fills a second as they were recorded lately: they go before what a ticker makes one expect. */
@@ -151,7 +145,7 @@ export class Universe {
     for (const rate of rates) {
       const key = instrumentText(rate)
       this.#measured.set(key, rate.perSecond)
-      const known = this.#known.get(key)
+      const known = this.#get(rate)
       if (known !== undefined) known.measuredFillsPerSecond = rate.perSecond
     }
   }
@@ -170,6 +164,27 @@ export class Universe {
   planned(): PlanUniverse {
     const believed = (known: Known): PlanInstrument =>
       known.isSilent ? { ...known, turnover24h: '0', measuredFillsPerSecond: 0 } : known
-    return { kind: 'listed', instruments: [...this.#known.values()].map(believed), ownership: this.ownership }
+    return { kind: 'listed', instruments: this.#all().map(believed), ownership: this.ownership }
+  }
+
+  #get({ category, symbol }: InstrumentKey): Known | undefined {
+    return this.#known.get(category)?.get(symbol)
+  }
+
+  #all(): Known[] {
+    return [...this.#known.values()].flatMap((ofCategory) => [...ofCategory.values()])
+  }
+
+  #new(listed: ListedInstrument & InstrumentKey): Known {
+    const key = instrumentText(listed)
+    return {
+      ...listed,
+      measuredFillsPerSecond: this.#measured.get(key) ?? null,
+      turnover24h: null,
+      tradeSign: null,
+      quotes: null,
+      isSilent: false,
+      hasRpi: this.#rpi.has(key),
+    }
   }
 }
