@@ -20,10 +20,10 @@ function waiting(stream: StreamName, symbol: string, rows: number, changes: Part
 const symbols = (taken: readonly { batch: Batch }[]) =>
   taken.map(({ batch }) => (batch.target as { symbol: string }).symbol)
 
-test('pages of different instruments go together, up to a thousand rows', () => {
-  const queue = Array.from({ length: 12 }, (_, index) => waiting('fills', `N${index}`, 100))
-  expect(takeGroup(queue)).toHaveLength(10)
-  expect(symbols(queue)).toEqual(['N10', 'N11'])
+test('pages of different instruments go together, up to two thousand rows', () => {
+  const queue = Array.from({ length: 22 }, (_, index) => waiting('fills', `N${index}`, 100))
+  expect(takeGroup(queue)).toHaveLength(20)
+  expect(symbols(queue)).toEqual(['N20', 'N21'])
 })
 
 test('a second page of an instrument waits for the first', () => {
