@@ -54,9 +54,8 @@ export function candlePoller(
     else doubted.add(key)
     return hasEnvelope || isRepeated
   }
-  const pollOne = async (target: CandleTarget, isClaimed: boolean) => {
+  const pollOne = async (target: CandleTarget, isClaimed: boolean, waiting: AbortSignal) => {
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
-    const waiting = signals.signalFor(seriesText(target))
     // A response that was not kept has shown nothing: the next one reaches back as if it had not come.
     const ask = async (limit: number) => {
       const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
@@ -82,7 +81,9 @@ export function candlePoller(
     if (target.type === 'market') universe.setSilent(target, receivedAt - silentSince > silentAfterMs)
   }
   const start = (target: CandleTarget, isClaimed: boolean) =>
-    exclusive.run(seriesText(target), () => pollOne(target, isClaimed))
+    exclusive.run(seriesText(target), () =>
+      signals.during(seriesText(target), (waiting) => pollOne(target, isClaimed, waiting)),
+    )
 
   const pollInterval = async (interval: Interval) => {
     if (!(await sleepFor(clock, settleMs, signal))) return

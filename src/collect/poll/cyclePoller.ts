@@ -42,10 +42,11 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     // What nobody asks for has waited for long already; what another recorder still asked for a moment ago has not.
     const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(stream.name, target)
     const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
-    const options = { signal: signals.signalFor(instrumentText(target)), deadline }
     // What tickers tell from here on is news, also while the response is on its way or being stored.
     const sign = universe.quoteSign(target)
-    const polled = await pollAndStore(context, stream, target, options)
+    const polled = await signals.during(instrumentText(target), (waiting) =>
+      pollAndStore(context, stream, target, { signal: waiting, deadline }),
+    )
     // What was not kept is nowhere: a whole cycle later would be a cycle without.
     if (polled.batch === null || !polled.isKept) schedule.failed(target, momentOf(clock))
     else {
