@@ -16,7 +16,7 @@ import { fillPage } from './costRows.js'
 import { type Check, median } from './figures.js'
 
 const instrumentCount = 200
-const pagesPerInstrument = 6
+const pagesPerInstrument = 30
 const parallel = 4
 const logger = pino({ level: 'silent' })
 
@@ -33,7 +33,7 @@ export async function measureStoring(rounds: number): Promise<Check[]> {
     const ratios: number[] = []
     for (let round = 0; round < rounds; round++) {
       const singly = await pagesPerSecond(`A${round}`, (pages) => storeAlone(database, pages))
-      const together = await pagesPerSecond(`B${round}`, (pages) => storeTogether(database, folder, pages))
+      const together = await withSink(database, folder, (store) => pagesPerSecond(`B${round}`, store))
       console.log(`pages of 100 fills a second: alone ${singly.toFixed(0)}, through the sink ${together.toFixed(0)}`)
       ratios.push(together / singly)
     }
@@ -66,11 +66,19 @@ async function storeAlone({ db }: RecorderDatabase, pages: readonly Batch[]): Pr
   await Promise.all(Array.from({ length: parallel }, work))
 }
 
-async function storeTogether({ db }: RecorderDatabase, folder: string, pages: readonly Batch[]): Promise<void> {
+/** One sink for all pages: as in a daemon it knows what it has stored. */
+async function withSink<Result>(
+  { db }: RecorderDatabase,
+  folder: string,
+  work: (store: (pages: readonly Batch[]) => Promise<void>) => Promise<Result>,
+): Promise<Result> {
   const spool = await BatchSpool.open({ root: join(folder, 'spool'), maxBytes: 1e9, onDamage: () => undefined })
   const options = { clock, incidents: new Incidents(logger, clock), stats: createStats(), spool }
   const sink = new Sink(db, { ...options, maxInFlightWrites: parallel })
-  await Promise.all(pages.map((page) => sink.write(page)))
-  if (sink.backlog().isSpooling) throw new Error('the database did not keep up; the figure would be that of the disk')
+  const result = await work(async (pages) => {
+    await Promise.all(pages.map((page) => sink.write(page)))
+    if (sink.backlog().isSpooling) throw new Error('the database did not keep up; the figure would be that of the disk')
+  })
   await sink.close(AbortSignal.timeout(10_000))
+  return result
 }

@@ -22,6 +22,7 @@ import * as boundsOfCandles from '../../../migrations/0020_bounds_of_candles.js'
 import * as judgedGaps from '../../../migrations/0021_judged_gaps.js'
 import * as serviceAndViews from '../../../migrations/0022_service_and_views.js'
 import * as coverageInParts from '../../../migrations/0023_coverage_in_parts.js'
+import * as plannedRollups from '../../../migrations/0024_planned_rollups.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../../runtime/messageOf.js'
@@ -51,6 +52,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0021_judged_gaps': judgedGaps,
   '0022_service_and_views': serviceAndViews,
   '0023_coverage_in_parts': coverageInParts,
+  '0024_planned_rollups': plannedRollups,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

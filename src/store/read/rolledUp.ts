@@ -30,11 +30,13 @@ export async function rolledUpCandles(
   const opens = sliceMs === lengthMs ? sql`slice` : sql`date_bin(${length}, open_time, timestamptz 'epoch')`
   // No sorting for the first and the last price: they are those of the first and the last minute, and only where one of
   // these is missing the minute that stands in for it is looked up.
+  // Beside every other bound: by these the planner leaves out chunks, and it sees through neither greatest() nor a column.
+  const inRange = sql`open_time >= ${toDate(from)}::timestamptz and open_time < ${toDate(to)}::timestamptz`
   const { rows } = await sql<CandleRow>`
     select opens as "openTime",
-      coalesce(first_open, (select open from market.candles where ${minutes} and open_time = first_time)) as open,
+      coalesce(first_open, (select open from market.candles where ${minutes} and ${inRange} and open_time = first_time)) as open,
       high, low,
-      coalesce(last_close, (select close from market.candles where ${minutes} and open_time = last_time)) as close,
+      coalesce(last_close, (select close from market.candles where ${minutes} and ${inRange} and open_time = last_time)) as close,
       base_volume as "baseVolume", quote_turnover as "quoteTurnover",
       are_closed and last_time = opens + ${beforeLast} as "isClosed"
     from generate_series(${toDate(Math.floor(from / sliceMs) * sliceMs)}::timestamptz,
@@ -47,8 +49,7 @@ export async function rolledUpCandles(
       from (
         select ${opens} as opens, open_time, open, high, low, close, base_volume, quote_turnover, is_closed
         from market.candles
-        -- Apart from the slices: by these the planner leaves out chunks, and it sees through neither greatest() nor least().
-        where ${minutes} and open_time >= ${toDate(from)}::timestamptz and open_time < ${toDate(to)}::timestamptz
+        where ${minutes} and ${inRange}
           and open_time >= slice and open_time < slice + ${slice}
       ) as minute
       group by opens
