@@ -46,7 +46,67 @@ const ohlcv = `
         (array_agg(s.close order by s.open_time desc))[1], sum(s.base_volume), sum(s.quote_turnover)
       from source s group by 1 order by 1`
 
-/** market.ohlcv takes as long in a table of years as in one of days. */
+/** In a language that is not planned before it is called: a search without a beginning takes every chunk into account. */
+const candleBefore = `
+      begin
+        return query select c.open_time, c.close from market.candles c
+          where c.category = candle_before.category and c.symbol = candle_before.symbol and c.type = candle_before.type
+            and c.interval = candle_interval and c.is_closed and c.open_time < before
+          order by c.open_time desc limit 1;
+      end`
+
+/** The candle before the range is looked for nearby first. */
+const candlesWithoutGaps = `
+      with near as (
+        select c.open_time, c.close from market.candles c
+        where c.category = candles_without_gaps.category and c.symbol = candles_without_gaps.symbol
+          and c.type = candles_without_gaps.type and c.interval = candle_interval and c.is_closed
+          and c.open_time < from_time and c.open_time >= from_time - interval '7 days'
+        order by c.open_time desc limit 1
+      ), before as (
+        select n.open_time, n.close from near n
+        union all
+        select far.open_time, far.close
+        from market.candle_before(candles_without_gaps.category, candles_without_gaps.symbol, candle_interval,
+          from_time - interval '7 days', candles_without_gaps.type) far
+        where not exists (select from near)
+      ), inside as (
+        select c.* from market.candles c
+        where c.category = candles_without_gaps.category and c.symbol = candles_without_gaps.symbol
+          and c.type = candles_without_gaps.type and c.interval = candle_interval and c.is_closed
+          and c.open_time >= from_time and c.open_time < to_time
+      ), grid as (
+        -- Aligned to the candles that there are: those of a day need not open at midnight UTC.
+        select g.open_time
+        from (select coalesce((select min(i.open_time) from inside i), (select b.open_time from before b)) as open_time) anchor
+        cross join lateral generate_series(
+          date_bin(market.interval_length(candle_interval), from_time, anchor.open_time),
+          least(to_time, now()) - interval '1 microsecond', market.interval_length(candle_interval)) as g (open_time)
+        where g.open_time >= from_time
+      ), grouped as (
+        select g.open_time, i.open, i.high, i.low, i.close, i.base_volume, i.quote_turnover,
+          count(i.close) over (order by g.open_time) as candles_so_far
+        from grid g left join inside i on i.open_time = g.open_time
+      ), carried as (
+        select g.*, coalesce(
+          first_value(g.close) over (partition by g.candles_so_far order by g.open_time),
+          (select b.close from before b)) as last_close
+        from grouped g
+      ), known as materialized (
+        select range_agg(tstzrange(v.from_time, v.to_time)) as ranges from market.coverage v
+        where v.category = candles_without_gaps.category and v.symbol = candles_without_gaps.symbol
+          and v.stream = 'candles' and v.type = candles_without_gaps.type and v.interval = candle_interval
+          and v.to_time > candles_without_gaps.from_time and v.from_time < candles_without_gaps.to_time
+      )
+      select c.open_time, coalesce(c.open, c.last_close), coalesce(c.high, c.last_close), coalesce(c.low, c.last_close),
+        coalesce(c.close, c.last_close), coalesce(c.base_volume, 0), coalesce(c.quote_turnover, 0), c.close is null,
+        c.close is not null or coalesce((select k.ranges from known k)
+          @> tstzrange(c.open_time, c.open_time + market.interval_length(candle_interval)), false)
+      from carried c
+      where c.last_close is not null
+      order by c.open_time`
+
+/** market.ohlcv and market.candles_without_gaps take as long in a table of years as in one of days. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create or replace function market.ohlcv ${sql.raw(
     `(category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz,
@@ -54,4 +114,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     returns table (open_time timestamptz, open numeric, high numeric, low numeric, close numeric,
       base_volume numeric, quote_turnover numeric)`,
   )} language sql stable parallel safe as ${sql.lit(`${ohlcv}\n`)}`.execute(db)
+  await sql`create function market.candle_before ${sql.raw(
+    `(category market.category, symbol text, candle_interval market.candle_interval, before timestamptz,
+      type market.candle_type default 'market')
+    returns table (open_time timestamptz, close numeric)`,
+  )} language plpgsql stable parallel safe as ${sql.lit(`${candleBefore}\n`)}`.execute(db)
+  await sql`comment on function market.candle_before is ${sql.lit(
+    'The newest closed candle that opens before a moment, however long before; no row where there is none.',
+  )}`.execute(db)
+  await sql`create or replace function market.candles_without_gaps ${sql.raw(
+    `(category market.category, symbol text, candle_interval market.candle_interval, from_time timestamptz,
+      to_time timestamptz, type market.candle_type default 'market')
+    returns table (open_time timestamptz, open numeric, high numeric, low numeric, close numeric,
+      base_volume numeric, quote_turnover numeric, is_filled boolean, is_recorded boolean)`,
+  )} language sql stable parallel safe as ${sql.lit(`${candlesWithoutGaps}\n`)}`.execute(db)
 }
