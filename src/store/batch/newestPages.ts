@@ -33,8 +33,9 @@ export class NewestPages {
     let place = 0
     for (const row of batch.rows) {
       // Behind what is new comes the page before, in its order: seldom does anything have to be looked for.
-      if (row.ts <= newest && isAt(ids, place, row.execId)) place += 2
-      else if (row.ts > newest || !isAmong(ids, row.execId)) rows.push(row)
+      if (row.ts > newest || !split(row.execId, own, 0)) rows.push(row)
+      else if (isAt(ids, place)) place += 2
+      else if (!isAmong(ids)) rows.push(row)
     }
     return { rows, knownUntil: newest }
   }
@@ -46,9 +47,8 @@ export class NewestPages {
     let [place, newest] = [0, -Infinity]
     for (const { execId, ts } of batch.rows as readonly Fill[]) {
       // The service's are numbers of 19 digits; others are not remembered.
-      if (!isNumber(execId)) return void this.#pages.delete(seriesKey(batch))
-      ids[place++] = headOf(execId)
-      ids[place++] = tailOf(execId)
+      if (!split(execId, ids, place)) return void this.#pages.delete(seriesKey(batch))
+      place += 2
       if (ts > newest) newest = ts
     }
     this.#pages.set(seriesKey(batch), { ids, newest })
@@ -60,27 +60,32 @@ export class NewestPages {
   }
 }
 
-const tailDigits = 12
-const digits = /^[1-9]\d{0,23}$/
+const [maxDigits, tailDigits] = [24, 12]
+const [zero, nine] = [0x30, 0x39]
+/** The numbers of the fill that is looked at. */
+const own = new Float64Array(2)
 
-/** A number in digits, of which head and tail are exact as doubles, and which no other text has. */
-function isNumber(execId: string): boolean {
-  return digits.test(execId)
+/** Writes a text of digits as two numbers that are exact, and that no other text has. False for any other text. */
+function split(execId: string, into: Float64Array, place: number): boolean {
+  const { length } = execId
+  if (length === 0 || length > maxDigits || execId.charCodeAt(0) === zero) return false
+  let [head, tail] = [0, 0]
+  for (let index = 0; index < length; index++) {
+    const code = execId.charCodeAt(index)
+    if (code < zero || code > nine) return false
+    if (index < length - tailDigits) head = head * 10 + code - zero
+    else tail = tail * 10 + code - zero
+  }
+  into[place] = head
+  into[place + 1] = tail
+  return true
 }
 
-function headOf(execId: string): number {
-  return Number(execId.slice(0, -tailDigits))
+function isAt(ids: Float64Array, place: number): boolean {
+  return ids[place] === own[0] && ids[place + 1] === own[1]
 }
 
-function tailOf(execId: string): number {
-  return Number(execId.slice(-tailDigits))
-}
-
-function isAt(ids: Float64Array, place: number, execId: string): boolean {
-  return ids[place + 1] === tailOf(execId) && ids[place] === headOf(execId) && isNumber(execId)
-}
-
-function isAmong(ids: Float64Array, execId: string): boolean {
-  for (let place = 0; place < ids.length; place += 2) if (isAt(ids, place, execId)) return true
+function isAmong(ids: Float64Array): boolean {
+  for (let place = 0; place < ids.length; place += 2) if (isAt(ids, place)) return true
   return false
 }
