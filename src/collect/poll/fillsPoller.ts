@@ -16,8 +16,6 @@ import { messageOf } from '../../runtime/messageOf.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookAroundMs = 500
-/** So many instruments come due that waking for each would cost more than what it brings. */
-const minPauseMs = 10
 
 export interface FillsPoller extends Poller<InstrumentKey> {
   /**
@@ -113,7 +111,7 @@ export function fillsPoller(
       const now = clock.monotonicMs()
       const { dueMs, deadlineMs } = schedule.upcoming(now)
       if (dueMs > now) {
-        await pause.sleep(Math.min(lookAroundMs, Math.max(minPauseMs, dueMs - now)))
+        await pause.sleep(Math.min(lookAroundMs, Math.max(1, dueMs - now)))
         continue
       }
       const turn = await nextTurn(deadlineMs)

@@ -130,19 +130,6 @@ export class FillEstimate {
     return this.#unseen + unknownWeight * this.#ahead(Math.max(0, at - this.#atMs))
   }
 
-  /** No less than `unseen`, and worked out in a fraction of the time. */
-  unseenAtMost(at: TimeMs): number {
-    if (this.#responseAt === -Infinity) return 0
-    const spanMs = Math.max(0, at - this.#atMs)
-    let count = this.usualRate * spanMs
-    for (let index = 0; index < lasting.length; index++) {
-      const beyond = (this.#rates[index] as number) - (this.#rates[index + 1] as number)
-      // What is slower than usual is expected to pass: it takes something off.
-      if (beyond > 0) count += (lasting[index] as number) * beyond * Math.min(spanMs, memoriesMs[index] as number)
-    }
-    return this.#unseen + unknownWeight * count
-  }
-
   /** Fills expected in so many milliseconds from `#atMs`: what is faster than usual is expected to fade. */
   #ahead(spanMs: number): number {
     let count = this.usualRate * spanMs

@@ -231,10 +231,9 @@ export class FillSchedule<Target> {
       const overdueMs = nowMs - entry.respondedMs - longestWaitMs(entry.empty, this.#options.maxPollMs)
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
       const { estimate } = entry
-      const at = nowMs + (this.#offsetMs ?? 0)
-      // Most are not the busiest however uneven they are, and powers and exponentials cost more than all else here.
-      if (estimate.unseenAtMost(at) * maxUnevennessFactor < most) continue
-      const unseen = estimate.unseen(at)
+      const unseen = estimate.unseen(nowMs + (this.#offsetMs ?? 0))
+      // Most are not the busiest however uneven they are, and powers cost more than all else here.
+      if (unseen * maxUnevennessFactor < most) continue
       const atStake = unseen * estimate.unevenness ** unevennessPower
       if (atStake >= most) [busiest, most] = [entry, atStake]
     }

@@ -225,6 +225,7 @@ export class Sink {
         this.#newestPages,
       )
       for (const [index, { batch, resolve }] of group.entries()) {
+        this.#newestPages.stored(batch)
         this.#count(single(batch), [results[index] as StoredBatch], startedMs)
         resolve(true)
       }
@@ -268,7 +269,9 @@ export class Sink {
   /** Rejects when the database is away. A batch that it refuses for another reason is kept as rejected rows. */
   async #store(batch: JoinedBatch): Promise<void> {
     const startedMs = this.#options.clock.monotonicMs()
-    this.#count(batch, await this.#storeOrReject(batch), startedMs)
+    const results = await this.#storeOrReject(batch)
+    if (results.every(({ rejected }) => rejected === 0)) this.#newestPages.stored(batch.whole)
+    this.#count(batch, results, startedMs)
   }
 
   #count(batch: JoinedBatch, results: readonly StoredBatch[], startedMs: number): void {
@@ -281,7 +284,6 @@ export class Sink {
       stream.rowsRejected += result.rejected
       stream.gapsFound += result.gapsFound
     }
-    if (results.every(({ rejected }) => rejected === 0)) this.#newestPages.stored(batch.whole)
     stream.lastStoredAt = clock.now()
     metrics?.writeDuration.observe({ stream: name }, (clock.monotonicMs() - startedMs) / 1000)
     metrics?.storeLag.observe({ stream: name }, Math.max(0, clock.now() - receivedAt) / 1000)

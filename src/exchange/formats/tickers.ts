@@ -1,5 +1,5 @@
 import { type TradedCategory, tradedCategories } from '../../market/category.js'
-import { type Ticker, tickerFields, type TickerSigns } from '../../market/ticker.js'
+import { type Ticker, tickerFields } from '../../market/ticker.js'
 import {
   optionalDecimal as decimal,
   optionalText,
@@ -60,6 +60,7 @@ export const tickerFormat: Format<TickerQuery, Ticker> = {
   timeOf: ({ ts }) => ts,
 }
 
+/** Of each ticker what tells how busy its instrument is. */
 const signFields = [
   'category',
   'symbol',
@@ -74,28 +75,5 @@ const signFields = [
   'platformTurnover24h',
 ]
 
-/** Of each ticker only what tells how busy its instrument is. */
-export const tickerSignsFormat: Format<TickerQuery, TickerSigns> = {
-  shape: anObject,
-  only: new FieldNames(signFields),
-  read(wire, { query, requestTime, receivedAt }, problems) {
-    const named = category(wire['category'], 'category', problems)
-    const signs: TickerSigns = {
-      category: query.category,
-      symbol: requiredKey(wire['symbol'], 'symbol', problems),
-      ts: optionalTime(wire['ts'], 'ts', problems) ?? requestTime,
-      receivedAt,
-      lastPrice: decimal(wire['lastPrice'], 'lastPrice', problems),
-      volume24h: decimal(wire['volume24h'], 'volume24h', problems),
-      bid1Price: decimal(wire['bid1Price'], 'bid1Price', problems),
-      bid1Size: decimal(wire['bid1Size'], 'bid1Size', problems),
-      ask1Price: decimal(wire['ask1Price'], 'ask1Price', problems),
-      ask1Size: decimal(wire['ask1Size'], 'ask1Size', problems),
-      turnover24h: decimal(wire['turnover24h'], 'turnover24h', problems),
-      platformTurnover24h: decimal(wire['platformTurnover24h'], 'platformTurnover24h', problems),
-    }
-    if (problems.length === 0) repeated('category', named, query.category, problems)
-    return signs
-  },
-  timeOf: ({ ts }) => ts,
-}
+/** The same of long lists without all else: those fields come as if they were unset. */
+export const tickerSignsFormat: Format<TickerQuery, Ticker> = { ...tickerFormat, only: new FieldNames(signFields) }

@@ -76,7 +76,8 @@ export async function storeFollowingPages(
         where stream = 'fills' and category = page.category and symbol = page.symbol and type = '' and interval = ''
         order by part desc limit 1
       ) last
-      where page.oldest < last.until and page.known_until <= last.until and tstzrange(least(page.own_from, page.oldest), last.until) <@ last.ranges
+      where page.oldest < last.until and page.known_until <= last.until
+        and tstzrange(least(page.own_from, page.oldest), last.until) <@ last.ranges
     ), inserted as (
       ${insertingFills(rows, sql`join following using (category, symbol)`, areNew)} returning category, symbol, ts
     ), counted as (

@@ -66,7 +66,7 @@ export async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unk
 export async function commitBatch(
   db: Kysely<Database>,
   batch: Batch,
-  newestPages = new NewestPages(),
+  newestPages = nothingKnown,
 ): Promise<StoredBatch> {
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
   if (isPlain(batch) && stream === 'fills' && !db.isTransaction) {
@@ -105,7 +105,7 @@ function storedByWriter({ stream, rows }: Batch): boolean {
 export async function commitGroup(
   db: Kysely<Database>,
   batches: readonly Batch[],
-  newestPages = new NewestPages(),
+  newestPages = nothingKnown,
 ): Promise<StoredBatch[]> {
   const pages = batches.filter(({ stream }) => stream === 'fills') as Batch<InstrumentKey, Fill>[]
   const following = await storeFollowingPages(db, pages, newestPages)
@@ -154,6 +154,9 @@ function isWorthWriting(batch: Batch): boolean {
 function seriesOf(stream: StreamName, key: Omit<ProvenRange, 'range'>): Series {
   return { stream, category: key.category, symbol: key.symbol, type: key.type ?? null, interval: key.interval ?? null }
 }
+
+/** For whoever stores no responses one after the other. */
+const nothingKnown = new NewestPages()
 
 const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }
 

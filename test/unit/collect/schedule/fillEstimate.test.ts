@@ -51,25 +51,6 @@ describe('fills that no response showed', () => {
     estimate.traded({ ...quiet, ts: service + 5_000 })
     expect(estimate.unseen(service + 5_000)).toBeLessThan(0.1)
   })
-
-  test('are never more than their bound', () => {
-    const aSpan = fc.integer({ min: 0, max: 100_000 })
-    const events = fc.array(fc.record({ afterMs: aSpan, volume: fc.nat({ max: 1_000 }), isResponse: fc.boolean() }))
-    fc.assert(
-      fc.property(fc.integer({ min: 1, max: 5_000 }), events, aSpan, (everyMs, all, lastMs) => {
-        const estimate = estimateOf(everyMs)
-        let [at, volume] = [0, 0]
-        for (const event of all) {
-          at += event.afterMs
-          volume += event.volume
-          if (event.isResponse) estimate.responded([{ ts: service + at, size: '1' }], service + at)
-          else estimate.traded(ticker(at, volume))
-        }
-        const when = service + at + lastMs
-        expect(estimate.unseenAtMost(when)).toBeGreaterThanOrEqual(estimate.unseen(when) * (1 - 1e-9))
-      }),
-    )
-  })
 })
 
 describe('how far estimates are out', () => {
