@@ -1,6 +1,7 @@
 import { oneLine } from '../../market/oneLine.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
 import { losslessText, textOf } from '../response/lossless.js'
+import { minus, point, zero, nine } from '../response/characters.js'
 
 /**
  * Reads one value of a row, from the wire's spelling to the market's. A value that is not what it must be adds to `problems`
@@ -18,10 +19,6 @@ const maxKeyLength = 200
 
 const scientificDecimal = /^(-?)(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,5})$/
 const integerText = /^-?\d+$/
-const minus = 0x2d
-const point = 0x2e
-const zero = 0x30
-const nine = 0x39
 /** 10000-01-01: beyond it a number is not milliseconds since 1970. */
 const endOfTimeMs = 253_402_300_800_000
 const isUnset = (value: unknown) => value === undefined || value === null || value === ''

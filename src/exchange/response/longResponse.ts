@@ -64,10 +64,9 @@ export async function parseResponse(body: Buffer, bounds: ResponseBounds, only?:
   const name = Object.keys(envelope).find((key) => Array.isArray(envelope[key]))
   if (name === undefined) throw new SyntaxError('it is not an object with rows')
   const parse = holdsNumbers ? parseText : JSON.parse
-  const { rows, surplus } = await (only === undefined
-    ? parseRows(body, list, parse, bounds.rows)
-    : pickRows(body, list, parse, bounds.rows, only))
-  return { value: { ...envelope, [name]: rows }, surplusRows: surplus }
+  const places = placesOf(list, bounds.rows)
+  const rows = await (only === undefined ? parseRows(body, places, parse) : pickRows(body, places, parse, only))
+  return { value: { ...envelope, [name]: rows }, surplusRows: list.elements - places.count }
 }
 
 function parseWhole(text: string, holdsNumbers: boolean): ParsedResponse {
@@ -82,32 +81,37 @@ function parseWhole(text: string, holdsNumbers: boolean): ParsedResponse {
   }
 }
 
-/** Where row i begins, and where it ends: at the next comma or the end of the array. */
-function rowBounds({ start, end, commas }: JsonList) {
+/** The rows that are read: how many, and where row i begins and ends. */
+interface RowPlaces {
+  readonly count: number
+  readonly begins: (i: number) => number
+  readonly ends: (i: number) => number
+}
+
+/** A row ends at the next comma or the end of the array. */
+function placesOf({ start, end, commas, elements }: JsonList, maxRows: number): RowPlaces {
   return {
-    begins: (i: number) => (i === 0 ? start : (commas[i - 1] as number) + 1),
-    ends: (i: number) => (i < commas.length ? (commas[i] as number) : end),
+    count: Math.min(elements, maxRows),
+    begins: (i) => (i === 0 ? start : (commas[i - 1] as number) + 1),
+    ends: (i) => (i < commas.length ? (commas[i] as number) : end),
   }
 }
 
-async function parseRows(body: Buffer, list: JsonList, parse: (text: string) => unknown, maxRows: number) {
-  const { elements } = list
-  const { begins, ends } = rowBounds(list)
+async function parseRows(body: Buffer, { count, begins, ends }: RowPlaces, parse: (text: string) => unknown) {
   const rows: unknown[] = []
-  const read = Math.min(elements, maxRows)
-  for (let first = 0; first < read;) {
+  for (let first = 0; first < count;) {
     let next = first + 1
     if (ends(first) - begins(first) > maxRowBytes) {
       rows.push(new UnparsedRow(body.subarray(begins(first), ends(first))))
     } else {
-      while (next < read && ends(next) - begins(first) <= chunkBytes) next++
+      while (next < count && ends(next) - begins(first) <= chunkBytes) next++
       for (const row of parseElements(body.toString('utf8', begins(first), ends(next - 1)), next - first, parse))
         rows.push(row)
     }
     first = next
     await nextTurn()
   }
-  return { rows, surplus: elements - read }
+  return rows
 }
 
 function parseElements(text: string, count: number, parse: (text: string) => unknown): readonly unknown[] {
@@ -120,16 +124,12 @@ function parseElements(text: string, count: number, parse: (text: string) => unk
 /** Of each row these fields; the whole row where they are not simply there. */
 async function pickRows(
   body: Buffer,
-  list: JsonList,
+  { count, begins, ends }: RowPlaces,
   parse: (text: string) => unknown,
-  maxRows: number,
   only: FieldNames,
 ) {
-  const { elements } = list
-  const { begins, ends } = rowBounds(list)
   const rows: unknown[] = []
-  const read = Math.min(elements, maxRows)
-  for (let row = 0, turnEnd = begins(0) + pickedBytes; row < read; row++) {
+  for (let row = 0, turnEnd = begins(0) + pickedBytes; row < count; row++) {
     const picked = pickFields(body, begins(row), ends(row), only)
     if (picked !== undefined) rows.push(picked)
     else if (ends(row) - begins(row) > maxRowBytes) rows.push(new UnparsedRow(body.subarray(begins(row), ends(row))))
@@ -138,7 +138,7 @@ async function pickRows(
     turnEnd = ends(row) + pickedBytes
     await nextTurn()
   }
-  return { rows, surplus: elements - read }
+  return rows
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,14 +1,17 @@
-const space = 0x20
-const quote = 0x22
-const comma = 0x2c
-const colon = 0x3a
-const backslash = 0x5c
-const openingBracket = 0x5b
-const openingBrace = 0x7b
-const closingBrace = 0x7d
-const tab = 0x09
-const newline = 0x0a
-const carriageReturn = 0x0d
+import {
+  tab,
+  newline,
+  carriageReturn,
+  space,
+  quote,
+  comma,
+  colon,
+  openingBracket,
+  backslash,
+  openingBrace,
+  closingBrace,
+} from './characters.js'
+
 const lastAscii = 0x7f
 
 /** Names of fields, to be found by their bytes. */

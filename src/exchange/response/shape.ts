@@ -1,19 +1,20 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  space,
+  quote,
+  comma,
+  minus,
+  zero,
+  nine,
+  openingBracket,
+  backslash,
+  closingBracket,
+  openingBrace,
+  closingBrace,
+} from './characters.js'
 
 /** So many bytes are looked at in one turn, within a millisecond or two. */
 const turnBytes = 524_288
-
-const quote = 0x22
-const backslash = 0x5c
-const minus = 0x2d
-const zero = 0x30
-const nine = 0x39
-const space = 0x20
-const comma = 0x2c
-const openingBracket = 0x5b
-const closingBracket = 0x5d
-const openingBrace = 0x7b
-const closingBrace = 0x7d
 
 export interface JsonShape {
   /** How deep it nests. */

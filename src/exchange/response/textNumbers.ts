@@ -1,22 +1,24 @@
-const tab = 0x09
-const newline = 0x0a
-const carriageReturn = 0x0d
-const space = 0x20
-const quote = 0x22
-const plus = 0x2b
-const comma = 0x2c
-const minus = 0x2d
-const point = 0x2e
-const zero = 0x30
-const nine = 0x39
-const colon = 0x3a
-const upperE = 0x45
-const openingBracket = 0x5b
-const backslash = 0x5c
-const closingBracket = 0x5d
-const lowerE = 0x65
-const openingBrace = 0x7b
-const closingBrace = 0x7d
+import {
+  tab,
+  newline,
+  carriageReturn,
+  space,
+  quote,
+  plus,
+  comma,
+  minus,
+  point,
+  zero,
+  nine,
+  colon,
+  upperE,
+  openingBracket,
+  backslash,
+  closingBracket,
+  lowerE,
+  openingBrace,
+  closingBrace,
+} from './characters.js'
 
 /**
  * Parses JSON with each number below depth 1 as the text that was sent, so that it keeps its digits. For what is mostly numbers this

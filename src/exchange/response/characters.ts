@@ -1,0 +1,20 @@
+// The characters that JSON is made of, by their codes.
+export const tab = 0x09
+export const newline = 0x0a
+export const carriageReturn = 0x0d
+export const space = 0x20
+export const quote = 0x22
+export const plus = 0x2b
+export const comma = 0x2c
+export const minus = 0x2d
+export const point = 0x2e
+export const zero = 0x30
+export const nine = 0x39
+export const colon = 0x3a
+export const upperE = 0x45
+export const openingBracket = 0x5b
+export const backslash = 0x5c
+export const closingBracket = 0x5d
+export const lowerE = 0x65
+export const openingBrace = 0x7b
+export const closingBrace = 0x7d
