@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { onAbort } from '../src/runtime/abort.js'
 import type { Clock } from '../src/runtime/clock.js'
 import { afterSleep } from '../test/support/afterSleep.js'
 
@@ -19,15 +20,14 @@ export function createVirtualClock(startsAt: number): VirtualClock {
         atMs: nowMs + Math.max(0, ms),
         order: sequence++,
         fire: () => {
-          signal?.removeEventListener('abort', stop)
+          forget()
           resolve()
         },
       }
-      const stop = () => {
+      const forget = onAbort(signal, () => {
         timers = timers.filter((other) => other !== timer)
         reject(signal?.reason as Error)
-      }
-      signal?.addEventListener('abort', stop, { once: true })
+      })
       timers.push(timer)
     })
   return {

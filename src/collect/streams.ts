@@ -84,7 +84,7 @@ const orderBooks: StreamDefinition<BookTarget, OrderBook> = {
   isEnabled: (config) => config.streams.orderBooks.enabled,
   trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.orderBooks.everySeconds * 1000 }),
   targets: ({ streams: { orderBooks: settings } }, universe, choose) =>
-    traded(choose(universe.select(settings.select))).map((key) => ({ ...key, depth: settings.depth })),
+    traded(choose(universe.select(settings.select))).map((key) => ({ depth: settings.depth, ...key })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.orderBook({ category, symbol, limit: depth }, options),
   contentOf: (rows) => bookText(rows, ({ bidSizes, askSizes }) => [bidSizes, askSizes]),
@@ -95,7 +95,7 @@ const rpiOrderBooks: StreamDefinition<BookTarget, RpiOrderBook> = {
   isEnabled: (config) => config.streams.rpiOrderBooks.enabled,
   trigger: (config) => ({ kind: 'cycle', everyMs: config.streams.rpiOrderBooks.everySeconds * 1000 }),
   targets: ({ streams: { rpiOrderBooks: settings } }, universe, choose) =>
-    traded(choose(universe.selectWithRpi(settings.select))).map((key) => ({ ...key, depth: settings.depth })),
+    traded(choose(universe.selectWithRpi(settings.select))).map((key) => ({ depth: settings.depth, ...key })),
   fetch: (client, { category, symbol, depth }, options) =>
     client.rpiOrderBook({ category, symbol, limit: depth }, options),
   contentOf: (rows) =>
@@ -131,7 +131,7 @@ const candles: StreamDefinition<CandleTarget, Candle> = {
       return settings.types.flatMap((type) =>
         settings.intervals
           .filter((interval) => whyNoCandles(kind, type, interval) === null)
-          .map((interval) => ({ ...key, type, interval, settleMs: settings.settleMs, limit: 3 })),
+          .map((interval) => ({ type, interval, settleMs: settings.settleMs, limit: 3, ...key })),
       )
     }),
   fetch: (client, { category, symbol, type, interval, limit, settleMs }, options) =>

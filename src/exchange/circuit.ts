@@ -1,6 +1,6 @@
 import { backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
-import { onAbort } from '../runtime/abort.js'
+import { type Ending, onAbort } from '../runtime/abort.js'
 import type { ExchangeErrorKind } from './errors.js'
 
 /** So many failures in a row, over at least this time, mean that the operation is out of order for everybody. */
@@ -45,17 +45,17 @@ export class Circuit {
    * Resolves when a request may be made: at once while closed. Who entered leaves with the pass that it got. Rejects with
    * the signal's reason.
    */
-  async enter(signal: AbortSignal): Promise<CircuitPass> {
+  async enter(signal: Ending): Promise<CircuitPass> {
     while (this.#isOpen) {
       // Also in the moment in which it was woken.
-      signal.throwIfAborted()
+      if (signal.aborted) throw signal.reason
       if (!this.#isProbing && this.#timer === undefined) {
         this.#isProbing = true
         return { isProbe: true }
       }
       await this.#change(signal)
     }
-    signal.throwIfAborted()
+    if (signal.aborted) throw signal.reason
     return { isProbe: false }
   }
 
@@ -106,7 +106,7 @@ export class Circuit {
     for (const wake of waiting) wake()
   }
 
-  #change(signal: AbortSignal): Promise<void> {
+  #change(signal: Ending): Promise<void> {
     return new Promise((resolve, reject) => {
       const wake = () => {
         forget()

@@ -1,6 +1,6 @@
 import { backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
-import { onAbort } from '../runtime/abort.js'
+import { type Ending, onAbort } from '../runtime/abort.js'
 import { random } from '../runtime/randomness.js'
 import { ExchangeError } from './errors.js'
 
@@ -17,7 +17,7 @@ export interface Attempt {
   /** 1 for the first. */
   readonly number: number
   /** Aborted when the caller gives up or the time for all attempts is over. */
-  readonly signal: AbortSignal
+  readonly signal: Ending
   /** To be called when the attempt is sent: the time for all attempts runs from the first call. */
   sent(): void
 }
@@ -29,7 +29,7 @@ export interface Attempt {
 export async function withRetries<T>(
   clock: Clock,
   policy: RetryPolicy,
-  signal: AbortSignal,
+  signal: Ending,
   attempt: (attempt: Attempt) => Promise<T>,
   spread: () => number = random,
 ): Promise<T> {
@@ -68,7 +68,7 @@ function abortedBy(last: ExchangeError, cause: unknown): ExchangeError {
 }
 
 /** A signal that follows `outer` and is aborted, too, when the time for all attempts is over. */
-function startDeadline(clock: Clock, policy: RetryPolicy, firstSentMs: number | undefined, outer: AbortSignal) {
+function startDeadline(clock: Clock, policy: RetryPolicy, firstSentMs: number | undefined, outer: Ending) {
   const controller = new AbortController()
   const sleeper = new AbortController()
   let isOver = false

@@ -2,7 +2,7 @@ import { type Operation, operations } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { endedByEither } from '../runtime/abort.js'
+import { type Ending, endedByEither } from '../runtime/abort.js'
 import { Circuit, type CircuitPass, outcomeFor } from './circuit.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
 import { createTransport, type Transport, type TransportOptions } from './http/transport.js'
@@ -19,7 +19,7 @@ export interface RequestOptions {
    * Gives up waiting, for a place within the limits or for a repetition. A request that has departed is finished all the
    * same: its response may hold what cannot be asked for again.
    */
-  readonly signal?: AbortSignal
+  readonly signal?: Ending
   /** Default `live`. */
   readonly priority?: Priority
   /** The moment on the monotonic clock by which it should be sent: the order within a class. Default: none. */
@@ -89,7 +89,6 @@ export class Sender {
   readonly #circuits: Readonly<Record<Operation, Circuit>>
   /** Closing cuts off what is under way; the caller's signal only ends waiting. */
   readonly #closing = new AbortController()
-  readonly #endsWaiting = endedByEither(this.#closing.signal)
   readonly #turns = new Map<Turn, Admission>()
 
   constructor(options: SenderOptions) {
@@ -105,8 +104,8 @@ export class Sender {
   }
 
   /** Aborted when the caller gives up or the client is closed. */
-  endOfWaiting(signal: AbortSignal | undefined): AbortSignal {
-    return this.#endsWaiting(signal)
+  endOfWaiting(signal: Ending | undefined): Ending {
+    return endedByEither(this.#closing.signal, signal)
   }
 
   /**
@@ -127,7 +126,7 @@ export class Sender {
   }
 
   async turn(operation: Operation, request: RequestOptions = {}): Promise<Turn> {
-    const admission = await this.#admit(operation, {}, request, this.#endsWaiting(request.signal))
+    const admission = await this.#admit(operation, {}, request, this.endOfWaiting(request.signal))
     const turn: Turn = {
       operation,
       release: () => {
@@ -169,7 +168,7 @@ export class Sender {
     operation: Operation,
     parameters: Parameters,
     { priority = 'live', deadline }: RequestOptions,
-    signal: AbortSignal,
+    signal: Ending,
   ): Promise<Admission> {
     const enqueuedMs = this.#clock.monotonicMs()
     const circuit = this.#circuits[operation]
@@ -183,8 +182,10 @@ export class Sender {
     }
     try {
       // Whoever finds out whether the operation works again does so for all that wait, the most urgent among them.
-      const urgency = pass.isProbe ? { priority: 'live' as const, deadline: -Infinity } : { priority, deadline }
-      const departure = await this.#pacer.acquire(operation, { ...urgency, signal })
+      const departure = await this.#pacer.acquire(
+        operation,
+        pass.isProbe ? { priority: 'live', deadline: -Infinity, signal } : { priority, deadline, signal },
+      )
       return { departure, priority, enqueuedMs, circuit, pass }
     } catch (cause) {
       circuit.leave(pass, 'unknown')

@@ -1,4 +1,4 @@
-import { onAbort } from './abort.js'
+import { type Ending, onAbort } from './abort.js'
 
 /** The two clocks of the program, replaceable together in tests. */
 export interface Clock {
@@ -7,7 +7,7 @@ export interface Clock {
   /** Milliseconds that never run backwards: for durations and pacing. */
   monotonicMs(): number
   /** Resolves after `ms`; rejects with the signal's reason when aborted. */
-  sleep(ms: number, signal?: AbortSignal): Promise<void>
+  sleep(ms: number, signal?: Ending): Promise<void>
   /** Calls `action` after `ms`; the result takes that back. */
   after(ms: number, action: () => void): () => void
 }
@@ -56,7 +56,7 @@ export const systemClock: Clock = {
 export const workedMs = (): number => performance.now()
 
 /** Resolves to true after `ms`, or to false as soon as the signal aborts. */
-export async function sleepFor(clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
+export async function sleepFor(clock: Clock, ms: number, signal: Ending): Promise<boolean> {
   if (signal.aborted) return false
   try {
     await clock.sleep(Math.max(0, ms), signal)
@@ -67,7 +67,7 @@ export async function sleepFor(clock: Clock, ms: number, signal: AbortSignal): P
 }
 
 /** As `sleepFor`, until the wall clock shows `time`. */
-export async function sleepUntil(clock: Clock, time: number, signal: AbortSignal): Promise<boolean> {
+export async function sleepUntil(clock: Clock, time: number, signal: Ending): Promise<boolean> {
   return sleepFor(clock, time - clock.now(), signal)
 }
 

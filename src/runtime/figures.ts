@@ -1,8 +1,9 @@
 // Figures for a person, the same in commands and on the page.
 
-/** Digits in groups of three: 12,345. */
+/** Digits in groups of three: 12,345. Not by the tables of the world's languages: a recorder would keep them in memory for this alone. */
 export function grouped(count: number): string {
-  return count.toLocaleString('en-US')
+  const [whole = '', ...fraction] = String(count).split('.')
+  return [whole.replace(/\B(?=(?:\d{3})+$)/g, ','), ...fraction].join('.')
 }
 
 /** In the largest fitting unit: 120 B, 1.2 MB, 34 GB. */

@@ -1,4 +1,4 @@
-import { onAbort } from '../../src/runtime/abort.js'
+import { type Ending, onAbort } from '../../src/runtime/abort.js'
 import type { Clock } from '../../src/runtime/clock.js'
 import { afterSleep } from '../support/afterSleep.js'
 import { untilIdle } from './machine.js'
@@ -106,7 +106,7 @@ export class MachineClock implements Clock {
     return this.#time.nowMs * (1 + this.drift)
   }
 
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  sleep(ms: number, signal?: Ending): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted === true) return reject(signal.reason as Error)
       const cancel = this.#time.after(ms / (1 + this.drift) + this.#latenessMs(), () => {

@@ -1,3 +1,4 @@
+import { onAbort } from '../../src/runtime/abort.js'
 import type { Clock } from '../../src/runtime/clock.js'
 import { afterSleep } from './afterSleep.js'
 
@@ -56,17 +57,16 @@ export function createFakeClock(latenessMs: () => number = () => 0, startMs = 1_
         return
       }
       sleeps++
-      const onAbort = () => {
+      const timer = schedule(ms + latenessMs(), () => {
+        sleeps--
+        forget()
+        resolve()
+      })
+      const forget = onAbort(signal, () => {
         sleeps--
         timers = timers.filter((other) => other !== timer)
         reject(signal?.reason as Error)
-      }
-      const timer = schedule(ms + latenessMs(), () => {
-        sleeps--
-        signal?.removeEventListener('abort', onAbort)
-        resolve()
       })
-      signal?.addEventListener('abort', onAbort, { once: true })
     })
 
   return {

@@ -1,5 +1,6 @@
 import type { Config } from '../../config/resolve.js'
 import type { Category } from '../../market/category.js'
+import { grouped } from '../../runtime/figures.js'
 import { expectedShare } from '../schedule/fillShare.js'
 import { safeRates } from './planBudget.js'
 import { fillsDemand } from './fillsDemand.js'
@@ -80,10 +81,6 @@ function leftOutNotes({ stream, leftOut }: StreamDemand): string[] {
     leftOut.limits > 0 ? `${grouped(leftOut.limits)} for which the limits leave no room` : '',
   ].filter((part) => part !== '')
   return parts.length === 0 ? [] : [`${stream} leaves out ${parts.join(', ')}.`]
-}
-
-function grouped(count: number): string {
-  return count.toLocaleString('en-US')
 }
 
 function rounded(perSecond: number): string {

@@ -1,6 +1,7 @@
 import { ExchangeError } from '../../exchange/errors.js'
 import { type Candle, closeTime, type Interval, intervalMs, seriesText } from '../../market/candle.js'
 import { hourMs } from '../../market/values.js'
+import type { Ending } from '../../runtime/abort.js'
 import { momentOf, sleepFor } from '../../runtime/clock.js'
 import type { CandleTarget } from '../../store/batch/targets.js'
 import { candlesPerPage, CandleSchedule } from '../schedule/candleSchedule.js'
@@ -54,11 +55,14 @@ export function candlePoller(
     else doubted.add(key)
     return hasEnvelope || isRepeated
   }
-  const pollOne = async (target: CandleTarget, isClaimed: boolean, waiting: AbortSignal) => {
+  const pollOne = async (target: CandleTarget, isClaimed: boolean, waiting: Ending) => {
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     // A response that was not kept has shown nothing: the next one reaches back as if it had not come.
     const ask = async (limit: number) => {
-      const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
+      const polled = await pollAndStore(context, noting, Object.assign({}, target, { limit }), {
+        signal: waiting,
+        deadline,
+      })
       return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
     }
     const limit = candles.limitFor(target, clock.now())

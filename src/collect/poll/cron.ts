@@ -28,11 +28,9 @@ export function onSchedule(clock: Clock, expression: string, run: () => void): (
 
 /** What gives the first time of a cron expression after a moment, in UTC; null where there is none. */
 export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null {
-  const { second, minute, hour } = parseCron(expression)
-  // Never started: the library only tells which moments match, so that time passes by our clock alone.
-  const task = createTask(expression, () => undefined, { timezone: 'UTC' })
-  const matches = (time: TimeMs) => task.match(new Date(time))
-  void task.destroy()
+  const { second, minute, hour, dayOfMonth, month, dayOfWeek } = parseCron(expression)
+  const isOfEachDay = dayOfMonth.length === 31 && month.length === 12 && dayOfWeek.length === 7
+  const matches = isOfEachDay ? () => true : matcherOf(expression)
   return (after) => {
     let time = (Math.floor(after / 1000) + 1) * 1000
     const until = time + maxDays * dayMs
@@ -46,6 +44,14 @@ export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null 
     }
     return null
   }
+}
+
+/** Only for expressions that choose days: the library needs the tables of the world's calendars for it, 8 MB of memory. */
+function matcherOf(expression: string): (time: TimeMs) => boolean {
+  // Never started: the library only tells which moments match, so that time passes by our clock alone.
+  const task = createTask(expression, () => undefined, { timezone: 'UTC' })
+  void task.destroy()
+  return (time) => task.match(new Date(time))
 }
 
 function startOfNext(time: TimeMs, lengthMs: number): TimeMs {

@@ -1,13 +1,8 @@
-import { onAbort } from '../../runtime/abort.js'
+import { type Ending, LightEnding, onAbort } from '../../runtime/abort.js'
 
-/**
- * For each target that is being asked for a signal that ends its requests that still wait: when it is no longer this recorder's, or
- * with everything. Signals are used again, by other targets: what listens to one costs more than a request, and thousands that lie
- * idle are a tenth of all that is in memory.
- */
+/** For each target that is being asked for what ends its requests that still wait: when it is no longer this recorder's, or with everything. */
 export class TargetSignals {
-  readonly #inUse = new Map<string, AbortController>()
-  readonly #free: AbortController[] = []
+  readonly #inUse = new Map<string, LightEnding>()
   readonly #forget: () => void
   #isEnded = false
 
@@ -18,30 +13,29 @@ export class TargetSignals {
   }
 
   /** @param work of this target, one at a time */
-  async during<Result>(key: string, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    const controller = this.#free.pop() ?? new AbortController()
-    if (this.#isEnded) controller.abort()
-    this.#inUse.set(key, controller)
+  async during<Result>(key: string, work: (signal: Ending) => Promise<Result>): Promise<Result> {
+    const ending = new LightEnding()
+    if (this.#isEnded) ending.abort()
+    this.#inUse.set(key, ending)
     try {
-      return await work(controller.signal)
+      return await work(ending)
     } finally {
-      if (this.#inUse.get(key) === controller) this.#inUse.delete(key)
-      if (!controller.signal.aborted) this.#free.push(controller)
+      if (this.#inUse.get(key) === ending) this.#inUse.delete(key)
     }
   }
 
   /** Ends those of all other targets. */
   keepOnly(wanted: { has(key: string): boolean }): void {
-    for (const [key, controller] of this.#inUse) {
+    for (const [key, ending] of this.#inUse) {
       if (wanted.has(key)) continue
       this.#inUse.delete(key)
-      controller.abort()
+      ending.abort()
     }
   }
 
   end(): void {
     this.#isEnded = true
     this.#forget()
-    for (const controller of this.#inUse.values()) controller.abort()
+    for (const ending of this.#inUse.values()) ending.abort()
   }
 }

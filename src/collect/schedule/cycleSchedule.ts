@@ -155,7 +155,8 @@ export class CycleSchedule<Target> {
     entry.pace = afterResponse(before, { brought, claimed: entry.wasClaimed })
     if (brought) entry.contents++
     // Nothing speaks for one that was never seen to change: it need not be tried five times.
-    else if (entry.contents < 2) entry.pace = { ...entry.pace, fruitless: Math.max(quietAfter, entry.pace.fruitless) }
+    else if (entry.contents < 2)
+      entry.pace = { fruitless: Math.max(quietAfter, entry.pace.fruitless), misled: entry.pace.misled }
     if (content !== null) entry.content = content
     entry.sign = sign
     entry.respondedMs = now.ms

@@ -178,13 +178,14 @@ export class Universe {
   #new(listed: ListedInstrument & InstrumentKey): Known {
     const key = instrumentText(listed)
     return {
-      ...listed,
       measuredFillsPerSecond: this.#measured.get(key) ?? null,
       turnover24h: null,
       tradeSign: null,
       quotes: null,
       isSilent: false,
       hasRpi: this.#rpi.has(key),
+      // Last: Node 20 gives an object that begins with others' fields, and of which there are thousands, hidden classes of its own.
+      ...listed,
     }
   }
 }

@@ -31,9 +31,9 @@ export const rpiOrderBookFormat: Format<BookQuery, RpiOrderBook> = {
     const asks = readLevels(wire, 'a', 3, problems)
     const bids = readLevels(wire, 'b', 3, problems)
     return {
-      ...bookOf(wire, asks, bids, context, problems),
       bidRpiSizes: bids[2] ?? [],
       askRpiSizes: asks[2] ?? [],
+      ...bookOf(wire, asks, bids, context, problems),
     }
   },
   unknownParts: (wire) => widerLevels(wire, 3),

@@ -63,11 +63,11 @@ export function createTransport(options: TransportOptions): Transport {
   return {
     get: (operation, parameters, signal, moments) =>
       get(axios, connections, `${prefix}${operation}${queryText(parameters)}`, {
-        ...options,
         operation,
         parameters,
         signal,
         moments,
+        ...options,
       }),
     close: () => connections.close(),
   }

@@ -1,7 +1,7 @@
 import { type Operation, operations } from '../../market/stream.js'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
-import { onAbort } from '../../runtime/abort.js'
+import { type Ending, onAbort } from '../../runtime/abort.js'
 import { Budget } from './budget.js'
 import type { Departure, Settlement } from './departure.js'
 import { Penalty } from './penalty.js'
@@ -31,7 +31,7 @@ export interface AcquireOptions {
   readonly priority?: Priority
   /** The moment on the monotonic clock by which it should be sent: the order within a class. */
   readonly deadline?: number | undefined
-  readonly signal?: AbortSignal
+  readonly signal?: Ending
 }
 
 export interface PacerStats {

@@ -52,7 +52,7 @@ async function storeAtOnce(
   candles: readonly Candle[],
 ): Promise<StoredCandles | null> {
   const closed = candles.filter(({ isClosed }) => isClosed)
-  if (closed.length === 0) return { ...(await upsertCandles(db, candles)), turnedUp: 0 }
+  if (closed.length === 0) return { turnedUp: 0, ...(await upsertCandles(db, candles)) }
   const filled = filledBy(
     closed.map(({ openTime }) => openTime),
     intervalMs[series.interval],
@@ -105,5 +105,5 @@ async function storeStepByStep(
     late += await takeBackNoTrade(db, series, filled)
     await addNoTrade(db, series, silence)
   }
-  return { ...written, turnedUp: late }
+  return { turnedUp: late, ...written }
 }

@@ -66,7 +66,7 @@ export async function storeFillPages(
     if (gap !== null) {
       await recordGap(db, { ...series, range: gap, reason: lostFillsReason, state: 'lost' })
     }
-    stored.push({ ...result, gapsFound: gap === null ? 0 : 1 })
+    stored.push({ gapsFound: gap === null ? 0 : 1, ...result })
   }
   await addLockedCoverages(db, claims)
   return stored

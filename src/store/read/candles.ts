@@ -5,7 +5,7 @@ import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../db/schema.js'
 import { rolledUpCandles } from './rolledUp.js'
 import { ofCandles } from '../db/series.js'
-import { type CandleRow, storedCandles } from './storedCandles.js'
+import { type CandleRow, storedCandles, storedCandlesNearby } from './storedCandles.js'
 
 export interface CandlePage {
   readonly candles: readonly CandleRow[]
@@ -33,15 +33,26 @@ export async function readCandles(
   series: CandleSeries,
   { before, limit }: PageOptions,
 ): Promise<CandlePage> {
-  const stored = await storedCandles(db, series, { before, limit: limit + 1 })
-  const page = stored.slice(-limit)
-  if (series.interval === '1m' || !isAlignedToMidnight(series.interval))
-    return { candles: page, source: series.interval, hasOlder: stored.length > limit }
-  const newest = stored.at(-1)?.openTime
-  const minute = await newestMinute(db, series, before)
-  if (minute !== undefined && isBehind(newest, minute, series.interval)) {
-    return rollUp(db, series, { before, limit }, minute, newest)
+  const asked = { before, limit: limit + 1 }
+  if (series.interval === '1m' || !isAlignedToMidnight(series.interval)) {
+    const stored = await storedCandles(db, series, asked)
+    return { candles: stored.slice(-limit), source: series.interval, hasOlder: stored.length > limit }
   }
+  const nearby = await storedCandlesNearby(db, series, asked)
+  const minute = await newestMinute(db, series, before)
+  const rolledUp = minute === undefined ? undefined : rolledUpRange(series.interval, { before, limit }, minute.openTime)
+  // Those further back need not be looked for: they are behind, and end before all that is rolled up.
+  if (
+    rolledUp !== undefined &&
+    nearby.candles.length === 0 &&
+    rolledUp.from >= nearby.from + 2 * intervalMs[series.interval]
+  )
+    return rollUp(db, series, rolledUp)
+  const stored = await storedCandles(db, series, asked, nearby)
+  const newest = stored.at(-1)?.openTime
+  if (rolledUp !== undefined && minute !== undefined && isBehind(newest, minute, series.interval))
+    return rollUp(db, series, rolledUp, newest)
+  const page = stored.slice(-limit)
   const begin = await endOfLastGap(db, series, page)
   const candles = page.filter(({ openTime }) => openTime >= begin)
   const first = candles[0]?.openTime
@@ -54,33 +65,47 @@ export async function readCandles(
 }
 
 /** Whether minutes tell of a whole candle that is not stored: the one under way is stored late. */
-function isBehind(stored: TimeMs | undefined, minute: TimeMs, interval: Interval): boolean {
-  return stored === undefined || minute >= stored + 2 * intervalMs[interval]
+function isBehind(stored: TimeMs | undefined, minute: CandleRow, interval: Interval): boolean {
+  const reached = minute.openTime + (minute.isClosed ? intervalMs['1m'] : 0)
+  return stored === undefined || reached >= stored + 2 * intervalMs[interval]
 }
 
+/** The newest candles that a page holds when it is rolled up, the one that holds `minute` last. */
+function rolledUpRange(interval: Interval, { before, limit }: PageOptions, minute: TimeMs): TimeRange {
+  const lengthMs = intervalMs[interval]
+  const count = Math.max(1, Math.min(limit, Math.floor((maxMinutes * intervalMs['1m']) / lengthMs)))
+  const end = (Math.floor(minute / lengthMs) + 1) * lengthMs
+  return { from: end - count * lengthMs, to: Math.min(end, before) }
+}
+
+/** The page of a range, or of its part behind the newest stored candle. */
 async function rollUp(
   db: Kysely<Database>,
   series: CandleSeries,
-  { before, limit }: PageOptions,
-  minute: TimeMs,
-  newestStored: TimeMs | undefined,
+  range: TimeRange,
+  newestStored?: TimeMs,
 ): Promise<CandlePage> {
   const lengthMs = intervalMs[series.interval]
-  const count = Math.max(1, Math.min(limit, Math.floor((maxMinutes * intervalMs['1m']) / lengthMs)))
-  const end = (Math.floor(minute / lengthMs) + 1) * lengthMs
-  const ofCount = end - count * lengthMs
-  const ofStored = newestStored === undefined ? ofCount : Math.ceil((newestStored + lengthMs) / lengthMs) * lengthMs
-  const from = Math.max(ofCount, ofStored)
+  const endOfStored =
+    newestStored === undefined ? Number.NEGATIVE_INFINITY : Math.ceil((newestStored + lengthMs) / lengthMs) * lengthMs
+  const from = Math.max(range.from, endOfStored)
   return {
-    candles: await rolledUpCandles(db, series, { from, to: Math.min(end, before) }),
+    candles: await rolledUpCandles(db, series, { from, to: range.to }),
     source: '1m',
-    hasOlder: newestStored !== undefined || (await newestMinute(db, series, from)) !== undefined,
+    hasOlder:
+      newestStored !== undefined ||
+      (await newestMinute(db, series, from)) !== undefined ||
+      (await storedCandles(db, series, { before: from, limit: 1 })).length > 0,
   }
 }
 
-async function newestMinute(db: Kysely<Database>, series: CandleSeries, before: TimeMs): Promise<TimeMs | undefined> {
+async function newestMinute(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  before: TimeMs,
+): Promise<CandleRow | undefined> {
   const [candle] = await storedCandles(db, { ...series, interval: '1m' }, { before, limit: 1 })
-  return candle?.openTime
+  return candle
 }
 
 /** The end of the last gap of a candle or more among the stored ones for which there are minutes; -Infinity without one. */

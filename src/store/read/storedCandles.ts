@@ -12,20 +12,41 @@ export type CandleRow = Omit<Candle, keyof CandleSeries>
 const lookback = 3
 const minLookbackMs = dayMs
 
+export interface CandlesNearby {
+  readonly candles: readonly CandleRow[]
+  /** Candles that open before were not looked for. */
+  readonly from: TimeMs
+}
+
+interface PageOptions {
+  readonly before: TimeMs
+  readonly limit: number
+}
+
+/** The newest `limit` stored candles that open in a short time before `before`, ascending: few chunks are looked into. */
+export async function storedCandlesNearby(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  { before, limit }: PageOptions,
+): Promise<CandlesNearby> {
+  const from = before - Math.max(minLookbackMs, lookback * limit * intervalMs[series.interval])
+  return { candles: await candlesWithin(db, series, { from, to: before }, limit), from }
+}
+
 /**
- * The newest `limit` stored candles that open before `before`, ascending. They are looked for in a short time first: a search without
+ * The newest `limit` stored candles that open before `before`, ascending. They are looked for nearby first: a search without
  * a beginning looks into every chunk that there is.
  */
 export async function storedCandles(
   db: Kysely<Database>,
   series: CandleSeries,
-  { before, limit }: { readonly before: TimeMs; readonly limit: number },
-): Promise<CandleRow[]> {
-  const near = before - Math.max(minLookbackMs, lookback * limit * intervalMs[series.interval])
-  const newest = await candlesWithin(db, series, { from: near, to: before }, limit)
-  if (newest.length === limit) return newest
-  const older = await candlesWithin(db, series, { from: Number.NEGATIVE_INFINITY, to: near }, limit - newest.length)
-  return [...older, ...newest]
+  page: PageOptions,
+  nearby?: CandlesNearby,
+): Promise<readonly CandleRow[]> {
+  const { candles, from } = nearby ?? (await storedCandlesNearby(db, series, page))
+  const missing = page.limit - candles.length
+  if (missing === 0) return candles
+  return [...(await candlesWithin(db, series, { from: Number.NEGATIVE_INFINITY, to: from }, missing)), ...candles]
 }
 
 async function candlesWithin(

@@ -152,6 +152,17 @@ describe('stored candles of an interval', () => {
     ])
   })
 
+  it.each([0, 1, 10, 60, 100, 200])('are found behind the minutes, %i days before them', async (days) => {
+    const behind = run(midnight - days * day - 3 * hour, 3, hour, { interval: '1H', close: '7' })
+    const minutes = run(midnight, 40 * 60, minute)
+    await store([...behind, ...minutes])
+    for (const limit of [1, 10, 500]) {
+      const candles = await allPages('1H', limit)
+      expect(candles.slice(0, 3)).toMatchObject(behind.map(({ openTime, close }) => ({ openTime, close })))
+      expect(candles.slice(3)).toEqual(onPaper(minutes, hour))
+    }
+  })
+
   it('are not cut where there are no minutes to fill a gap with', async () => {
     await store([...run(midnight, 2, day, { interval: '1D' }), ...run(midnight + 5 * day, 2, day, { interval: '1D' })])
     const page = await read('1D')
