@@ -52,6 +52,15 @@ export function seriesText({ category, symbol, type, interval }: CandleSeries): 
   return `${category} ${symbol} ${type} ${interval}`
 }
 
+export function isSameSeries(one: CandleSeries, other: CandleSeries): boolean {
+  return (
+    one.symbol === other.symbol &&
+    one.category === other.category &&
+    one.type === other.type &&
+    one.interval === other.interval
+  )
+}
+
 /** A candle. It is closed when it was read at least the settle delay after its close, by the service's clock. */
 export interface Candle extends CandleSeries {
   readonly openTime: TimeMs

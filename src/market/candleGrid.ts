@@ -17,8 +17,14 @@ export function gridOf(interval: Interval, anchor: TimeMs | null): Grid {
 
 /** The stretches of time that the candles with these opening times fill. This alone is what may be claimed as covered. */
 export function filledBy(openTimes: Iterable<TimeMs>, lengthMs: number): TimeRange[] {
-  const ranges: TimeRange[] = []
-  for (const from of openTimes) ranges.push({ from, to: from + lengthMs })
+  const ranges: { from: TimeMs; to: TimeMs }[] = []
+  let last: { from: TimeMs; to: TimeMs } | undefined
+  for (const from of openTimes) {
+    const to = from + lengthMs
+    // Responses have them in order, so that most of them only make the last stretch longer.
+    if (last?.to === from) last.to = to
+    else ranges.push((last = { from, to }))
+  }
   return normalized(ranges)
 }
 
@@ -61,9 +67,9 @@ export interface SilenceBounds {
 export function silenceBetween(openTimes: Iterable<TimeMs>, { lengthMs, settledUntil }: SilenceBounds): TimeRange[] {
   const sorted = [...openTimes].sort((a, b) => a - b)
   const ranges: TimeRange[] = []
-  for (const [index, openTime] of sorted.entries()) {
-    const next = sorted[index + 1]
-    if (next === undefined || (next - openTime) % lengthMs !== 0) continue
+  for (let place = 1; place < sorted.length; place++) {
+    const [openTime, next] = [sorted[place - 1] as TimeMs, sorted[place] as TimeMs]
+    if ((next - openTime) % lengthMs !== 0) continue
     const from = openTime + lengthMs
     const settled = Math.floor((settledUntil - from) / lengthMs) * lengthMs + from
     const to = Math.min(next, settled)

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { type Candle, type CandleSeries, intervalMs } from '../../market/candle.js'
+import { type Candle, type CandleSeries, intervalMs, isSameSeries, seriesText } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
 import { isFailedCheck } from '../db/databaseError.js'
 import { inTransaction } from '../db/inTransaction.js'
@@ -12,6 +12,11 @@ import { addNoTrade, takeBackNoTrade, takingBack, turnedUp } from '../history/no
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeResult.js'
 import { filledBy } from '../../market/candleGrid.js'
+
+interface OpenTimes {
+  readonly series: CandleSeries
+  readonly openTimes: TimeMs[]
+}
 
 export interface StoredCandles extends WriteResult {
   /** Candles that came where the service had been silent before, as if nothing had been traded. */
@@ -89,13 +94,16 @@ async function storeStepByStep(
   const written = (await insertNewCandles(db, candles))
     ? { inserted: candles.length, updated: 0, unchanged: 0 }
     : await upsertCandles(db, candles)
-  const bySeries = new Map<string, { readonly series: CandleSeries; readonly openTimes: TimeMs[] }>()
+  const bySeries = new Map<string, OpenTimes>()
+  let last: OpenTimes | undefined
   for (const candle of candles) {
     if (!candle.isClosed) continue
-    const key = `${candle.category} ${candle.symbol} ${candle.type} ${candle.interval}`
-    const known = bySeries.get(key)
-    if (known === undefined) bySeries.set(key, { series: candle, openTimes: [candle.openTime] })
-    else known.openTimes.push(candle.openTime)
+    if (last === undefined || !isSameSeries(last.series, candle)) {
+      const key = seriesText(candle)
+      last = bySeries.get(key) ?? { series: candle, openTimes: [] }
+      bySeries.set(key, last)
+    }
+    last.openTimes.push(candle.openTime)
   }
   let late = 0
   // In one order everywhere: two writers of the same series wait for each other, and never in a circle.

@@ -52,6 +52,9 @@ const transports: Record<ColumnKind, Transport> = {
   side: { type: 'market.side' },
 }
 
+/** From so many rows on, a column that is the same in all of them travels as one value: of an array the server reads each element. */
+const minSharedRows = 16
+
 /**
  * A source of rows for `from`: `select <columns> from unnest($1::…[], …) with ordinality`, one parameter per column however
  * many rows there are. `ordinality` is the row's place, from 1.
@@ -61,37 +64,65 @@ export function rowsFrom<Row>(
   columns: readonly ColumnSpec[],
   valueOf: (row: Row, index: number) => ColumnValue,
 ): RawBuilder<unknown> {
-  const arrays = columns.map((_, index) => {
-    const texts = new Array<string>(rows.length)
-    let [last, text]: [ColumnValue | undefined, string] = [undefined, '']
-    for (const [place, row] of rows.entries()) {
-      const value = valueOf(row, index)
-      // Of the rows of one response, whole columns are often the same.
-      if (value !== last) [last, text] = [value, elementText(value)]
-      texts[place] = text
-    }
-    return `{${texts.join(',')}}`
-  })
-  return sql(sourceText(columns), ...arrays)
+  const shared: string[] = []
+  const arrays: string[] = []
+  let kinds = ''
+  for (let column = 0; column < columns.length; column++) {
+    const texts = elementTexts(rows, column, valueOf)
+    // One array there must be: it says how many rows there are.
+    const isShared =
+      texts.isShared && rows.length >= minSharedRows && (arrays.length > 0 || column < columns.length - 1)
+    if (isShared) shared.push(`{${texts.elements[0] ?? ''}}`)
+    else arrays.push(`{${texts.elements.join(',')}}`)
+    kinds += isShared ? '1' : 'n'
+  }
+  return sql(sourceText(columns, kinds), ...shared, ...arrays)
 }
 
-/** The text of each source around its parameters: putting it together takes longer than writing a few rows. */
-const sourceTexts = new WeakMap<readonly ColumnSpec[], TemplateStringsArray>()
+/** One column of rows, as elements of an array literal; `isShared` when they are all the same. */
+function elementTexts<Row>(
+  rows: readonly Row[],
+  column: number,
+  valueOf: (row: Row, index: number) => ColumnValue,
+): { readonly elements: readonly string[]; readonly isShared: boolean } {
+  const elements = new Array<string>(rows.length)
+  let [last, text]: [ColumnValue | undefined, string] = [undefined, '']
+  let changes = 0
+  // By places: to go through the entries of thousands of rows, column by column, makes more garbage than everything else.
+  for (let place = 0; place < rows.length; place++) {
+    const value = valueOf(rows[place] as Row, column)
+    if (value !== last) {
+      last = value
+      text = elementText(value)
+      changes++
+    }
+    elements[place] = text
+  }
+  return { elements, isShared: changes === 1 }
+}
 
-function sourceText(columns: readonly ColumnSpec[]): TemplateStringsArray {
-  const known = sourceTexts.get(columns)
+/** The text of each source around its parameters, by which of its columns are shared: putting it together takes longer than writing a few rows. */
+const sourceTexts = new WeakMap<readonly ColumnSpec[], Map<string, TemplateStringsArray>>()
+
+/** Where a parameter goes. */
+const parameter = '\0'
+
+function sourceText(columns: readonly ColumnSpec[], kinds: string): TemplateStringsArray {
+  let texts = sourceTexts.get(columns)
+  if (texts === undefined) sourceTexts.set(columns, (texts = new Map<string, TemplateStringsArray>()))
+  const known = texts.get(kinds)
   if (known !== undefined) return known
-  const selected = columns.map(({ name, kind }) => {
-    const { cast } = transports[kind]
-    return cast ? `${cast(`u."${name}"`)} as "${name}"` : `u."${name}"`
+  const selected = columns.map(({ name, kind }, column) => {
+    const { type, cast = (element: string) => element } = transports[kind]
+    return `${cast(kinds[column] === '1' ? `(${parameter}::${type}[])[1]` : `u."${name}"`)} as "${name}"`
   })
-  const types = columns.map(({ kind }) => `::${transports[kind].type}[]`)
-  const names = [...columns.map(({ name }) => name), 'ordinality'].map((name) => `"${name}"`)
-  const last = `${types.at(-1) ?? ''}) with ordinality as u (${names.join(', ')}))`
-  const first = `(select ${selected.join(', ')}, u.ordinality from unnest(`
-  const texts = [first, ...types.slice(0, -1).map((type) => `${type}, `), last]
-  const text = Object.assign(texts, { raw: texts })
-  sourceTexts.set(columns, text)
+  const arrays = columns.filter((_, column) => kinds[column] === 'n')
+  const unnested = arrays.map(({ kind }) => `${parameter}::${transports[kind].type}[]`)
+  const names = [...arrays.map(({ name }) => name), 'ordinality'].map((name) => `"${name}"`)
+  const source = `(select ${selected.join(', ')}, u.ordinality from unnest(${unnested.join(', ')})`
+  const parts = `${source} with ordinality as u (${names.join(', ')}))`.split(parameter)
+  const text = Object.assign(parts, { raw: parts })
+  texts.set(kinds, text)
   return text
 }
 

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { Candle } from '../../market/candle.js'
+import { type Candle, isSameSeries } from '../../market/candle.js'
 import { columnNames, toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { ofCandles } from '../db/series.js'
@@ -70,10 +70,7 @@ export async function insertNewCandles(db: Kysely<Database>, candles: readonly C
 
 export function areOfOneSeries(candles: readonly Candle[]): boolean {
   const [first] = candles
-  return candles.every(
-    ({ category, symbol, type, interval }) =>
-      symbol === first?.symbol && category === first.category && type === first.type && interval === first.interval,
-  )
+  return candles.every((candle) => first !== undefined && isSameSeries(first, candle))
 }
 
 /**

@@ -46,6 +46,24 @@ describe('rows as arrays', () => {
     expect(parameters).toEqual(['{"a\\"b\\\\",NULL}', '{"1.0","1,5"}', '{NULL,"{1.0,2}"}'])
   })
 
+  it('have a column that is the same in all of many rows as one value, but never all columns', () => {
+    const rows = Array.from({ length: 20 }, (_, place) => ['x', `${place}`, 'y', 7, null])
+    const text = { kind: 'text' } as const
+    const compiled = (names: string, of: readonly (readonly (string | number | null)[])[] = rows) => {
+      const columns = [...names].map((name) => ({ name, ...text }))
+      const source = rowsFrom(of, columns, (row, column) => row['abcde'.indexOf(names[column] ?? '')] ?? null)
+      return sql`select from ${source} as x`.compile(compiler)
+    }
+    const places = `{${rows.map(([, place]) => `"${place}"`).join(',')}}`
+    expect(compiled('abcde').parameters).toEqual(['{"x"}', '{"y"}', '{7}', '{NULL}', places])
+    expect(compiled('abcde').sql).toContain(
+      '(select ($1::text[])[1] as "a", u."b" as "b", ($2::text[])[1] as "c", ($3::text[])[1] as "d", ($4::text[])[1] as "e", ' +
+        'u.ordinality from unnest($5::text[]) with ordinality as u ("b", "ordinality"))',
+    )
+    expect(compiled('ac').parameters).toEqual(['{"x"}', `{${rows.map(() => '"y"').join(',')}}`])
+    expect(compiled('ab', rows.slice(0, 15)).parameters[0]).toHaveLength('{"x"}'.length + 14 * '"x",'.length)
+  })
+
   it('can be empty', () => {
     const source = rowsFrom([], [{ name: 'a', kind: 'text' }], () => null)
     expect(sql`select from ${source} as x`.compile(compiler).parameters).toEqual(['{}'])
