@@ -20,7 +20,7 @@ const rounds = 4
 /** One of the bounds that the daemon counts by. */
 const durableWithinSeconds = 0.1
 /** As the image and the systemd units have it. */
-const asItsUnit = { MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '131072', MALLOC_TRIM_THRESHOLD_: '131072' }
+const asItsUnit = { MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '16384', MALLOC_TRIM_THRESHOLD_: '131072' }
 const program = packageFile('dist/program/main.js')
 
 /**
