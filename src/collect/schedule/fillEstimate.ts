@@ -62,9 +62,9 @@ const badRecord = 0.05
  */
 export class FillEstimate {
   /** Average rates over the memories, at the last response. */
-  readonly #seen = new Float64Array(memoriesMs.length)
+  readonly #seen = [0, 0, 0, 0]
   /** The same carried on by the tickers since, at `#atMs`. */
-  readonly #rates = new Float64Array(memoriesMs.length)
+  readonly #rates = [0, 0, 0, 0]
   #atMs = -Infinity
   /** Fills between the last response and `#atMs`. */
   #unseen = 0
@@ -76,9 +76,8 @@ export class FillEstimate {
   #claimed = 0
   #claimedBefore: number = claimedStart
   #borneOut: number = borneOutStart
-  /** Fills of the last response, to tell which of them the ticker before it had counted. */
-  #pageTimes: Float64Array | null = null
-  #pageSizes: Float64Array | null = null
+  /** Fills of the last response, to tell which of them the ticker before it had counted: their times, then their sizes. */
+  #page: Float64Array | null = null
   #pageCount = 0
   #pageFrom: TimeMs = Infinity
   #errorSum = 0
@@ -167,7 +166,7 @@ export class FillEstimate {
       const past = isFirst ? before : hiddenRate * (1 - kept) + (this.#seen[index] as number) * kept
       this.#seen[index] = sum / memoryMs + past * Math.exp(-spanMs / memoryMs)
     }
-    this.#rates.set(this.#seen)
+    for (let index = 0; index < memoriesMs.length; index++) this.#rates[index] = this.#seen[index] as number
     this.#atMs = serviceTime
     this.#responseAt = serviceTime
     this.#unseen = 0
@@ -222,8 +221,8 @@ export class FillEstimate {
   /** The volume of the fills that responses showed after `ts`. */
   #shownSince(ts: TimeMs, meanSize: number): number {
     let sum = 0
-    for (let index = 0; index < this.#pageCount && (this.#pageTimes?.[index] as number) > ts; index++)
-      sum += this.#pageSizes?.[index] as number
+    for (let index = 0; index < this.#pageCount && (this.#page?.[index] as number) > ts; index++)
+      sum += this.#page?.[fillsPerPage + index] as number
     // Before the oldest fill of a full page others were shown, by responses before.
     if (ts < this.#pageFrom) sum += (this.#pageFrom - ts) * (this.#seen[minute] as number) * meanSize
     return sum
@@ -279,13 +278,12 @@ export class FillEstimate {
   }
 
   #keepPage(newestFirst: readonly SeenFill[], oldest: TimeMs): void {
-    this.#pageTimes ??= new Float64Array(fillsPerPage)
-    this.#pageSizes ??= new Float64Array(fillsPerPage)
+    this.#page ??= new Float64Array(2 * fillsPerPage)
     this.#pageCount = Math.min(fillsPerPage, newestFirst.length)
     for (let index = 0; index < this.#pageCount; index++) {
       const fill = newestFirst[index] as SeenFill
-      this.#pageTimes[index] = fill.ts
-      this.#pageSizes[index] = Number(fill.size)
+      this.#page[index] = fill.ts
+      this.#page[fillsPerPage + index] = Number(fill.size)
     }
     this.#pageFrom = newestFirst.length < fillsPerPage ? -Infinity : oldest
   }
