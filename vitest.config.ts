@@ -47,12 +47,12 @@ const withServers = {
 }
 
 /**
- * All projects share the workers, so that none of them idles: two cores do the work of as many files as wait for something.
+ * All projects share the workers, so that none of them idles: two cores have time for others while files wait for something.
  * Files keep nothing from one another, so they are not isolated: to load everything anew for each takes longer than many tests.
  */
 export default defineConfig({
   test: {
-    maxWorkers: 4,
+    maxWorkers: 5,
     // What one project has transformed the others need not, nor does the next run.
     experimental: { fsModuleCache: true },
     sequence: { sequencer: LongestFirst },

@@ -1,4 +1,4 @@
-/** What ends waiting: an AbortSignal or, where thousands wait, something that takes a twentieth of the memory. */
+/** What ends waiting: an AbortSignal or, where thousands wait, something that takes far less memory. */
 export type Ending = AbortSignal | OwnEnding
 
 interface OwnEnding {
@@ -35,7 +35,7 @@ function actionsBy(signal: AbortSignal): Set<() => void> {
   return actions
 }
 
-/** Ends one thing at a time that waits. An AbortController and its signal are made of ten objects, and each has a hidden class of its own. */
+/** Ends what waits under it. An AbortController and its signal are many objects, and each signal has hidden classes of its own. */
 export class LightEnding implements OwnEnding {
   #isAborted = false
   #reason: unknown

@@ -6,7 +6,7 @@ const maxNewSpaceBytes = 8_000_000
 /**
  * Collects garbage when the heap has grown by two fifths. By default V8 lets it grow to several times what is in use, because
  * it sizes itself by the machine's memory; a daemon that lives beside its database has better use for that. With three
- * quarters a daemon at its full budget takes a tenth more memory and a twentieth less processor time; with one fifth it collects
+ * quarters a daemon at its full budget takes a tenth more memory and a twelfth less processor time; with one fifth it collects
  * every second.
  */
 export function keepHeapSmall(): void {

@@ -59,10 +59,7 @@ export function candlePoller(
     const deadline = clock.monotonicMs() + intervalMs[target.interval]
     // A response that was not kept has shown nothing: the next one reaches back as if it had not come.
     const ask = async (limit: number) => {
-      const polled = await pollAndStore(context, noting, Object.assign({}, target, { limit }), {
-        signal: waiting,
-        deadline,
-      })
+      const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
       return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
     }
     const limit = candles.limitFor(target, clock.now())

@@ -1,6 +1,6 @@
 import { type Ending, LightEnding, onAbort } from '../../runtime/abort.js'
 
-/** For each target that is being asked for what ends its requests that still wait: when it is no longer this recorder's, or with everything. */
+/** What ends the requests of a target that still wait: when the target is no longer this recorder's, or with everything. */
 export class TargetSignals {
   readonly #inUse = new Map<string, LightEnding>()
   readonly #forget: () => void

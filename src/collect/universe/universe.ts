@@ -184,7 +184,6 @@ export class Universe {
       quotes: null,
       isSilent: false,
       hasRpi: this.#rpi.has(key),
-      // Last: Node 20 gives an object that begins with others' fields, and of which there are thousands, hidden classes of its own.
       ...listed,
     }
   }

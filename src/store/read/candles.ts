@@ -5,7 +5,7 @@ import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../db/schema.js'
 import { rolledUpCandles } from './rolledUp.js'
 import { ofCandles } from '../db/series.js'
-import { type CandleRow, storedCandles, storedCandlesNearby } from './storedCandles.js'
+import { type CandleRow, type PageOptions, storedCandles, storedCandlesNearby } from './storedCandles.js'
 
 export interface CandlePage {
   readonly candles: readonly CandleRow[]
@@ -13,11 +13,6 @@ export interface CandlePage {
   readonly source: Interval
   /** Whether asking again, with the first opening time as `before`, finds more. */
   readonly hasOlder: boolean
-}
-
-interface PageOptions {
-  readonly before: TimeMs
-  readonly limit: number
 }
 
 /** Most minutes that one page rolls up, so that whoever asks sees something soon: twice as many as 500 candles of 1H. */

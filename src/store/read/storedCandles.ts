@@ -18,7 +18,8 @@ export interface CandlesNearby {
   readonly from: TimeMs
 }
 
-interface PageOptions {
+/** The newest `limit` candles that open before `before`. */
+export interface PageOptions {
   readonly before: TimeMs
   readonly limit: number
 }
