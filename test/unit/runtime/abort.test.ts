@@ -4,7 +4,7 @@ import { type Ending, endedByEither, LightEnding, onAbort } from '../../../src/r
 
 interface Endable {
   readonly ending: Ending
-  abort(): void
+  readonly abort: () => void
 }
 
 const kinds: Readonly<Record<string, () => Endable>> = {

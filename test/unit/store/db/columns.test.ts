@@ -50,7 +50,7 @@ describe('rows as arrays', () => {
     const rows = Array.from({ length: 20 }, (_, place) => ['x', `${place}`, 'y', 7, null])
     const text = { kind: 'text' } as const
     const compiled = (names: string, of: readonly (readonly (string | number | null)[])[] = rows) => {
-      const columns = [...names].map((name) => ({ name, ...text }))
+      const columns = names.split('').map((name) => ({ name, ...text }))
       const source = rowsFrom(of, columns, (row, column) => row['abcde'.indexOf(names[column] ?? '')] ?? null)
       return sql`select from ${source} as x`.compile(compiler)
     }
