@@ -18,7 +18,6 @@ const maxTextLength = 1000
 const maxKeyLength = 200
 
 const scientificDecimal = /^(-?)(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,5})$/
-const integerText = /^-?\d+$/
 /** 10000-01-01: beyond it a number is not milliseconds since 1970. */
 const endOfTimeMs = 253_402_300_800_000
 const isUnset = (value: unknown) => value === undefined || value === null || value === ''
@@ -57,6 +56,15 @@ function isPlainDecimal(text: string): boolean {
   return isLastDigit
 }
 
+function isInteger(text: string): boolean {
+  const first = text.charCodeAt(0) === minus ? 1 : 0
+  for (let place = first; place < text.length; place++) {
+    const code = text.charCodeAt(place)
+    if (code < zero || code > nine) return false
+  }
+  return text.length > first
+}
+
 /** Whether a database text can hold it: it has no NUL character and no half of a surrogate pair. */
 function isStorableText(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
@@ -76,7 +84,7 @@ export function readDecimal(value: unknown): Decimal | undefined {
 
 function readInteger(value: unknown): number | undefined {
   const text = typeof value === 'string' ? value : textOf(value)
-  if (text === undefined || !integerText.test(text)) return undefined
+  if (text === undefined || !isInteger(text)) return undefined
   const number = Number(text)
   return Number.isSafeInteger(number) ? number : undefined
 }

@@ -88,6 +88,9 @@ class RowReader<Query, Row, Wire> {
   readonly unknownNames = new Set<string>()
   readonly #format: Format<Query, Row, Wire>
   readonly #request: RowsRequest<Query>
+  /** Of the row that is being read: empty between rows, of which there are thousands, so that they share them. */
+  readonly #problems: string[] = []
+  readonly #remarks: string[] = []
   /** The fields of an earlier row that had no others: most rows of a response have the same in the same order. */
   #known: readonly string[] = []
 
@@ -102,11 +105,13 @@ class RowReader<Query, Row, Wire> {
     if (value instanceof UnparsedRow)
       return this.#reject(`a row of ${value.bytes.length} bytes; at most ${maxRowBytes} are read`)
     if (!shape.is(value)) return this.#reject(expectedText(shape.what, value))
-    const problems: string[] = []
-    const remarks: string[] = []
+    const [problems, remarks] = [this.#problems, this.#remarks]
     const row = read(value, this.#request, problems, remarks)
-    if (problems.length > 0) return this.#reject(listed(problems))
-    if (remarks.length > 0) this.reason = `${listed(remarks)}; the row is stored without it`
+    if (problems.length > 0 || remarks.length > 0) {
+      const [lost, left] = [problems.splice(0), remarks.splice(0)]
+      if (lost.length > 0) return this.#reject(listed(lost))
+      this.reason = `${listed(left)}; the row is stored without it`
+    }
     const { times } = this.#request
     if (times !== undefined && timeOf !== undefined) {
       const time = timeOf(row)
