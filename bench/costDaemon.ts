@@ -58,6 +58,7 @@ export async function measureDaemon(): Promise<Check[]> {
     let requests = await sentTo(simulator)
     const ratios: number[] = []
     let sent = 0
+    const byOperation = new Map<string, number>()
     const stored = await storedWithin(port)
     for (let round = 0; round < rounds; round++) {
       const before = await cpuSeconds(pid)
@@ -73,6 +74,7 @@ export async function measureDaemon(): Promise<Check[]> {
         `daemon and loop: ${used.toFixed(2)} and ${loopSeconds.toFixed(2)} s for ${own.length} and ${requests.length} requests`,
       )
       sent += own.length
+      for (const { operation } of own) byOperation.set(operation, (byOperation.get(operation) ?? 0) + 1)
       requests = own
     }
     const megabytes = await maxMegabytes(pid)
@@ -82,6 +84,8 @@ export async function measureDaemon(): Promise<Check[]> {
     await once(daemon, 'exit')
     const ratio = median(ratios)
     const perSecond = (sent / rounds / roundMs) * 1000
+    const seconds = (rounds * roundMs) / 1000
+    console.log(`requests/s: ${[...byOperation].map(([name, n]) => `${name} ${(n / seconds).toFixed(1)}`).join(', ')}`)
     return [
       {
         what: 'daemon: processor time, against a loop that throws the same responses away',

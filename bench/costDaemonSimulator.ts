@@ -1,8 +1,9 @@
 import { startSimulator } from '../src/simulator/server.js'
 
-/** A request that the market was sent: the path with its parameters, and when. */
+/** A request that the market was sent: what it asks for, the path with its parameters, and when. */
 export interface SentRequest {
   readonly atMs: number
+  readonly operation: string
   readonly path: string
 }
 
@@ -16,7 +17,7 @@ let sent: SentRequest[] = []
 const drain = () => {
   for (const { atMs, source, operation, parameters } of simulator.control.journal()) {
     if (!source.includes(recorderAddress)) continue
-    sent.push({ atMs, path: `/api/v3/market/${operation}?${new URLSearchParams(parameters).toString()}` })
+    sent.push({ atMs, operation, path: `/api/v3/market/${operation}?${new URLSearchParams(parameters).toString()}` })
   }
   simulator.control.clearJournal()
 }
