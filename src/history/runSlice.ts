@@ -20,6 +20,7 @@ import { fetchRange } from './fetchRange.js'
 import { Conventions, type PageResponse, type PageRequest } from './pageRequest.js'
 import { PageSource } from './pageSource.js'
 import { ReachBook } from './reach.js'
+import { maxPagesOfSlice, type PagesWanted } from './room.js'
 import { foldRestatement } from './restatement.js'
 import { readAllAgain } from './review.js'
 import { messageOf } from '../runtime/messageOf.js'
@@ -31,14 +32,12 @@ export interface SliceContext {
   readonly clock: Clock
   readonly logger: Logger
   readonly settleMs: number
-  /** Told when a page begins and ends to be wanted, until it is stored. */
-  readonly onOutstanding: (change: 1 | -1) => void
 }
 
-/** Enough that a slice alone keeps the limit busy when responses take their time. */
-export const maxPagesOfSlice = 16
 /** Of all slices, from the request until the rows are committed: what a crash costs at most. */
 const maxPages = 32
+/** Of them; where `candles` is busy with the live streams, they wait for long and must not keep the others waiting. */
+const maxRecentPages = 12
 
 /** Refusals that the service would repeat for every page of the series. */
 const refusalsOfSeries: ReadonlySet<ExchangeErrorKind> = new Set([
@@ -55,6 +54,7 @@ export class SliceRunner {
   readonly #conventions = new Conventions()
   readonly #reach = new Map<string, ReachBook>()
   readonly #pages = pLimit(maxPages)
+  readonly #recentPages = pLimit(maxRecentPages)
 
   constructor(context: SliceContext) {
     this.#context = context
@@ -63,8 +63,10 @@ export class SliceRunner {
   /**
    * Gets what is missing of a slice, records the result and releases it. Everything received is committed when this
    * resolves. Rejects only when the database does not take that.
+   *
+   * @param pages kept up to date with what the slice asks for at the moment
    */
-  async run(slice: CandleSlice, signal: AbortSignal): Promise<SliceResult> {
+  async run(slice: CandleSlice, pages: PagesWanted, signal: AbortSignal): Promise<SliceResult> {
     const { db, client, clock, logger, settleMs } = this.#context
     const { series } = slice
     const [state] = await missingCandles(db, [{ series, range: hullOf(slice.ranges) }])
@@ -101,7 +103,7 @@ export class SliceRunner {
           maxInFlight: maxPagesOfSlice,
         },
         {
-          ask: (request) => this.#ask(source, request),
+          ask: (request) => this.#ask(source, pages, request),
           now: () => source.now(),
           sleep: (ms) => clock.sleep(ms, signal),
           reach: this.#reachOf(series),
@@ -134,13 +136,14 @@ export class SliceRunner {
     }
   }
 
-  async #ask(source: PageSource, request: PageRequest): Promise<PageResponse> {
-    const { onOutstanding } = this.#context
-    onOutstanding(1)
+  async #ask(source: PageSource, pages: PagesWanted, request: PageRequest): Promise<PageResponse> {
+    const { operation } = request
+    const ask = () => this.#pages(() => source.ask(request))
+    pages[operation]++
     try {
-      return await this.#pages(() => source.ask(request))
+      return await (operation === 'candles' ? this.#recentPages(ask) : ask())
     } finally {
-      onOutstanding(-1)
+      pages[operation]--
     }
   }
 

@@ -1,7 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
-import { candlesIn } from '../market/candleGrid.js'
-import { seriesText, intervalMs } from '../market/candle.js'
+import { seriesText } from '../market/candle.js'
 import type { Clock } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -9,7 +8,8 @@ import { type CandleSlice, SliceSession } from '../store/history/candleSlices.js
 import { describeDatabaseError } from '../store/db/databaseError.js'
 import type { Database } from '../store/db/schema.js'
 import { cutSlice } from './plan.js'
-import { maxPagesOfSlice, SliceRunner } from './runSlice.js'
+import { hasRoom, type PagesWanted, type RunningSlice } from './room.js'
+import { SliceRunner } from './runSlice.js'
 import { TouchedRollups } from './touchedRollups.js'
 
 export interface HistoryWorkerOptions {
@@ -29,10 +29,6 @@ export interface HistoryWorker {
   stop(): Promise<void>
 }
 
-/** With pages wanted for so long the limit is kept busy: more slices would leave less for other workers at the end. */
-const busySeconds = 2
-const maxBusyPages = 24
-const maxSlices = 16
 const busyPollMs = 50
 const tailPollMs = 250
 const idlePollMs = 1_000
@@ -50,22 +46,16 @@ class Worker implements HistoryWorker {
   readonly #session: SliceSession
   readonly #runner: SliceRunner
   readonly #stopping = new AbortController()
-  readonly #running = new Map<CandleSlice, Promise<void>>()
+  readonly #running = new Map<CandleSlice, RunningSlice & { readonly ended: Promise<void> }>()
   readonly #loop: Promise<void>
   readonly #touched = new TouchedRollups()
   readonly #incidents: Incidents
-  #outstanding = 0
 
   constructor(options: HistoryWorkerOptions) {
     this.#options = options
     this.#session = new SliceSession(options.url)
     this.#incidents = new Incidents(options.logger, options.clock)
-    this.#runner = new SliceRunner({
-      ...options,
-      onOutstanding: (change) => {
-        this.#outstanding += change
-      },
-    })
+    this.#runner = new SliceRunner(options)
     this.#loop = this.#work()
   }
 
@@ -74,7 +64,7 @@ class Worker implements HistoryWorker {
     this.#stopping.abort(new Error('the worker was stopped'))
     await this.#loop
     const isDone = this.#running.size === 0
-    await Promise.all(this.#running.values())
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended))
     // Whoever stops the work half-way does not want to wait for this, too.
     if (isDone) await this.#touched.refreshAtLast(db, clock, logger)
     await this.#session.close()
@@ -111,32 +101,23 @@ class Worker implements HistoryWorker {
     while (!this.#stopping.signal.aborted && this.#hasRoom()) {
       const slice = await this.#session.take(cutSlice)
       if (slice === null) return this.#running.size > 0 ? tailPollMs : idlePollMs
-      this.#running.set(
-        slice,
-        this.#run(slice).finally(() => this.#running.delete(slice)),
-      )
+      const pages = { candles: 0, 'history-candles': 0 }
+      const ended = this.#run(slice, pages).finally(() => this.#running.delete(slice))
+      this.#running.set(slice, { slice, pages, ended })
     }
     return busyPollMs
   }
 
-  /** A slice that has just begun asks for few pages yet, but for more in a moment. */
   #hasRoom(): boolean {
-    let expected = 0
-    for (const { series, ranges } of this.#running.keys()) {
-      const candles = candlesIn({ lengthMs: intervalMs[series.interval] }, ranges)
-      expected += Math.min(maxPagesOfSlice, Math.ceil(candles / 100))
-    }
-    const { limit } = this.#options.client.stats().operations['history-candles']
-    const busyPages = Math.min(maxBusyPages, Math.ceil(limit * busySeconds))
-    return Math.max(expected, this.#outstanding) < busyPages && this.#running.size < maxSlices
+    return hasRoom(this.#running.values(), this.#options.client.stats().operations['history-candles'].limit)
   }
 
   /** Never rejects: a slice that cannot be released is released when this session ends. */
-  async #run(slice: CandleSlice): Promise<void> {
+  async #run(slice: CandleSlice, pages: PagesWanted): Promise<void> {
     const { logger } = this.#options
     const what = `backfill: ${seriesText(slice.series)}`
     try {
-      const result = await this.#runner.run(slice, this.#stopping.signal)
+      const result = await this.#runner.run(slice, pages, this.#stopping.signal)
       this.#touched.add(slice, result)
       const { problem, failure, candles, requests } = result
       if (problem !== undefined) logger.warn(`${what}: will be retried later: ${problem}`)
