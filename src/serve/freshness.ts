@@ -1,4 +1,5 @@
 import { parse as parseCron } from 'node-cron'
+import { isOfEachDay } from '../collect/poll/cron.js'
 import type { StreamStats } from '../collect/streamStats.js'
 import type { Config } from '../config/resolve.js'
 import { intervalMs } from '../market/candle.js'
@@ -28,9 +29,7 @@ export function freshnessLimits({ streams }: Config): Record<StreamName, number 
 /** The longest time between two matches of a cron expression of six fields. Restricted days count as if they were a month apart. */
 export function longestPauseMs(expression: string): number {
   const fields = parseCron(expression)
-  const { dayOfMonth, month, dayOfWeek } = fields
-  const isDaily = dayOfMonth.length === 31 && month.length === 12 && dayOfWeek.length === 7
-  if (!isDaily) return 31 * dayMs
+  if (!isOfEachDay(fields)) return 31 * dayMs
   const times = fields.hour
     .flatMap((hour) =>
       fields.minute.flatMap((minute) => fields.second.map((second) => hour * 3600 + minute * 60 + second)),

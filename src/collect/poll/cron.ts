@@ -28,9 +28,9 @@ export function onSchedule(clock: Clock, expression: string, run: () => void): (
 
 /** What gives the first time of a cron expression after a moment, in UTC; null where there is none. */
 export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null {
-  const { second, minute, hour, dayOfMonth, month, dayOfWeek } = parseCron(expression)
-  const isOfEachDay = dayOfMonth.length === 31 && month.length === 12 && dayOfWeek.length === 7
-  const matches = isOfEachDay ? () => true : matcherOf(expression)
+  const fields = parseCron(expression)
+  const { second, minute, hour } = fields
+  const matches = isOfEachDay(fields) ? () => true : matcherOf(expression)
   return (after) => {
     let time = (Math.floor(after / 1000) + 1) * 1000
     const until = time + maxDays * dayMs
@@ -44,6 +44,13 @@ export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null 
     }
     return null
   }
+}
+
+/** Whether a cron expression chooses no days. Its fields may name a day twice, and days such as the last of a month. */
+export function isOfEachDay({ dayOfMonth, month, dayOfWeek }: ReturnType<typeof parseCron>): boolean {
+  const isEach = (field: readonly (number | string)[], count: number) =>
+    new Set(field.filter((entry) => typeof entry === 'number')).size === count
+  return isEach(dayOfMonth, 31) && isEach(month, 12) && isEach(dayOfWeek, 7)
 }
 
 /** Only for expressions that choose days: the library needs the tables of the world's calendars for it, 8 MB of memory. */

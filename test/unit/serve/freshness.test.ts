@@ -11,6 +11,7 @@ describe('the longest pause of a schedule', () => {
     ['30 15 */6 * * *', 6 * 3_600_000],
     ['0 0 12 * * *', 86_400_000],
     ['0 0 12 * * 1', 31 * 86_400_000],
+    ['0 0 12 1-30,15 * *', 31 * 86_400_000],
   ])('%s', (expression, pauseMs) => {
     expect(longestPauseMs(expression)).toBe(pauseMs)
   })

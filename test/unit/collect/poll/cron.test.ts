@@ -11,6 +11,9 @@ const expressions = [
   '7,22 1-3 0,12 * * *',
   '0 0 0 L 2 *',
   '0 0 8 * * 5',
+  '0 0 0 1-30,15 * *',
+  '0 0 0 * 1-11,1 *',
+  '0 0 0 * * 1-6,1#2',
 ]
 const moment = fc.integer({ min: Date.UTC(2020, 0, 1), max: Date.UTC(2030, 0, 1) })
 
