@@ -4,7 +4,7 @@ export type Ending = AbortSignal | OwnEnding
 interface OwnEnding {
   readonly aborted: boolean
   readonly reason: unknown
-  /** Calls `action` once, when it is aborted; the result takes that back. */
+  /** Calls `action`, which must not throw, once, when it is aborted; the result takes that back. */
   onAbort(action: () => void): () => void
 }
 
@@ -53,7 +53,8 @@ export class LightEnding implements OwnEnding {
     if (this.#isAborted) return
     this.#isAborted = true
     this.#reason = new DOMException('This operation was aborted', 'AbortError')
-    for (const action of this.#actions.splice(0)) action()
+    // One at a time: an action may take back another.
+    for (let action = this.#actions.shift(); action !== undefined; action = this.#actions.shift()) action()
   }
 
   onAbort(action: () => void): () => void {
@@ -66,7 +67,7 @@ export class LightEnding implements OwnEnding {
   }
 }
 
-/** Aborted by whichever of two is aborted first. */
+/** Aborted by whichever of two is aborted first. The reason is the first one's where both are. */
 class EitherEnding implements OwnEnding {
   readonly #first: Ending
   readonly #second: Ending

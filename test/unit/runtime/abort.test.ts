@@ -63,6 +63,20 @@ describe.each(Object.entries(kinds))('an ending: %s', (_, make) => {
     )
   })
 
+  it('does not call what another action has just taken back', () => {
+    const { ending, abort } = make()
+    const calls: string[] = []
+    const forget: (() => void)[] = []
+    onAbort(ending, () => {
+      calls.push('first')
+      forget[0]?.()
+    })
+    forget.push(onAbort(ending, () => calls.push('second')))
+    onAbort(ending, () => calls.push('third'))
+    abort()
+    expect(calls).toEqual(['first', 'third'])
+  })
+
   it('has the reason of an AbortController, and none before', () => {
     const { ending, abort } = make()
     expect(ending.reason).toBeUndefined()
