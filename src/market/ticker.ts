@@ -43,20 +43,18 @@ export type Ticker = {
 } & { readonly [Field in TickerField]: ValueOfKind[(typeof tickerFields)[Field]] | null }
 
 /** Of a ticker what tells how busy its instrument is. */
-export type TickerSigns = InstrumentKey &
-  Pick<
-    Ticker,
-    | 'ts'
-    | 'receivedAt'
-    | 'volume24h'
-    | 'lastPrice'
-    | 'bid1Price'
-    | 'bid1Size'
-    | 'ask1Price'
-    | 'ask1Size'
-    | 'turnover24h'
-    | 'platformTurnover24h'
-  >
+export const tickerSignFields = [
+  'volume24h',
+  'lastPrice',
+  'bid1Price',
+  'bid1Size',
+  'ask1Price',
+  'ask1Size',
+  'turnover24h',
+  'platformTurnover24h',
+] as const satisfies readonly TickerField[]
+
+export type TickerSigns = InstrumentKey & Pick<Ticker, 'ts' | 'receivedAt' | (typeof tickerSignFields)[number]>
 
 /** An instrument's ticker, as far as it tells whether and how much was traded. */
 export interface TradeSign {

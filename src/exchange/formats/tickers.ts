@@ -1,5 +1,5 @@
 import { type TradedCategory, tradedCategories } from '../../market/category.js'
-import { type Ticker, tickerFields } from '../../market/ticker.js'
+import { type Ticker, tickerFields, tickerSignFields, type TickerSigns } from '../../market/ticker.js'
 import {
   optionalDecimal as decimal,
   optionalText,
@@ -9,7 +9,7 @@ import {
   requiredKey,
 } from './fields.js'
 import { FieldNames } from '../response/pickedFields.js'
-import { anObject, type Format, noExtra } from './format.js'
+import { anObject, type Format, noExtra, type WireObject } from './format.js'
 
 export interface TickerQuery {
   readonly category: TradedCategory
@@ -23,7 +23,6 @@ export const tickerFormat: Format<TickerQuery, Ticker> = {
   fields: new Set(['category', 'symbol', 'ts', ...Object.keys(tickerFields)]),
   // Written out, because thousands come every few seconds.
   read(wire, { query, requestTime, receivedAt }, problems) {
-    const named = category(wire['category'], 'category', problems)
     const ticker: Ticker = {
       category: query.category,
       symbol: requiredKey(wire['symbol'], 'symbol', problems),
@@ -51,29 +50,41 @@ export const tickerFormat: Format<TickerQuery, Ticker> = {
       receivedAt,
       extra: noExtra,
     }
-    if (problems.length === 0) {
-      repeated('category', named, query.category, problems)
-      repeated('symbol', ticker.symbol, query.symbol, problems)
-    }
+    repeatsQuery(wire, ticker.symbol, query, problems)
     return ticker
   },
   timeOf: ({ ts }) => ts,
 }
 
-/** Of each ticker what tells how busy its instrument is. */
-const signFields = [
-  'category',
-  'symbol',
-  'ts',
-  'lastPrice',
-  'volume24h',
-  'bid1Price',
-  'bid1Size',
-  'ask1Price',
-  'ask1Size',
-  'turnover24h',
-  'platformTurnover24h',
-]
+/** Of each ticker only what tells how busy its instrument is, whatever the rest of it is like. */
+export const tickerSignsFormat: Format<TickerQuery, TickerSigns> = {
+  shape: anObject,
+  only: new FieldNames(['category', 'symbol', 'ts', ...tickerSignFields]),
+  read(wire, context, problems) {
+    const signs: TickerSigns = {
+      category: context.query.category,
+      symbol: requiredKey(wire['symbol'], 'symbol', problems),
+      ts: optionalTime(wire['ts'], 'ts', problems) ?? context.requestTime,
+      lastPrice: decimal(wire['lastPrice'], 'lastPrice', problems),
+      bid1Price: decimal(wire['bid1Price'], 'bid1Price', problems),
+      bid1Size: decimal(wire['bid1Size'], 'bid1Size', problems),
+      ask1Price: decimal(wire['ask1Price'], 'ask1Price', problems),
+      ask1Size: decimal(wire['ask1Size'], 'ask1Size', problems),
+      volume24h: decimal(wire['volume24h'], 'volume24h', problems),
+      turnover24h: decimal(wire['turnover24h'], 'turnover24h', problems),
+      platformTurnover24h: decimal(wire['platformTurnover24h'], 'platformTurnover24h', problems),
+      receivedAt: context.receivedAt,
+    }
+    repeatsQuery(wire, signs.symbol, context.query, problems)
+    return signs
+  },
+  timeOf: ({ ts }) => ts,
+}
 
-/** The same of long lists without all else: those fields come as if they were unset. */
-export const tickerSignsFormat: Format<TickerQuery, Ticker> = { ...tickerFormat, only: new FieldNames(signFields) }
+/** A ticker names what it is of, as the request did. */
+function repeatsQuery(wire: WireObject, symbol: string, query: TickerQuery, problems: string[]): void {
+  const named = category(wire['category'], 'category', problems)
+  if (problems.length > 0) return
+  repeated('category', named, query.category, problems)
+  repeated('symbol', symbol, query.symbol, problems)
+}

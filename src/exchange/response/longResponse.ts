@@ -97,21 +97,31 @@ function placesOf({ start, end, commas, elements }: JsonList, maxRows: number): 
   }
 }
 
-async function parseRows(body: Buffer, { count, begins, ends }: RowPlaces, parse: (text: string) => unknown) {
+async function parseRows(body: Buffer, places: RowPlaces, parse: (text: string) => unknown) {
   const rows: unknown[] = []
-  for (let first = 0; first < count;) {
-    let next = first + 1
-    if (ends(first) - begins(first) > maxRowBytes) {
-      rows.push(new UnparsedRow(body.subarray(begins(first), ends(first))))
-    } else {
-      while (next < count && ends(next) - begins(first) <= chunkBytes) next++
-      for (const row of parseElements(body.toString('utf8', begins(first), ends(next - 1)), next - first, parse))
-        rows.push(row)
-    }
-    first = next
+  while (rows.length < places.count) {
+    parseSome(body, places, parse, rows)
     await nextTurn()
   }
   return rows
+}
+
+/** Adds a row, and those behind it that are parsed in one go with it. */
+function parseSome(
+  body: Buffer,
+  { count, begins, ends }: RowPlaces,
+  parse: (text: string) => unknown,
+  rows: unknown[],
+): void {
+  const first = rows.length
+  let next = first + 1
+  if (ends(first) - begins(first) > maxRowBytes) {
+    rows.push(new UnparsedRow(body.subarray(begins(first), ends(first))))
+    return
+  }
+  while (next < count && ends(next) - begins(first) <= chunkBytes) next++
+  for (const row of parseElements(body.toString('utf8', begins(first), ends(next - 1)), next - first, parse))
+    rows.push(row)
 }
 
 function parseElements(text: string, count: number, parse: (text: string) => unknown): readonly unknown[] {
@@ -121,22 +131,18 @@ function parseElements(text: string, count: number, parse: (text: string) => unk
   return elements as unknown[]
 }
 
-/** Of each row these fields; the whole row where they are not simply there. */
-async function pickRows(
-  body: Buffer,
-  { count, begins, ends }: RowPlaces,
-  parse: (text: string) => unknown,
-  only: FieldNames,
-) {
+/** Of each row these fields; where they are not simply there the whole row, and those behind it: they may be like it. */
+async function pickRows(body: Buffer, places: RowPlaces, parse: (text: string) => unknown, only: FieldNames) {
   const rows: unknown[] = []
-  for (let row = 0, turnEnd = begins(0) + pickedBytes; row < count; row++) {
-    const picked = pickFields(body, begins(row), ends(row), only)
-    if (picked !== undefined) rows.push(picked)
-    else if (ends(row) - begins(row) > maxRowBytes) rows.push(new UnparsedRow(body.subarray(begins(row), ends(row))))
-    else rows.push(...parseElements(body.toString('utf8', begins(row), ends(row)), 1, parse))
-    if (ends(row) < turnEnd) continue
-    turnEnd = ends(row) + pickedBytes
+  let turnEnd = places.begins(0) + pickedBytes
+  while (rows.length < places.count) {
+    const [begin, end] = [places.begins(rows.length), places.ends(rows.length)]
+    const picked = end - begin > maxRowBytes ? undefined : pickFields(body, begin, end, only)
+    if (picked === undefined) parseSome(body, places, parse, rows)
+    else rows.push(picked)
+    if (picked !== undefined && end < turnEnd) continue
     await nextTurn()
+    turnEnd = places.ends(rows.length - 1) + pickedBytes
   }
   return rows
 }

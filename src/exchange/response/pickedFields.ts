@@ -38,9 +38,9 @@ export class FieldNames {
 }
 
 /**
- * Of a row that is a JSON object the texts of these fields, the others being stepped over: of a long list of which little is asked
- * that takes a fifth of what parsing it does, and leaves hardly anything to collect. Undefined for all that is not a flat object with
- * plain text in these fields: a parser reads that, or says what is wrong with it.
+ * Of a row that is a JSON object the texts of these fields, the others being stepped over. That takes about as long as parsing it,
+ * but leaves hardly anything to collect, which in a small heap takes longer than both. Undefined for all that is not a flat object
+ * with plain text in these fields: a parser reads that, or says what is wrong with it.
  */
 export function pickFields(
   body: Buffer,
@@ -67,7 +67,9 @@ export function pickFields(
       place = skipBlank(body, valueEnd + 1, end)
     } else {
       if (name !== undefined || first === openingBrace || first === openingBracket) return undefined
+      const start = place
       while (place < end && body[place] !== comma && body[place] !== closingBrace) place++
+      if (!isJson(body.toString('latin1', start, place))) return undefined
     }
   } while (place < end && body[place] === comma)
   if (place >= end || body[place] !== closingBrace) return undefined
@@ -83,6 +85,15 @@ function endOfText(body: Buffer, start: number, end: number): number {
     if (byte === backslash || byte < space || byte > lastAscii) return -1
   }
   return -1
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function skipBlank(body: Buffer, start: number, end: number): number {

@@ -53,6 +53,43 @@ test('whether an instrument traded is unknown without a ticker', () => {
   expect(universe.tradeSign(key)).toEqual({ ts: 1, volume24h: '5', lastPrice: '1' })
 })
 
+test.each(['bid1Price', 'bid1Size', 'ask1Price', 'ask1Size'] as const)(
+  'another %s claims that the book has changed, and nothing else does',
+  (field) => {
+    const universe = new Universe()
+    const key = { category: 'SPOT' as const, symbol: 'A' }
+    const first = { ...ticker('A', '5', '1'), bid1Price: '1', bid1Size: '10', ask1Price: '2', ask1Size: '20' }
+    universe.setInstruments('SPOT', [instrument('A')])
+    expect(universe.quoteSign(key)).toBeNull()
+    universe.setTickers([first])
+    const sign = universe.quoteSign(key)
+    universe.setTickers([{ ...first, ts: 2, volume24h: '6', lastPrice: '1.5', turnover24h: '7' }])
+    expect(universe.quoteSign(key)).toBe(sign)
+    universe.setTickers([{ ...first, [field]: '3' }])
+    expect(universe.quoteSign(key)).not.toBe(sign)
+    universe.setTickers([first])
+    expect(universe.quoteSign(key)).toBe(sign)
+  },
+)
+
+test('who holds on to what an instrument traded sees what comes, also when the instrument is listed anew', () => {
+  const universe = new Universe()
+  const key = { category: 'SPOT' as const, symbol: 'A' }
+  expect(universe.tradeSignOf(key)).toBeNull()
+  universe.setInstruments('SPOT', [instrument('A')])
+  const held = universe.tradeSignOf(key)
+  expect(held).toEqual(expect.objectContaining({ tradeSign: null }))
+  for (const [volume24h, lastPrice] of [
+    ['5', '1'],
+    ['5', '2'],
+    ['6', '2'],
+  ] as const) {
+    universe.setTickers([ticker('A', volume24h, lastPrice)])
+    expect(held?.tradeSign).toMatchObject({ volume24h, lastPrice })
+    universe.setInstruments('SPOT', [instrument('A')])
+  }
+})
+
 test('RPI books are chosen among the symbols on the RPI list, whichever list came first', () => {
   const universe = new Universe()
   universe.setRpiSymbols([{ category: 'SPOT', symbol: 'B' }])

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { responseBounds } from '../../../../src/exchange/response/bounds.js'
-import { parseResponse } from '../../../../src/exchange/response/longResponse.js'
+import { maxRowBytes, responseBounds } from '../../../../src/exchange/response/bounds.js'
+import { parseResponse, UnparsedRow } from '../../../../src/exchange/response/longResponse.js'
+import { inspect } from '../../../../src/exchange/response/shape.js'
 import { FieldNames, pickFields } from '../../../../src/exchange/response/pickedFields.js'
 
 const names = ['symbol', 'ts', 'ask1Price', 'bid1Price']
@@ -66,6 +67,13 @@ describe('picking fields', () => {
     '{"a',
     '{"a":',
     '{"symbol":"A"} x',
+    '{"symbol":"A","x":nonsense}',
+    '{"symbol":"A","x":}',
+    '{"symbol":"A","x":,"ts":"1"}',
+    '{"symbol":"A","x":NaN}',
+    '{"symbol":"A","x":1 2 3}',
+    '{"symbol":"A","x":1"y":2}',
+    '{"symbol":"A","x":[1}',
   ])('leaves %s to the parser', (text) => expect(pick(text)).toBeUndefined())
 
   it('reads a long list as a parser does, whatever its rows are', async () => {
@@ -84,12 +92,44 @@ describe('picking fields', () => {
     )
   })
 
+  it('looks into no row that is too long to be parsed', async () => {
+    const long = `{"symbol":"A","x":"${'x'.repeat(maxRowBytes)}"}`
+    const body = Buffer.from(`{"data":[${[long, '{"symbol":"B"}', long].join(',')}]}`)
+    const { value } = await parseResponse(body, responseBounds.tickers, only)
+    expect((value as { data: unknown[] }).data).toEqual([
+      expect.any(UnparsedRow),
+      { symbol: 'B' },
+      expect.any(UnparsedRow),
+    ])
+  })
+
+  it('lets others have their turn, on top of what looking over the text does', async () => {
+    const rows = Array.from({ length: 10_000 }, () => `{"symbol":"C","x":"${'y'.repeat(150)}"}`)
+    const body = Buffer.from(`{"data":[${rows.join(',')}]}`)
+    const looking = await turnsOf(() => inspect(body, responseBounds.tickers.rows))
+    const all = await turnsOf(() => parseResponse(body, responseBounds.tickers, only))
+    expect(all - looking).toBeGreaterThan(10)
+  })
+
   it('does not take what is no JSON for a list', async () => {
     const body = (rows: string) => Buffer.from(`{"code":"00000","data":[${rows},{"filler":"${'x'.repeat(40_000)}"}]}`)
-    for (const rows of ['{"symbol":"A"},,{"symbol":"B"}', '{"symbol":"A",}', '{"symbol":A}'])
+    for (const rows of ['{"symbol":"A"},,{"symbol":"B"}', '{"symbol":"A",}', '{"symbol":A}', '{"symbol":"A","x":y}'])
       await expect(parseResponse(body(rows), responseBounds.tickers, only)).rejects.toThrow(SyntaxError)
   })
 })
+
+/** How often others have their turn meanwhile. */
+async function turnsOf(work: () => Promise<unknown>): Promise<number> {
+  let turns = 0
+  const count = () => {
+    turns++
+    next = setImmediate(count)
+  }
+  let next = setImmediate(count)
+  await work()
+  clearImmediate(next)
+  return turns
+}
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
