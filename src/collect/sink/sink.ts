@@ -104,6 +104,11 @@ export class Sink {
     this.#replayLeft()
   }
 
+  /** Call it when a connection broke: what responds next may be another server, without what the first one stored last. */
+  doubtServer(): void {
+    this.#newestPages.forget()
+  }
+
   /** Stores also what recorders left on this disk that have ended in the meantime, before what is written from now on. */
   async adopt(): Promise<void> {
     await this.#options.spool.adopt()
@@ -231,7 +236,7 @@ export class Sink {
       }
     } catch (error) {
       if (isUnavailable(error)) {
-        this.#newestPages.forget()
+        this.doubtServer()
         for (const { reject } of group) reject(error)
         return
       }
@@ -308,7 +313,7 @@ export class Sink {
         // Two transactions got into each other's way: the database has ended one of them, which may try again.
         if (isConflictError(error) && attempt < attemptsAfterConflict) continue
         if (isUnavailable(error)) {
-          this.#newestPages.forget()
+          this.doubtServer()
           throw error
         }
         if (isAlone) return [await rejectBatch(this.#db, whole, error)]

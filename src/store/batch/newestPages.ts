@@ -54,7 +54,7 @@ export class NewestPages {
     this.#pages.set(seriesKey(batch), { ids, newest })
   }
 
-  /** When the database was away: what comes back may be another server, without what the first one stored last. */
+  /** From now on nothing is known to be stored. */
   forget(): void {
     this.#pages.clear()
   }

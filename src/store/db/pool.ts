@@ -21,6 +21,8 @@ export interface DatabaseOptions {
   readonly silenceTimeoutMs?: number
   /** Whether the server refuses every change on these connections. Default false. */
   readonly isReadOnly?: boolean
+  /** Connections that stay open however long nothing is asked. Default 0. */
+  readonly keepOpen?: number
   /** Told of connections that break while idle: nobody waits for them, and the pool replaces them. */
   readonly onConnectionLost?: (error: Error) => void
 }
@@ -36,6 +38,7 @@ export function openPool(options: DatabaseOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: connectionString(options.url),
     max: poolSize,
+    min: options.keepOpen ?? 0,
     application_name: options.applicationName ?? 'market-recorder',
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,

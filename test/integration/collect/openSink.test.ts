@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openSink } from '../../../src/collect/sink/openSink.js'
+import { loadConfig } from '../../../src/config/load.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { systemDisk } from '../../../src/runtime/disk.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { createMetrics } from '../../../src/runtime/metrics.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aFill } from '../../support/marketRows.js'
+import { at, batchOf } from '../../support/sinkUnderTest.js'
+import { temporaryFolder } from '../../support/temporaryFolder.js'
+
+const dataDir = temporaryFolder('open-sink')
+const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+/** The newest first, as the service sends them; each is a number, and when it happened. */
+const page = (...fills: readonly (readonly [id: number, ms: number])[]) =>
+  batchOf(
+    'fills',
+    key,
+    fills.map(([id, ms]) => aFill({ ...key, execId: String(id), ts: at + ms })).toReversed(),
+    at + 10_000,
+  )
+
+test('a fill that another server has not got comes to it, though nobody asked while the first one went away', async () => {
+  const { pool } = database.database
+  const config = loadConfig({ env: {} })
+  config.database.dataDir = dataDir
+  const opened = await openSink({
+    config,
+    url: database.url,
+    clock: systemClock,
+    disk: systemDisk,
+    logger: createLogger('silent'),
+    metrics: createMetrics({ version: 'test' }),
+  })
+  try {
+    await opened.sink.write(page([1, 0], [2, 1000]))
+    // Of the same millisecond, so that what is proven ends where it did.
+    await opened.sink.write(page([1, 0], [2, 1000], [3, 1000]))
+    // Another server takes over that has everything but the last commit.
+    await pool.query(`delete from market.fills where exec_id = '3'`)
+    const { rowCount } = await pool.query(
+      `select pg_terminate_backend(pid, 5000) from pg_stat_activity
+        where application_name = 'market-recorder writing' and datname = current_database()`,
+    )
+    expect(rowCount).toBeGreaterThan(0)
+    await opened.sink.write(page([1, 0], [2, 1000], [3, 1000], [4, 2000]))
+    await opened.sink.write(page([1, 0], [2, 1000], [3, 1000], [4, 2000], [5, 3000]))
+  } finally {
+    await opened.close(10_000)
+  }
+  const { rows } = await pool.query<{ id: string }>('select exec_id as id from market.fills order by exec_id')
+  expect(rows.map(({ id }) => id)).toEqual(['1', '2', '3', '4', '5'])
+})
