@@ -1,5 +1,4 @@
 import type { Kysely } from 'kysely'
-import pLimit from 'p-limit'
 import type { ExchangeClient } from '../exchange/client.js'
 import { ExchangeError, type ExchangeErrorKind } from '../exchange/errors.js'
 import { gridOf, withCandles } from '../market/candleGrid.js'
@@ -17,6 +16,7 @@ import { noteReview } from '../store/history/reviews.js'
 import type { Database } from '../store/db/schema.js'
 import { CandleWriter } from './candleWriter.js'
 import { fetchRange } from './fetchRange.js'
+import { PagesInHand } from './pagesInHand.js'
 import { Conventions, type PageResponse, type PageRequest } from './pageRequest.js'
 import { PageSource } from './pageSource.js'
 import { ReachBook } from './reach.js'
@@ -34,11 +34,6 @@ export interface SliceContext {
   readonly settleMs: number
 }
 
-/** Of all slices, from the request until the rows are committed: what a crash costs at most. */
-const maxPages = 32
-/** Of them; where `candles` is busy with the live streams, they wait for long and must not keep the others waiting. */
-const maxRecentPages = 12
-
 /** Refusals that the service would repeat for every page of the series. */
 const refusalsOfSeries: ReadonlySet<ExchangeErrorKind> = new Set([
   'unknown-symbol',
@@ -53,8 +48,7 @@ export class SliceRunner {
   readonly #context: SliceContext
   readonly #conventions = new Conventions()
   readonly #reach = new Map<string, ReachBook>()
-  readonly #pages = pLimit(maxPages)
-  readonly #recentPages = pLimit(maxRecentPages)
+  readonly #inHand = new PagesInHand()
 
   constructor(context: SliceContext) {
     this.#context = context
@@ -103,7 +97,7 @@ export class SliceRunner {
           maxInFlight: maxPagesOfSlice,
         },
         {
-          ask: (request) => this.#ask(source, pages, request),
+          ask: (request) => this.#ask(slice, source, pages, request),
           now: () => source.now(),
           sleep: (ms) => clock.sleep(ms, signal),
           reach: this.#reachOf(series),
@@ -136,12 +130,16 @@ export class SliceRunner {
     }
   }
 
-  async #ask(source: PageSource, pages: PagesWanted, request: PageRequest): Promise<PageResponse> {
+  async #ask(
+    { kind }: CandleSlice,
+    source: PageSource,
+    pages: PagesWanted,
+    request: PageRequest,
+  ): Promise<PageResponse> {
     const { operation } = request
-    const ask = () => this.#pages(() => source.ask(request))
     pages[operation]++
     try {
-      return await (operation === 'candles' ? this.#recentPages(ask) : ask())
+      return await this.#inHand.ask(kind, operation, () => source.ask(request))
     } finally {
       pages[operation]--
     }
