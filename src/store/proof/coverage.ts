@@ -147,22 +147,23 @@ export async function lockCoverage(
 /** Takes the lock on each of these series until the transaction ends: the row of its first part, which is there from now on. */
 async function lockSeries(db: Kysely<Database>, series: readonly Series[]): Promise<void> {
   const keys = sql`unnest(${seriesArrays(series)}) as k (stream, category, symbol, type, interval)`
-  const lockRows = async () => {
-    // In one order everywhere, so that two transactions never wait for each other.
+  const firstParts = sql`${keys} join recorder.coverage c using (stream, category, symbol, type, interval)`
+  const lockRows = async (condition: RawBuilder<unknown>) => {
     const { rows } = await sql`
-      select from ${keys} join recorder.coverage c using (stream, category, symbol, type, interval)
-      where c.part = '-infinity'
+      select from ${firstParts} where c.part = '-infinity' and ${condition}
       order by c.stream, c.category, c.symbol, c.type, c.interval
       for update of c`.execute(db)
     return rows.length
   }
-  if ((await lockRows()) === series.length) return
+  // In one order everywhere, and none is locked before all are there, so that two transactions never wait for each other.
+  const areAllThere = sql`(select count(*) from ${firstParts} where c.part = '-infinity') = ${series.length}`
+  if ((await lockRows(areAllThere)) === series.length) return
   await sql`
     insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
     select stream, category, symbol, type, interval, '{}' from ${keys}
     order by stream, category, symbol, type, interval
     on conflict do nothing`.execute(db)
-  await lockRows()
+  await lockRows(sql`true`)
 }
 
 export function multirange(ranges: readonly TimeRange[]) {
