@@ -182,7 +182,7 @@ const questions: Readonly<Record<string, Work>> = {
     ),
 }
 
-/** Of all instruments or all tables: whoever has more of them waits longer. */
+/** Of all instruments or all tables. Told without a target: those of years have more chunks, which take the longer to plan for. */
 const questionsOfAll: Readonly<Record<string, Work>> = {
   'the newest ticker of every instrument': ({ reader: { pool } }) => pool.query('select * from market.latest_tickers'),
   'the calendar of a week': ({ reader: { db }, market }) =>
