@@ -25,6 +25,11 @@ export interface UnknownFills {
 export class NewestPages {
   readonly #pages = new Map<string, NewestPage>()
 
+  /** Whether anything of its instrument is known to be stored. */
+  has(batch: FillBatch): boolean {
+    return this.#pages.has(seriesKey(batch))
+  }
+
   unknownOf(batch: FillBatch): UnknownFills {
     const page = this.#pages.get(seriesKey(batch))
     if (page === undefined) return { rows: batch.rows, knownUntil: -Infinity }

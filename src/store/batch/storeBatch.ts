@@ -13,6 +13,7 @@ import type { Database } from '../db/schema.js'
 import { rowsPerStatement } from '../db/writeRows.js'
 import type { WriteResult } from '../db/writeResult.js'
 import { type Batch, isPlain, missingRows, type ProvenRange, seriesKey } from './batch.js'
+import { storeBeginningPages } from './beginningPages.js'
 import { storeFollowingPages } from './followingPages.js'
 import { NewestPages } from './newestPages.js'
 import { storeFillPages, type StoredFills } from './storeFills.js'
@@ -71,7 +72,7 @@ export async function commitBatch(
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
   if (isPlain(batch) && stream === 'fills' && !db.isTransaction) {
     const page = batch as Batch<InstrumentKey, Fill>
-    const stored = (await storeFollowingPages(db, [page], newestPages)).get(page)
+    const stored = (await storePagesAtOnce(db, [page], newestPages)).get(page)
     if (stored !== undefined) return storedBatch(stored)
   }
   if (isPlain(batch) && storedByWriter(batch)) {
@@ -100,7 +101,7 @@ function storedByWriter({ stream, rows }: Batch): boolean {
 
 /**
  * Several batches of rows and nothing else, as `takeGroup` puts them together, in as few statements as
- * possible: pages of fills that follow on, then all others in one transaction. What books bring is counted with the first of them.
+ * possible: most pages of fills, then all others in one transaction. What books bring is counted with the first of them.
  */
 export async function commitGroup(
   db: Kysely<Database>,
@@ -108,10 +109,22 @@ export async function commitGroup(
   newestPages = nothingKnown,
 ): Promise<StoredBatch[]> {
   const pages = batches.filter(({ stream }) => stream === 'fills') as Batch<InstrumentKey, Fill>[]
-  const following = await storeFollowingPages(db, pages, newestPages)
-  const others = batches.filter((batch) => !following.has(batch as Batch<InstrumentKey, Fill>))
-  const written = new Map<Batch, Written>([...following, ...(others.length > 0 ? await writeTogether(db, others) : [])])
+  const atOnce = await storePagesAtOnce(db, pages, newestPages)
+  const others = batches.filter((batch) => !atOnce.has(batch as Batch<InstrumentKey, Fill>))
+  const written = new Map<Batch, Written>([...atOnce, ...(others.length > 0 ? await writeTogether(db, others) : [])])
   return batches.map((batch) => storedBatch(written.get(batch) ?? nothingWritten))
+}
+
+/** Stores pages that need not be judged step by step: those that follow on, and the first ones of their instruments. */
+async function storePagesAtOnce(
+  db: Kysely<Database>,
+  pages: readonly Batch<InstrumentKey, Fill>[],
+  newestPages: NewestPages,
+): Promise<Map<Batch<InstrumentKey, Fill>, StoredFills>> {
+  const following = await storeFollowingPages(db, pages, newestPages)
+  const unknown = pages.filter((page) => !following.has(page) && !newestPages.has(page))
+  const beginnings = await storeBeginningPages(db, unknown)
+  return new Map([...following, ...beginnings])
 }
 
 async function writeTogether(db: Kysely<Database>, batches: readonly Batch[]): Promise<Map<Batch, Written>> {
