@@ -16,7 +16,8 @@ import { cpuSeconds, maxMegabytes } from './processUse.js'
 /** Until then the daemon asks for what every new recorder has to ask once. */
 const settleMs = 90_000
 const roundMs = 60_000
-const rounds = 4
+/** An odd number, so that one of them is the median. */
+const rounds = 5
 /** One of the bounds that the daemon counts by. */
 const durableWithinSeconds = 0.1
 /** As the image and the systemd units have it. */
