@@ -1,5 +1,6 @@
 import type { CandleType, Interval } from '../../market/candle.js'
 import type { InstrumentKey } from '../../market/category.js'
+import type { Fill } from '../../market/fill.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
@@ -43,6 +44,9 @@ export interface Batch<Target = unknown, Row = unknown> {
   /** The rows are only some of the response's: what is not among them has not disappeared. */
   readonly isPart: boolean
 }
+
+/** A response with fills of an instrument. */
+export type FillBatch = Batch<InstrumentKey, Fill>
 
 /** How many rows of the response are not among those to be stored. */
 export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | 'unkept'>): number {

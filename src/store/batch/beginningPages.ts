@@ -1,15 +1,11 @@
 import { type Kysely, sql } from 'kysely'
-import type { InstrumentKey } from '../../market/category.js'
-import type { Fill } from '../../market/fill.js'
 import { type ColumnSpec, rowsFrom } from '../db/columns.js'
 import { isFailedCheck } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { insertingFills } from '../live/fills.js'
-import type { Batch } from './batch.js'
+import type { FillBatch } from './batch.js'
 import { judgeFills } from './fillContinuity.js'
 import { pageOf, type StoredFills } from './storeFills.js'
-
-type FillBatch = Batch<InstrumentKey, Fill>
 
 const columns: readonly ColumnSpec[] = [
   { name: 'category', kind: 'category' },

@@ -6,12 +6,10 @@ import { type ColumnSpec, rowsFrom } from '../db/columns.js'
 import { isDuplicateError, isFailedCheck } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { insertingFills } from '../live/fills.js'
-import type { Batch } from './batch.js'
+import type { FillBatch } from './batch.js'
 import type { NewestPages } from './newestPages.js'
 import { ownStretchFrom } from './fillContinuity.js'
 import { pageOf, type StoredFills } from './storeFills.js'
-
-type FillBatch = Batch<InstrumentKey, Fill>
 
 interface Page extends InstrumentKey {
   readonly batch: FillBatch

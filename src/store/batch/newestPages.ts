@@ -1,9 +1,6 @@
-import type { InstrumentKey } from '../../market/category.js'
 import type { Fill } from '../../market/fill.js'
 import type { TimeMs } from '../../market/values.js'
-import { type Batch, isPlain, seriesKey } from './batch.js'
-
-type FillBatch = Batch<InstrumentKey, Fill>
+import { type Batch, type FillBatch, isPlain, seriesKey } from './batch.js'
 
 interface NewestPage {
   /** Two numbers for each fill, in the order of the response: as texts, those of a market would be a fifth of all objects in memory. */

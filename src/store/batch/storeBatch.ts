@@ -1,6 +1,4 @@
 import type { Kysely } from 'kysely'
-import type { InstrumentKey } from '../../market/category.js'
-import type { Fill } from '../../market/fill.js'
 import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
 import { operationOf, type StreamName } from '../../market/stream.js'
 import type { Series } from '../db/series.js'
@@ -12,7 +10,7 @@ import { insertRejectedRows } from '../live/rejectedRows.js'
 import type { Database } from '../db/schema.js'
 import { rowsPerStatement } from '../db/writeRows.js'
 import type { WriteResult } from '../db/writeResult.js'
-import { type Batch, isPlain, missingRows, type ProvenRange, seriesKey } from './batch.js'
+import { type Batch, type FillBatch, isPlain, missingRows, type ProvenRange, seriesKey } from './batch.js'
 import { storeBeginningPages } from './beginningPages.js'
 import { storeFollowingPages } from './followingPages.js'
 import { NewestPages } from './newestPages.js'
@@ -71,7 +69,7 @@ export async function commitBatch(
 ): Promise<StoredBatch> {
   const { stream, rows, rejected, proven, gaps, receivedAt } = batch
   if (isPlain(batch) && stream === 'fills' && !db.isTransaction) {
-    const page = batch as Batch<InstrumentKey, Fill>
+    const page = batch as FillBatch
     const stored = (await storePagesAtOnce(db, [page], newestPages)).get(page)
     if (stored !== undefined) return storedBatch(stored)
   }
@@ -108,9 +106,9 @@ export async function commitGroup(
   batches: readonly Batch[],
   newestPages = nothingKnown,
 ): Promise<StoredBatch[]> {
-  const pages = batches.filter(({ stream }) => stream === 'fills') as Batch<InstrumentKey, Fill>[]
+  const pages = batches.filter(({ stream }) => stream === 'fills') as FillBatch[]
   const atOnce = await storePagesAtOnce(db, pages, newestPages)
-  const others = batches.filter((batch) => !atOnce.has(batch as Batch<InstrumentKey, Fill>))
+  const others = batches.filter((batch) => !atOnce.has(batch as FillBatch))
   const written = new Map<Batch, Written>([...atOnce, ...(others.length > 0 ? await writeTogether(db, others) : [])])
   return batches.map((batch) => storedBatch(written.get(batch) ?? nothingWritten))
 }
@@ -118,9 +116,9 @@ export async function commitGroup(
 /** Stores pages that need not be judged step by step: those that follow on, and the first ones of their instruments. */
 async function storePagesAtOnce(
   db: Kysely<Database>,
-  pages: readonly Batch<InstrumentKey, Fill>[],
+  pages: readonly FillBatch[],
   newestPages: NewestPages,
-): Promise<Map<Batch<InstrumentKey, Fill>, StoredFills>> {
+): Promise<Map<FillBatch, StoredFills>> {
   const following = await storeFollowingPages(db, pages, newestPages)
   const unknown = pages.filter((page) => !following.has(page) && !newestPages.has(page))
   const beginnings = await storeBeginningPages(db, unknown)
@@ -131,7 +129,7 @@ async function writeTogether(db: Kysely<Database>, batches: readonly Batch[]): P
   const inStream = (stream: StreamName) => batches.filter((batch) => batch.stream === stream)
   const written = new Map<Batch, Written>()
   return db.transaction().execute(async (trx) => {
-    const fills = inStream('fills').filter(isWorthWriting) as Batch<InstrumentKey, Fill>[]
+    const fills = inStream('fills').filter(isWorthWriting) as FillBatch[]
     if (fills.length > 0) {
       const stored = await storeFillPages(trx, fills)
       for (const [index, batch] of fills.entries()) written.set(batch, stored[index] as StoredFills)

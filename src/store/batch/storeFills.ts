@@ -1,5 +1,4 @@
 import type { Kysely } from 'kysely'
-import type { InstrumentKey } from '../../market/category.js'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
 import { subtract, type TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
@@ -9,7 +8,7 @@ import { type FillPageResult, insertFillPages, newestFillBefore } from '../live/
 import { closeGaps, gapEndsWithin, recordGap } from '../proof/gaps.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeResult.js'
-import { type Batch, missingRows } from './batch.js'
+import { type FillBatch, missingRows } from './batch.js'
 import { type FillPage, judgeFills, type KnownFills } from './fillContinuity.js'
 
 export interface StoredFills extends WriteResult {
@@ -20,7 +19,7 @@ export interface StoredFills extends WriteResult {
 export const lostFillsReason = 'more fills happened between two responses than one response shows'
 
 /** Stores a response's fills with what they prove and what they show to be lost. Call it in a transaction. */
-export async function storeFills(db: Kysely<Database>, batch: Batch<InstrumentKey, Fill>): Promise<StoredFills> {
+export async function storeFills(db: Kysely<Database>, batch: FillBatch): Promise<StoredFills> {
   const [stored] = await storeFillPages(db, [batch])
   if (stored === undefined) throw new Error('a page was not stored')
   return stored
@@ -30,10 +29,7 @@ export async function storeFills(db: Kysely<Database>, batch: Batch<InstrumentKe
  * The same for responses of several instruments, each at most once, in as many statements as one takes. In a transaction: a
  * fill that is stored without the judgement of its page would make the next page look as if it followed on.
  */
-export async function storeFillPages(
-  db: Kysely<Database>,
-  batches: readonly Batch<InstrumentKey, Fill>[],
-): Promise<StoredFills[]> {
+export async function storeFillPages(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
   // Two recorders may store the same instrument: one after a takeover, the other what it had spooled before.
   const wanted = batches.map(({ target: { category, symbol }, rows }) => ({
     series: { stream: 'fills', category, symbol, type: null, interval: null } as const,
@@ -77,7 +73,7 @@ async function knownFills(
   db: Kysely<Database>,
   series: Series,
   covered: readonly TimeRange[],
-  { rows }: Batch<InstrumentKey, Fill>,
+  { rows }: FillBatch,
   { sharedFrom, times }: FillPage,
 ): Promise<KnownFills> {
   if (times === null) return { covered, gapEnds: [], storedUntil: null }
@@ -90,7 +86,7 @@ async function knownFills(
 }
 
 /** @param sharedFrom see FillPage */
-export function pageOf(batch: Batch<InstrumentKey, Fill>, sharedFrom: TimeMs | null): FillPage {
+export function pageOf(batch: FillBatch, sharedFrom: TimeMs | null): FillPage {
   const { rows, requestTime } = batch
   return {
     times: rows.length === 0 ? null : timesOf(rows),
@@ -104,7 +100,7 @@ export function pageOf(batch: Batch<InstrumentKey, Fill>, sharedFrom: TimeMs | n
  * The milliseconds of the fills of a response that are not stored, because they could not be understood or the database refused
  * them; `unknown` where even the time of one cannot be told. Nothing may be claimed of them.
  */
-function unreadTimes(batch: Batch<InstrumentKey, Fill>): readonly TimeRange[] | 'unknown' {
+function unreadTimes(batch: FillBatch): readonly TimeRange[] | 'unknown' {
   if (missingRows(batch) === 0) return []
   const lost = batch.rejected.filter(({ isRowStored }) => isRowStored !== true)
   if (lost.length < missingRows(batch) || batch.rows.length === 0) return 'unknown'
