@@ -1,8 +1,8 @@
-import { intersect, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
+import { intersect, type Ranges, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { askPatiently, confirmEmpty, type Emptiness, findsCandle, isSampled } from './emptiness.js'
 import { type Grid, withCandles } from '../market/candleGrid.js'
-import { type CandleOperation, maxAttempts, pageCandles, retryDelayMs } from './pageRequest.js'
+import { type CandleOperation, maxAttempts, pageCandles, type PageRequest, retryDelayMs } from './pageRequest.js'
 import type { Reach } from '../store/history/candleReach.js'
 import type { Ask } from './reach.js'
 
@@ -31,6 +31,11 @@ export interface SparseOutcome {
   readonly silent: Ranges
 }
 
+/** Time below the last candle that was seen, and the pages without a candle that were asked for there. */
+interface Silence extends TimeRange {
+  readonly pages: readonly PageRequest[]
+}
+
 /** So many silent pages in a row are looked at one by one; then it is time to ask whether there is anything below. */
 const maxSilentPages = 8
 const maxSilentPagesAgain = 2
@@ -53,9 +58,7 @@ class SparseFetch {
   #unresolved: TimeRange[] = []
   #empty: TimeRange[] = []
   #lookedAt: TimeRange[] = []
-  /** What pages without a candle were asked for, below the last candle that was seen. */
-  #silent: TimeRange | null = null
-  #silentPages = 0
+  #silence: Silence | null = null
   /** The last response had no candle at all. */
   #wasBlank = false
   /** Of a range with more candles than a page, `candles` gives the newest. */
@@ -73,12 +76,14 @@ class SparseFetch {
   async run(): Promise<SparseOutcome> {
     for (;;) {
       this.#left = withCandles(this.#context.grid(), subtract(this.#left, this.#context.known()))
-      const top: TimeMs | undefined = this.#silent?.from ?? this.#left.at(-1)?.to
+      const top: TimeMs | undefined = this.#silence?.from ?? this.#left.at(-1)?.to
       if (top === undefined) break
       const maxPages = this.#context.isAskedBefore ? maxSilentPagesAgain : maxSilentPages
-      const isEnough = this.#silentPages >= maxPages || top <= this.#context.floor
-      if (this.#silent !== null && isEnough) await this.#concludeSilence(this.#silent)
-      else await this.#nextPage(top)
+      const silence = this.#silence
+      if (silence !== null && (silence.pages.length >= maxPages || top <= this.#context.floor)) {
+        this.#silence = null
+        await this.#concludeSilence(silence)
+      } else await this.#nextPage(top)
     }
     const known = this.#context.known()
     return { empty: this.#empty, unresolved: subtract(this.#unresolved, known), silent: this.#lookedAt }
@@ -86,31 +91,40 @@ class SparseFetch {
 
   async #nextPage(top: TimeMs): Promise<void> {
     const operation = this.#operationFor(top - this.#lengthMs)
-    const page = this.#question(operation, top, 1)
     let older = await this.#olderThan(top, operation)
-    const from = this.#wasBlank && operation === 'candles' ? this.#blankFrom(top, page.from) : page.from
+    let from = this.#lookedAtFrom(top, operation)
     // Once for each silence: whether the other operation knows more.
-    if (older.length === 0 && this.#silent === null && operation === 'candles') {
+    if (older.length === 0 && this.#silence === null && operation === 'candles') {
       older = await this.#olderThan(top, 'history-candles')
+      from = Math.min(from, this.#lookedAtFrom(top, 'history-candles'))
       const newest = Math.max(...older)
-      if (newest >= page.from) await this.#context.reach.observe({ beyondMs: this.#context.now() - newest })
+      if (newest >= this.#question(operation, top, 1).window.from)
+        await this.#context.reach.observe({ beyondMs: this.#context.now() - newest })
     } else if (older.length > 0 && operation === 'candles') await this.#observeReach(Math.min(...older))
-    if (older.length > 0) return this.#bridge(Math.min(...older), this.#silent?.to ?? top)
-    this.#silent = { from, to: this.#silent?.to ?? top }
-    this.#silentPages++
+    const { to, pages } = this.#silence ?? { to: top, pages: [] }
+    if (older.length === 0) this.#silence = { from, to, pages: [...pages, this.#question(operation, top, 1)] }
+    else {
+      this.#silence = null
+      await this.#bridge({ from: Math.min(...older), to }, pages)
+    }
   }
 
   /** What is asked for candles that end with the one that opens at `top`, if there is one. */
-  #question(operation: CandleOperation, top: TimeMs, pages: number): TimeRange {
+  #question(operation: CandleOperation, top: TimeMs, pages: number): PageRequest {
     const to = top + this.#lengthMs
-    return { from: to - pages * pageCandles(operation, this.#lengthMs) * this.#lengthMs, to }
+    return { operation, window: { from: to - pages * pageCandles(operation, this.#lengthMs) * this.#lengthMs, to } }
   }
 
-  /** `candles` until it was seen not to reach so far: its pages are ten times as long. */
+  /**
+   * `candles` until it was seen not to reach so far: its pages are ten times as long. Further down in a silence, only as far as
+   * it is known to reach: beyond, that it is silent says nothing.
+   */
   #operationFor(openTime: TimeMs): CandleOperation {
     const { reachedMs, beyondMs } = this.#context.reach.get()
     const age = this.#context.now() - openTime
-    return age <= reachedMs || beyondMs === null || age < beyondMs ? 'candles' : 'history-candles'
+    if (age <= reachedMs) return 'candles'
+    const isBeyond = beyondMs !== null && age >= beyondMs
+    return isBeyond || this.#silence !== null ? 'history-candles' : 'candles'
   }
 
   async #observeReach(oldest: TimeMs): Promise<void> {
@@ -119,10 +133,11 @@ class SparseFetch {
     if (reachedMs > reach.get().reachedMs) await reach.observe({ reachedMs })
   }
 
-  /** How far down a long question without any candle in its response says that there is none: as far as `candles` is known to reach. */
-  #blankFrom(top: TimeMs, pageFrom: TimeMs): TimeMs {
-    const wide = this.#question('candles', top, this.#givesNewest ? widePages : 1)
-    return Math.max(wide.from, Math.min(pageFrom, this.#context.reachedTo()))
+  /** How far down the response that has just come, without an older candle, says that there is none. */
+  #lookedAtFrom(top: TimeMs, operation: CandleOperation): TimeMs {
+    const isWide = operation === 'candles' && this.#wasBlank && this.#givesNewest
+    const { from } = this.#question(operation, top, isWide ? widePages : 1).window
+    return operation === 'candles' ? Math.max(from, this.#context.reachedTo()) : from
   }
 
   /** The candles of a response that are older than `top`. One that lacks the candle at `top`, which is known, is not believed. */
@@ -130,8 +145,7 @@ class SparseFetch {
     const isKnown = this.#context.known().some(({ from, to }) => from <= top && top < to)
     for (let attempt = 1; ; attempt++) {
       const isWide = operation === 'candles' && this.#givesNewest
-      const window = this.#question(operation, top, isWide ? widePages : 1)
-      const openTimes = await this.#context.ask({ operation, window })
+      const openTimes = await this.#context.ask(this.#question(operation, top, isWide ? widePages : 1))
       this.#wasBlank = openTimes.length === 0
       const older = openTimes.filter((time) => time < top)
       this.#countsCandles ||= operation === 'history-candles' && this.#exceedsPlaces(openTimes)
@@ -153,21 +167,29 @@ class SparseFetch {
   }
 
   /** Asks for what responses have left open between a candle and the one known above it, in one response that shows both. */
-  async #bridge(from: TimeMs, to: TimeMs): Promise<void> {
-    this.#silent = null
-    this.#silentPages = 0
-    const region = { from, to }
+  async #bridge(region: TimeRange, silentPages: readonly PageRequest[]): Promise<void> {
     this.#lookedAt = union(this.#lookedAt, [region])
-    const isOpen = () =>
-      withCandles(this.#context.grid(), intersect(subtract([region], this.#context.known()), this.#wanted))
-    for (const range of isOpen()) await this.#askAcross(range)
-    this.#unresolved = union(this.#unresolved, isOpen())
+    const open = this.#openParts(region)
+    for (let range = open.pop(); range !== undefined; range = open.pop()) {
+      await this.#askAcross(range, silentPages)
+      const rest = this.#openParts(range)
+      // What lies on either side of a candle found within is another, shorter question.
+      if (totalMs(rest) < totalMs([range])) open.push(...rest)
+      else this.#unresolved = union(this.#unresolved, rest)
+    }
     this.#left = subtract(this.#left, [region])
   }
 
-  async #askAcross(range: TimeRange): Promise<void> {
+  #openParts(range: TimeRange): TimeRange[] {
+    const { grid, known } = this.#context
+    return withCandles(grid(), intersect(subtract([range], known()), this.#wanted))
+  }
+
+  /** Asks until something of the range is known; at last once more for its pages that were silent, should they have been so at first only. */
+  async #askAcross(range: TimeRange, silentPages: readonly PageRequest[]): Promise<void> {
     const { ask, known, now, sleep } = this.#context
     const lengthMs = this.#lengthMs
+    const isNews = () => totalMs(subtract([range], known())) < totalMs([range])
     const below = range.from - lengthMs
     const hasAbove = known().some(({ from }) => from === range.to)
     for (const operation of new Set<CandleOperation>([this.#operationFor(below), 'history-candles'])) {
@@ -175,15 +197,19 @@ class SparseFetch {
       const above = Math.max(range.to, Math.min(below + page, now()))
       const window = { from: below, to: hasAbove ? range.to + lengthMs : above }
       await askPatiently(ask, { operation, window }, sleep)
-      if (subtract([range], known()).length === 0) return
+      if (isNews()) return
+    }
+    // A single page was asked for again just now.
+    const pages = silentPages.filter(({ window }) => intersect([window], [range]).length > 0)
+    for (const page of pages.length > 1 ? pages : []) {
+      await ask(page)
+      if (isNews()) return
     }
   }
 
   /** Page after page was silent: the series begins above them, or it is silent for longer than a response shows. */
-  async #concludeSilence(silent: TimeRange): Promise<void> {
+  async #concludeSilence(silent: Silence): Promise<void> {
     const { ask, sleep, floor, grid, known, oldestKnown, reachedTo, isAskedBefore } = this.#context
-    this.#silent = null
-    this.#silentPages = 0
     const below = { from: floor, to: silent.to }
     const range = { from: Math.max(floor, silent.from), to: silent.to }
     const looking = { range, floor, grid: grid(), sleep, reachedTo: reachedTo(), isAskedBefore }
@@ -207,6 +233,6 @@ class SparseFetch {
     }
     const candlesBelow = known().filter(({ from }) => from < silent.to)
     const nearest = candlesBelow.at(-1)?.to ?? silent.from
-    if (nearest < silent.to) await this.#bridge(nearest, silent.to)
+    if (nearest < silent.to) await this.#bridge({ from: nearest, to: silent.to }, silent.pages)
   }
 }

@@ -112,6 +112,34 @@ const knownBelowSilence: Case = {
   limitCountsPlaces: false,
 }
 
+/** `candles` ends above a silence that is as long as a page of the other operation, and dense candles lie below. */
+const denseBelowSilence: Case = {
+  ...oneBelowSilence,
+  count: 1001,
+  age: 2190,
+  reach: 2191,
+  wanted: [
+    [1651, 1540],
+    [1191, 1],
+  ],
+  hiddenFromBoth: [[2191, 99]],
+}
+
+/** The same, some way below the reach of `candles`, of days and by a service whose first response is empty. */
+const daysBelowSilence: Case = {
+  ...oneBelowSilence,
+  lengthMs: dayMs,
+  count: 1226,
+  age: 1521,
+  reach: 1746,
+  wanted: [
+    [854, 1982],
+    [746, 1],
+  ],
+  hiddenFromBoth: [[2124, 100]],
+  emptyAtFirst: 1,
+}
+
 /** What may be claimed to be without a trade: what lies between two neighbours of one response. */
 function silenceOf({ lengthMs, isSilenceTold }: Behaviour, answers: readonly (readonly TimeMs[])[]): TimeRange[] {
   const pairs = answers.flatMap((answer) => {
@@ -165,6 +193,10 @@ describe('filling any range from any service', () => {
           [built(oneBelowLessSilence), noDelays()],
           [built({ ...oneBelowSilence, emptyAtFirst: 2 }), noDelays()],
           [built(knownBelowSilence), noDelays()],
+          [built(denseBelowSilence), noDelays()],
+          [built({ ...denseBelowSilence, count: 1700, hiddenFromBoth: [[2191, 799]] }), noDelays()],
+          [built({ ...denseBelowSilence, hiddenFromBoth: [[2191, 100]] }), noDelays()],
+          [built(daysBelowSilence), noDelays()],
         ],
       },
     )
