@@ -49,6 +49,7 @@ const withServers = {
 /**
  * All projects share the workers, so that none of them idles: two cores have time for others while files wait for something.
  * Files keep nothing from one another, so they are not isolated: to load everything anew for each takes longer than many tests.
+ * A worker ends when a file of another project is next, so whatever needs the servers is one project.
  */
 export default defineConfig({
   test: {
@@ -74,10 +75,14 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { test: { name: 'integration', include: ['test/integration/**/*.test.ts'], ...withServers, isolate: false } },
-      { test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], ...withServers, isolate: false } },
-      { test: { name: 'hostile', include: ['test/hostile/**/*.test.ts'], ...withServers, isolate: false } },
-      { test: { name: 'browser', include: ['test/browser/**/*.test.ts'], ...withServers, isolate: false } },
+      {
+        test: {
+          name: 'servers',
+          include: ['test/{integration,e2e,hostile,browser}/**/*.test.ts'],
+          ...withServers,
+          isolate: false,
+        },
+      },
     ],
   },
 })

@@ -20,7 +20,22 @@ export function makeCertificate(): Certificate {
   try {
     execFileSync(
       'openssl',
-      ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-keyout', key, '-out', cert, ...subject],
+      [
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:prime256v1',
+        '-nodes',
+        '-days',
+        '1',
+        '-keyout',
+        key,
+        '-out',
+        cert,
+        ...subject,
+      ],
       { stdio: 'ignore' },
     )
     return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }

@@ -5,6 +5,7 @@ import { streamOptions } from '../../config/streamOptions.js'
 import { intervalMs } from '../../market/candle.js'
 import { whyNoCandles } from '../../market/candleKinds.js'
 import type { Category } from '../../market/category.js'
+import { type InstrumentKind, instrumentKinds } from '../../market/instrument.js'
 import type { Operation, StreamName } from '../../market/stream.js'
 import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candleSchedule.js'
 import type { Select } from '../universe/select.js'
@@ -127,10 +128,11 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
     }
   },
   candles: ({ streams: { candles } }, universe, allowed) => {
-    const costOf = (instrument: PlanInstrument) => candleRequestsPerSecond(instrument, candles)
+    const costOf = candleCost(candles)
+    const candlesOf = candlesByKind(candles)
     const { chosen, leftOut } = cover('candles', universe, candles.select, costOf, allowed)
     const closesPerSecond = sum(
-      chosen.flatMap((instrument) => candlesOf(instrument, candles).map(({ interval }) => 1000 / intervalMs[interval])),
+      chosen.flatMap((instrument) => candlesOf(instrument).map(({ interval }) => 1000 / intervalMs[interval])),
     )
     return {
       operation: 'candles',
@@ -142,25 +144,30 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
   },
 }
 
-/** What an instrument has of the types and intervals that the configuration names. */
-function candlesOf({ kind }: PlanInstrument, { intervals, types }: Config['streams']['candles']) {
-  return types
-    .flatMap((type) => intervals.map((interval) => ({ type, interval })))
-    .filter(({ type, interval }) => whyNoCandles(kind, type, interval) === null)
+/** What instruments of each kind have of the types and intervals that the configuration names. */
+function candlesByKind({ intervals, types }: Config['streams']['candles']) {
+  const named = types.flatMap((type) => intervals.map((interval) => ({ type, interval })))
+  const has = (kind: InstrumentKind) =>
+    named.filter(({ type, interval }) => whyNoCandles(kind, type, interval) === null)
+  const byKind = new Map(instrumentKinds.map((kind) => [kind, has(kind)]))
+  return ({ kind }: PlanInstrument) => byKind.get(kind) ?? []
 }
 
 /** Requests a second for the candles of an instrument, all its series. */
-function candleRequestsPerSecond(instrument: PlanInstrument, candles: Config['streams']['candles']): number {
-  const fillsPerSecond = expectedFillsPerSecond(instrument)
-  return sum(
-    candlesOf(instrument, candles).map(({ type, interval }) => {
-      const everySeconds = Math.min(intervalMs[interval], longestCandleCycleMs) / 1000
-      const quietSeconds = Math.max(everySeconds, maxCandleWaitMs / 1000)
-      // Index, mark and premium candles move without a trade.
-      const isActive = type === 'market' ? -Math.expm1(-fillsPerSecond * everySeconds) : 1
-      return isActive / everySeconds + (1 - isActive) / quietSeconds
-    }),
-  )
+function candleCost(candles: Config['streams']['candles']): (instrument: PlanInstrument) => number {
+  const candlesOf = candlesByKind(candles)
+  return (instrument) => {
+    const fillsPerSecond = expectedFillsPerSecond(instrument)
+    return sum(
+      candlesOf(instrument).map(({ type, interval }) => {
+        const everySeconds = Math.min(intervalMs[interval], longestCandleCycleMs) / 1000
+        const quietSeconds = Math.max(everySeconds, maxCandleWaitMs / 1000)
+        // Index, mark and premium candles move without a trade.
+        const isActive = type === 'market' ? -Math.expm1(-fillsPerSecond * everySeconds) : 1
+        return isActive / everySeconds + (1 - isActive) / quietSeconds
+      }),
+    )
+  }
 }
 
 interface Covered {
@@ -253,9 +260,7 @@ export function instrumentDemands(
     case 'fills':
       return askedOf(streams.fills.select, universe, (instrument) => fillRequestsPerSecond(instrument, streams.fills))
     case 'candles':
-      return askedOf(streams.candles.select, universe, (instrument) =>
-        candleRequestsPerSecond(instrument, streams.candles),
-      )
+      return askedOf(streams.candles.select, universe, candleCost(streams.candles))
   }
 }
 

@@ -4,6 +4,7 @@ import { maxRowBytes, responseBounds } from '../../../../src/exchange/response/b
 import { parseResponse, UnparsedRow } from '../../../../src/exchange/response/longResponse.js'
 import { inspect } from '../../../../src/exchange/response/shape.js'
 import { FieldNames, pickFields } from '../../../../src/exchange/response/pickedFields.js'
+import { anyCharacter } from '../../../../scripts/fuzzInputs.js'
 
 const names = ['symbol', 'ts', 'ask1Price', 'bid1Price']
 const only = new FieldNames(names)
@@ -19,7 +20,7 @@ const aName = fc.oneof(fc.constantFrom(...names, 'ask1Size', 'symbo', 'symbols',
 const aPlainText = fc.stringMatching(/^[0-9.\-ABCz {}[\],:]{0,12}$/)
 const aValue = fc.oneof(
   { weight: 6, arbitrary: aPlainText },
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: anyCharacter }),
   fc.jsonValue({ maxDepth: 2 }),
 )
 const aRow = fc.dictionary(aName, aValue, { noNullPrototype: true })
