@@ -231,7 +231,7 @@ export class Sink {
       )
       for (const [index, { batch, resolve }] of group.entries()) {
         this.#newestPages.stored(batch)
-        this.#count(single(batch), [results[index] as StoredBatch], startedMs)
+        this.#count(single(batch), results[index] as StoredBatch, startedMs)
         resolve(true)
       }
     } catch (error) {
@@ -274,21 +274,24 @@ export class Sink {
   /** Rejects when the database is away. A batch that it refuses for another reason is kept as rejected rows. */
   async #store(batch: JoinedBatch): Promise<void> {
     const startedMs = this.#options.clock.monotonicMs()
-    const results = await this.#storeOrReject(batch)
-    if (results.every(({ rejected }) => rejected === 0)) this.#newestPages.stored(batch.whole)
-    this.#count(batch, results, startedMs)
+    const result = await this.#storeOrReject(batch)
+    if (result === null) {
+      // Each counts when it is stored: the database may go away before the last of them.
+      for (const part of batch.parts) await this.#store(single(part))
+      return
+    }
+    if (result.rejected === 0) this.#newestPages.stored(batch.whole)
+    this.#count(batch, result, startedMs)
   }
 
-  #count(batch: JoinedBatch, results: readonly StoredBatch[], startedMs: number): void {
+  #count(batch: JoinedBatch, result: StoredBatch, startedMs: number): void {
     const { clock, stats, metrics } = this.#options
     const { stream: name, receivedAt } = batch.whole
     const stream = stats[name]
-    for (const result of results) {
-      stream.rowsWritten += result.inserted + result.updated
-      stream.rowsUnchanged += result.unchanged
-      stream.rowsRejected += result.rejected
-      stream.gapsFound += result.gapsFound
-    }
+    stream.rowsWritten += result.inserted + result.updated
+    stream.rowsUnchanged += result.unchanged
+    stream.rowsRejected += result.rejected
+    stream.gapsFound += result.gapsFound
     stream.lastStoredAt = clock.now()
     metrics?.writeDuration.observe({ stream: name }, (clock.monotonicMs() - startedMs) / 1000)
     metrics?.storeLag.observe({ stream: name }, Math.max(0, clock.now() - receivedAt) / 1000)
@@ -300,15 +303,16 @@ export class Sink {
     }
   }
 
-  async #storeOrReject({ whole, parts }: JoinedBatch): Promise<StoredBatch[]> {
+  /** Null when it is refused and consists of several parts: whose fault it is shows when each goes by itself. */
+  async #storeOrReject({ whole, parts }: JoinedBatch): Promise<StoredBatch | null> {
     const isAlone = parts.length === 1
     for (let attempt = 1; ; attempt++) {
       try {
-        if (isAlone) return [await storeBatch(this.#db, whole, this.#newestPages)]
+        if (isAlone) return await storeBatch(this.#db, whole, this.#newestPages)
         const stored = await commitBatch(this.#db, whole, this.#newestPages)
         // What several of the parts held was there already for all but the first of them.
         const rows = parts.reduce((sum, part) => sum + part.rows.length, 0)
-        return [{ ...stored, unchanged: stored.unchanged + rows - whole.rows.length }]
+        return { ...stored, unchanged: stored.unchanged + rows - whole.rows.length }
       } catch (error) {
         // Two transactions got into each other's way: the database has ended one of them, which may try again.
         if (isConflictError(error) && attempt < attemptsAfterConflict) continue
@@ -316,10 +320,7 @@ export class Sink {
           this.doubtServer()
           throw error
         }
-        if (isAlone) return [await rejectBatch(this.#db, whole, error)]
-        const results: StoredBatch[] = []
-        for (const part of parts) results.push(...(await this.#storeOrReject(single(part))))
-        return results
+        return isAlone ? rejectBatch(this.#db, whole, error) : null
       }
     }
   }

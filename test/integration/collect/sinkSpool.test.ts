@@ -90,10 +90,7 @@ describe('the spool', () => {
     await own.query('truncate market.order_books')
     await own.proxy.refuse()
     await own.goOn(1, 1)
-    const books = Array.from({ length: 30 }, (_, i) => {
-      const book = aBook({ ts: at + i, bidPrices: i === 17 ? ['1', 'two'] : ['2', '1'], bidSizes: ['1', '1'] })
-      return batchOf('order_books', { category: book.category, symbol: book.symbol }, [book], at + i)
-    })
+    const books = booksOfWhich(17)
     for (const book of books) await own.sink.write(book)
     await own.proxy.restore()
     await own.isStored(2)
@@ -101,7 +98,41 @@ describe('the spool', () => {
     expect(rows.map(({ ts }) => Number(ts) - at)).toEqual(books.map((_, i) => i).filter((i) => i !== 17))
     const rejected = await own.query('select operation, parameters from recorder.rejected_row')
     expect(rejected.rows).toMatchObject([{ operation: 'orderbook', parameters: { symbol: 'BTCUSDT' } }])
-    expect(own.stats.order_books).toMatchObject({ rowsWritten: 29, rowsRejected: 1 })
+    const { rowsWritten, rowsUnchanged, rowsRejected } = own.stats.order_books
+    // On a busy machine a response can take too long: then its rows are stored once more, and have not changed.
+    expect(rowsWritten).toBeLessThanOrEqual(29)
+    expect(rowsWritten + rowsUnchanged).toBeGreaterThanOrEqual(29)
+    expect(rowsRejected).toBeGreaterThanOrEqual(1)
+  })
+
+  test('counts what is stored although the connection ends before the rest of what was brought together', async () => {
+    await own.query('truncate market.order_books')
+    await own.query(`create sequence times_stored`)
+    await own.query(`create function break_connection() returns trigger language plpgsql as $$
+      begin
+        if new.ts = to_timestamp(${at + 25} / 1000.0) and nextval('times_stored') = 1 then
+          perform pg_terminate_backend(pg_backend_pid());
+        end if;
+        return new;
+      end $$`)
+    await own.query(
+      'create trigger break_connection before insert on market.order_books for each row execute function break_connection()',
+    )
+    try {
+      await own.proxy.refuse()
+      await own.goOn(1, 1)
+      for (const book of booksOfWhich(17)) await own.sink.write(book)
+      await own.proxy.restore()
+      await own.isStored(2)
+      const { rows } = await own.query('select last_value, is_called from times_stored')
+      expect(Number(rows[0]?.['last_value'])).toBeGreaterThan(1)
+      expect((await own.query('select from market.order_books')).rows).toHaveLength(29)
+      expect(own.stats.order_books.rowsWritten).toBeGreaterThan(24)
+    } finally {
+      await own.query('drop trigger break_connection on market.order_books')
+      await own.query('drop function break_connection')
+      await own.query('drop sequence times_stored')
+    }
   })
 
   test('on a disk that takes nothing: what neither disk nor database takes is counted and noted, and it goes on', async () => {
@@ -159,3 +190,12 @@ describe('the spool', () => {
     await expect.poll(left, { timeout: 60_000 }).toEqual([])
   })
 })
+
+/** Books that follow one another, one of which has a price that is none. */
+function booksOfWhich(refused: number) {
+  return Array.from({ length: 30 }, (_, i) => {
+    const bidPrices = i === refused ? ['1', 'two'] : ['2', '1']
+    const book = aBook({ ts: at + i, bidPrices, bidSizes: ['1', '1'] })
+    return batchOf('order_books', { category: book.category, symbol: book.symbol }, [book], at + i)
+  })
+}
