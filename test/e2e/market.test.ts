@@ -52,6 +52,9 @@ describe('a market in which the busiest instruments are of a kind that nobody kn
     config.serve.enabled = false
     config.exchange.limits.perSecond.orderbook = bookRequestsPerSecond
     config.streams.orderBooks.everySeconds = bookEverySeconds
+    // Fills are no part of this, but for whose are not asked for.
+    config.exchange.limits.perSecond.fills = 3
+    config.streams.tickers.watchSeconds = 0
     recorder = await startRecorder(config, createLogger('warn'))
     const { stats } = recorder.collector
     await vi.waitUntil(() => stats.order_books.responses >= bookResponses, { timeout: 200_000, interval: 200 })
