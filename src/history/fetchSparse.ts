@@ -2,7 +2,7 @@ import { intersect, type Ranges, subtract, type TimeRange, totalMs, union } from
 import type { TimeMs } from '../market/values.js'
 import { askPatiently, confirmEmpty, type Emptiness, findsCandle, isSampled } from './emptiness.js'
 import { type Grid, withCandles } from '../market/candleGrid.js'
-import { type CandleOperation, maxAttempts, pageCandles, type PageRequest, retryDelayMs } from './pageRequest.js'
+import { type CandleOperation, maxAttempts, pageCandles, retryDelayMs } from './pageRequest.js'
 import type { Reach } from '../store/history/candleReach.js'
 import type { Ask } from './reach.js'
 
@@ -31,11 +31,6 @@ export interface SparseOutcome {
   readonly silent: Ranges
 }
 
-/** Time below the last candle that was seen, and the pages without a candle that were asked for there. */
-interface Silence extends TimeRange {
-  readonly pages: readonly PageRequest[]
-}
-
 /** So many silent pages in a row are looked at one by one; then it is time to ask whether there is anything below. */
 const maxSilentPages = 8
 const maxSilentPagesAgain = 2
@@ -58,7 +53,9 @@ class SparseFetch {
   #unresolved: TimeRange[] = []
   #empty: TimeRange[] = []
   #lookedAt: TimeRange[] = []
-  #silence: Silence | null = null
+  /** What pages without a candle were asked for, below the last candle that was seen. */
+  #silent: TimeRange | null = null
+  #silentPages = 0
   /** The last response had no candle at all. */
   #wasBlank = false
   /** Of a range with more candles than a page, `candles` gives the newest. */
@@ -76,14 +73,12 @@ class SparseFetch {
   async run(): Promise<SparseOutcome> {
     for (;;) {
       this.#left = withCandles(this.#context.grid(), subtract(this.#left, this.#context.known()))
-      const top: TimeMs | undefined = this.#silence?.from ?? this.#left.at(-1)?.to
+      const top: TimeMs | undefined = this.#silent?.from ?? this.#left.at(-1)?.to
       if (top === undefined) break
       const maxPages = this.#context.isAskedBefore ? maxSilentPagesAgain : maxSilentPages
-      const silence = this.#silence
-      if (silence !== null && (silence.pages.length >= maxPages || top <= this.#context.floor)) {
-        this.#silence = null
-        await this.#concludeSilence(silence)
-      } else await this.#nextPage(top)
+      const isEnough = this.#silentPages >= maxPages || top <= this.#context.floor
+      if (this.#silent !== null && isEnough) await this.#concludeSilence(this.#silent)
+      else await this.#nextPage(top)
     }
     const known = this.#context.known()
     return { empty: this.#empty, unresolved: subtract(this.#unresolved, known), silent: this.#lookedAt }
@@ -91,40 +86,31 @@ class SparseFetch {
 
   async #nextPage(top: TimeMs): Promise<void> {
     const operation = this.#operationFor(top - this.#lengthMs)
+    const page = this.#question(operation, top, 1)
     let older = await this.#olderThan(top, operation)
-    let from = this.#lookedAtFrom(top, operation)
+    const from = operation === 'candles' ? this.#lookedAtFrom(top, page.from) : page.from
     // Once for each silence: whether the other operation knows more.
-    if (older.length === 0 && this.#silence === null && operation === 'candles') {
+    if (older.length === 0 && this.#silent === null && operation === 'candles') {
       older = await this.#olderThan(top, 'history-candles')
-      from = Math.min(from, this.#lookedAtFrom(top, 'history-candles'))
       const newest = Math.max(...older)
-      if (newest >= this.#question(operation, top, 1).window.from)
-        await this.#context.reach.observe({ beyondMs: this.#context.now() - newest })
+      if (newest >= page.from) await this.#context.reach.observe({ beyondMs: this.#context.now() - newest })
     } else if (older.length > 0 && operation === 'candles') await this.#observeReach(Math.min(...older))
-    const { to, pages } = this.#silence ?? { to: top, pages: [] }
-    if (older.length === 0) this.#silence = { from, to, pages: [...pages, this.#question(operation, top, 1)] }
-    else {
-      this.#silence = null
-      await this.#bridge({ from: Math.min(...older), to }, pages)
-    }
+    if (older.length > 0) return this.#bridge(Math.min(...older), this.#silent?.to ?? top)
+    this.#silent = { from, to: this.#silent?.to ?? top }
+    this.#silentPages++
   }
 
   /** What is asked for candles that end with the one that opens at `top`, if there is one. */
-  #question(operation: CandleOperation, top: TimeMs, pages: number): PageRequest {
+  #question(operation: CandleOperation, top: TimeMs, pages: number): TimeRange {
     const to = top + this.#lengthMs
-    return { operation, window: { from: to - pages * pageCandles(operation, this.#lengthMs) * this.#lengthMs, to } }
+    return { from: to - pages * pageCandles(operation, this.#lengthMs) * this.#lengthMs, to }
   }
 
-  /**
-   * `candles` until it was seen not to reach so far: its pages are ten times as long. Further down in a silence, only as far as
-   * it is known to reach: beyond, that it is silent says nothing.
-   */
+  /** `candles` until it was seen not to reach so far: its pages are ten times as long. */
   #operationFor(openTime: TimeMs): CandleOperation {
     const { reachedMs, beyondMs } = this.#context.reach.get()
     const age = this.#context.now() - openTime
-    if (age <= reachedMs) return 'candles'
-    const isBeyond = beyondMs !== null && age >= beyondMs
-    return isBeyond || this.#silence !== null ? 'history-candles' : 'candles'
+    return age <= reachedMs || beyondMs === null || age < beyondMs ? 'candles' : 'history-candles'
   }
 
   async #observeReach(oldest: TimeMs): Promise<void> {
@@ -133,11 +119,18 @@ class SparseFetch {
     if (reachedMs > reach.get().reachedMs) await reach.observe({ reachedMs })
   }
 
-  /** How far down the response that has just come, without an older candle, says that there is none. */
-  #lookedAtFrom(top: TimeMs, operation: CandleOperation): TimeMs {
-    const isWide = operation === 'candles' && this.#wasBlank && this.#givesNewest
-    const { from } = this.#question(operation, top, isWide ? widePages : 1).window
-    return operation === 'candles' ? Math.max(from, this.#context.reachedTo()) : from
+  /**
+   * How far down a response of `candles` without an older candle counts: never to where it is known not to reach, and a blank
+   * one to a long question as far as it is known to reach.
+   */
+  #lookedAtFrom(top: TimeMs, pageFrom: TimeMs): TimeMs {
+    const { reach, now, reachedTo } = this.#context
+    const { beyondMs } = reach.get()
+    const edge = beyondMs === null ? pageFrom : now() - beyondMs + this.#lengthMs
+    if (edge > pageFrom && edge < top) return edge
+    if (!this.#wasBlank) return pageFrom
+    const wide = this.#question('candles', top, this.#givesNewest ? widePages : 1)
+    return Math.max(wide.from, Math.min(pageFrom, reachedTo()))
   }
 
   /** The candles of a response that are older than `top`. One that lacks the candle at `top`, which is known, is not believed. */
@@ -145,7 +138,8 @@ class SparseFetch {
     const isKnown = this.#context.known().some(({ from, to }) => from <= top && top < to)
     for (let attempt = 1; ; attempt++) {
       const isWide = operation === 'candles' && this.#givesNewest
-      const openTimes = await this.#context.ask(this.#question(operation, top, isWide ? widePages : 1))
+      const window = this.#question(operation, top, isWide ? widePages : 1)
+      const openTimes = await this.#context.ask({ operation, window })
       this.#wasBlank = openTimes.length === 0
       const older = openTimes.filter((time) => time < top)
       this.#countsCandles ||= operation === 'history-candles' && this.#exceedsPlaces(openTimes)
@@ -167,11 +161,14 @@ class SparseFetch {
   }
 
   /** Asks for what responses have left open between a candle and the one known above it, in one response that shows both. */
-  async #bridge(region: TimeRange, silentPages: readonly PageRequest[]): Promise<void> {
+  async #bridge(from: TimeMs, to: TimeMs): Promise<void> {
+    this.#silent = null
+    this.#silentPages = 0
+    const region = { from, to }
     this.#lookedAt = union(this.#lookedAt, [region])
     const open = this.#openParts(region)
     for (let range = open.pop(); range !== undefined; range = open.pop()) {
-      await this.#askAcross(range, silentPages)
+      await this.#askAcross(range)
       const rest = this.#openParts(range)
       // What lies on either side of a candle found within is another, shorter question.
       if (totalMs(rest) < totalMs([range])) open.push(...rest)
@@ -185,11 +182,10 @@ class SparseFetch {
     return withCandles(grid(), intersect(subtract([range], known()), this.#wanted))
   }
 
-  /** Asks until something of the range is known; at last once more for its pages that were silent, should they have been so at first only. */
-  async #askAcross(range: TimeRange, silentPages: readonly PageRequest[]): Promise<void> {
+  /** Asks until something of the range is known. */
+  async #askAcross(range: TimeRange): Promise<void> {
     const { ask, known, now, sleep } = this.#context
     const lengthMs = this.#lengthMs
-    const isNews = () => totalMs(subtract([range], known())) < totalMs([range])
     const below = range.from - lengthMs
     const hasAbove = known().some(({ from }) => from === range.to)
     for (const operation of new Set<CandleOperation>([this.#operationFor(below), 'history-candles'])) {
@@ -197,19 +193,15 @@ class SparseFetch {
       const above = Math.max(range.to, Math.min(below + page, now()))
       const window = { from: below, to: hasAbove ? range.to + lengthMs : above }
       await askPatiently(ask, { operation, window }, sleep)
-      if (isNews()) return
-    }
-    // A single page was asked for again just now.
-    const pages = silentPages.filter(({ window }) => intersect([window], [range]).length > 0)
-    for (const page of pages.length > 1 ? pages : []) {
-      await ask(page)
-      if (isNews()) return
+      if (totalMs(subtract([range], known())) < totalMs([range])) return
     }
   }
 
   /** Page after page was silent: the series begins above them, or it is silent for longer than a response shows. */
-  async #concludeSilence(silent: Silence): Promise<void> {
+  async #concludeSilence(silent: TimeRange): Promise<void> {
     const { ask, sleep, floor, grid, known, oldestKnown, reachedTo, isAskedBefore } = this.#context
+    this.#silent = null
+    this.#silentPages = 0
     const below = { from: floor, to: silent.to }
     const range = { from: Math.max(floor, silent.from), to: silent.to }
     const looking = { range, floor, grid: grid(), sleep, reachedTo: reachedTo(), isAskedBefore }
@@ -233,6 +225,6 @@ class SparseFetch {
     }
     const candlesBelow = known().filter(({ from }) => from < silent.to)
     const nearest = candlesBelow.at(-1)?.to ?? silent.from
-    if (nearest < silent.to) await this.#bridge({ from: nearest, to: silent.to }, silent.pages)
+    if (nearest < silent.to) await this.#bridge(nearest, silent.to)
   }
 }

@@ -125,21 +125,6 @@ const denseBelowSilence: Case = {
   hiddenFromBoth: [[2191, 99]],
 }
 
-/** The same, some way below the reach of `candles`, of days and by a service whose first response is empty. */
-const daysBelowSilence: Case = {
-  ...oneBelowSilence,
-  lengthMs: dayMs,
-  count: 1226,
-  age: 1521,
-  reach: 1746,
-  wanted: [
-    [854, 1982],
-    [746, 1],
-  ],
-  hiddenFromBoth: [[2124, 100]],
-  emptyAtFirst: 1,
-}
-
 /** What may be claimed to be without a trade: what lies between two neighbours of one response. */
 function silenceOf({ lengthMs, isSilenceTold }: Behaviour, answers: readonly (readonly TimeMs[])[]): TimeRange[] {
   const pairs = answers.flatMap((answer) => {
@@ -194,9 +179,7 @@ describe('filling any range from any service', () => {
           [built({ ...oneBelowSilence, emptyAtFirst: 2 }), noDelays()],
           [built(knownBelowSilence), noDelays()],
           [built(denseBelowSilence), noDelays()],
-          [built({ ...denseBelowSilence, count: 1700, hiddenFromBoth: [[2191, 799]] }), noDelays()],
           [built({ ...denseBelowSilence, hiddenFromBoth: [[2191, 100]] }), noDelays()],
-          [built(daysBelowSilence), noDelays()],
         ],
       },
     )
