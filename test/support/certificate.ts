@@ -18,26 +18,9 @@ export function makeCertificate(): Certificate {
   const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
   const subject = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1']
   try {
-    execFileSync(
-      'openssl',
-      [
-        'req',
-        '-x509',
-        '-newkey',
-        'ec',
-        '-pkeyopt',
-        'ec_paramgen_curve:prime256v1',
-        '-nodes',
-        '-days',
-        '1',
-        '-keyout',
-        key,
-        '-out',
-        cert,
-        ...subject,
-      ],
-      { stdio: 'ignore' },
-    )
+    const made = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1']
+    const files = ['-keyout', key, '-out', cert]
+    execFileSync('openssl', ['req', '-x509', ...made, ...files, ...subject], { stdio: 'ignore' })
     return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
   } finally {
     rmSync(folder, { recursive: true })

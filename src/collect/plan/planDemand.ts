@@ -128,8 +128,8 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
     }
   },
   candles: ({ streams: { candles } }, universe, allowed) => {
-    const costOf = candleCost(candles)
     const candlesOf = candlesByKind(candles)
+    const costOf = candleCost(candlesOf)
     const { chosen, leftOut } = cover('candles', universe, candles.select, costOf, allowed)
     const closesPerSecond = sum(
       chosen.flatMap((instrument) => candlesOf(instrument).map(({ interval }) => 1000 / intervalMs[interval])),
@@ -154,8 +154,7 @@ function candlesByKind({ intervals, types }: Config['streams']['candles']) {
 }
 
 /** Requests a second for the candles of an instrument, all its series. */
-function candleCost(candles: Config['streams']['candles']): (instrument: PlanInstrument) => number {
-  const candlesOf = candlesByKind(candles)
+function candleCost(candlesOf: ReturnType<typeof candlesByKind>): (instrument: PlanInstrument) => number {
   return (instrument) => {
     const fillsPerSecond = expectedFillsPerSecond(instrument)
     return sum(
@@ -260,7 +259,7 @@ export function instrumentDemands(
     case 'fills':
       return askedOf(streams.fills.select, universe, (instrument) => fillRequestsPerSecond(instrument, streams.fills))
     case 'candles':
-      return askedOf(streams.candles.select, universe, candleCost(streams.candles))
+      return askedOf(streams.candles.select, universe, candleCost(candlesByKind(streams.candles)))
   }
 }
 
