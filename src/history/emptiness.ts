@@ -15,21 +15,25 @@ export interface SilentRange {
   readonly sleep: (ms: number) => Promise<void>
   /** Opening time of the oldest candle that `candles` is known to reach. */
   readonly reachedTo: TimeMs
+  /** Where `candles` is known not to reach: what opens before. */
+  readonly beyondTo: TimeMs
 }
 
 /**
  * Tells whether a range that stays silent lies before the beginning of its series. An empty page proves nothing, so two
- * things must hold: the pages from its end down to the floor are empty; and a page across its upper end shows the candle
- * that follows it, and none before.
+ * things must hold: the pages from its end down to the floor are empty, those of `candles`, too, as far as that may reach, for
+ * `history-candles` need not have what is recent; and a page across its upper end shows the candle that follows it, and none
+ * before.
  */
 export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Emptiness> {
   const { range, floor, grid } = silent
   const pageMs = pageLength('history-candles', grid.lengthMs)
   // Whoever asked may want less than there is: candles below the floor make a gap of what would else be the beginning.
-  const windows = [...windowsFrom(range.to, floor, pageMs), { from: floor - pageMs, to: floor }]
-  for (const window of windows) {
-    if ((await askPatiently(ask, { operation: 'history-candles', window }, silent.sleep)).length > 0)
-      return 'candles-below'
+  const lowest = floor - pageMs
+  const recent = longWindows(range.to, Math.max(lowest, silent.beyondTo), pageLength('candles', grid.lengthMs))
+  const older = [...windowsFrom(range.to, floor, pageMs), { from: lowest, to: floor }]
+  for (const page of [...questions('candles', recent), ...questions('history-candles', older)]) {
+    if ((await askPatiently(ask, page, silent.sleep)).length > 0) return 'candles-below'
   }
   const operation: CandleOperation = range.to >= silent.reachedTo ? 'candles' : 'history-candles'
   // Few candles above the end, so that even a page that is shorter than it should be has room for those below.
@@ -60,18 +64,17 @@ export async function findsCandle(
   const reachedMs = Math.max(0, Math.floor((range.to - reachedTo) / lengthMs) * lengthMs)
   const split = Math.max(floor, range.to - reachedMs)
   const below = windowsFrom(split, floor, pageLength('history-candles', lengthMs), isAskedBefore)
-  const pages: PageRequest[] = [
-    ...longWindows(range.to, split, pageLength('candles', lengthMs)).map((window) => ({
-      operation: 'candles' as const,
-      window,
-    })),
-    ...below.map((window) => ({ operation: 'history-candles' as const, window })),
-  ]
+  const recent = longWindows(range.to, split, pageLength('candles', lengthMs))
+  const pages = [...questions('candles', recent), ...questions('history-candles', below)]
   for (let attempt = 1; attempt <= (isAskedBefore ? 1 : maxAttempts); attempt++) {
     if (attempt > 1) await sleep(retryDelayMs * (attempt - 1))
     for (const page of pages) if ((await ask(page)).length > 0) return true
   }
   return false
+}
+
+function questions(operation: CandleOperation, windows: readonly TimeRange[]): PageRequest[] {
+  return windows.map((window) => ({ operation, window }))
 }
 
 /** All of the time between two times, in windows of doubling length. */

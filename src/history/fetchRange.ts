@@ -85,6 +85,10 @@ export async function fetchRange(task: FetchTask, context: FetchContext): Promis
     const { reachedMs } = reach.get()
     return reachedMs === 0 ? Number.POSITIVE_INFINITY : now() - reachedMs
   }
+  const beyondTo = () => {
+    const { beyondMs } = reach.get()
+    return beyondMs === null ? Number.NEGATIVE_INFINITY : now() - beyondMs + lengthMs
+  }
   const ask = async (request: PageRequest) => {
     const response = await context.ask(request)
     state = absorb(state, response)
@@ -147,7 +151,7 @@ export async function fetchRange(task: FetchTask, context: FetchContext): Promis
     const { state: next, confirm } = decideSilence(state)
     state = next
     if (confirm === null) return
-    const silence = { range: confirm, floor, grid: gridOf(state), sleep, reachedTo: reachedTo() }
+    const silence = { range: confirm, floor, grid: gridOf(state), sleep, reachedTo: reachedTo(), beyondTo: beyondTo() }
     const emptiness = await confirmEmpty(ask, silence)
     state = decideEmptiness(state, confirm, emptiness, floor)
   }
@@ -163,6 +167,7 @@ export async function fetchRange(task: FetchTask, context: FetchContext): Promis
       oldestKnown: () => state.oldestKnown,
       reach,
       reachedTo,
+      beyondTo,
       floor,
       isAskedBefore: task.isAskedBefore,
     })

@@ -19,6 +19,8 @@ export interface SparseContext {
   readonly reach: { get(): Reach; observe(seen: Partial<Reach>): Promise<void> }
   /** Opening time of the oldest candle that `candles` is known to reach. */
   readonly reachedTo: () => TimeMs
+  /** Where `candles` is known not to reach: what opens before. */
+  readonly beyondTo: () => TimeMs
   readonly floor: TimeMs
   /** It was asked for before without a word. */
   readonly isAskedBefore: boolean
@@ -124,9 +126,8 @@ class SparseFetch {
    * one to a long question as far as it is known to reach.
    */
   #lookedAtFrom(top: TimeMs, pageFrom: TimeMs): TimeMs {
-    const { reach, now, reachedTo } = this.#context
-    const { beyondMs } = reach.get()
-    const edge = beyondMs === null ? pageFrom : now() - beyondMs + this.#lengthMs
+    const { reachedTo, beyondTo } = this.#context
+    const edge = beyondTo()
     if (edge > pageFrom && edge < top) return edge
     if (!this.#wasBlank) return pageFrom
     const wide = this.#question('candles', top, this.#givesNewest ? widePages : 1)
@@ -145,7 +146,7 @@ class SparseFetch {
       this.#countsCandles ||= operation === 'history-candles' && this.#exceedsPlaces(openTimes)
       if (!isKnown || openTimes.includes(top)) return older
       // It may give the oldest candles of a range and not the newest, when there are more than a page holds.
-      if (isWide && older.length > 0) this.#givesNewest = false
+      if (isWide && older.length > 0) [this.#givesNewest, attempt] = [false, 0]
       else if (older.length > 0 || attempt === maxAttempts) return older
       else await this.#context.sleep(retryDelayMs * attempt)
     }
@@ -199,12 +200,12 @@ class SparseFetch {
 
   /** Page after page was silent: the series begins above them, or it is silent for longer than a response shows. */
   async #concludeSilence(silent: TimeRange): Promise<void> {
-    const { ask, sleep, floor, grid, known, oldestKnown, reachedTo, isAskedBefore } = this.#context
+    const { ask, sleep, floor, grid, known, oldestKnown, reachedTo, beyondTo, isAskedBefore } = this.#context
     this.#silent = null
     this.#silentPages = 0
     const below = { from: floor, to: silent.to }
     const range = { from: Math.max(floor, silent.from), to: silent.to }
-    const looking = { range, floor, grid: grid(), sleep, reachedTo: reachedTo(), isAskedBefore }
+    const looking = { range, floor, grid: grid(), sleep, reachedTo: reachedTo(), beyondTo: beyondTo(), isAskedBefore }
     const oldest = oldestKnown()
     let emptiness: Emptiness = 'candles-below'
     if (oldest === null) {

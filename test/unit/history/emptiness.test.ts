@@ -16,7 +16,9 @@ function confirm(answer: (request: PageRequest, asked: number) => readonly TimeM
     return Promise.resolve(answer(request, asked.get(key) ?? 0))
   }
   const grid = { lengthMs: minuteMs, anchor: first }
-  return confirmEmpty(ask, { range, floor, grid, sleep: () => Promise.resolve(), reachedTo: Number.POSITIVE_INFINITY })
+  const sleep = () => Promise.resolve()
+  const reach = { reachedTo: Number.POSITIVE_INFINITY, beyondTo: Number.NEGATIVE_INFINITY }
+  return confirmEmpty(ask, { range, floor, grid, sleep, ...reach })
 }
 
 const holds = ({ window }: PageRequest, time: TimeMs) => time >= window.from && time < window.to

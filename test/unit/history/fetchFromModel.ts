@@ -2,6 +2,7 @@ import { fetchRange } from '../../../src/history/fetchRange.js'
 import { Conventions } from '../../../src/history/pageRequest.js'
 import { ReachBook } from '../../../src/history/reach.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
+import type { Reach } from '../../../src/store/history/candleReach.js'
 import type { TimeMs } from '../../../src/market/values.js'
 import { type Behaviour, pageModel } from './pageModel.js'
 
@@ -27,6 +28,8 @@ export function openings(from: TimeMs, to: TimeMs, lengthMs: number): TimeMs[] {
   return Array.from({ length: Math.max(0, Math.ceil((to - from) / lengthMs)) }, (_, i) => from + i * lengthMs)
 }
 
+type Task = Parameters<typeof fetchRange>[0]
+
 /** Fills ranges from a service; `delay` says how many turns of the event queue each response takes. */
 export async function fill(
   behaviour: Behaviour,
@@ -34,6 +37,7 @@ export async function fill(
   floor: TimeMs,
   book = reachBook(),
   delay: () => number = () => 0,
+  task: Partial<Task> = {},
 ) {
   const model = pageModel(behaviour, new Conventions(), delay)
   const outcome = await fetchRange(
@@ -46,9 +50,13 @@ export async function fill(
       isSparse: false,
       isAskedBefore: false,
       maxInFlight: 4,
+      ...task,
     },
     {
-      ask: (request) => model.ask(request),
+      ask: (request) => {
+        if (model.requests.length > 40_000) throw new Error('it does not end')
+        return model.ask(request)
+      },
       now: () => now,
       sleep: () => Promise.resolve(),
       reach: book,
@@ -57,6 +65,6 @@ export async function fill(
   return { ...model, outcome, book }
 }
 
-export function reachBook(): ReachBook {
-  return new ReachBook({ load: () => Promise.resolve(null), save: () => Promise.resolve() })
+export function reachBook(reach: Reach | null = null): ReachBook {
+  return new ReachBook({ load: () => Promise.resolve(reach), save: () => Promise.resolve() })
 }
