@@ -183,18 +183,19 @@ class SparseFetch {
     return withCandles(grid(), intersect(subtract([range], known()), this.#wanted))
   }
 
-  /** Asks until something of the range is known. */
+  /** Asks until something of the range is known: in one response, and, where it is longer than that shows, from its lower end. */
   async #askAcross(range: TimeRange): Promise<void> {
     const { ask, known, now, sleep } = this.#context
     const lengthMs = this.#lengthMs
-    const below = range.from - lengthMs
-    const hasAbove = known().some(({ from }) => from === range.to)
-    for (const operation of new Set<CandleOperation>([this.#operationFor(below), 'history-candles'])) {
-      const page = pageCandles(operation, lengthMs) * lengthMs
-      const above = Math.max(range.to, Math.min(below + page, now()))
-      const window = { from: below, to: hasAbove ? range.to + lengthMs : above }
-      await askPatiently(ask, { operation, window }, sleep)
-      if (totalMs(subtract([range], known())) < totalMs([range])) return
+    const from = range.from - lengthMs
+    const hasAbove = known().some(({ from: opening }) => opening === range.to)
+    for (const operation of new Set<CandleOperation>([this.#operationFor(from), 'history-candles'])) {
+      const pageEnd = from + pageCandles(operation, lengthMs) * lengthMs
+      const to = hasAbove ? range.to + lengthMs : Math.max(range.to, Math.min(pageEnd, now()))
+      for (const end of new Set([to, Math.min(to, pageEnd)])) {
+        await askPatiently(ask, { operation, window: { from, to: end } }, sleep)
+        if (totalMs(subtract([range], known())) < totalMs([range])) return
+      }
     }
   }
 

@@ -125,6 +125,34 @@ const denseBelowSilence: Case = {
   hiddenFromBoth: [[2191, 99]],
 }
 
+/** As long a silence where `candles` is not known to end, so that it is asked across ten times as much. */
+const denseBelowUnknownReach: Case = {
+  ...oneBelowSilence,
+  count: 1002,
+  age: 1040,
+  reach: 1041,
+  wanted: [
+    [621, 1421],
+    [41, 1],
+  ],
+  hiddenFromBoth: [[1041, 100]],
+}
+
+/** Page after page of days is silent only because it was asked for once. */
+const silentAtFirst: Case = {
+  ...oneBelowSilence,
+  lengthMs: dayMs,
+  count: 1226,
+  age: 1521,
+  reach: 1746,
+  wanted: [
+    [854, 1982],
+    [746, 1],
+  ],
+  hiddenFromBoth: [[2124, 100]],
+  emptyAtFirst: 1,
+}
+
 /** What may be claimed to be without a trade: what lies between two neighbours of one response. */
 function silenceOf({ lengthMs, isSilenceTold }: Behaviour, answers: readonly (readonly TimeMs[])[]): TimeRange[] {
   const pairs = answers.flatMap((answer) => {
@@ -180,6 +208,8 @@ describe('filling any range from any service', () => {
           [built(knownBelowSilence), noDelays()],
           [built(denseBelowSilence), noDelays()],
           [built({ ...denseBelowSilence, hiddenFromBoth: [[2191, 100]] }), noDelays()],
+          [built(denseBelowUnknownReach), noDelays()],
+          [built(silentAtFirst), noDelays()],
         ],
       },
     )
