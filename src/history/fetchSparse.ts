@@ -2,7 +2,7 @@ import { intersect, type Ranges, subtract, type TimeRange, totalMs, union } from
 import type { TimeMs } from '../market/values.js'
 import { askPatiently, confirmEmpty, type Emptiness, findsCandle, isSampled } from './emptiness.js'
 import { type Grid, withCandles } from '../market/candleGrid.js'
-import { type CandleOperation, maxAttempts, pageCandles, retryDelayMs } from './pageRequest.js'
+import { type CandleOperation, maxAttempts, pageCandles, type PageRequest, retryDelayMs } from './pageRequest.js'
 import type { Reach } from '../store/history/candleReach.js'
 import type { Ask } from './reach.js'
 
@@ -188,14 +188,19 @@ class SparseFetch {
     const { ask, known, now, sleep } = this.#context
     const lengthMs = this.#lengthMs
     const from = range.from - lengthMs
+    const pageEnd = (operation: CandleOperation) => from + pageCandles(operation, lengthMs) * lengthMs
     const hasAbove = known().some(({ from: opening }) => opening === range.to)
-    for (const operation of new Set<CandleOperation>([this.#operationFor(from), 'history-candles'])) {
-      const pageEnd = from + pageCandles(operation, lengthMs) * lengthMs
-      const to = hasAbove ? range.to + lengthMs : Math.max(range.to, Math.min(pageEnd, now()))
-      for (const end of new Set([to, Math.min(to, pageEnd)])) {
-        await askPatiently(ask, { operation, window: { from, to: end } }, sleep)
-        if (totalMs(subtract([range], known())) < totalMs([range])) return
-      }
+    const across = (operation: CandleOperation): PageRequest => {
+      const to = hasAbove ? range.to + lengthMs : Math.max(range.to, Math.min(pageEnd(operation), now()))
+      return { operation, window: { from, to } }
+    }
+    const operation = this.#operationFor(from)
+    const pages = [...new Set<CandleOperation>([operation, 'history-candles'])].map(across)
+    const lowerEnd = pageEnd('history-candles')
+    if (lowerEnd < range.to) pages.push({ operation: 'history-candles', window: { from, to: lowerEnd } })
+    for (const page of pages) {
+      await askPatiently(ask, page, sleep)
+      if (totalMs(subtract([range], known())) < totalMs([range])) return
     }
   }
 
