@@ -21,6 +21,11 @@ export interface UnknownFills {
  */
 export class NewestPages {
   readonly #pages = new Map<string, NewestPage>()
+  /**
+   * Whether instruments of which nothing is known are likely to be new to the database, too, as those before them were: in the first
+   * minutes of a new recorder nearly all are, of one that was restarted nearly none.
+   */
+  areLikelyNew = false
 
   /** Whether anything of its instrument is known to be stored. */
   has(batch: FillBatch): boolean {
@@ -59,6 +64,7 @@ export class NewestPages {
   /** From now on nothing is known to be stored. */
   forget(): void {
     this.#pages.clear()
+    this.areLikelyNew = false
   }
 }
 

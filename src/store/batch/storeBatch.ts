@@ -119,10 +119,22 @@ async function storePagesAtOnce(
   pages: readonly FillBatch[],
   newestPages: NewestPages,
 ): Promise<Map<FillBatch, StoredFills>> {
-  const following = await storeFollowingPages(db, pages, newestPages)
-  const unknown = pages.filter((page) => !following.has(page) && !newestPages.has(page))
-  const beginnings = await storeBeginningPages(db, unknown)
-  return new Map([...following, ...beginnings])
+  const stored = new Map<FillBatch, StoredFills>()
+  const left = (among: readonly FillBatch[]) => among.filter((page) => !stored.has(page))
+  const unknown = pages.filter((page) => !newestPages.has(page))
+  const take = (taken: ReadonlyMap<FillBatch, StoredFills>) => {
+    for (const [page, result] of taken) stored.set(page, result)
+  }
+  const follow = async () => take(await storeFollowingPages(db, left(pages), newestPages))
+  const begin = async () => {
+    const perhapsNew = left(unknown)
+    if (perhapsNew.length === 0) return
+    const begun = await storeBeginningPages(db, perhapsNew)
+    newestPages.areLikelyNew = begun.size > 0
+    take(begun)
+  }
+  for (const store of newestPages.areLikelyNew ? [begin, follow] : [follow, begin]) await store()
+  return stored
 }
 
 async function writeTogether(db: Kysely<Database>, batches: readonly Batch[]): Promise<Map<Batch, Written>> {

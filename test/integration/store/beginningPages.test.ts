@@ -91,6 +91,30 @@ describe('the first pages of instruments', () => {
     expect(await storeBatch(db, unproven)).toMatchObject({ inserted: 5, gapsFound: 1 })
   })
 
+  it('are tried as such first where those before them were, which changes nothing of what is stored', async () => {
+    const { db } = test.database
+    await storeBatch(db, page('A', evenly(5, 10)))
+    const known = new NewestPages()
+    const results: unknown[] = []
+    // New, known to the database alone, of both kinds together, and new once more.
+    for (const group of [
+      [page('B', evenly(5, 10))],
+      [page('A', evenly(7, 10))],
+      [page('A', evenly(8, 10)), page('C', [3])],
+    ]) {
+      results.push(await commitGroup(db, group, known), known.areLikelyNew)
+    }
+    expect(results).toMatchObject([
+      [{ inserted: 5, unchanged: 0 }],
+      true,
+      [{ inserted: 2, unchanged: 5 }],
+      false,
+      [{ inserted: 1, unchanged: 7 }, { inserted: 1 }],
+      true,
+    ])
+    expect(await contents()).toMatchObject({ gaps: [], coverage: { length: 3 } })
+  })
+
   it('of which another writer stores one at the same time are judged by what is there then', async () => {
     const { db } = test.database
     const [a, b] = [page('A', evenly(5, 10)), page('B', evenly(5, 10))]
