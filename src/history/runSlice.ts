@@ -69,7 +69,8 @@ export class SliceRunner {
     const wanted = withCandles(gridOf(series.interval, oldestKnown), missing)
 
     const before = slice.again ? await lastRevision(db) : 0
-    const writer = new CandleWriter(db, { series, clock, logger, signal })
+    const pagesUnderWay = () => pages.candles + pages['history-candles']
+    const writer = new CandleWriter(db, { series, clock, logger, signal, pagesUnderWay })
     const source = new PageSource({
       client,
       series,
@@ -202,6 +203,8 @@ async function concludeMissing(
   const isSilent = !shown.hasRejected && series.type === 'market' && left.length > 0 && (await isSparse(trx, series))
   await replaceUnanswered(trx, series, ranges, isSilent ? subtract(left, known) : [])
   const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
+  // Mostly all has come, and nothing was missing before.
+  if (left.length === 0 && known.length === 0) return
   await replaceGaps(trx, series, ranges, isSilent ? intersect(left, known) : left, reason)
   await settleGaps(trx, series)
 }

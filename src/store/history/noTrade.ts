@@ -108,7 +108,8 @@ export async function replaceUnanswered(
 ): Promise<void> {
   const { category, symbol, type, interval } = series
   const ranges = multirange(unanswered)
-  await sql`
+  if (unanswered.length > 0)
+    await sql`
     insert into recorder.unanswered (category, symbol, type, interval, range, asked_at, times)
     select ${category}, ${symbol}, ${type}, ${interval}, r, now(),
       1 + coalesce((select max(times) from recorder.unanswered u where ${ofCandles(series, 'u')} and u.range && r), 0)
