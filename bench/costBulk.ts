@@ -69,7 +69,7 @@ async function writeAll({ db }: RecorderDatabase): Promise<void> {
   await Promise.all(
     symbols.map(async (symbol) => {
       const series = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
-      const writer = new CandleWriter(db, { series, clock, logger, signal })
+      const writer = new CandleWriter(db, { series, clock, logger, signal, pagesUnderWay: () => 1 })
       // As many at once as there are requests under way.
       const waiting = Array.from({ length: pages }, (_, index) => pages - 1 - index)
       const work = async () => {

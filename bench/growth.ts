@@ -122,7 +122,13 @@ const seriesOf = (symbol: string, interval: '1m' | '1H' = '1m') =>
 const writes: Readonly<Record<string, Work>> = {
   'candles of the past, by pages of 1,000': async ({ database, market }, round) => {
     const series = seriesOf(`NEW${round}USDT`)
-    const writer = new CandleWriter(database.db, { series, clock, logger, signal: new AbortController().signal })
+    const writer = new CandleWriter(database.db, {
+      series,
+      clock,
+      logger,
+      signal: new AbortController().signal,
+      pagesUnderWay: () => 1,
+    })
     // The newest days, so that they are of the same chunks in both.
     const from = market.end - writtenPages * 1000 * 60_000
     for (let page = writtenPages - 1; page >= 0; page--) {

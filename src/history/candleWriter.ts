@@ -25,10 +25,18 @@ export interface CandleWriterOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly signal: AbortSignal
+  /** How many pages are asked for and not stored yet, those that wait here among them. */
+  readonly pagesUnderWay: () => number
 }
 
 /** Pages that wait while an earlier transaction is under way are stored together, so the disk sets the pace of commits. */
 const maxRowsPerCommit = 5_000
+/**
+ * A statement costs as much as most of a page of 100, and nobody waits for a single page of the past: while others are under way,
+ * pages wait for so many rows, and not for long.
+ */
+const enoughRows = 500
+const gatherMs = 500
 const retry: Backoff = { minMs: 250, maxMs: 5_000 }
 
 interface Waiting {
@@ -36,12 +44,14 @@ interface Waiting {
   readonly done: (error: Error | null) => void
 }
 
-/** Stores the pages of one series in the order in which they come, several in one transaction when they come quickly. */
+/** Stores the pages of one series in the order in which they come, several in one transaction. */
 export class CandleWriter {
   readonly #db: Kysely<Database>
   readonly #options: CandleWriterOptions
   #waiting: Waiting[] = []
   #writing: Promise<void> | null = null
+  /** Ends the wait for more pages. */
+  #hasEnough: (() => void) | undefined
   readonly counts = { inserted: 0, updated: 0, rejected: 0, turnedUp: 0 }
 
   constructor(db: Kysely<Database>, options: CandleWriterOptions) {
@@ -54,6 +64,7 @@ export class CandleWriter {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ page, done: (error) => (error === null ? resolve() : reject(error)) })
       this.#writing ??= this.#writeAll()
+      if (this.#isEnough()) this.#hasEnough?.()
     })
   }
 
@@ -65,6 +76,7 @@ export class CandleWriter {
   /** Never rejects: each page is told what became of it. */
   async #writeAll(): Promise<void> {
     while (this.#waiting.length > 0) {
+      await this.#gathered()
       const next = this.#nextPages()
       const pages = next.map(({ page }) => page)
       const error = await this.#write(pages).then(
@@ -74,6 +86,23 @@ export class CandleWriter {
       for (const { done } of next) done(error)
     }
     this.#writing = null
+  }
+
+  async #gathered(): Promise<void> {
+    if (this.#isEnough()) return
+    await new Promise<void>((resolve) => {
+      const cancel = this.#options.clock.after(gatherMs, resolve)
+      this.#hasEnough = () => {
+        cancel()
+        resolve()
+      }
+    })
+    this.#hasEnough = undefined
+  }
+
+  #isEnough(): boolean {
+    const rows = this.#waiting.reduce((sum, { page }) => sum + page.candles.length, 0)
+    return rows >= enoughRows || this.#waiting.length >= this.#options.pagesUnderWay()
   }
 
   #nextPages(): Waiting[] {

@@ -4,14 +4,16 @@ import type { TimeMs } from '../../market/values.js'
 import { isFailedCheck } from '../db/databaseError.js'
 import { inTransaction } from '../db/inTransaction.js'
 import { candleStream, ofSeries } from '../db/series.js'
-import { rowsPerStatement } from '../db/writeRows.js'
-import { areOfOneSeries, insertNewCandles, isBulk, upsertCandles, upsertOf } from '../history/candles.js'
+import { areOfOneSeries, insertNewCandles, upsertCandles, upsertOf } from '../history/candles.js'
 import { addCoverage, addingWhole, multirange } from '../proof/coverage.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { addNoTrade, takeBackNoTrade, takingBack, turnedUp } from '../history/noTrade.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeResult.js'
 import { filledBy } from '../../market/candleGrid.js'
+
+/** Beyond, the statements of `insertNewCandles` take less than looking each row up does. */
+const maxRowsAtOnce = 700
 
 interface OpenTimes {
   readonly series: CandleSeries
@@ -36,7 +38,7 @@ export async function storeCandles(
   silence: readonly TimeRange[] = [],
 ): Promise<StoredCandles> {
   const series = candles[0]
-  const isOne = silence.length === 0 && candles.length <= rowsPerStatement && !isBulk(candles)
+  const isOne = silence.length === 0 && candles.length <= maxRowsAtOnce
   // What fails in a transaction ends it, and this may fail.
   if (isOne && series !== undefined && !db.isTransaction && areOfOneSeries(candles)) {
     const stored = await storeAtOnce(db, series, candles)

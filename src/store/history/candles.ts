@@ -32,7 +32,7 @@ const bulkRows = 200
 const rowsPerInsert = 5_000
 const uniqueViolation = '23505'
 
-export function isBulk({ length }: readonly Candle[]): boolean {
+function isBulk({ length }: readonly Candle[]): boolean {
   return length >= bulkRows
 }
 
