@@ -11,7 +11,7 @@ export interface GrownMarket {
 const instrumentCount = 100
 /** Minutes that one statement inserts of each instrument. */
 const minutesPerStep = 7 * 24 * 60
-/** As the configuration has them by default, older rows are in the columnstore. */
+/** Older rows are in the columnstore: earlier than by default, so that most of a large database is. */
 const rowStoreDays = 8
 const fillsPerDay = 1_000_000
 
