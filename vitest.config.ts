@@ -32,15 +32,25 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/**
+ * Of workers that share two cores: threads that share the collecting of garbage wait for one another there, and with more room for new
+ * objects there is less to collect.
+ */
+const execArgv = ['--single-threaded-gc', '--max-semi-space-size=32']
+
 /** What is waited for comes when the machine has the time: a test is red when it does not come at all. */
-const everywhere = { setupFiles: ['test/support/fixedSeed.ts'], expect: { poll: { timeout: 120_000, interval: 50 } } }
+const everywhere = {
+  setupFiles: ['test/support/fixedSeed.ts'],
+  expect: { poll: { timeout: 120_000, interval: 50 } },
+  execArgv,
+}
 
 /** For what never ends. A busy machine may take its time. */
 const patience = { testTimeout: 300_000, hookTimeout: 300_000 }
 
 /** Servers, daemons and browsers: they wait for one another, for schedules, and for minutes to end. */
 const withServers = {
-  globalSetup: ['test/support/globalDatabase.ts'],
+  globalSetup: ['test/support/filesInMemory.ts', 'test/support/globalDatabase.ts'],
   ...everywhere,
   setupFiles: [...everywhere.setupFiles, 'test/support/afterFile.ts'],
   ...patience,
@@ -53,7 +63,7 @@ const withServers = {
  */
 export default defineConfig({
   test: {
-    maxWorkers: 5,
+    maxWorkers: 6,
     // What one project has transformed the others need not, nor does the next run.
     experimental: { fsModuleCache: true },
     sequence: { sequencer: LongestFirst },
@@ -71,6 +81,7 @@ export default defineConfig({
         test: {
           name: 'repository',
           include: ['test/repository/**/*.test.ts'],
+          execArgv,
           ...patience,
           isolate: false,
         },
