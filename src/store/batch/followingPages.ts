@@ -50,6 +50,11 @@ export async function storeFollowingPages(
     const { times, isFull } = pageOf(batch, null)
     if (times === null) return []
     const { rows: unknown, knownUntil } = newestPages.unknownOf(batch)
+    if (unknown.length === 0) {
+      // All of it was stored and proven with the response before: there is nothing to say to the database.
+      stored.set(batch, { inserted: 0, updated: 0, unchanged: batch.rows.length, gapsFound: 0 })
+      return []
+    }
     return [{ batch, category, symbol, ...times, ownFrom: ownStretchFrom(times.oldest, isFull), unknown, knownUntil }]
   })
   if (pages.length === 0) return stored

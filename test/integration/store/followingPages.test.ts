@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { InstrumentKey } from '../../../src/market/category.js'
 import { type Fill, fillsPerPage } from '../../../src/market/fill.js'
@@ -7,6 +7,7 @@ import { storeFollowingPages } from '../../../src/store/batch/followingPages.js'
 import { NewestPages } from '../../../src/store/batch/newestPages.js'
 import { storeBatch } from '../../../src/store/batch/storeBatch.js'
 import { storeFills } from '../../../src/store/batch/storeFills.js'
+import type { Database } from '../../../src/store/db/schema.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { untilSomebodyWaits } from '../../support/lockWait.js'
 import { aFill, someTime } from '../../support/marketRows.js'
@@ -135,6 +136,18 @@ describe('pages of fills that follow on', () => {
       await sql`truncate market.fills, recorder.coverage, recorder.gap`.execute(db)
       for (const batch of pages) await db.transaction().execute((trx) => storeFills(trx, batch))
       expect(stored).toEqual(await contents())
+    })
+
+    it('what brings nothing new says nothing to the database, and holds up nothing beside it', async () => {
+      await store(full(200))
+      const [same, more] = [full(200), full(220, 'ETHUSDT')]
+      const nothing = { inserted: 0, updated: 0, unchanged: fillsPerPage, gapsFound: 0 }
+      const nowhere = null as unknown as Kysely<Database>
+      expect(await storeFollowingPages(nowhere, [same], known)).toEqual(new Map([[same, nothing]]))
+      await storeBatch(test.database.db, full(210, 'ETHUSDT'))
+      const stored = await storeFollowingPages(test.database.db, [same, more], known)
+      expect(stored.get(same)).toEqual(nothing)
+      expect(stored.get(more)).toMatchObject({ inserted: 10, unchanged: 90 })
     })
 
     it('a fill that turned up among those is noticed all the same', async () => {
