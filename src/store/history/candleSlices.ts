@@ -52,8 +52,6 @@ export class SliceSession {
   readonly #session: RecorderDatabase
   /** Slices that had no session at the last look. */
   #lost: ReadonlySet<number> = new Set()
-  /** Of the connection that the server looks after. */
-  #alivePid: number | undefined
 
   constructor(url: string) {
     this.#session = openDatabase({ url, poolSize: 1, applicationName: lockSessionName('candle slices') })
@@ -118,19 +116,15 @@ export class SliceSession {
   async hold(working: readonly CandleSlice[]): Promise<void> {
     const { db } = this.#session
     const ids = working.map(({ id }) => id)
-    const { rows } = await sql<{ pid: number }>`
+    // The settings so that the server notices within seconds that this host cannot be reached any more, and ends the session.
+    await sql`
       with own as (select id from recorder.candle_slice where session = current_setting('application_name')),
       released as (delete from recorder.candle_slice s using own where s.id = own.id and s.id <> all (${ids}::bigint[])),
       kept as (
         update recorder.candle_slice s set pid = pg_backend_pid() from own
         where s.id = own.id and s.id = any (${ids}::bigint[]) and s.pid <> pg_backend_pid())
-      select pg_backend_pid() as pid`.execute(db)
-    const pid = rows[0]?.pid
-    if (pid === this.#alivePid) return
-    // So that the server notices within seconds that this host cannot be reached any more, and ends the session.
-    await sql`select set_config('tcp_keepalives_idle', '3', false), set_config('tcp_keepalives_interval', '3', false),
-      set_config('tcp_keepalives_count', '3', false)`.execute(db)
-    this.#alivePid = pid
+      select set_config('tcp_keepalives_idle', '3', false), set_config('tcp_keepalives_interval', '3', false),
+        set_config('tcp_keepalives_count', '3', false)`.execute(db)
   }
 
   /**
