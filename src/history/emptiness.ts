@@ -33,7 +33,9 @@ export async function confirmEmpty(ask: Ask, silent: SilentRange): Promise<Empti
   const recent = longWindows(range.to, Math.max(lowest, silent.beyondTo), pageLength('candles', grid.lengthMs))
   const older = [...windowsFrom(range.to, floor, pageMs), { from: lowest, to: floor }]
   for (const page of [...questions('candles', recent), ...questions('history-candles', older)]) {
-    if ((await askPatiently(ask, page, silent.sleep)).length > 0) return 'candles-below'
+    // An operation whose end is inclusive gives the candle above, too.
+    const openTimes = await askPatiently(ask, page, silent.sleep)
+    if (openTimes.some((time) => time < range.to)) return 'candles-below'
   }
   const operation: CandleOperation = range.to >= silent.reachedTo ? 'candles' : 'history-candles'
   // Few candles above the end, so that even a page that is shorter than it should be has room for those below.

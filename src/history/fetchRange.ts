@@ -87,7 +87,7 @@ export async function fetchRange(task: FetchTask, context: FetchContext): Promis
   }
   const beyondTo = () => {
     const { beyondMs } = reach.get()
-    return beyondMs === null ? Number.NEGATIVE_INFINITY : now() - beyondMs + lengthMs
+    return beyondMs === null ? Number.NEGATIVE_INFINITY : Math.min(now() - beyondMs + lengthMs, reachedTo())
   }
   const ask = async (request: PageRequest) => {
     const response = await context.ask(request)

@@ -28,6 +28,11 @@ describe('a range that stays silent', () => {
     expect(await confirm((request) => (holds(request, first) ? [first] : []))).toBe('empty')
   })
 
+  it('is empty also when a page that ends where the series begins shows its first candle', async () => {
+    const answer = ({ window }: PageRequest) => (first >= window.from && first <= window.to ? [first] : [])
+    expect(await confirm(answer)).toBe('empty')
+  })
+
   it('proves nothing when the service does not give the candle that follows it either', async () => {
     expect(await confirm(() => [])).toBe('unknown')
   })
