@@ -1,5 +1,6 @@
 import { accessSync, constants, statfsSync } from 'node:fs'
 import { chmod, mkdir, readdir, rm } from 'node:fs/promises'
+import { freemem } from 'node:os'
 import { join } from 'node:path'
 import { isRunning } from '../../src/runtime/isRunning.js'
 
@@ -29,7 +30,7 @@ function hasRoom(): boolean {
   try {
     accessSync(memory, constants.W_OK)
     const { bavail, bsize } = statfsSync(memory)
-    return bavail * bsize >= roomBytes
+    return Math.min(bavail * bsize, freemem()) >= roomBytes
   } catch {
     return false
   }
@@ -38,7 +39,8 @@ function hasRoom(): boolean {
 /** Of runs that were killed. */
 async function removeLeftovers(): Promise<void> {
   for (const name of await readdir(memory)) {
-    if (!name.startsWith(prefix) || isRunning(Number(name.slice(prefix.length)))) continue
+    const pid = Number(/^market-recorder-tests\.(\d+)$/.exec(name)?.[1] ?? Number.NaN)
+    if (Number.isNaN(pid) || (pid !== process.pid && isRunning(pid))) continue
     await rm(join(memory, name), { recursive: true, force: true }).catch(() => undefined)
   }
 }
