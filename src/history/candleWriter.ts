@@ -64,8 +64,13 @@ export class CandleWriter {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ page, done: (error) => (error === null ? resolve() : reject(error)) })
       this.#writing ??= this.#writeAll()
-      if (this.#isEnough()) this.#hasEnough?.()
+      this.lookAgain()
     })
+  }
+
+  /** To be called when fewer pages are under way, too: the last of them has nothing to wait for. */
+  lookAgain(): void {
+    if (this.#isEnough()) this.#hasEnough?.()
   }
 
   /** Resolves when nothing waits to be stored any more. */

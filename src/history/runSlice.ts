@@ -98,7 +98,7 @@ export class SliceRunner {
           maxInFlight: maxPagesOfSlice,
         },
         {
-          ask: (request) => this.#ask(slice, source, pages, request),
+          ask: (request) => this.#ask(slice, source, pages, request).finally(() => writer.lookAgain()),
           now: () => source.now(),
           sleep: (ms) => clock.sleep(ms, signal),
           reach: this.#reachOf(series),

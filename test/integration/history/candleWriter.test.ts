@@ -77,3 +77,12 @@ test('what is stored while others wait is told to each as it is committed', asyn
   await writer.idle()
   expect(await transactions()).toEqual([1, 2])
 })
+
+test('a page waits no longer for others that will bring nothing', async () => {
+  const { writer, under } = writerWith(2)
+  const stored = writer.store(page(0, 10))
+  under.way = 1
+  writer.lookAgain()
+  await stored
+  expect(await transactions()).toEqual([10])
+})
