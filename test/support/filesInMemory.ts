@@ -39,7 +39,7 @@ function hasRoom(): boolean {
 /** Of runs that were killed. */
 async function removeLeftovers(): Promise<void> {
   for (const name of await readdir(memory)) {
-    const pid = Number(/^market-recorder-tests\.(\d+)$/.exec(name)?.[1] ?? Number.NaN)
+    const pid = name.startsWith(prefix) ? Number(name.slice(prefix.length)) : Number.NaN
     if (Number.isNaN(pid) || (pid !== process.pid && isRunning(pid))) continue
     await rm(join(memory, name), { recursive: true, force: true }).catch(() => undefined)
   }
