@@ -12,10 +12,10 @@ const longest = [
   'e2e/market',
   'e2e/backfill',
   'e2e/demo',
-  'integration/archive/archive',
+  'integration/files/archive/archive',
   'integration/exchange/simulator',
   'integration/history/gaps',
-  'integration/store/embedded',
+  'integration/server/embedded/embedded',
   'integration/collect/missingCategory',
 ]
 /** After those, from the longest to the shortest. */

@@ -4,7 +4,7 @@ import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import type { RecorderDatabase } from '../src/store/db/database.js'
+import type { RecorderDatabase } from '../src/db/database.js'
 import { s3Environment } from '../test/support/s3.js'
 import { maxMegabytes } from './processUse.js'
 

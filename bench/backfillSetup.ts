@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../src/simulator/limits.js'
-import type { RecorderDatabase } from '../src/store/db/database.js'
+import type { RecorderDatabase } from '../src/db/database.js'
 import { createDatabase } from './databases.js'
 import { favour } from './priority.js'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
 
 /** One database server and one simulator for a measurement, and programs that work with them. */
 export interface Bench {

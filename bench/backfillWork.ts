@@ -1,6 +1,6 @@
 import { operations } from '../src/market/stream.js'
 import { dayMs, minuteMs } from '../src/market/values.js'
-import type { RecorderDatabase } from '../src/store/db/database.js'
+import type { RecorderDatabase } from '../src/db/database.js'
 import { benchSymbols, benchWorld } from './backfillMarket.js'
 import type { Bench } from './backfillSetup.js'
 

@@ -1,4 +1,4 @@
-import type { RecorderDatabase } from '../src/store/db/database.js'
+import type { RecorderDatabase } from '../src/db/database.js'
 import { benchSymbols } from './backfillMarket.js'
 import { candleRequests, openBench, sleep, startProgram, stopProgram } from './backfillSetup.js'
 import {

@@ -1,4 +1,4 @@
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import { openDatabase, type RecorderDatabase } from '../src/db/database.js'
 import { asAdmin, databaseUrl } from '../test/support/databaseServer.js'
 
 /** The server that `--url` or TEST_DATABASE_URL names; throws without either. */

@@ -7,10 +7,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Simulator } from '../src/simulator/server.js'
 import { startSimulator } from '../src/simulator/server.js'
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
+import { openDatabase, type RecorderDatabase } from '../src/db/database.js'
 import { freePort } from './freePort.js'
 import { favour, favourNoMore } from './priority.js'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
 
 /** One simulator, one database server, and recorders that send from 127.0.0.1 upwards. */
 export interface FleetBench {

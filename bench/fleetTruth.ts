@@ -1,7 +1,7 @@
 import type { ServedResponse } from '../src/simulator/journal.js'
 import type { World } from '../src/simulator/world/world.js'
 import type { Category } from '../src/market/category.js'
-import type { RecorderDatabase } from '../src/store/db/database.js'
+import type { RecorderDatabase } from '../src/db/database.js'
 
 export interface Asked {
   readonly atMs: number

@@ -1,6 +1,6 @@
 import { dayMs } from '../src/market/values.js'
-import type { RecorderDatabase } from '../src/store/db/database.js'
-import { refreshRollups } from '../src/store/timescale/rollups.js'
+import type { RecorderDatabase } from '../src/db/database.js'
+import { refreshRollups } from '../src/server/timescale/rollups.js'
 
 export interface GrownMarket {
   readonly symbols: readonly string[]

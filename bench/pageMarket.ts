@@ -12,9 +12,9 @@ import { createMetrics } from '../src/runtime/metrics.js'
 import { collectorSource } from '../src/serve/collectorSource.js'
 import { startServer } from '../src/serve/server.js'
 import type { BudgetUse } from '../src/serve/source.js'
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
-import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
-import { migrateToLatest } from '../src/store/db/migrate.js'
+import { openDatabase, type RecorderDatabase } from '../src/db/database.js'
+import { startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
+import { migrateToLatest } from '../src/db/migrate.js'
 
 export interface FilledMarket {
   readonly url: string

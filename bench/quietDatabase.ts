@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openDatabase, type RecorderDatabase } from '../src/store/db/database.js'
-import { migrateToLatest } from '../src/store/db/migrate.js'
-import { startEmbeddedPostgres } from '../src/store/embedded/embedded.js'
+import { openDatabase, type RecorderDatabase } from '../src/db/database.js'
+import { migrateToLatest } from '../src/db/migrate.js'
+import { startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
 
 /** Calls `measure` with an empty database of its own, in which nothing but what it does itself writes: no autovacuum. */
 export async function withQuietDatabase<Result>(

@@ -1,7 +1,7 @@
 import type { Config } from './config/resolve.js'
-import { type DatabasePool, openPool } from './store/db/pool.js'
-import { type EmbeddedOptions, startEmbeddedPostgres } from './store/embedded/embedded.js'
-import { embeddedFolder, requireExisting } from './store/embedded/requireExisting.js'
+import { type DatabasePool, openPool } from './db/pool.js'
+import { type EmbeddedOptions, startEmbeddedPostgres } from './server/embedded/embedded.js'
+import { embeddedFolder, requireExisting } from './server/embedded/requireExisting.js'
 
 /**
  * Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one. Apart

@@ -1,8 +1,8 @@
 import type { Config } from './config/resolve.js'
 import type { Logger } from './runtime/logger.js'
-import { openDatabase, type RecorderDatabase } from './store/db/database.js'
-import { startEmbeddedPostgres } from './store/embedded/embedded.js'
-import { embeddedFolder, requireExisting } from './store/embedded/requireExisting.js'
+import { openDatabase, type RecorderDatabase } from './db/database.js'
+import { startEmbeddedPostgres } from './server/embedded/embedded.js'
+import { embeddedFolder, requireExisting } from './server/embedded/requireExisting.js'
 
 export interface OpenStore {
   readonly database: RecorderDatabase

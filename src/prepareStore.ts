@@ -4,10 +4,10 @@ import { storageOf } from './config/storageOf.js'
 import type { OpenStore } from './openStore.js'
 import type { Clock } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
-import { describeDatabaseError, isAway, isLockedError } from './store/db/databaseError.js'
-import { migrateToLatest } from './store/db/migrate.js'
-import { noteService } from './store/db/service.js'
-import { reconcile } from './store/timescale/reconcile.js'
+import { describeDatabaseError, isAway, isLockedError } from './db/databaseError.js'
+import { migrateToLatest } from './db/migrate.js'
+import { noteService } from './db/service.js'
+import { reconcile } from './server/timescale/reconcile.js'
 
 type Prepared = Pick<OpenStore, 'database'>
 

@@ -1,7 +1,7 @@
 import { fillsPerPage } from '../../src/market/fill.js'
 import type { TradeSign } from '../../src/market/ticker.js'
 import type { SeenFill } from '../../src/collect/schedule/fillEstimate.js'
-import { Pacer } from '../../src/exchange/pacing/pacer.js'
+import { Pacer } from '../../src/exchange/limits/pacer.js'
 import { type Operation, operations } from '../../src/market/stream.js'
 import { tickerWatch } from '../../src/collect/plan/tickerWatch.js'
 import { loadConfig } from '../../src/config/load.js'

@@ -1,5 +1,5 @@
 import { printable } from '../runtime/printable.js'
-import type { Certificate, CertifiedSeries, CertifiedTable } from '../store/archive/certify.js'
+import type { Certificate, CertifiedSeries, CertifiedTable } from '../files/archive/certify.js'
 
 /** The report as Markdown, to read and to attach. */
 export function certificateText({ from, to, tables }: Certificate): string {

@@ -1,11 +1,11 @@
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/storageOf.js'
 import type { TimeMs } from '../market/values.js'
-import { removeArchived, type RemovalResult } from '../store/archive/removal.js'
-import type { ArchiveTarget } from '../store/archive/target.js'
-import type { RecorderDatabase } from '../store/db/database.js'
-import { removalTime } from '../store/db/removalTime.js'
-import { timeTables } from '../store/db/timeTables.js'
+import { removeArchived, type RemovalResult } from '../files/archive/removal.js'
+import type { ArchiveTarget } from '../files/archive/target.js'
+import type { RecorderDatabase } from '../db/database.js'
+import { removalTime } from '../db/removalTime.js'
+import { timeTables } from '../db/timeTables.js'
 
 export interface OldRemoval extends RemovalResult {
   /** Why nothing was looked at; null when it was. */

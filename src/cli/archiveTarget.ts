@@ -3,9 +3,9 @@ import { Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
 import { systemClock } from '../runtime/clock.js'
-import { folderTarget } from '../store/archive/folder.js'
+import { folderTarget } from '../files/archive/folder.js'
 import { archivedTableNames } from '../market/archivedTable.js'
-import type { ArchiveTarget } from '../store/archive/target.js'
+import type { ArchiveTarget } from '../files/archive/target.js'
 
 /**
  * Opens the archive that the configuration names. What it takes to speak with a bucket is loaded only then.
@@ -20,7 +20,7 @@ export async function openArchive({ archive, database }: Config, signal?: AbortS
       'there is no archive: set archive.folder or archive.bucket in the configuration, and give that with --config',
     ])
   }
-  const { bucketTarget } = await import('../store/archive/bucket.js')
+  const { bucketTarget } = await import('../files/archive/bucket.js')
   const place = {
     bucket,
     prefix: prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`,

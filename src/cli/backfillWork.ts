@@ -7,8 +7,8 @@ import { type BackfillSession, openSession } from '../history/session.js'
 import type { OpenStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { insertWants, type WantKind } from '../store/history/candleWants.js'
-import type { Database } from '../store/db/schema.js'
+import { insertWants, type WantKind } from '../ledger/history/candleWants.js'
+import type { Database } from '../db/schema.js'
 import { openProgress } from './backfillProgress.js'
 
 const minLookMs = 200

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { prepareBeside } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
-import { mendClock } from '../store/live/mend.js'
+import { mendClock } from '../ledger/live/mend.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { writeOut } from './output.js'
 

@@ -3,9 +3,9 @@ import { storageOf } from '../config/storageOf.js'
 import { prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
-import { pendingMigrations } from '../store/db/migrate.js'
-import { reconcile } from '../store/timescale/reconcile.js'
-import { serverToBe } from '../store/timescale/server.js'
+import { pendingMigrations } from '../db/migrate.js'
+import { reconcile } from '../server/timescale/reconcile.js'
+import { serverToBe } from '../server/timescale/server.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 
 interface MigrateOptions extends CommonOptions {

@@ -47,6 +47,6 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
 
 async function describe(error: unknown): Promise<string> {
   // Loaded when there is an error: it brings the database's client with it.
-  const { describeError } = await import('../store/db/databaseError.js')
+  const { describeError } = await import('../db/databaseError.js')
   return describeError(error)
 }

@@ -4,7 +4,7 @@ import { categories } from '../market/category.js'
 import type { Config } from '../config/resolve.js'
 import { openReader } from '../openReader.js'
 import { printable, printableJson } from '../runtime/printable.js'
-import { csvLine } from '../store/export/csv.js'
+import { csvLine } from '../files/export/csv.js'
 import {
   errorExcerpt,
   type QueryColumn,
@@ -12,7 +12,7 @@ import {
   type QueryRow,
   readInBatches,
   runReadOnlyQuery,
-} from '../store/db/readOnlyQuery.js'
+} from '../db/readOnlyQuery.js'
 import { FailedAt } from './failed.js'
 import { type CommonOptions, configuredCommand, day, positiveSeconds, readConfig, wholeNumber } from './options.js'
 import { warnings, writeOut } from './output.js'
@@ -80,7 +80,7 @@ async function runQuery(argument: string, options: QueryOptions): Promise<void> 
   } catch (error) {
     const excerpt = errorExcerpt(sql, error)
     if (excerpt.length === 0) throw error
-    const { describeError } = await import('../store/db/databaseError.js')
+    const { describeError } = await import('../db/databaseError.js')
     throw new FailedAt(describeError(error), excerpt, { cause: error })
   } finally {
     await store.close()

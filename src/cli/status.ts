@@ -140,9 +140,9 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
     await Promise.all([
       import('../openStore.js'),
       import('../runtime/logger.js'),
-      import('../store/read/overview.js'),
-      import('../store/db/databaseError.js'),
-      import('../store/db/missingRelation.js'),
+      import('../ledger/read/overview.js'),
+      import('../db/databaseError.js'),
+      import('../db/missingRelation.js'),
     ])
   // Without either of them nothing is known: both reasons are one line.
   const failure = (error: unknown) =>

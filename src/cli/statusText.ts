@@ -3,7 +3,7 @@ import { type StreamName, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
 import { grouped, inBytes, inWords } from '../runtime/figures.js'
-import type { StoreOverview } from '../store/read/overview.js'
+import type { StoreOverview } from '../ledger/read/overview.js'
 import { bar } from './progressLine.js'
 
 /** What the database alone tells of the recording. */

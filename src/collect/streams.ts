@@ -9,8 +9,8 @@ import type { Instrument } from '../market/instrument.js'
 import type { OrderBook, RpiOrderBook, RpiSymbol } from '../market/orderBook.js'
 import type { StreamName } from '../market/stream.js'
 import type { Ticker } from '../market/ticker.js'
-import { type Batch, isWholeList } from '../store/batch/batch.js'
-import type { BookTarget, CandleTarget, CategoryTarget, TradedCategoryTarget } from '../store/batch/targets.js'
+import { type Batch, isWholeList } from '../ledger/batch/batch.js'
+import type { BookTarget, CandleTarget, CategoryTarget, TradedCategoryTarget } from '../ledger/batch/targets.js'
 import type { Universe } from './universe/universe.js'
 
 /** What makes the recorder ask for a stream. */
@@ -147,7 +147,7 @@ function bookText<Book extends OrderBook>(
   return [book.bidPrices, book.askPrices, ...sizesOf(book)].map((values) => values.join(' ')).join('|')
 }
 
-/** How each stream is asked for. How it is stored stands in `store/batch/writers.ts`, what it demands in `plan/planDemand.ts`. */
+/** How each stream is asked for. How it is stored stands in `ledger/batch/writers.ts`, what it demands in `plan/planDemand.ts`. */
 export const streams = {
   instruments,
   rpi_symbols: rpiSymbols,

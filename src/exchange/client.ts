@@ -15,7 +15,7 @@ import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from './formats/o
 import { type PossibleTimes, readRows } from './formats/rows.js'
 import { rpiSymbolFormat } from './formats/rpiSymbols.js'
 import { tickerFormat, type TickerQuery, tickerSignsFormat } from './formats/tickers.js'
-import type { PacerStats } from './pacing/pacer.js'
+import type { PacerStats } from './limits/pacer.js'
 import { type RetryPolicy, withRetries } from './retry.js'
 import { type RequestOptions, Sender, type SenderOptions, type Turn } from './sender.js'
 

@@ -6,10 +6,10 @@ import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { describeDatabaseError, isConnectionError } from '../store/db/databaseError.js'
-import type { Database } from '../store/db/schema.js'
-import type { Batch } from '../store/batch/batch.js'
-import { storeBatch } from '../store/batch/storeBatch.js'
+import { describeDatabaseError, isConnectionError } from '../db/databaseError.js'
+import type { Database } from '../db/schema.js'
+import type { Batch } from '../ledger/batch/batch.js'
+import { storeBatch } from '../ledger/batch/storeBatch.js'
 
 export interface CandlePage {
   readonly candles: readonly Candle[]

@@ -4,7 +4,7 @@ import { candlesIn, gridOf } from '../market/candleGrid.js'
 import { pageCandles } from './pageRequest.js'
 import type { PlannedSeries } from './plan.js'
 import { intersect, type Ranges } from '../market/timeRange.js'
-import type { Reach } from '../store/history/candleReach.js'
+import type { Reach } from '../ledger/history/candleReach.js'
 
 export interface BackfillLimits {
   /** Requests per second that are sent at most, latency jitter allowed for. */

@@ -1,5 +1,5 @@
 import type { Decimal } from '../market/values.js'
-import type { Fraction, OpenRevision } from '../store/history/restatements.js'
+import type { Fraction, OpenRevision } from '../ledger/history/restatements.js'
 
 export interface FoundFactor {
   /** What prices were multiplied by, and volumes divided by; in lowest terms. */

@@ -3,7 +3,7 @@ import type { TimeMs } from '../market/values.js'
 import { askPatiently, confirmEmpty, type Emptiness, findsCandle, isSampled } from './emptiness.js'
 import { type Grid, withCandles } from '../market/candleGrid.js'
 import { type CandleOperation, maxAttempts, pageCandles, type PageRequest, retryDelayMs } from './pageRequest.js'
-import type { Reach } from '../store/history/candleReach.js'
+import type { Reach } from '../ledger/history/candleReach.js'
 import type { Ask } from './reach.js'
 
 export interface SparseContext {

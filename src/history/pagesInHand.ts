@@ -1,5 +1,5 @@
 import pLimit from 'p-limit'
-import type { WantKind } from '../store/history/candleWants.js'
+import type { WantKind } from '../ledger/history/candleWants.js'
 import type { CandleOperation } from './pageRequest.js'
 
 /** Of all slices, from the request until the rows are committed: what a crash costs at most. */

@@ -2,8 +2,8 @@ import type { Kysely } from 'kysely'
 import { type CandleSeries, seriesText } from '../market/candle.js'
 import { type TimeRange, normalized, subtract } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { rangeOutcomes, type WantCounts, wantStates } from '../store/history/candleWants.js'
-import type { Database } from '../store/db/schema.js'
+import { rangeOutcomes, type WantCounts, wantStates } from '../ledger/history/candleWants.js'
+import type { Database } from '../db/schema.js'
 import { candlesMissing, type PlannedSeries, planSeries } from './plan.js'
 
 export interface Progress {

@@ -1,7 +1,7 @@
 import { subtract, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { filledBy, type Grid, withCandles } from '../market/candleGrid.js'
-import type { Reach } from '../store/history/candleReach.js'
+import type { Reach } from '../ledger/history/candleReach.js'
 import { newestPage, pageCandles, type PageRequest } from './pageRequest.js'
 
 const unknownReach: Reach = { reachedMs: 0, beyondMs: null }

@@ -3,8 +3,8 @@ import { type CandleSeries, type CandleType, type Interval, intervalMs } from '.
 import { whyNoCandles } from '../market/candleKinds.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
-import type { SeriesRange } from '../store/history/candleCoverage.js'
-import type { InstrumentSummary } from '../store/live/instruments.js'
+import type { SeriesRange } from '../ledger/history/candleCoverage.js'
+import type { InstrumentSummary } from '../ledger/live/instruments.js'
 
 /** What somebody asked for. */
 export interface BackfillRequest {

@@ -10,8 +10,8 @@ import {
   recentRestatements,
   type Fraction,
   type OpenRevision,
-} from '../store/history/restatements.js'
-import type { Database } from '../store/db/schema.js'
+} from '../ledger/history/restatements.js'
+import type { Database } from '../db/schema.js'
 import { commonFactor, explainedBy } from './factor.js'
 
 /**

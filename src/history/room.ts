@@ -1,6 +1,6 @@
 import { candlesIn } from '../market/candleGrid.js'
 import { intervalMs } from '../market/candle.js'
-import type { CandleSlice } from '../store/history/candleSlices.js'
+import type { CandleSlice } from '../ledger/history/candleSlices.js'
 import type { CandleOperation } from './pageRequest.js'
 
 /** Pages that are wanted and not stored yet, of each operation. */

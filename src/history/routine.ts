@@ -1,6 +1,6 @@
 import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { describeDatabaseError } from '../store/db/databaseError.js'
+import { describeDatabaseError } from '../db/databaseError.js'
 
 /** What is done again and again beside backfills. */
 export interface Routine {

@@ -2,10 +2,10 @@ import type { Kysely } from 'kysely'
 import type { TimeRange } from '../market/timeRange.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { describeDatabaseError, isLockedError } from '../store/db/databaseError.js'
-import type { Database } from '../store/db/schema.js'
-import { refreshRollups } from '../store/timescale/rollups.js'
-import type { CandleSlice, SliceResult } from '../store/history/candleSlices.js'
+import { describeDatabaseError, isLockedError } from '../db/databaseError.js'
+import type { Database } from '../db/schema.js'
+import { refreshRollups } from '../server/timescale/rollups.js'
+import type { CandleSlice, SliceResult } from '../ledger/history/candleSlices.js'
 
 /** Ten seconds, together: who waits for the program to end does not wait much longer. */
 const lastTries = 20

@@ -9,8 +9,8 @@ import {
   rowsWithoutCoverage,
   rowsWithoutTrade,
   volumesThatDiffer,
-} from '../store/history/candleChecks.js'
-import type { Database } from '../store/db/schema.js'
+} from '../ledger/history/candleChecks.js'
+import type { Database } from '../db/schema.js'
 
 export interface Verified {
   readonly check: string

@@ -1,7 +1,7 @@
 import { type Clock, within } from '../runtime/clock.js'
-import type { RecorderDatabase } from '../store/db/database.js'
-import { describeDatabaseError } from '../store/db/databaseError.js'
-import { ping, type StoreOverview, storeOverview } from '../store/read/overview.js'
+import type { RecorderDatabase } from '../db/database.js'
+import { describeDatabaseError } from '../db/databaseError.js'
+import { ping, type StoreOverview, storeOverview } from '../ledger/read/overview.js'
 
 export interface DatabaseState {
   readonly isReachable: boolean

@@ -1,6 +1,6 @@
 import type { Config } from '../config/resolve.js'
 import type { Clock } from '../runtime/clock.js'
-import type { RecorderDatabase } from '../store/db/database.js'
+import type { RecorderDatabase } from '../db/database.js'
 import type { BackfillStatus, Status } from './api/contract.js'
 import { DatabaseProbe } from './databaseProbe.js'
 import { freshnessLimits } from './freshness.js'

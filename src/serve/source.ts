@@ -1,4 +1,4 @@
-import type { Backlog as SinkBacklog } from '../collect/sink/sink.js'
+import type { Backlog as SinkBacklog } from '../collect/queue/sink.js'
 import type { FleetReport } from '../collect/fleet/fleetReport.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'

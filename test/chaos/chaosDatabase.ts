@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/store/embedded/embedded.js'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/server/embedded/embedded.js'
 import { lastingPort } from '../support/lastingPort.js'
 
 /** A server that can be made to fail in the ways of real ones, and comes back at the same address. */

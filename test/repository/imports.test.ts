@@ -43,18 +43,18 @@ describe('the checker', () => {
   const check = (path: string, text: string) => importViolations({ path, text })
 
   test.each([
-    ['src/store/a.ts', "import { x } from '../exchange/client.js'"],
-    ['src/exchange/a.ts', "import type { X } from '../store/schema.js'"],
+    ['src/ledger/a.ts', "import { x } from '../exchange/client.js'"],
+    ['src/exchange/a.ts', "import type { X } from '../ledger/schema.js'"],
     ['src/market/a.ts', "import type { Logger } from '../runtime/logger.js'"],
     ['src/simulator/world/a.ts', "import { x } from '../../exchange/client.js'"],
     ['src/collect/a.ts', "import { x } from '../app.js'"],
     ['src/collect/a.ts', "import {\n  x,\n  type Y,\n} from '../cli/options.js'"],
     ['src/serve/a.ts', "import type { X } from '../exchange/client.js'"],
     ['src/collect/a.ts', "import { x } from '../serve/server.js'"],
-    ['src/store/a.ts', "export { x } from '../collect/plan.js'"],
-    ['src/store/a.ts', "export * from '../collect/plan.js'"],
-    ['src/store/a.ts', "import '../collect/plan.js'"],
-    ['src/store/a.ts', "  const x = await import('../collect/plan.js')"],
+    ['src/ledger/a.ts', "export { x } from '../collect/plan.js'"],
+    ['src/ledger/a.ts', "export * from '../collect/plan.js'"],
+    ['src/ledger/a.ts', "import '../collect/plan.js'"],
+    ['src/ledger/a.ts', "  const x = await import('../collect/plan.js')"],
     ['src/app.ts', "import { x } from '../test/support/database.js'"],
     ['src/runtime/a.ts', "import type { Config } from '../config/resolve.js'"],
     ['src/cli/a.ts', "import pg from 'pg'"],
@@ -67,7 +67,7 @@ describe('the checker', () => {
   test.each([
     ['src/main.ts', "import { runProgram } from './cli/program.js'"],
     ['src/serve/a.ts', "import { x } from '../collect/streamStats.js'"],
-    ['src/store/a.ts', "import * as first from '../../migrations/0001_first.js'\nimport pg from 'pg'"],
+    ['src/db/a.ts', "import * as first from '../../migrations/0001_first.js'\nimport pg from 'pg'"],
     ['src/exchange/a.ts', "import axios, { type AxiosInstance } from 'axios'\nimport { x } from './pacer.js'"],
     ['src/collect/a.ts', "import type { Config } from '../config/resolve.js'\n// import x from '../app.js'"],
   ])('accepts in %s: %s', (path, text) => {

@@ -79,7 +79,7 @@ export function applyFaults({
 
 /**
  * Whether it meets all machines. A connection that is refused tells a recorder that there is no server: it goes by that
- * (src/store/egress/egressRight.ts), so that one who is refused while others are not is beyond what is promised.
+ * (src/lease/egressRight.ts), so that one who is refused while others are not is beyond what is promised.
  */
 function isOfServer({ what }: PlannedFault): boolean {
   return what === 'database refused'

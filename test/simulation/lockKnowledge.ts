@@ -1,4 +1,4 @@
-import { lockNames } from '../../src/store/db/locks/names.js'
+import { lockNames } from '../../src/db/locks/names.js'
 
 /** What a recorder and the others can know of each other. Times are of the world. */
 export interface Presence {

@@ -9,31 +9,31 @@ export interface Mutation {
 export const mutations: readonly Mutation[] = [
   {
     name: 'two responses follow on without a shared fill',
-    file: 'src/store/batch/fillContinuity.ts',
+    file: 'src/ledger/batch/fillContinuity.ts',
     find: 'const joined = stretchBefore(covered, gapEnds, page)',
     replace: 'const joined = stretchBefore(covered, gapEnds, page) ?? covered.at(-1)',
   },
   {
     name: 'a loss between two responses is no gap',
-    file: 'src/store/batch/storeFills.ts',
+    file: 'src/ledger/batch/storeFills.ts',
     find: 'if (gap !== null) {',
     replace: 'if (gap !== null && gap.to - gap.from > 3_600_000) {',
   },
   {
     name: 'a response is proven up to when it was asked for',
-    file: 'src/store/batch/storeFills.ts',
+    file: 'src/ledger/batch/storeFills.ts',
     find: 'const ranges = subtract([proven], missing)',
     replace: 'const ranges = [{ from: proven.from, to: batch.requestTime }]',
   },
   {
     name: 'a response that follows on is proven beyond its newest fill',
-    file: 'src/store/batch/followingPages.ts',
+    file: 'src/ledger/batch/followingPages.ts',
     find: 'tstzrange(until, newest)',
     replace: "tstzrange(until, newest + interval '20 seconds')",
   },
   {
     name: 'acknowledged before it is committed',
-    file: 'src/collect/sink/sink.ts',
+    file: 'src/collect/queue/sink.ts',
     find: `if (!this.#isSpooling && (await this.#writeDirectly(batch))) {
         await this.#unnoted.store()
         return true`,
@@ -43,7 +43,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'a failed write is not spooled',
-    file: 'src/collect/sink/sink.ts',
+    file: 'src/collect/queue/sink.ts',
     find: `incidents.failed('database', \`\${describeDatabaseError(error)}; responses go to the spool\`)
       this.#isSpooling = true
       return false`,
@@ -53,25 +53,25 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'what is written is not synced',
-    file: 'src/store/spool/segmentLog.ts',
+    file: 'src/collect/queue/segmentLog.ts',
     find: 'await current.file.datasync()',
     replace: 'await Promise.resolve()',
   },
   {
     name: 'a short write goes unnoticed',
-    file: 'src/store/spool/segmentLog.ts',
+    file: 'src/collect/queue/segmentLog.ts',
     find: 'if (bytesWritten < size)',
     replace: 'if (bytesWritten > size)',
   },
   {
     name: 'a segment is removed before all of it is stored',
-    file: 'src/collect/sink/batchSpool.ts',
+    file: 'src/collect/queue/batchSpool.ts',
     find: 'if (isStored) await',
     replace: 'await',
   },
   {
     name: 'a batch counts as replayed before it is stored',
-    file: 'src/collect/sink/replay.ts',
+    file: 'src/collect/queue/replay.ts',
     find: `          await store(joined)
           for (const index of indexes) stored.add(index)`,
     replace: `          for (const index of indexes) stored.add(index)
@@ -79,38 +79,38 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'what an earlier run left on the disk waits for the next failure',
-    file: 'src/collect/sink/sink.ts',
+    file: 'src/collect/queue/sink.ts',
     find: 'if (spool.isEmpty) return\n    this.#isSpooling = true',
     replace: 'return\n    this.#isSpooling = true',
   },
   {
     name: 'a permit can be used twice',
-    file: 'src/exchange/pacing/pacer.ts',
+    file: 'src/exchange/limits/pacer.ts',
     find: 'this.#queues.shift(isReady) : undefined',
     replace: 'this.#queues.shift((operation) => operation === "fills" || isReady(operation)) : undefined',
   },
   {
     name: 'the way of a request takes no time',
-    file: 'src/exchange/pacing/pacer.ts',
+    file: 'src/exchange/limits/pacer.ts',
     find: 'return new Budget({ limit, windowMs: secondMs, latencyJitterMs, spacingGuardMs, catchUpMs, startMs })',
     replace:
       'return new Budget({ limit, windowMs: secondMs, latencyJitterMs: 0, spacingGuardMs: 0, catchUpMs, startMs })',
   },
   {
     name: 'one request more than the limit',
-    file: 'src/exchange/pacing/pacer.ts',
+    file: 'src/exchange/limits/pacer.ts',
     find: 'const limit = limits.perSecond[operation]',
     replace: 'const limit = limits.perSecond[operation] + 1',
   },
   {
     name: 'the right to send has no end',
-    file: 'src/store/egress/egressRight.ts',
+    file: 'src/lease/egressRight.ts',
     find: 'if (!isOwner || hasLapsed) return false',
     replace: 'if (nowMs > 0) return true',
   },
   {
     name: 'a successor does not wait for its predecessor to fall silent',
-    file: 'src/store/egress/egressLock.ts',
+    file: 'src/lease/egressLock.ts',
     find: 'await this.#clock.sleep(quietMs, signal)',
     replace: 'await this.#clock.sleep(0, signal)',
   },
@@ -122,7 +122,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'a circuit that was tried in vain is not tried again',
-    file: 'src/exchange/circuit.ts',
+    file: 'src/exchange/limits/circuit.ts',
     find: 'this.#timer = undefined\n        this.#wake()',
     replace: 'if (this.#pauses < 2) this.#timer = undefined\n        this.#wake()',
   },

@@ -2,11 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { folderTarget } from '../../src/store/archive/folder.js'
-import { runArchive } from '../../src/store/archive/run.js'
+import { folderTarget } from '../../src/files/archive/folder.js'
+import { runArchive } from '../../src/files/archive/run.js'
 import { archivedTableNames } from '../../src/market/archivedTable.js'
-import type { ArchiveTarget } from '../../src/store/archive/target.js'
-import type { RecorderDatabase } from '../../src/store/db/database.js'
+import type { ArchiveTarget } from '../../src/files/archive/target.js'
+import type { RecorderDatabase } from '../../src/db/database.js'
 
 /** An archive in a folder of its own. */
 export async function temporaryArchive(): Promise<{ target: ArchiveTarget; folder: string; drop(): Promise<void> }> {

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 import type { TimeRange } from '../../src/market/timeRange.js'
 import type { TimeMs } from '../../src/market/values.js'
-import type { Database } from '../../src/store/db/schema.js'
-import { type Series, seriesColumns } from '../../src/store/db/series.js'
-import { multirange } from '../../src/store/proof/coverage.js'
+import type { Database } from '../../src/db/schema.js'
+import { type Series, seriesColumns } from '../../src/db/series.js'
+import { multirange } from '../../src/ledger/proof/coverage.js'
 
 /** The parts of a range that are not proven yet, ascending. */
 export async function missingRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {

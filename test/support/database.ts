@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
-import { openDatabase, type RecorderDatabase } from '../../src/store/db/database.js'
+import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
 import { asAdmin, databaseUrl } from './databaseServer.js'
 
 export interface TestDatabase {

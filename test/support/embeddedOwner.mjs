@@ -1,6 +1,6 @@
 // Starts the embedded server in a process of its own, so that a test can kill it. Prints the URL, then waits; a line on
 // standard input makes it stop the server and end.
-import { startEmbeddedPostgres } from '../../dist/src/store/embedded/embedded.js'
+import { startEmbeddedPostgres } from '../../dist/src/server/embedded/embedded.js'
 
 // As the recorder does: Ctrl-C begins an orderly end and does not cut it short.
 process.on('SIGINT', () => undefined)

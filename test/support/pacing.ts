@@ -1,5 +1,5 @@
-import type { Departure, Settlement } from '../../src/exchange/pacing/departure.js'
-import { type AcquireOptions, Pacer, type PacerOptions } from '../../src/exchange/pacing/pacer.js'
+import type { Departure, Settlement } from '../../src/exchange/limits/departure.js'
+import { type AcquireOptions, Pacer, type PacerOptions } from '../../src/exchange/limits/pacer.js'
 import type { Operation } from '../../src/market/stream.js'
 import { createFakeClock, type FakeClock } from './fakeClock.js'
 import { limitsOf } from './fakeService.js'

@@ -1,5 +1,5 @@
-import type { RecorderDatabase } from '../../src/store/db/database.js'
-import { detectServer } from '../../src/store/timescale/server.js'
+import type { RecorderDatabase } from '../../src/db/database.js'
+import { detectServer } from '../../src/server/timescale/server.js'
 
 /** Keeps the server's own schedules, which begin at once, from refreshing rollups while a test writes what they roll up. */
 export async function stopSchedules({ db, pool }: RecorderDatabase): Promise<void> {

@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import { expect, vi } from 'vitest'
-import { BatchSpool } from '../../src/collect/sink/batchSpool.js'
-import { Sink } from '../../src/collect/sink/sink.js'
+import { BatchSpool } from '../../src/collect/queue/batchSpool.js'
+import { Sink } from '../../src/collect/queue/sink.js'
 import { createStats } from '../../src/collect/streamStats.js'
 import { systemClock } from '../../src/runtime/clock.js'
 import { Incidents } from '../../src/runtime/incidents.js'
 import { createLogger } from '../../src/runtime/logger.js'
-import type { RecorderDatabase } from '../../src/store/db/database.js'
+import type { RecorderDatabase } from '../../src/db/database.js'
 
 /**
  * Stores what a recorder that has ended has left on the disk, as the next one would at its start: where a machine is so busy that

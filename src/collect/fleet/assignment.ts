@@ -1,7 +1,7 @@
 import { type Category, instrumentText } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import type { Ownership } from '../universe/ownership.js'
-import type { FleetMember } from '../../store/egress/fleetState.js'
+import type { FleetMember } from '../../lease/fleetState.js'
 import { Rendezvous } from './rendezvous.js'
 
 /** An instrument of a stream that is not where its hash would put it. */

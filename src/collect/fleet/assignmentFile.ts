@@ -1,7 +1,7 @@
 import type { Disk } from '../../runtime/disk.js'
 import { readNote, writeNote } from '../../runtime/diskNote.js'
 import type { Logger } from '../../runtime/logger.js'
-import type { StoredAssignment } from '../../store/egress/fleetState.js'
+import type { StoredAssignment } from '../../lease/fleetState.js'
 
 /** What a recorder leaves on its own disk for a start without the database: who asked for what when it last knew. */
 interface Kept extends StoredAssignment {

@@ -5,7 +5,7 @@ import type { StreamName } from '../../market/stream.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Disk } from '../../runtime/disk.js'
 import type { Logger } from '../../runtime/logger.js'
-import type { RunQuery } from '../../store/db/locks/sessionLock.js'
+import type { RunQuery } from '../../db/locks/sessionLock.js'
 import {
   type FleetEntry,
   type FleetSight,
@@ -16,7 +16,7 @@ import {
   storeAssignment,
   type StoredAssignment,
   type StoredPlacements,
-} from '../../store/egress/fleetState.js'
+} from '../../lease/fleetState.js'
 import { type Ownership, ownsEverything } from '../universe/ownership.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 import { Assignment, type Placement } from './assignment.js'

@@ -1,4 +1,4 @@
-import type { FleetSight } from '../../store/egress/fleetState.js'
+import type { FleetSight } from '../../lease/fleetState.js'
 import type { Assignment } from './assignment.js'
 import { isGone } from './presence.js'
 import type { Demand } from './reassign.js'

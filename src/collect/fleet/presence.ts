@@ -1,4 +1,4 @@
-import type { FleetMember, FleetSight, SeenRecorder } from '../../store/egress/fleetState.js'
+import type { FleetMember, FleetSight, SeenRecorder } from '../../lease/fleetState.js'
 
 /** A recorder that has said nothing for so long is taken for gone: what it asked for is asked for by others. */
 const goneAfterMs = 5_000

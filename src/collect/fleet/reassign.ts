@@ -1,6 +1,6 @@
 import type { StreamName } from '../../market/stream.js'
 import { Assignment, type Placement } from './assignment.js'
-import type { FleetMember } from '../../store/egress/fleetState.js'
+import type { FleetMember } from '../../lease/fleetState.js'
 import { Rendezvous } from './rendezvous.js'
 
 /** What a stream of an instrument takes. */

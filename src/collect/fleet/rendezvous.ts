@@ -1,4 +1,4 @@
-import type { FleetMember } from '../../store/egress/fleetState.js'
+import type { FleetMember } from '../../lease/fleetState.js'
 
 /**
  * Weighted rendezvous hashing: each member draws a number for each key, and the highest has it. What a member draws depends on

@@ -1,6 +1,6 @@
 import { type Interval, intervalMs } from '../../market/candle.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
-import type { SeriesDay } from '../../store/read/coverage.js'
+import type { SeriesDay } from '../../ledger/read/coverage.js'
 
 export type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
 

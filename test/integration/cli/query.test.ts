@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { upsertCandles } from '../../../src/store/history/candles.js'
-import { insertOrderBooks } from '../../../src/store/live/orderBooks.js'
+import { upsertCandles } from '../../../src/ledger/history/candles.js'
+import { insertOrderBooks } from '../../../src/ledger/live/orderBooks.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aBook, aCandle } from '../../support/marketRows.js'
 import { runProgram } from '../../support/program.js'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openSink } from '../../../src/collect/sink/openSink.js'
+import { openSink } from '../../../src/collect/queue/openSink.js'
 import { loadConfig } from '../../../src/config/load.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { systemDisk } from '../../../src/runtime/disk.js'

@@ -3,7 +3,7 @@ import type { BackfillRequest } from '../../../src/history/request.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
-import { listGaps } from '../../../src/store/proof/gaps.js'
+import { listGaps } from '../../../src/ledger/proof/gaps.js'
 import { claims, runBackfill, storedCandles, trueCandles } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 

@@ -2,7 +2,7 @@ import { fetchRange } from '../../../src/history/fetchRange.js'
 import { Conventions } from '../../../src/history/pageRequest.js'
 import { ReachBook } from '../../../src/history/reach.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
-import type { Reach } from '../../../src/store/history/candleReach.js'
+import type { Reach } from '../../../src/ledger/history/candleReach.js'
 import type { TimeMs } from '../../../src/market/values.js'
 import { type Behaviour, pageModel } from './pageModel.js'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { lockNames } from '../../../src/store/db/locks/names.js'
-import { countHolders, lockShared, type RunQuery, tryLock } from '../../../src/store/db/locks/sessionLock.js'
+import { lockNames } from '../../../src/db/locks/names.js'
+import { countHolders, lockShared, type RunQuery, tryLock } from '../../../src/db/locks/sessionLock.js'
 import type { PlannedFault } from '../../simulation/faultPlan.js'
 import { LockKnowledge, type Presence } from '../../simulation/lockKnowledge.js'
 import { watchSenders } from '../../simulation/sendersWatch.js'

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { Assignment } from '../../../../src/collect/fleet/assignment.js'
 import { type Demand, reassign } from '../../../../src/collect/fleet/reassign.js'
 import { Rendezvous } from '../../../../src/collect/fleet/rendezvous.js'
-import type { FleetMember } from '../../../../src/store/egress/fleetState.js'
+import type { FleetMember } from '../../../../src/lease/fleetState.js'
 
 const member = (index: number, weight = 6000): FleetMember => ({ egress: `egress-${index}`, weight })
 const equals = (count: number) => Array.from({ length: count }, (_, index) => member(index))

@@ -1,0 +1,168 @@
+import { type RawBuilder, sql } from 'kysely'
+import { stringify } from 'lossless-json'
+import type { Extra, TimeMs } from '../market/values.js'
+
+/** `baseCoin` → `base_coin`, `volume24h` → `volume_24h`, `bid1Price` → `bid1_price`. */
+export type SnakeCase<Name extends string> = Name extends `${infer Start}24h${infer Rest}`
+  ? `${Snake<Start>}_24h${SnakeCase<Rest>}`
+  : Snake<Name>
+type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
+  ? First extends Lowercase<First>
+    ? `${First}${Snake<Rest>}`
+    : `_${Lowercase<First>}${Snake<Rest>}`
+  : ''
+
+export function snakeCase<Name extends string>(name: Name): SnakeCase<Name> {
+  return name
+    .replaceAll('24h', '_24h')
+    .replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+    .replaceAll('__', '_') as SnakeCase<Name>
+}
+
+/** What a column holds: how its values travel to the server and what they become there. */
+export type ColumnKind = 'text' | 'boolean' | 'integer' | 'decimal' | 'decimals' | 'time' | 'json' | EnumKind
+type EnumKind = 'category' | 'candle_type' | 'candle_interval' | 'side'
+
+export interface ColumnSpec {
+  readonly name: string
+  readonly kind: ColumnKind
+}
+
+export type ColumnValue = string | number | boolean | null | readonly string[] | Extra
+
+interface Transport {
+  /** Element type of the array parameter. */
+  readonly type: string
+  /** From an element to the column's value, in SQL. */
+  readonly cast?: (element: string) => string
+}
+
+const transports: Record<ColumnKind, Transport> = {
+  text: { type: 'text' },
+  boolean: { type: 'boolean' },
+  integer: { type: 'bigint' },
+  decimal: { type: 'numeric' },
+  // unnest would flatten an array of arrays, so each travels as the text of an array.
+  decimals: { type: 'text', cast: (element) => `${element}::numeric[]` },
+  time: { type: 'float8', cast: (element) => `to_timestamp(${element} / 1000)` },
+  json: { type: 'jsonb' },
+  category: { type: 'market.category' },
+  candle_type: { type: 'market.candle_type' },
+  candle_interval: { type: 'market.candle_interval' },
+  side: { type: 'market.side' },
+}
+
+/** From so many rows on, a column that is the same in all of them travels as one value: of an array the server reads each element. */
+const minSharedRows = 16
+
+/**
+ * A source of rows for `from`: `select <columns> from unnest($1::…[], …) with ordinality`, one parameter per column however
+ * many rows there are. `ordinality` is the row's place, from 1.
+ */
+export function rowsFrom<Row>(
+  rows: readonly Row[],
+  columns: readonly ColumnSpec[],
+  valueOf: (row: Row, index: number) => ColumnValue,
+): RawBuilder<unknown> {
+  const shared: string[] = []
+  const arrays: string[] = []
+  let kinds = ''
+  for (let column = 0; column < columns.length; column++) {
+    const texts = elementTexts(rows, column, valueOf)
+    // One array there must be: it says how many rows there are.
+    const isShared =
+      texts.isShared && rows.length >= minSharedRows && (arrays.length > 0 || column < columns.length - 1)
+    if (isShared) shared.push(`{${texts.elements[0] ?? ''}}`)
+    else arrays.push(`{${texts.elements.join(',')}}`)
+    kinds += isShared ? '1' : 'n'
+  }
+  return sql(sourceText(columns, kinds), ...shared, ...arrays)
+}
+
+/** One column of rows, as elements of an array literal; `isShared` when they are all the same. */
+function elementTexts<Row>(
+  rows: readonly Row[],
+  column: number,
+  valueOf: (row: Row, index: number) => ColumnValue,
+): { readonly elements: readonly string[]; readonly isShared: boolean } {
+  const elements = new Array<string>(rows.length)
+  let [last, text]: [ColumnValue | undefined, string] = [undefined, '']
+  let changes = 0
+  // By places: to go through the entries of thousands of rows, column by column, makes more garbage than everything else.
+  for (let place = 0; place < rows.length; place++) {
+    const value = valueOf(rows[place] as Row, column)
+    if (value !== last) {
+      last = value
+      text = elementText(value)
+      changes++
+    }
+    elements[place] = text
+  }
+  return { elements, isShared: changes === 1 }
+}
+
+/** The text of each source around its parameters, by which of its columns are shared: putting it together takes longer than writing a few rows. */
+const sourceTexts = new WeakMap<readonly ColumnSpec[], Map<string, TemplateStringsArray>>()
+
+/** Where a parameter goes. */
+const parameter = '\0'
+
+function sourceText(columns: readonly ColumnSpec[], kinds: string): TemplateStringsArray {
+  let texts = sourceTexts.get(columns)
+  if (texts === undefined) sourceTexts.set(columns, (texts = new Map<string, TemplateStringsArray>()))
+  const known = texts.get(kinds)
+  if (known !== undefined) return known
+  const selected = columns.map(({ name, kind }, column) => {
+    const { type, cast = (element: string) => element } = transports[kind]
+    return `${cast(kinds[column] === '1' ? `(${parameter}::${type}[])[1]` : `u."${name}"`)} as "${name}"`
+  })
+  const arrays = columns.filter((_, column) => kinds[column] === 'n')
+  const unnested = arrays.map(({ kind }) => `${parameter}::${transports[kind].type}[]`)
+  const names = [...arrays.map(({ name }) => name), 'ordinality'].map((name) => `"${name}"`)
+  const source = `(select ${selected.join(', ')}, u.ordinality from unnest(${unnested.join(', ')})`
+  const parts = `${source} with ordinality as u (${names.join(', ')}))`.split(parameter)
+  const text = Object.assign(parts, { raw: parts })
+  texts.set(kinds, text)
+  return text
+}
+
+export function columnNames(columns: readonly ColumnSpec[], prefix?: string): RawBuilder<unknown> {
+  return sql.raw(columns.map(({ name }) => (prefix === undefined ? `"${name}"` : `${prefix}."${name}"`)).join(', '))
+}
+
+const needsEscape = /["\\\0]/
+const lossyJsonEscapes = /\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/gi
+
+/** An element of an array literal. All text but NULL is quoted, so that no value can be taken for two. */
+function elementText(value: ColumnValue): string {
+  if (value === null) return 'NULL'
+  if (typeof value === 'string') return quoted(value)
+  if (typeof value === 'object')
+    return Array.isArray(value) ? decimalsText(value as readonly string[]) : jsonText(value as Extra)
+  return String(value)
+}
+
+function quoted(text: string): string {
+  // The server cannot store NUL in text.
+  return needsEscape.test(text) ? `"${text.replaceAll('\0', '\u{fffd}').replaceAll(/["\\]/g, '\\$&')}"` : `"${text}"`
+}
+
+function decimalsText(decimals: readonly string[]): string {
+  return quoted(`{${decimals.join(',')}}`)
+}
+
+function jsonText(value: Extra): string {
+  for (const _ in value) return quoted(toJson(value))
+  return '"{}"'
+}
+
+/** JSON text that the server takes: numbers as they were sent, NUL and lone surrogates replaced. */
+export function toJson(value: unknown): string {
+  const text = stringify(value) ?? 'null'
+  return text.replaceAll(lossyJsonEscapes, (match) => (match === '\\\\' ? match : '\u{fffd}'))
+}
+
+/** For a parameter of type timestamptz. */
+export function toDate(time: TimeMs): Date {
+  return new Date(time)
+}

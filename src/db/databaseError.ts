@@ -1,0 +1,154 @@
+import pg from 'pg'
+import { messageOf } from '../runtime/messageOf.js'
+
+/** What the driver and the operating system put on an error. */
+interface ErrorDetails {
+  readonly code?: unknown
+  readonly detail?: unknown
+  readonly hint?: unknown
+  readonly address?: unknown
+  readonly port?: unknown
+  readonly constraint?: unknown
+}
+
+const advice: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing listens there; is the server running, and are host and port right?',
+  ENOTFOUND: 'that host name does not exist; check the host in DATABASE_URL',
+  EAI_AGAIN: 'the host name could not be looked up; check the network and the host in DATABASE_URL',
+  ETIMEDOUT: 'the server did not respond; check host, port and firewall',
+  EHOSTUNREACH: 'the host cannot be reached; check the network',
+  ENETUNREACH: 'the network cannot be reached; check the network',
+  ECONNRESET: 'the server closed the connection; it may be restarting, see its log',
+  EPIPE: 'the server closed the connection; it may be restarting, see its log',
+  '08': 'the connection broke; the server may be restarting, see its log',
+  '28P01': 'check user and password in DATABASE_URL',
+  '28000': "the server does not let this user in; check user and TLS in DATABASE_URL and the server's pg_hba.conf",
+  '3D000': 'create it (createdb) or correct the name in DATABASE_URL',
+  '3F000': 'run market-recorder migrate if it is a schema of the recorder',
+  '42P01': 'run market-recorder migrate if it is a table of the recorder',
+  '42501': 'grant it, or connect as the owner of the tables',
+  '25006': 'the server or the transaction is read-only; connect to the primary server',
+  '53100': "the server's disk is full; free space on it or set a shorter retention",
+  '53200': 'the server is out of memory; lower its work_mem or ask for less at once',
+  '53300': 'the server has no connection left; raise max_connections or lower database.poolSize',
+  '55P03': 'another session holds a lock; see pg_stat_activity',
+  '57014': 'the statement exceeded its time limit; narrow it down or raise the timeout',
+  '57P01': 'the server is shutting down or restarting',
+  '57P02': 'the server crashed and is recovering; see its log',
+  '57P03': 'the server is starting up; try again in a moment',
+  DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed; give its authority with sslrootcert=FILE",
+  SELF_SIGNED_CERT_IN_CHAIN: "give the certificate's authority with sslrootcert=FILE in DATABASE_URL",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "give the certificate's authority with sslrootcert=FILE in DATABASE_URL",
+  ERR_TLS_CERT_ALTNAME_INVALID: 'use the host name that the certificate is made out to',
+}
+
+const networkCodes = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ECONNRESET',
+  'EPIPE',
+])
+
+/** What the driver says, without a code, when the connection is gone. */
+const connectionLost =
+  /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error)/
+
+/** One line: what failed and what to do about it. Never holds a password. */
+export function describeDatabaseError(error: unknown): string {
+  const cause = rootOf(error)
+  const { code, detail, hint, address, port } = cause as ErrorDetails
+  const place = typeof address === 'string' ? `${address}${typeof port === 'number' ? `:${port}` : ''}` : ''
+  const where = place === '' || cause.message.includes(place) ? '' : ` (${place})`
+  const hinted = typeof hint === 'string' ? `; ${hint.replace(/\.$/, '')}` : ''
+  const what = `${cause.message || String(code)}${where}${typeof detail === 'string' ? `: ${detail}` : ''}${hinted}`
+  const advised = typeof code === 'string' ? (advice[code] ?? advice[code.slice(0, 2)]) : undefined
+  const todo = advised ?? (connectionLost.test(cause.message) ? advice['08'] : undefined)
+  const line = `database: ${what}${todo === undefined ? '' : `; ${todo}`}`
+  return line.replaceAll(/\s*\n\s*/g, ' ').replaceAll(/(postgres(?:ql)?:\/\/[^:@/\s]*):[^@\s]*@/g, '$1:…@')
+}
+
+/** One line of any failure of a command that asks the database. */
+export function describeError(error: unknown): string {
+  if (isDatabaseError(error)) return describeDatabaseError(error)
+  return messageOf(error)
+}
+
+/** Whether an error is the database's, or that of the way to it. */
+function isDatabaseError(error: unknown): boolean {
+  return error instanceof pg.DatabaseError || isConnectionError(error)
+}
+
+/** Whether the database was away, so that the same statement can succeed later. */
+export function isConnectionError(error: unknown): boolean {
+  const cause = rootOf(error)
+  const { code } = cause as ErrorDetails
+  if (typeof code !== 'string') return connectionLost.test(cause.message)
+  // 08: connection; 53: resources (connections, disk, memory); 57P0x: shutdown; 40: serialization and deadlock; 25006: failover.
+  return networkCodes.has(code) || /^(08|53|57P0|40)/.test(code) || code === '25006' || code === '55P03'
+}
+
+/**
+ * Whether there is no server, or no way to one, and waiting is all that can be done: nothing listens there, it starts up or
+ * shuts down, the network is not up yet. A host name that does not exist, a wrong password or a full disk are none of these.
+ */
+export function isAway(error: unknown): boolean {
+  const cause = rootOf(error)
+  const { code } = cause as ErrorDetails
+  if (typeof code !== 'string') return connectionLost.test(cause.message)
+  return (networkCodes.has(code) && code !== 'ENOTFOUND') || /^(08|57P0[123])/.test(code)
+}
+
+/** Missing or forbidden tables, columns, functions: somebody migrates, restores or has yet to grant. */
+const notReady = new Set(['42501', '42P01', '42703', '42704', '42883', '3F000', '3D000', '55000', '57014'])
+
+/**
+ * Whether the same statement may succeed when the database is as it should be: it is away, full, read-only, busy, locked, or
+ * not migrated. False only for what the database or the program refuses for good.
+ */
+export function isUnavailable(error: unknown): boolean {
+  if (error instanceof TypeError || error instanceof RangeError) return false
+  const cause = rootOf(error)
+  if (!(cause instanceof pg.DatabaseError) || isConnectionError(cause)) return true
+  const { code } = cause as ErrorDetails
+  return typeof code !== 'string' || notReady.has(code) || /^(25|28|58|XX)/.test(code)
+}
+
+/** Whether a transaction was ended for the sake of another one: a deadlock, or a conflict of serializable transactions. */
+export function isConflictError(error: unknown): boolean {
+  const { code } = rootOf(error) as ErrorDetails
+  return typeof code === 'string' && code.startsWith('40')
+}
+
+/** Whether another session holds what the statement needs, and the statement did not wait for it. */
+export function isLockedError(error: unknown): boolean {
+  return (rootOf(error) as ErrorDetails).code === '55P03'
+}
+
+/** Whether the database refused a row for what is in it: data exceptions (22) and broken constraints (23). */
+export function isDataError(error: unknown): boolean {
+  const { code } = rootOf(error) as ErrorDetails
+  return typeof code === 'string' && /^2[23]/.test(code)
+}
+
+/** The first error of a happy-eyeballs attempt on several addresses stands for all of them. */
+function rootOf(error: unknown): Error {
+  if (error instanceof AggregateError && error.errors[0] instanceof Error) return error.errors[0]
+  return error instanceof Error ? error : new Error(String(error))
+}
+
+/**
+ * Whether a statement has ended itself by `1 / (condition)::int`, because what it would have gone by is not so any more. Nothing
+ * else in ours divides by what may be zero.
+ */
+export function isFailedCheck(error: unknown): boolean {
+  return (error as ErrorDetails | null)?.code === '22012'
+}
+
+/** A row was inserted that is there already. */
+export function isDuplicateError(error: unknown): boolean {
+  return (error as ErrorDetails | null)?.code === '23505'
+}

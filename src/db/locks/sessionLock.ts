@@ -1,0 +1,125 @@
+import { hostname } from 'node:os'
+import { CompiledQuery, type Kysely, sql } from 'kysely'
+import { systemClock } from '../../runtime/clock.js'
+import { randomName } from '../../runtime/randomness.js'
+import type { Database } from '../schema.js'
+
+/**
+ * Locks that are held for long, and end with a session: rows of recorder.lock that name the session that holds them. A row
+ * whose session is gone counts for nothing, and the server ends the session of a process that dies at once.
+ *
+ * A session is known by the number of its backend, its login and a name of its own, all three of which the server shows to
+ * everybody and of which nobody can put on another's login. So nobody can keep a lock alive but the session itself, and nobody
+ * can take one who may not write to the table. No transaction stays open meanwhile: `select … for update` would hold the row as
+ * well, but an open transaction with a number of its own keeps VACUUM from removing anything on the whole server.
+ */
+export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
+
+/** A name for a session that no other one has. The server cuts names off at 63 characters. */
+export function lockSessionName(purpose: string): string {
+  return `market-recorder ${purpose} ${randomName(6)}`
+}
+
+/** A condition on a row of recorder.lock: whether its session is there. */
+export const holds = (row: string) => `exists (
+  select from pg_stat_activity s
+  where s.pid = ${row}.pid and s.usesysid = ${row}.login and s.application_name = ${row}.session)`
+
+/** Takes a lock that one session at a time holds. False when another one has it. */
+export async function tryLock(query: RunQuery, name: string): Promise<boolean> {
+  return take(query, name, '')
+}
+
+/** Takes a place in a lock that many sessions may hold, each a place of its own. */
+export async function lockShared(query: RunQuery, name: string, place: string): Promise<void> {
+  // Places of processes that have died.
+  await query(`delete from recorder.lock where name = $1 and place <> $2 and not ${holds('lock')}`, [name, place])
+  await take(query, name, place)
+}
+
+async function take(query: RunQuery, name: string, place: string): Promise<boolean> {
+  const { rows } = await query(
+    `insert into recorder.lock as known (name, place, pid, login, session, holder, taken_at)
+     select $1, $2, pid, usesysid, application_name, $3, now() from pg_stat_activity where pid = pg_backend_pid()
+     on conflict (name, place) do update
+       set pid = excluded.pid, login = excluded.login, session = excluded.session, holder = excluded.holder,
+         taken_at = excluded.taken_at
+       where not ${holds('known')}
+     returning true`,
+    [name, place, `${hostname()} ${process.pid}`],
+  )
+  return rows.length > 0
+}
+
+/** Gives a lock of this session back. Nothing happens when it is not its own. */
+export async function unlock(query: RunQuery, name: string, place = ''): Promise<void> {
+  await query('delete from recorder.lock where name = $1 and place = $2 and pid = pg_backend_pid()', [name, place])
+}
+
+/** How many sessions hold a lock at this moment. */
+export async function countHolders(query: RunQuery, name: string): Promise<number> {
+  const { rows } = await query(
+    `select count(*)::int as holders from recorder.lock l where l.name = $1 and ${holds('l')}`,
+    [name],
+  )
+  return (rows as { readonly holders: number }[])[0]?.holders ?? 0
+}
+
+const askEveryMs = 200
+
+/** Waits until the lock is this session's. */
+async function waitForLock(query: RunQuery, name: string): Promise<void> {
+  while (!(await tryLock(query, name))) await systemClock.sleep(askEveryMs)
+}
+
+/** Statements of this module on a connection, or on any of a pool where none of its own is needed. */
+export function queryOn(db: Kysely<Database>): RunQuery {
+  return (text, values) => db.executeQuery(CompiledQuery.raw(text, [...values]))
+}
+
+/** Runs `work` on a connection that holds a lock; waits while another one does. Cannot run in a transaction. */
+export async function withSessionLock<Result>(
+  db: Kysely<Database>,
+  name: string,
+  work: (connection: Kysely<Database>) => Promise<Result>,
+): Promise<Result> {
+  return holding(db, name, work, (query) => waitForLock(query, name))
+}
+
+/** The same without waiting: throws what `refusal` gives while another one holds the lock. */
+export async function withSessionLockNow<Result>(
+  db: Kysely<Database>,
+  name: string,
+  refusal: () => Error,
+  work: (connection: Kysely<Database>) => Promise<Result>,
+): Promise<Result> {
+  return holding(db, name, work, async (query) => {
+    if (!(await tryLock(query, name))) throw refusal()
+  })
+}
+
+async function holding<Result>(
+  db: Kysely<Database>,
+  name: string,
+  work: (connection: Kysely<Database>) => Promise<Result>,
+  lock: (query: RunQuery) => Promise<void>,
+): Promise<Result> {
+  return db.connection().execute(async (connection) => {
+    const { rows } = await sql<{ before: string }>`select current_setting('application_name') as before`.execute(
+      connection,
+    )
+    const rename = (to: string) => sql`select set_config('application_name', ${to}, false)`.execute(connection)
+    const query = queryOn(connection)
+    await rename(lockSessionName(name))
+    try {
+      await lock(query)
+      try {
+        return await work(connection)
+      } finally {
+        await unlock(query, name)
+      }
+    } finally {
+      await rename(rows[0]?.before ?? '')
+    }
+  })
+}

@@ -1,0 +1,165 @@
+import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } from 'kysely'
+import * as vocabulary from '../../migrations/0001_vocabulary.js'
+import * as instruments from '../../migrations/0002_instruments.js'
+import * as marketData from '../../migrations/0003_market_data.js'
+import * as bookkeeping from '../../migrations/0004_bookkeeping.js'
+import * as views from '../../migrations/0005_views.js'
+import * as roles from '../../migrations/0006_roles.js'
+import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
+import * as backfill from '../../migrations/0008_backfill.js'
+import * as egress from '../../migrations/0009_egress.js'
+import * as instrumentKinds from '../../migrations/0010_instrument_kinds.js'
+import * as silence from '../../migrations/0011_silence.js'
+import * as restatements from '../../migrations/0012_restatements.js'
+import * as furtherIntervals from '../../migrations/0013_further_intervals.js'
+import * as locks from '../../migrations/0014_locks.js'
+import * as readers from '../../migrations/0015_readers.js'
+import * as rejectedRows from '../../migrations/0016_rejected_rows.js'
+import * as candleWants from '../../migrations/0017_candle_wants.js'
+import * as fleet from '../../migrations/0018_fleet.js'
+import * as archive from '../../migrations/0019_archive.js'
+import * as boundsOfCandles from '../../migrations/0020_bounds_of_candles.js'
+import * as judgedGaps from '../../migrations/0021_judged_gaps.js'
+import * as serviceAndViews from '../../migrations/0022_service_and_views.js'
+import * as coverageInParts from '../../migrations/0023_coverage_in_parts.js'
+import * as plannedRollups from '../../migrations/0024_planned_rollups.js'
+import type { RecorderDatabase } from './database.js'
+import type { Database } from './schema.js'
+import { messageOf } from '../runtime/messageOf.js'
+
+/** In order. One that has been released never changes; a new one goes to the end. */
+const migrations: Readonly<Record<string, Migration>> = {
+  '0001_vocabulary': vocabulary,
+  '0002_instruments': instruments,
+  '0003_market_data': marketData,
+  '0004_bookkeeping': bookkeeping,
+  '0005_views': views,
+  '0006_roles': roles,
+  '0007_analyst_functions': analystFunctions,
+  '0008_backfill': backfill,
+  '0009_egress': egress,
+  '0010_instrument_kinds': instrumentKinds,
+  '0011_silence': silence,
+  '0012_restatements': restatements,
+  '0013_further_intervals': furtherIntervals,
+  '0014_locks': locks,
+  '0015_readers': readers,
+  '0016_rejected_rows': rejectedRows,
+  '0017_candle_wants': candleWants,
+  '0018_fleet': fleet,
+  '0019_archive': archive,
+  '0020_bounds_of_candles': boundsOfCandles,
+  '0021_judged_gaps': judgedGaps,
+  '0022_service_and_views': serviceAndViews,
+  '0023_coverage_in_parts': coverageInParts,
+  '0024_planned_rollups': plannedRollups,
+}
+
+const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }
+
+/** Multiranges and date_bin came with 14. */
+const oldestServer = 14
+
+/** A reader's open transaction must not make the recording queue up behind a change of a table. */
+const tableLockTimeout = '10s'
+
+export interface MigrateOptions {
+  readonly logger?: { info(message: string): void }
+}
+
+/**
+ * Applies the migrations that are missing, all of them or none. Several processes may call it at once: one works, the others
+ * wait and find nothing to do. Throws when the database is newer than the program, or the server too old.
+ */
+export async function migrateToLatest(
+  database: RecorderDatabase,
+  options: MigrateOptions = {},
+): Promise<{ applied: string[]; isNew: boolean }> {
+  return database.db.connection().execute(async (connection) => {
+    await requireServer(connection)
+    const executed = await executedMigrations(connection)
+    requireKnown(executed)
+    if (executed.length === Object.keys(migrations).length) return { applied: [], isNew: false }
+    await createBooks(connection)
+    await sql`begin`.execute(connection)
+    try {
+      const applied = await migrateAlone(connection)
+      await sql`commit`.execute(connection)
+      for (const name of applied) options.logger?.info(`applied migration ${name}`)
+      return { applied, isNew: applied[0] === Object.keys(migrations)[0] }
+    } catch (error) {
+      await sql`rollback`.execute(connection).catch(() => undefined)
+      throw error
+    }
+  })
+}
+
+/** In the transaction of the connection. Another process may have been faster, and may have been newer. */
+async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
+  await sql`lock table recorder.migration_lock in exclusive mode`.execute(connection)
+  await sql`select set_config('lock_timeout', ${tableLockTimeout}, true)`.execute(connection)
+  requireKnown(await executedMigrations(connection))
+  const migrator = new Migrator({
+    db: connection,
+    provider,
+    migrationTableSchema: 'recorder',
+    migrationTableName: 'migration',
+    migrationLockTableName: 'migration_lock',
+    disableTransactions: true,
+  })
+  const { error, results = [] } = await migrator.migrateToLatest()
+  if (error === undefined) return results.map(({ migrationName }) => migrationName)
+  const failed = results.find(({ status }) => status === 'Error')?.migrationName ?? 'before the first'
+  throw new Error(`migration failed (${failed}), nothing was changed: ${messageOf(error)}`, { cause: error })
+}
+
+/** The migrator's own tables, one of which is the lock. Several processes may do this at once. */
+async function createBooks(connection: Kysely<Database>): Promise<void> {
+  const statements = [
+    sql`create schema if not exists recorder`,
+    sql`create table if not exists recorder.migration (name varchar(255) primary key, timestamp varchar(255) not null)`,
+    sql`create table if not exists recorder.migration_lock (
+      id varchar(255) primary key, is_locked integer not null default 0)`,
+  ]
+  const { rows } = await sql<{ exists: boolean }>`
+    select to_regclass('recorder.migration_lock') is not null as exists`.execute(connection)
+  if (rows[0]?.exists === true) return
+  for (const statement of statements) {
+    await statement.execute(connection).catch((error: unknown) => {
+      // "If not exists" looks first and creates then: another process was faster in between.
+      if (!['23505', '42P06', '42P07', '42710'].includes(String((error as { code?: unknown }).code))) throw error
+    })
+  }
+}
+
+/** Names of the migrations that are missing, in order. Changes nothing. Throws as `migrateToLatest` does. */
+export async function pendingMigrations(database: RecorderDatabase): Promise<string[]> {
+  await requireServer(database.db)
+  const executed = await executedMigrations(database.db)
+  requireKnown(executed)
+  return Object.keys(migrations).filter((name) => !executed.includes(name))
+}
+
+async function requireServer(db: Kysely<Database>): Promise<void> {
+  const { rows } = await sql<{ version: string }>`select current_setting('server_version_num') as version`.execute(db)
+  const major = Math.floor(Number(rows[0]?.version) / 10_000)
+  if (major < oldestServer) {
+    throw new Error(`the server is PostgreSQL ${major}; market-recorder needs ${oldestServer} or newer`)
+  }
+}
+
+async function executedMigrations(db: Kysely<Database>): Promise<string[]> {
+  const { rows: found } = await sql<{ exists: boolean }>`
+    select to_regclass('recorder.migration') is not null as exists`.execute(db)
+  if (found[0]?.exists !== true) return []
+  const { rows } = await sql<{ name: string }>`select name from recorder.migration order by name`.execute(db)
+  return rows.map(({ name }) => name)
+}
+
+function requireKnown(executed: readonly string[]): void {
+  const unknown = executed.filter((name) => !(name in migrations))
+  if (unknown.length === 0) return
+  throw new Error(
+    `the database was migrated by a newer market-recorder (it has ${unknown.join(', ')}); upgrade this one, or use another database`,
+  )
+}

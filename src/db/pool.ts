@@ -1,0 +1,107 @@
+import type { Socket } from 'node:net'
+import pg from 'pg'
+import type { TimeMs } from '../market/values.js'
+
+/** Open connections. Close them once; every query after that fails. */
+export interface DatabasePool {
+  readonly pool: pg.Pool
+  close(): Promise<void>
+}
+
+export interface DatabaseOptions {
+  /** `postgresql://user:password@host:port/database`; any `sslmode` from prefer up verifies the server's certificate. */
+  readonly url: string
+  /** Most connections at once. Default 5, minimum 1. */
+  readonly poolSize?: number
+  /** Shown in pg_stat_activity. Default `market-recorder`. */
+  readonly applicationName?: string
+  /** The server cancels statements that take longer. Default: the server's own setting. */
+  readonly statementTimeoutMs?: number
+  /** A connection on which nothing moves for so long is given up. Default: never. */
+  readonly silenceTimeoutMs?: number
+  /** Whether the server refuses every change on these connections. Default false. */
+  readonly isReadOnly?: boolean
+  /** Connections that stay open however long nothing is asked. Default 0. */
+  readonly keepOpen?: number
+  /** Told of connections that break while idle: nobody waits for them, and the pool replaces them. */
+  readonly onConnectionLost?: (error: Error) => void
+}
+
+const connectTimeoutMs = 10_000
+
+/** Opens a pool. Connects at the first query, so an unreachable server shows there. Throws on a malformed URL. */
+export function openPool(options: DatabaseOptions): pg.Pool {
+  const poolSize = options.poolSize ?? 5
+  if (!Number.isInteger(poolSize) || poolSize < 1) {
+    throw new RangeError(`poolSize must be a whole number of at least 1, got ${poolSize}`)
+  }
+  const pool = new pg.Pool({
+    connectionString: connectionString(options.url),
+    max: poolSize,
+    min: options.keepOpen ?? 0,
+    application_name: options.applicationName ?? 'market-recorder',
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    types: { getTypeParser },
+    ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
+    // Many small look-ups look expensive to the planner, and compiling them would take longer than they do.
+    ...(options.isReadOnly === true ? { options: '-c default_transaction_read_only=on -c jit=off' } : {}),
+  })
+  // Without a handler a connection that breaks ends the process: 'error' on the pool comes from idle clients, on the
+  // client from one that is checked out, whose query rejects with the same error.
+  pool.on('error', options.onConnectionLost ?? (() => undefined))
+  pool.on('connect', (client) => {
+    client.on('error', () => undefined)
+    if (options.silenceTimeoutMs !== undefined) giveUpSilent(client, options.silenceTimeoutMs)
+  })
+  return pool
+}
+
+const urlForm = 'write postgresql://user:password@host:port/database'
+
+/** Without this a server that vanishes without a word keeps whoever waits for it for as long as TCP repeats itself. */
+function giveUpSilent(client: pg.PoolClient, timeoutMs: number): void {
+  const { stream } = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection
+  stream.setTimeout(timeoutMs, () => stream.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))
+}
+
+/** The URL as the driver takes it. Throws one line that does not quote it when it is malformed. */
+export function connectionString(url: string): string {
+  let parsed: URL
+  try {
+    parsed = new URL(url)
+  } catch {
+    // Without the cause, which quotes the URL and its password.
+    throw new Error(`the database URL is malformed; ${urlForm}, with special characters percent-encoded`)
+  }
+  if (parsed.protocol !== 'postgresql:' && parsed.protocol !== 'postgres:') {
+    throw new Error(`the database URL begins with ${parsed.protocol}; ${urlForm}`)
+  }
+  // The driver verifies certificates in these modes already, and prints a warning that libpq would not.
+  const mode = parsed.searchParams.get('sslmode')
+  if (mode === 'prefer' || mode === 'require' || mode === 'verify-ca') parsed.searchParams.set('sslmode', 'verify-full')
+  return parsed.href
+}
+
+const { getTypeParser: driverParser, builtins } = pg.types
+const numericArrayOid = 1231
+const textArrayOid: number = 1009
+const parseDate = driverParser(builtins.TIMESTAMPTZ) as (text: string) => Date | number
+
+/** Instants as `TimeMs`; ±infinity stays ±Infinity. */
+function parseTime(text: string): TimeMs {
+  const value = parseDate(text)
+  return typeof value === 'number' ? value : value.getTime()
+}
+
+type Parse = (text: string) => unknown
+
+// numeric stays text by default, but the driver's own parser turns numeric[] into floats.
+const parsers = new Map<number, Parse>([
+  [builtins.INT8, Number],
+  [builtins.TIMESTAMPTZ, parseTime],
+  [numericArrayOid, driverParser(textArrayOid) as Parse],
+])
+
+const getTypeParser: typeof pg.types.getTypeParser = (oid, format): Parse =>
+  (format === 'binary' ? undefined : parsers.get(oid)) ?? (driverParser(oid, format) as Parse)

@@ -1,0 +1,182 @@
+import pg from 'pg'
+import { excerptAt } from './excerpt.js'
+import { explainMissing } from './missingRelation.js'
+import { systemClock } from '../runtime/clock.js'
+import type { DatabasePool } from './pool.js'
+
+export interface QueryColumn {
+  readonly name: string
+  /** The server's short name of the type: int8, numeric, timestamptz, … */
+  readonly type: string
+}
+/** Values in the server's own text form, exact, times in UTC; null is NULL. */
+export type QueryRow = readonly (string | null)[]
+
+export interface QueryResult {
+  readonly columns: readonly QueryColumn[]
+  readonly rows: readonly QueryRow[]
+  /** Whether there were more rows than `maxRows`. */
+  readonly isTruncated: boolean
+}
+
+export interface QueryOptions {
+  /** The server cancels the query when it has not given all rows after this time. */
+  readonly timeoutMs: number
+  /** Default: all of them. */
+  readonly maxRows?: number
+}
+
+export interface BatchOptions {
+  /** The server cancels the query when it has not given all rows after this time. Default: it may take its time. */
+  readonly timeoutMs?: number
+  /** Most rows that are in memory at once. */
+  readonly batchRows: number
+  readonly parameters?: readonly unknown[]
+}
+
+/** The server is given this much longer to end a query by itself. */
+const graceMs = 1_000
+
+const declare = 'declare recorder_query no scroll cursor for '
+const cursorKeywords = /^(select|with|values|table)\b/i
+/** What EXPLAIN takes before the statement that it explains. */
+const explain = /^explain\b\s*(\([^()]*\)|(\b(analy[sz]e|verbose)\b\s*)*)/i
+
+/** Runs one statement that reads, in a read-only transaction. Throws on any other, on a timeout and on errors of SQL. */
+export async function runReadOnlyQuery(
+  database: DatabasePool,
+  sql: string,
+  { timeoutMs, maxRows = Infinity }: QueryOptions,
+): Promise<QueryResult> {
+  const batchRows = Math.min(maxRows + 1, 10_000)
+  return readInBatches(database, sql, { timeoutMs, batchRows }, async (columns, batches) => {
+    const rows: QueryRow[] = []
+    for await (const batch of batches) {
+      for (const row of batch) rows.push(row)
+      if (rows.length > maxRows) break
+    }
+    return { columns, rows: rows.length > maxRows ? rows.slice(0, maxRows) : rows, isTruncated: rows.length > maxRows }
+  })
+}
+
+/**
+ * The same with any number of rows in bounded memory: `use` gets them batch by batch, as fast as it takes them, and all of one
+ * state of the database. There is at least one batch, which may be empty.
+ */
+export async function readInBatches<Result>(
+  database: DatabasePool,
+  sql: string,
+  { timeoutMs, batchRows, parameters = [] }: BatchOptions,
+  use: (columns: readonly QueryColumn[], batches: AsyncIterable<readonly QueryRow[]>) => Promise<Result>,
+): Promise<Result> {
+  const statement = withoutLeadingComments(sql)
+  const isCursor = isQuery(statement)
+  if (!isCursor && !isShowOrExplain(statement)) {
+    throw new Error('only one statement that reads is run here: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW')
+  }
+  const client = await database.pool.connect()
+  const stopTimer =
+    timeoutMs === undefined ? undefined : systemClock.after(timeoutMs + graceMs, () => cancel(database, client))
+  try {
+    const endAt = timeoutMs === undefined ? undefined : systemClock.monotonicMs() + timeoutMs
+    const timeLimit = () => {
+      const restMs = endAt === undefined ? 0 : Math.max(1, Math.ceil(endAt - systemClock.monotonicMs()))
+      return `set local statement_timeout = ${restMs}`
+    }
+    const utc = "set local timezone = 'UTC'"
+    await client.query(`begin isolation level repeatable read read only; ${utc}; ${timeLimit()}`)
+    // A cursor takes nothing but a query, and leaves on the server what has not been asked for.
+    if (isCursor) await queryText(client, `${declare}${statement}`, parameters)
+    const fetch = () => queryText(client, isCursor ? `fetch ${batchRows} from recorder_query` : statement, [])
+    const first = await fetch()
+    const names = await typeNames(client, first.fields)
+    const columns = first.fields.map(({ name, dataTypeID }) => ({ name, type: names.get(dataTypeID) ?? 'unknown' }))
+    return await use(columns, batchesFrom(first))
+
+    async function* batchesFrom(result: pg.QueryArrayResult<(string | null)[]>) {
+      let batch = result.rows
+      yield batch
+      if (!isCursor) return
+      while (batch.length === batchRows) {
+        if (endAt !== undefined) await client.query(timeLimit())
+        batch = (await fetch()).rows
+        yield batch
+      }
+    }
+  } catch (error) {
+    throw await explained(client, error)
+  } finally {
+    stopTimer?.()
+    // Not returned to the pool: a query can leave locks and settings behind in its session.
+    client.release(true)
+  }
+}
+
+/** What the server says to several statements in the extended protocol is no help to who gave them. */
+async function explained(client: pg.PoolClient, error: unknown): Promise<unknown> {
+  if (!(error instanceof pg.DatabaseError)) return error
+  if (error.code === '42601' && error.routine === 'exec_parse_message') {
+    return new Error('give one statement: there is another one behind the first semicolon', { cause: error })
+  }
+  if (error.code !== '42P01') return error
+  await client.query('rollback').catch(() => undefined)
+  return explainMissing(client.query.bind(client), error)
+}
+
+/** The line of a statement that the server complains about, with a caret below the place; empty where it names none. */
+export function errorExcerpt(sql: string, error: unknown): string[] {
+  if (!(error instanceof pg.DatabaseError) || error.position === undefined) return []
+  if (!['42601', '42703', '42883'].includes(error.code ?? '')) return []
+  const statement = withoutLeadingComments(sql)
+  const sentBefore = isQuery(statement) ? declare.length : 0
+  // The server counts characters, from 1, and what stands before the statement was not sent.
+  const leftOut = Array.from(sql.slice(0, sql.indexOf(statement))).length
+  return excerptAt(sql, leftOut + Number(error.position) - 1 - sentBefore)
+}
+
+/** For a query that has lifted its own limit, which every login may: PostgreSQL has none that would hold. */
+function cancel(database: DatabasePool, client: pg.PoolClient): void {
+  const { processID } = client as unknown as { readonly processID: number | null }
+  database.pool.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
+}
+
+/** The extended protocol refuses several statements in one text; the identity parsers keep the server's own text. */
+export async function queryText(
+  client: pg.PoolClient,
+  text: string,
+  values: readonly unknown[],
+): Promise<pg.QueryArrayResult<(string | null)[]>> {
+  const types = { getTypeParser: () => asText }
+  const query = { text, values: [...values], rowMode: 'array' as const, queryMode: 'extended', types }
+  return client.query<(string | null)[]>(query)
+}
+
+const asText = (value: string): string => value
+
+const builtinNames = new Map(Object.entries(pg.types.builtins).map(([name, oid]) => [oid, name.toLowerCase()]))
+
+/** The server is only asked for the names of types that the driver does not know. */
+async function typeNames(client: pg.PoolClient, fields: readonly pg.FieldDef[]): Promise<Map<number, string>> {
+  const unknown = fields.map(({ dataTypeID }) => dataTypeID).filter((oid) => !builtinNames.has(oid))
+  if (unknown.length === 0) return builtinNames
+  const { rows } = await client.query<{ oid: string; name: string }>(
+    'select oid::text, typname as name from pg_type where oid = any($1::oid[])',
+    [unknown],
+  )
+  return new Map([...builtinNames, ...rows.map(({ oid, name }) => [Number(oid), name] as const)])
+}
+
+function isQuery(statement: string): boolean {
+  return cursorKeywords.test(statement) || statement.startsWith('(')
+}
+
+/** EXPLAIN ANALYZE runs what it explains, and it explains more than queries. */
+function isShowOrExplain(statement: string): boolean {
+  if (/^show\b/i.test(statement)) return true
+  const [beginning] = explain.exec(statement) ?? []
+  return beginning !== undefined && isQuery(withoutLeadingComments(statement.slice(beginning.length)))
+}
+
+function withoutLeadingComments(sql: string): string {
+  return sql.replace(/^(\s+|--[^\n]*(\n|$)|\/\*[\s\S]*?\*\/)+/, '').replace(/[\s;]+$/, '')
+}

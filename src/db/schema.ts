@@ -1,0 +1,201 @@
+import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
+import type { Candle, CandleType, Interval } from '../market/candle.js'
+import type { Category } from '../market/category.js'
+import type { Fill } from '../market/fill.js'
+import type { OrderBook, RpiOrderBook } from '../market/orderBook.js'
+import type { Ticker } from '../market/ticker.js'
+import type { Decimal, Extra, TimeMs } from '../market/values.js'
+import type { SnakeCase } from './columns.js'
+import type { InstrumentColumns } from './instrumentColumns.js'
+
+/** An instant: read as epoch milliseconds, written as a Date. */
+export type Instant = ColumnType<TimeMs, Date, Date>
+export type NullableInstant = ColumnType<TimeMs | null, Date | null | undefined, Date | null>
+/** JSON as an object when read, as its text when written. */
+export type Json = ColumnType<Record<string, unknown>, string, string>
+
+export interface InstrumentKeyColumns {
+  readonly category: Category
+  readonly symbol: string
+}
+
+/** Every relation that the recorder writes, as its columns are named in SQL. */
+export interface Database {
+  'market.instruments': InstrumentKeyColumns &
+    InstrumentColumns & { first_seen_at: Instant; updated_at: Instant; disappeared_at: NullableInstant }
+  'market.instrument_history': InstrumentKeyColumns &
+    InstrumentColumns & { valid_from: Instant; valid_to: NullableInstant }
+  'market.rpi_symbols': InstrumentKeyColumns & { valid_from: Instant; valid_to: NullableInstant }
+  'market.tickers': ColumnsOf<Ticker>
+  'market.order_books': ColumnsOf<OrderBook> & BookTop
+  'market.rpi_order_books': ColumnsOf<RpiOrderBook> & BookTop
+  'market.fills': ColumnsOf<Fill>
+  'market.candles': ColumnsOf<Candle>
+  'recorder.coverage': SeriesColumns & { part: Generated<TimeMs>; ranges: string; updated_at: Generated<TimeMs> }
+  'recorder.empty_range': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
+  'recorder.candle_reach': CandleReachTable
+  'recorder.no_trade': NoTradeTable
+  'recorder.unanswered': UnansweredTable
+  'recorder.candle_want': CandleWantTable
+  'recorder.candle_slice': CandleSliceTable
+  'recorder.gap': GapTable
+  'recorder.candle_revision': CandleRevisionTable
+  'recorder.rejected_row': RejectedRowTable
+  'recorder.lock': LockTable
+  'recorder.archived_day': ArchivedDayTable
+  'recorder.service': { is_only: Generated<boolean>; base_url: string; noted_at: Generated<TimeMs> }
+}
+
+/** A lock that a session holds; of those that a transaction holds, the names alone. */
+export interface LockTable {
+  name: string
+  place: Generated<string>
+  pid: number | null
+  login: number | null
+  session: string | null
+  holder: string | null
+  taken_at: NullableInstant
+}
+
+/** The columns of a table that has one for each field of its rows, named after it. The numbers among them are instants. */
+type ColumnsOf<Row> = { [Field in keyof Row & string as SnakeCase<Field>]: ColumnOf<Row[Field]> }
+type ColumnOf<Value> = [Value] extends [number]
+  ? Instant
+  : [Value] extends [number | null]
+    ? NullableInstant
+    : [Value] extends [readonly Decimal[]]
+      ? Decimal[]
+      : [Value] extends [Extra]
+        ? Json
+        : Value
+
+/** Of an order book what the database computes. */
+interface BookTop {
+  best_bid: GeneratedAlways<Decimal | null>
+  best_ask: GeneratedAlways<Decimal | null>
+  mid: GeneratedAlways<Decimal | null>
+  spread: GeneratedAlways<Decimal | null>
+}
+
+/** `type` and `interval` are empty for streams without them. */
+export interface SeriesColumns extends InstrumentKeyColumns {
+  stream: string
+  type: CandleType | ''
+  interval: Interval | ''
+}
+
+export interface GapTable extends SeriesColumns {
+  id: GeneratedAlways<number>
+  range: string
+  reason: string
+  state: Generated<GapState>
+  detected_at: Instant
+  repaired_at: NullableInstant
+  lost_at: NullableInstant
+  judged_at: NullableInstant
+}
+
+/** open: may be repaired. lost: the service no longer has it. */
+export type GapState = 'open' | 'repaired' | 'lost'
+
+type Values<When extends 'old' | 'new'> = {
+  [Name in 'open' | 'high' | 'low' | 'close' | 'base_volume' | 'quote_turnover' as `${When}_${Name}`]: Decimal
+}
+
+/** Ages are intervals of the database; the recorder reads and writes them as milliseconds. */
+interface CandleReachTable {
+  category: Category
+  type: CandleType
+  interval: Interval
+  reached: string
+  beyond: string | null
+  learned_at: Generated<TimeMs>
+}
+
+interface CandleSeriesColumns extends InstrumentKeyColumns {
+  type: CandleType
+  interval: Interval
+}
+
+/** Multiranges as text; `until` is the end of the newest one. */
+interface NoTradeTable extends CandleSeriesColumns {
+  part: Instant
+  ranges: string
+  confirmed: Generated<string>
+  until: GeneratedAlways<TimeMs | null>
+  noted_at: Generated<TimeMs>
+  turned_up: Generated<number>
+}
+
+interface UnansweredTable extends CandleSeriesColumns {
+  range: string
+  asked_at: Instant
+  times: number
+}
+
+/** Multiranges as text. */
+interface CandleWantTable extends CandleSeriesColumns {
+  id: GeneratedAlways<number>
+  kind: 'repair' | 'backfill' | 'review'
+  ranges: string
+  done: Generated<string>
+  floor: Instant
+  again: Generated<boolean>
+  is_urgent: Generated<boolean>
+  has_open_beginning: Generated<boolean>
+  next_to: NullableInstant
+  requested_at: Generated<TimeMs>
+  retry_at: Generated<TimeMs>
+  ended_at: NullableInstant
+  problem: string | null
+  failure: string | null
+  requests: Generated<number>
+  candles: Generated<number>
+  inserted: Generated<number>
+  updated: Generated<number>
+}
+
+/** Names the session that holds it, as a row of recorder.lock does. */
+interface CandleSliceTable {
+  id: GeneratedAlways<number>
+  want_id: number
+  ranges: string
+  pid: number
+  login: number
+  session: string
+  holder: string
+  taken_at: Generated<TimeMs>
+}
+
+export interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Values<'new'> {
+  id: GeneratedAlways<number>
+  type: CandleType
+  interval: Interval
+  open_time: Instant
+  revised_at: Instant
+}
+
+export interface RejectedRowTable {
+  digest: string
+  operation: string
+  parameters: Json
+  reason: string
+  raw: string
+  raw_sha256: string
+  raw_bytes: number
+  first_seen_at: Instant
+  last_seen_at: Instant
+  times_seen: Generated<number>
+}
+
+/** `day` as `2026-03-01`; the driver would make a local midnight of it. */
+interface ArchivedDayTable {
+  table_name: string
+  day: string
+  version: number
+  rows: number
+  digest: string
+  proof_digest: string
+  archived_at: Generated<TimeMs>
+  removed_at: NullableInstant
+}

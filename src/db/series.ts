@@ -1,0 +1,84 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { CandleSeries, CandleType, Interval } from '../market/candle.js'
+import type { Category } from '../market/category.js'
+import type { StreamName } from '../market/stream.js'
+import type { SeriesColumns } from './schema.js'
+
+/** What coverage and gaps are kept for: a stream of an instrument, and for candles their type and interval. */
+export interface Series {
+  readonly stream: StreamName
+  readonly category: Category
+  readonly symbol: string
+  /** null for streams other than candles, as is `interval`. */
+  readonly type: CandleType | null
+  readonly interval: Interval | null
+}
+
+export function candleStream({ category, symbol, type, interval }: CandleSeries): Series {
+  return { stream: 'candles', category, symbol, type, interval }
+}
+
+/** A series as schema `recorder` names it: a column of a key cannot be null. */
+export function seriesColumns({ stream, category, symbol, type, interval }: Series): SeriesColumns {
+  return { stream, category, symbol, type: type ?? '', interval: interval ?? '' }
+}
+
+/** The series that these columns name. */
+export function seriesOf({ stream, category, symbol, type, interval }: SeriesColumns): Series {
+  return {
+    stream: stream as StreamName,
+    category,
+    symbol,
+    type: type === '' ? null : type,
+    interval: interval === '' ? null : interval,
+  }
+}
+
+// Conditions on the rows of tables that are keyed by series. `alias` names the table where a statement has several.
+
+const candleKey = ['category', 'symbol', 'type', 'interval'] as const
+const seriesKey = ['stream', ...candleKey] as const
+
+/** The rows of a series, of a table with a column for the stream. */
+export function ofSeries(series: Series, alias?: string): RawBuilder<unknown> {
+  const columns = seriesColumns(series)
+  return allOf(seriesKey, (name) => sql`${column(name, alias)} = ${columns[name]}`)
+}
+
+/** The rows of a series of candles, of a table that is about candles alone. */
+export function ofCandles(
+  series: Readonly<Record<(typeof candleKey)[number], string>>,
+  alias?: string,
+): RawBuilder<unknown> {
+  return allOf(candleKey, (name) => sql`${column(name, alias)} = ${series[name]}`)
+}
+
+/** Rows of two tables with a column for the stream that are of the same series. */
+export function sameSeries(a: string, b: string): RawBuilder<unknown> {
+  return allOf(seriesKey, (name) => sql`${column(name, a)} = ${column(name, b)}`)
+}
+
+/** The same of two tables that are about candles alone. */
+export function sameCandles(a: string, b: string): RawBuilder<unknown> {
+  return allOf(candleKey, (name) => sql`${column(name, a)} = ${column(name, b)}`)
+}
+
+/** What a table with a column for the stream has of the candles of a row `b`. There the names are text, here they may be of enums. */
+export function sameCandleStream(a: string, b: string): RawBuilder<unknown> {
+  const isCandles = sql`${column('stream', a)} = 'candles' and ${column('category', a)} = ${column('category', b)}`
+  return sql`${isCandles} and ${allOf(
+    ['symbol', 'type', 'interval'],
+    (name) => sql`${column(name, a)} = ${column(name, b)}::text`,
+  )}`
+}
+
+function column(name: string, alias: string | undefined): RawBuilder<unknown> {
+  return sql.ref(alias === undefined ? name : `${alias}.${name}`)
+}
+
+function allOf<Name extends string>(
+  names: readonly Name[],
+  condition: (name: Name) => RawBuilder<unknown>,
+): RawBuilder<unknown> {
+  return sql.join(names.map(condition), sql` and `)
+}

@@ -1,0 +1,139 @@
+import { backoffMs } from '../../runtime/backoff.js'
+import type { Clock } from '../../runtime/clock.js'
+import { type Ending, onAbort } from '../../runtime/abort.js'
+import type { ExchangeErrorKind } from '../errors.js'
+
+/** So many failures in a row, over at least this time, mean that the operation is out of order for everybody. */
+const failuresToOpen = 10
+const minFailingMs = 2_000
+const pauses = { minMs: 1_000, maxMs: 5_000 }
+
+/** `unknown` when a request told nothing, because it was given up or refused for its rate. */
+export type CircuitOutcome = 'works' | 'fails' | 'unknown'
+
+export interface CircuitPass {
+  readonly isProbe: boolean
+}
+
+/**
+ * The circuit of one operation.
+ *
+ * closed ──ten failures in a row──▶ open ──a probe succeeds──▶ closed
+ *
+ * While it is open one request at a time finds out whether the operation works again; the others wait, so that neither the
+ * budget nor connections are spent on what is bound to fail, and everybody goes on at once when it is over.
+ */
+export class Circuit {
+  readonly #clock: Clock
+  readonly #waiting = new Set<() => void>()
+  #failures = 0
+  #firstFailureMs = 0
+  #isOpen = false
+  #isProbing = false
+  #pauses = 0
+  #timer: AbortController | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
+  /**
+   * Resolves when a request may be made: at once while closed. Who entered leaves with the pass that it got. Rejects with
+   * the signal's reason.
+   */
+  async enter(signal: Ending): Promise<CircuitPass> {
+    while (this.#isOpen) {
+      // Also in the moment in which it was woken.
+      if (signal.aborted) throw signal.reason
+      if (!this.#isProbing && this.#timer === undefined) {
+        this.#isProbing = true
+        return { isProbe: true }
+      }
+      await this.#change(signal)
+    }
+    if (signal.aborted) throw signal.reason
+    return { isProbe: false }
+  }
+
+  leave({ isProbe }: CircuitPass, outcome: CircuitOutcome): void {
+    if (isProbe) this.#isProbing = false
+    if (outcome === 'works') this.#close()
+    else if (outcome === 'fails') this.#failed(isProbe)
+    this.#wake()
+  }
+
+  #failed(isProbe: boolean): void {
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#failures++ === 0) this.#firstFailureMs = nowMs
+    if (this.#isOpen) {
+      if (isProbe) this.#pause()
+    } else if (this.#failures >= failuresToOpen && nowMs - this.#firstFailureMs >= minFailingMs) {
+      this.#isOpen = true
+      this.#pauses = 0
+      this.#pause()
+    }
+  }
+
+  #close(): void {
+    this.#failures = 0
+    this.#isOpen = false
+    this.#timer?.abort()
+    this.#timer = undefined
+  }
+
+  /** No probe for a while. */
+  #pause(): void {
+    const timer = new AbortController()
+    this.#timer?.abort()
+    this.#timer = timer
+    this.#pauses++
+    void this.#clock.sleep(backoffMs(this.#pauses, pauses), timer.signal).then(
+      () => {
+        this.#timer = undefined
+        this.#wake()
+      },
+      () => undefined,
+    )
+  }
+
+  #wake(): void {
+    const waiting = [...this.#waiting]
+    this.#waiting.clear()
+    for (const wake of waiting) wake()
+  }
+
+  #change(signal: Ending): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const wake = () => {
+        forget()
+        resolve()
+      }
+      const forget = onAbort(signal, () => {
+        this.#waiting.delete(wake)
+        reject(signal.reason as Error)
+      })
+      this.#waiting.add(wake)
+    })
+  }
+}
+
+/** Failures that are the operation's own; rejections for the rate are the pacer's to deal with. */
+const outOfOrder: ReadonlySet<'ok' | ExchangeErrorKind> = new Set([
+  'unavailable',
+  'network',
+  'timeout',
+  'malformed',
+  'too-large',
+  'proxy-page',
+  'retired-version',
+])
+
+/** What an attempt tells of its operation. */
+export function outcomeFor(outcome: 'ok' | ExchangeErrorKind): CircuitOutcome {
+  if (outOfOrder.has(outcome)) return 'fails'
+  return outcome === 'aborted' || outcome === 'rate-limited' || outcome === 'blocked' ? 'unknown' : 'works'
+}

@@ -1,0 +1,203 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type * as duckdb from '@duckdb/node-api'
+import { onAbort } from '../../runtime/abort.js'
+import { systemClock } from '../../runtime/clock.js'
+import { dayMs } from '../../market/values.js'
+import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
+import type { RecorderDatabase } from '../../db/database.js'
+import { loadZstd } from '../parquet/zstd.js'
+import { hasHypertables } from '../../server/timescale/server.js'
+import { firstTime, lastTime } from './timeBounds.js'
+import type { ManifestColumn } from './manifest.js'
+import { listDays, readManifest } from './manifests.js'
+import { type Snapshot, withSnapshot } from './snapshot.js'
+import { stageDay } from './stageDay.js'
+import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
+import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
+import type { ArchiveTarget } from './target.js'
+import { tablesReadBy } from './duckFunctions.js'
+import { proofViews } from './duckProof.js'
+import { viewsOver } from './duckViews.js'
+
+export interface ArchiveQuery {
+  readonly sql: string
+  /** For the rows of the days that the archive does not have; without it the archive is asked alone. */
+  readonly database?: RecorderDatabase
+  /** Of this machine, for those rows, as long as the query takes. */
+  readonly folder: string
+  readonly now: number
+  readonly maxRows: number
+  /** Half-open, by day; default: all days. Of tables that are kept as a whole the newest day before `to` counts. */
+  readonly from?: Day | undefined
+  readonly to?: Day | undefined
+  /** Default: all. */
+  readonly categories?: readonly string[] | undefined
+  /** Ends it, wherever it is; what the database is asked is for the caller to cancel. */
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface ArchiveQueryResult {
+  readonly columns: readonly QueryColumn[]
+  /** Decimals exact, times in UTC; null is NULL. */
+  readonly rows: readonly QueryRow[]
+  readonly isTruncated: boolean
+}
+
+/**
+ * Runs one query in DuckDB over the archive and, of the days that it does not have, the database: with the same names, such as
+ * market.fills. Throws one line when DuckDB is not installed, and on errors of SQL.
+ */
+export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): Promise<ArchiveQueryResult> {
+  const { DuckDBInstance } = await loadDuck()
+  // Only what the text names is looked for: a table that is not asked for costs nothing.
+  const isNamed = (name: string) => new RegExp(`\\b${name}\\b`, 'i').test(query.sql)
+  const read = tablesReadBy(isNamed)
+  const wanted = archivedTableNames.filter((name) => read.has(name) || [name, ...(madeOf[name] ?? [])].some(isNamed))
+  const files = new Map<ArchivedTableName, string[]>()
+  for (const name of wanted) files.set(name, await filesOf(target, name, query))
+  const proof = await proofViews(target, { ...query, isAsked: (day) => isAsked(query, day) }, isNamed)
+  return askDuck(DuckDBInstance, [viewsOver(files), ...proof].join(';\n'), query)
+}
+
+async function askDuck(
+  DuckDBInstance: typeof duckdb.DuckDBInstance,
+  views: string,
+  query: ArchiveQuery,
+): Promise<ArchiveQueryResult> {
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2', memory_limit: '2GB' })
+  const connection = await instance.connect()
+  const release = interruptOnAbort(connection, query.signal)
+  try {
+    query.signal?.throwIfAborted()
+    await connection.run(`set timezone = 'UTC'; create schema market; ${views}; set search_path = 'market,main'`)
+    const reader = await connection.streamAndReadUntil(query.sql, query.maxRows + 1)
+    const types = reader.columnTypes().map(String)
+    // Of lengths of time the text of DuckDB itself, which is the database's, too.
+    const lengths = types.includes('INTERVAL') ? reader.getRows() : []
+    const rows = reader
+      .getRowsJson()
+      .map((row, n) => row.map((value, i) => textOf(types[i] === 'INTERVAL' ? lengths[n]?.[i]?.toString() : value)))
+    return {
+      columns: reader.columnNames().map((name, i) => ({ name, type: typeName(types[i] ?? '') })),
+      rows: rows.slice(0, query.maxRows),
+      isTruncated: rows.length > query.maxRows,
+    }
+  } finally {
+    release()
+    connection.closeSync()
+    instance.closeSync()
+  }
+}
+
+/** Until it is released: DuckDB forgets an interrupt that comes before a statement, or between two of them. */
+function interruptOnAbort(connection: duckdb.DuckDBConnection, signal: AbortSignal | undefined): () => void {
+  const interrupt = () => {
+    connection.interrupt()
+    takeBack = systemClock.after(50, interrupt)
+  }
+  let takeBack = onAbort(signal, interrupt)
+  return () => takeBack()
+}
+
+async function loadDuck(): Promise<typeof duckdb> {
+  try {
+    return await import('@duckdb/node-api')
+  } catch (error) {
+    throw new Error(
+      'DuckDB is not installed, which query --archive runs in: npm install @duckdb/node-api, with -g where market-recorder was installed so',
+      { cause: error },
+    )
+  }
+}
+
+/** Views that are made of a table are as good as its name. */
+const madeOf: Readonly<Partial<Record<ArchivedTableName, readonly string[]>>> = {
+  candles: ['ohlcv_\\w+'],
+  tickers: ['latest_tickers'],
+  instruments: ['latest_tickers'],
+  order_books: ['order_book_levels'],
+  rpi_order_books: ['rpi_order_book_levels'],
+}
+
+async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: ArchiveQuery): Promise<string[]> {
+  const table = archivedTable(name)
+  const days = [...((await listDays(target, name)).get(name) ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1))
+  const isWhole = table.timeColumn === undefined
+  if (isWhole && query.database !== undefined) return fromDatabase(query.database, name, [''], [], query)
+  const before = days.filter(([day]) => query.to === undefined || day < query.to)
+  const files: string[] = []
+  let known: readonly ManifestColumn[] = []
+  for (const [day, versions] of isWhole ? before.slice(-1) : before.filter(([one]) => isAsked(query, one))) {
+    query.signal?.throwIfAborted()
+    const manifest = await readManifest(target, name, day, versions.at(-1) ?? 0)
+    for (const { path, category } of manifest.files) {
+      // Of a bucket they are copies, which go with the target.
+      if (isCategoryAsked(query, category)) files.push((await target.fetch(path)).localPath)
+    }
+    known = manifest.columns
+  }
+  if (query.database === undefined) return files
+  const isHypertable = await hasHypertables(query.database.db)
+  const first = await firstTime({ database: query.database, isHypertable, withProof: false }, table)
+  const last = await lastTime({ database: query.database, isHypertable }, table)
+  if (first === null || last === null) return files
+  const archived = new Set(days.map(([day]) => day))
+  // The day that has not ended, too.
+  const missing = daysBetween(first, Math.min(query.now + dayMs, dayEnd(dayOf(last)))).filter(
+    (day) => !archived.has(day) && isAsked(query, day),
+  )
+  return [...files, ...(await fromDatabase(query.database, name, missing, known, query))]
+}
+
+/** Rows of days as files, by the same writer as those of the archive, so that they have the same types. */
+async function fromDatabase(
+  database: RecorderDatabase,
+  name: ArchivedTableName,
+  days: readonly Day[],
+  known: readonly ManifestColumn[],
+  query: ArchiveQuery,
+): Promise<string[]> {
+  const compression = await loadZstd()
+  const isHypertable = await hasHypertables(database.db)
+  const place = join(query.folder, name)
+  await mkdir(place, { recursive: true })
+  const files: string[] = []
+  for (const day of days) {
+    const options = { folder: place, compression, isHypertable, known, withProof: false }
+    const stage = (snapshot: Snapshot) => stageDay(snapshot, archivedTable(name), day, options)
+    const staged = await withSnapshot(database, stage, { signal: query.signal })
+    const asked = staged.files.filter(({ category }) => isCategoryAsked(query, category))
+    files.push(...asked.map(({ localPath }) => localPath))
+  }
+  return files
+}
+
+function isAsked({ from, to }: ArchiveQuery, day: Day): boolean {
+  return (from === undefined || day >= from) && (to === undefined || day < to)
+}
+
+function isCategoryAsked({ categories }: ArchiveQuery, category: string): boolean {
+  return categories === undefined || categories.includes(category)
+}
+
+function typeName(type: string): string {
+  if (type.startsWith('DECIMAL')) return 'numeric'
+  const names: Readonly<Record<string, string>> = {
+    INTEGER: 'int4',
+    SMALLINT: 'int2',
+    BIGINT: 'int8',
+    DOUBLE: 'float8',
+    BOOLEAN: 'bool',
+    VARCHAR: 'text',
+    'TIMESTAMP WITH TIME ZONE': 'timestamptz',
+  }
+  return names[type] ?? type.toLowerCase()
+}
+
+function textOf(value: unknown): string | null {
+  if (value === null || value === undefined) return null
+  if (typeof value === 'string') return value
+  if (typeof value === 'boolean') return value ? 't' : 'f'
+  return JSON.stringify(value)
+}

@@ -1,0 +1,67 @@
+import { type TimeTable, timeTables } from '../../db/timeTables.js'
+import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
+import type { StreamName } from '../../market/stream.js'
+import { dayMs } from '../../market/values.js'
+
+/** A table of schema `market` that is archived. */
+export interface ArchivedTable {
+  readonly name: ArchivedTableName
+  /** What its coverage and gaps are kept under; null where another table has them. */
+  readonly stream: StreamName | null
+  /** By which it is cut into days. Absent for a table that is kept as a whole, as it was at the end of a day. */
+  readonly timeColumn?: string
+  /** Columns of the key that say which series a row belongs to. */
+  readonly seriesColumns: readonly string[]
+  /** The order of the rows of an instrument, the same on every server. */
+  readonly order: readonly string[]
+}
+
+const instrument = ['category', 'symbol']
+
+const whole: readonly ArchivedTable[] = [
+  { name: 'instruments', stream: 'instruments', seriesColumns: instrument, order: [] },
+  { name: 'instrument_history', stream: null, seriesColumns: instrument, order: ['valid_from'] },
+  { name: 'rpi_symbols', stream: 'rpi_symbols', seriesColumns: instrument, order: ['valid_from'] },
+]
+
+const archivedTables: readonly ArchivedTable[] = [...timeTables.map(byDay), ...whole]
+
+function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): ArchivedTable {
+  const columns = [...seriesColumns.slice(2), ...orderColumns]
+  return {
+    name: name,
+    stream: name,
+    timeColumn,
+    seriesColumns,
+    // Texts sort by the rules of a database, unless they are told to sort by their bytes.
+    order: columns.map((column) => (column === 'exec_id' ? `${column} collate "C"` : column)),
+  }
+}
+
+export function archivedTable(name: string): ArchivedTable {
+  const found = archivedTables.find((table) => table.name === name)
+  if (found === undefined) throw new Error(`${name} is not a table that is archived: ${archivedTableNames.join(', ')}`)
+  return found
+}
+
+/** A day in UTC: `2026-03-01`. */
+export type Day = string
+
+export function dayOf(time: number): Day {
+  return new Date(time).toISOString().slice(0, 10)
+}
+
+export function dayStart(day: Day): number {
+  return Date.parse(`${day}T00:00:00Z`)
+}
+
+export function dayEnd(day: Day): number {
+  return dayStart(day) + dayMs
+}
+
+/** All days from the one of `from` to the last that has ended by `to`. */
+export function daysBetween(from: number, to: number): Day[] {
+  const days: Day[] = []
+  for (let start = Math.floor(from / dayMs) * dayMs; start + dayMs <= to; start += dayMs) days.push(dayOf(start))
+  return days
+}

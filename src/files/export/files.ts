@@ -1,0 +1,74 @@
+import { createWriteStream } from 'node:fs'
+import { once } from 'node:events'
+import { finished } from 'node:stream/promises'
+import { csvLine } from './csv.js'
+import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
+import { type DecimalExtent, shapeFor } from '../parquet/decimalShape.js'
+import { type ParquetColumn, parquetColumn } from '../parquet/columns.js'
+import { createParquetFile } from '../parquet/file.js'
+import { loadZstd } from '../parquet/zstd.js'
+
+export const exportFormats = ['parquet', 'csv'] as const
+export type ExportFormat = (typeof exportFormats)[number]
+
+/** A format of files, for the columns of one export. */
+export interface FileFormat {
+  /** The SQL that gives a column as the file needs it. */
+  expression(column: QueryColumn, quoted: string): string
+  open(path: string): OpenFile
+}
+export interface OpenFile {
+  write(rows: readonly QueryRow[]): Promise<void>
+  close(): Promise<void>
+}
+
+export async function fileFormat(
+  format: ExportFormat,
+  columns: readonly QueryColumn[],
+  decimals: Readonly<Record<string, DecimalExtent>>,
+): Promise<FileFormat> {
+  if (format === 'csv') return csvFormat(columns)
+  return parquetFormat(
+    columns.map((column) => {
+      const extent = decimals[column.name]
+      return parquetColumn(column, extent && shapeFor(extent))
+    }),
+  )
+}
+
+function csvFormat(columns: readonly QueryColumn[]): FileFormat {
+  return {
+    expression: ({ type }, quoted) =>
+      type === 'timestamptz' ? `to_char(${quoted} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')` : quoted,
+    open(path) {
+      const stream = createWriteStream(path)
+      const ended = finished(stream)
+      // Told where the file is written to or closed; nobody may be waiting at the moment it happens.
+      ended.catch(() => undefined)
+      const write = async (lines: string) => {
+        if (!stream.write(lines)) await Promise.race([once(stream, 'drain'), ended])
+      }
+      let head = `${csvLine(columns.map(({ name }) => name))}\n`
+      return {
+        async write(rows) {
+          await write(head + rows.map((row) => `${csvLine(row)}\n`).join(''))
+          head = ''
+        },
+        async close() {
+          if (head !== '') await write(head)
+          stream.end()
+          await ended
+        },
+      }
+    },
+  }
+}
+
+async function parquetFormat(columns: readonly ParquetColumn[]): Promise<FileFormat> {
+  const byName = new Map(columns.map((column) => [column.name, column]))
+  const compression = await loadZstd()
+  return {
+    expression: ({ name }, quoted) => byName.get(name)?.expression(quoted) ?? quoted,
+    open: (path) => createParquetFile(path, columns, { compression }),
+  }
+}

@@ -1,0 +1,224 @@
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { hourMs, type TimeMs } from '../../market/values.js'
+import type { DatabasePool } from '../../db/pool.js'
+import { readInBatches } from '../../db/readOnlyQuery.js'
+import { type FileFormat, fileFormat } from './files.js'
+import { type Manifest, readManifest, writeManifest } from './manifest.js'
+import { fewerRows, requireReplaceable, withOutdatedDays } from './outdated.js'
+import { PartWriter } from './partWriter.js'
+import { type ExportRequest, type Part, partsOf, selectionOf } from './request.js'
+import { UnfitDecimal } from '../parquet/decimals.js'
+import { type DecimalExtent, shapeFor, widen } from '../parquet/decimalShape.js'
+import { extentList, extentsIn } from '../parquet/extents.js'
+import { selectedRows, selectRows } from './source.js'
+
+export interface ExportProgress {
+  readonly partsDone: number
+  readonly parts: number
+  readonly rows: number
+}
+export interface ExportResult {
+  readonly rows: number
+  readonly files: number
+  /** Days that were finished before. */
+  readonly partsSkipped: number
+  /** Columns whose decimals had to be written as text. */
+  readonly asText: readonly string[]
+}
+export interface ExportOptions {
+  readonly now: () => TimeMs
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: ExportProgress) => void
+  readonly onNote?: (text: string) => void
+}
+
+/** A day that was exported sooner after its end may have been incomplete still. */
+const settleMs = hourMs
+const rowsPerBatch = 2_000
+
+/**
+ * Writes the selected rows to files: day=…/category=…/symbol=…/<name>.<format>, or one file where the source has no instruments
+ * or no time. A part is written beside its place and moved there when it is whole; parts that are there already are left as they
+ * are, so that the same call goes on after an interruption. Throws when the folder holds another export, or on an abort.
+ */
+export async function runExport(
+  database: DatabasePool,
+  request: ExportRequest,
+  options: ExportOptions,
+): Promise<ExportResult> {
+  await mkdir(request.folder, { recursive: true })
+  let manifest = await startManifest(request)
+  if (Object.keys(manifest.parts).length === 0) manifest = await withDecimals(database, request, manifest, options)
+  else await requireReplaceable(database, request, manifest, options.now())
+  for (;;) {
+    try {
+      return await writeParts(database, request, manifest, options)
+    } catch (error) {
+      if (!(error instanceof UnfitDecimal)) throw error
+      // A column has one type in all files of an export, so those that were written with the other one are written again.
+      const outdated = withOutdatedDays((await readManifest(request.folder)) ?? manifest)
+      await requireReplaceable(database, request, outdated, options.now(), error)
+      options.onNote?.(`${error.message}: all days are written again, with a wider type`)
+      manifest = await withDecimals(database, request, outdated, options)
+    }
+  }
+}
+
+/** With room for what the selected rows hold, and for what was known before. */
+async function withDecimals(
+  database: DatabasePool,
+  request: ExportRequest,
+  manifest: Manifest,
+  { now, onNote }: ExportOptions,
+): Promise<Manifest> {
+  const { source, folder, format, from = 0, to = now() } = request
+  const list = extentList(source.columns)
+  if (format === 'csv' || list === '') return manifest
+  const { sql, parameters } = selectedRows(source, selectionOf(request, { from, to }))
+  const options = { batchRows: 1, parameters }
+  const extents = await readInBatches(database, `select ${list} from ${sql}`, options, async (_, batches) => {
+    for await (const [row = []] of batches) return extentsIn(row, source.columns)
+    return new Map<string, DecimalExtent>()
+  })
+  const decimals = Object.fromEntries(
+    [...extents].map(([name, extent]) => [name, widen(extent, manifest.decimals[name] ?? extent)]),
+  )
+  const asText = Object.keys(decimals).filter((name) => shapeFor(decimals[name] ?? noDigits) === 'text')
+  for (const name of asText.filter((one) => !manifest.asText.includes(one))) {
+    const { digits, scale } = decimals[name] ?? noDigits
+    const holds = digits > 38 ? 'what is no decimal, or' : `${digits} digits before the point and ${scale} after it,`
+    onNote?.(`${name} holds ${holds} more than a DECIMAL: the column is written as text`)
+  }
+  const known = { ...manifest, decimals, asText }
+  await writeManifest(folder, known)
+  return known
+}
+
+const noDigits: DecimalExtent = { digits: 0, scale: 0 }
+
+async function startManifest(request: ExportRequest): Promise<Manifest> {
+  const { folder, what, format, categories, symbolPatterns, source } = request
+  const wanted: Manifest = {
+    what,
+    format,
+    categories: categories?.toSorted() ?? null,
+    symbols: symbolPatterns?.toSorted() ?? null,
+    columns: source.columns.map(({ name, type }) => ({ name, type })),
+    decimals: {},
+    asText: [],
+    parts: {},
+  }
+  const found = request.isOverwriting === true ? null : await readManifest(folder)
+  if (found !== null) {
+    const isSame = JSON.stringify({ ...found, decimals: {}, asText: [], parts: {} }) === JSON.stringify(wanted)
+    if (isSame) return found
+    throw new Error(`${folder} holds another export (${found.what}): export into another folder, or with --overwrite`)
+  }
+  const others = (await readdir(folder)).filter((name) => !isOurs(name))
+  if (others.length > 0) throw new Error(`${folder} holds other files (${others[0]}): export into a folder of its own`)
+  await removeParts(folder)
+  await writeManifest(folder, wanted)
+  return wanted
+}
+
+async function writeParts(
+  database: DatabasePool,
+  request: ExportRequest,
+  manifest: Manifest,
+  { now, signal, onProgress }: ExportOptions,
+): Promise<ExportResult> {
+  const { source, folder } = request
+  const format = await fileFormat(request.format, source.columns, manifest.decimals)
+  const parts = partsOf(request, now())
+  const finished = { ...manifest.parts }
+  let rows = 0
+  let files = 0
+  let partsSkipped = 0
+  for (const [partsDone, part] of parts.entries()) {
+    onProgress?.({ partsDone, parts: parts.length, rows })
+    if (await isFinished(finished[part.name], part, join(folder, folderOf(part)))) {
+      partsSkipped++
+      continue
+    }
+    const before = rows
+    const found = finished[part.name]
+    const minRows = found?.isOutdated === true && source.timeColumn !== undefined ? found.rows : 0
+    const written = await writePart(database, request, format, { ...part, minRows }, (count) => {
+      onProgress?.({ partsDone, parts: parts.length, rows: before + count })
+      signal?.throwIfAborted()
+    })
+    rows += written.rows
+    files += written.files
+    const range = { from: new Date(part.from).toISOString(), to: new Date(part.to).toISOString() }
+    finished[part.name] = { ...range, ...written, writtenAt: new Date(now()).toISOString() }
+    await writeManifest(folder, { ...manifest, parts: finished })
+  }
+  onProgress?.({ partsDone: parts.length, parts: parts.length, rows })
+  return { rows, files, partsSkipped, asText: manifest.asText }
+}
+
+async function isFinished(found: Manifest['parts'][string] | undefined, part: Part, folder: string): Promise<boolean> {
+  if (found === undefined || found.isOutdated === true) return false
+  const isSame = Date.parse(found.from) === part.from && Date.parse(found.to) === part.to
+  const isSettled = Date.parse(found.writtenAt) >= part.to + settleMs
+  if (!isSame || !isSettled) return false
+  return found.files === 0 || (await stat(folder).catch(() => null)) !== null
+}
+
+async function writePart(
+  database: DatabasePool,
+  request: ExportRequest,
+  format: FileFormat,
+  part: Part & { readonly minRows: number },
+  onRows: (count: number) => void,
+): Promise<{ rows: number; files: number }> {
+  const { source, folder } = request
+  const partial = join(folder, `.${folderOf(part)}`)
+  await rm(partial, { recursive: true, force: true })
+  await mkdir(partial, { recursive: true })
+  const selection = selectionOf(request, part)
+  const statement = selectRows(source, (column, quoted) => format.expression(column, quoted), selection)
+  const writer = new PartWriter(source, partial, request.format, format)
+  let rows = 0
+  try {
+    const options = { batchRows: rowsPerBatch, parameters: statement.parameters }
+    await readInBatches(database, statement.sql, options, async (_, batches) => {
+      for await (const batch of batches) {
+        await writer.write(batch)
+        rows += batch.length
+        onRows(rows)
+      }
+    })
+    await writer.close()
+    // Rows may have been removed since they were counted.
+    if (rows < part.minRows) throw new Error(`${folder}: ${fewerRows(part.name, rows, part.minRows)}`)
+  } catch (error) {
+    await writer.close().catch(() => undefined)
+    await rm(partial, { recursive: true, force: true })
+    throw error
+  }
+  const place = join(folder, folderOf(part))
+  // Moved, which takes no time, and removed behind the new one: whoever is killed meanwhile has lost nothing.
+  const former = `${partial}.former`
+  await rm(former, { recursive: true, force: true })
+  if ((await stat(place).catch(() => null)) !== null) await rename(place, former)
+  if (writer.files === 0) await rm(partial, { recursive: true })
+  else await rename(partial, place)
+  await rm(former, { recursive: true, force: true })
+  return { rows, files: writer.files }
+}
+
+function folderOf({ name }: Part): string {
+  return name === 'all' ? name : `day=${name}`
+}
+
+function isOurs(name: string): boolean {
+  return /^\.?(all|day=\d{4}-\d{2}-\d{2})(\.former)?$|^export\.json(\.new)?$/.test(name)
+}
+
+async function removeParts(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (isOurs(name) && !name.startsWith('export.json')) await rm(join(folder, name), { recursive: true, force: true })
+  }
+}

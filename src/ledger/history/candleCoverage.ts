@@ -1,0 +1,138 @@
+import { type Kysely, sql } from 'kysely'
+import type { CandleSeries } from '../../market/candle.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+import { type ColumnSpec, rowsFrom } from '../../db/columns.js'
+import { multirange } from '../proof/coverage.js'
+import { recordGap } from '../proof/gaps.js'
+import { isAskedLately } from './noTrade.js'
+import type { Database } from '../../db/schema.js'
+import { candleStream, ofSeries, sameCandleStream, seriesColumns } from '../../db/series.js'
+
+/** A range of a series, and what is known about it. */
+export interface SeriesRange {
+  readonly series: CandleSeries
+  readonly range: TimeRange
+}
+
+export interface MissingCandles extends SeriesRange {
+  /** Neither covered nor confirmed empty, ascending. */
+  readonly missing: readonly TimeRange[]
+  /** Opening time of the oldest covered candle of the series; null where nothing is covered. */
+  readonly oldestKnown: TimeMs | null
+}
+
+const columns: readonly ColumnSpec[] = [
+  { name: 'category', kind: 'category' },
+  { name: 'symbol', kind: 'text' },
+  { name: 'type', kind: 'text' },
+  { name: 'interval', kind: 'text' },
+  { name: 'from', kind: 'time' },
+  { name: 'to', kind: 'time' },
+]
+
+/**
+ * What is missing of each of the requested ranges, in their order; one statement however many they are. With
+ * `leaveOutAskedLately`, without what was asked for in vain and need not be asked for again yet.
+ */
+export async function missingCandles(
+  db: Kysely<Database>,
+  requested: readonly SeriesRange[],
+  options: { readonly leaveOutAskedLately?: boolean } = {},
+): Promise<MissingCandles[]> {
+  if (requested.length === 0) return []
+  const source = rowsFrom(requested, columns, ({ series, range }, column) => {
+    const values = [series.category, series.symbol, series.type, series.interval, range.from, range.to] as const
+    return values[column] as string | number
+  })
+  const askedLately = sql`(
+    select range_agg(u.range) from recorder.unanswered u
+    where u.category = s.category and u.symbol = s.symbol and u.type = s.type::market.candle_type
+      and u.interval = s.interval::market.candle_interval and ${isAskedLately})`
+  const leftOut = options.leaveOutAskedLately === true ? sql`coalesce(${askedLately}, '{}')` : sql`'{}'`
+  const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
+    select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
+    from ${source} as s
+    left join recorder.coverage c on ${sameCandleStream('c', 's')}
+    left join recorder.empty_range e on ${sameCandleStream('e', 's')}
+    left join lateral unnest(
+      case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
+        - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - ${leftOut}
+    ) as m(range) on true
+    order by 1, 2`.execute(db)
+  const results = requested.map(({ series, range }) => ({
+    series,
+    range,
+    missing: [] as TimeRange[],
+    oldestKnown: null as TimeMs | null,
+  }))
+  for (const { place, from, to, oldest } of rows) {
+    const result = results[place - 1]
+    if (result === undefined) continue
+    result.oldestKnown = oldest
+    if (from !== null && to !== null) result.missing.push({ from, to })
+  }
+  return results
+}
+
+/** Remembers ranges that were confirmed to hold no candles. */
+export async function addEmptyRanges(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
+): Promise<void> {
+  if (ranges.length === 0) return
+  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
+  await sql`
+    insert into recorder.empty_range as e (stream, category, symbol, type, interval, ranges)
+    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${multirange(ranges)})
+    on conflict (stream, category, symbol, type, interval) do update
+      set ranges = e.ranges + excluded.ranges, updated_at = now()`.execute(db)
+}
+
+/** Open gaps of a series that are known in full by now are repaired; those in which there is nothing have been none. */
+export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<void> {
+  const candles = candleStream(series)
+  const isOpen = sql`${ofSeries(candles, 'g')} and g.state = 'open'`
+  const rangesIn = (table: string) => sql`
+    coalesce((select ranges from ${sql.table(table)} where ${ofSeries(candles)}), '{}')`
+  const empty = rangesIn('recorder.empty_range')
+  await sql`delete from recorder.gap g where ${isOpen} and g.range <@ ${empty}`.execute(db)
+  await sql`
+    update recorder.gap g set state = 'repaired', repaired_at = now()
+    where ${isOpen} and g.range <@ (${rangesIn('recorder.coverage')} + ${empty})`.execute(db)
+}
+
+/**
+ * Books what is missing after ranges were asked for. Open gaps that these ranges touch are replaced: one of which something is
+ * still missing by what that is, among `left`; the others are repaired.
+ *
+ * @param left what is missing of the ranges and of the open gaps that they touch
+ */
+export async function replaceGaps(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  asked: readonly TimeRange[],
+  left: readonly TimeRange[],
+  reason: string,
+): Promise<void> {
+  const candles = candleStream(series)
+  const isTouched = sql`${ofSeries(candles)} and state = 'open' and range && ${multirange(asked)}`
+  await sql`
+    update recorder.gap set state = 'repaired', repaired_at = now()
+    where ${isTouched} and not range <@ ${multirange(left)}`.execute(db)
+  await sql`
+    delete from recorder.gap
+    where ${isTouched} and not exists (select from unnest(${multirange(left)}) as r where r = range)`.execute(db)
+  for (const range of left) await recordGap(db, { ...candles, range, reason })
+}
+
+/** The open gaps of a series, ascending. */
+export async function openGaps(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
+  const { rows } = await sql<TimeRange>`
+    select lower(r) as "from", upper(r) as "to"
+    from unnest((
+      select range_agg(range) from recorder.gap where ${ofSeries(candleStream(series))} and state = 'open')) as r
+    order by 1`.execute(db)
+  return rows
+}

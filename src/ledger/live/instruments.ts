@@ -1,0 +1,183 @@
+import { type Kysely, sql } from 'kysely'
+import type { Category } from '../../market/category.js'
+import { type Instrument, kindOf } from '../../market/instrument.js'
+import type { TimeMs } from '../../market/values.js'
+import { type ColumnSpec, columnNames, rowsFrom, toDate } from '../../db/columns.js'
+import { inTransaction } from '../../db/inTransaction.js'
+import { instrumentColumns } from '../../db/instrumentColumns.js'
+import { lockNames } from '../../db/locks/names.js'
+import { lockInTransaction } from '../../db/locks/rowLock.js'
+import type { Database } from '../../db/schema.js'
+import type { WriteResult } from '../../db/writeResult.js'
+
+export interface InstrumentsResult extends WriteResult {
+  /** Instruments seen for the first time, or again after they had gone. */
+  readonly inserted: number
+  /** Instruments whose specification changed; the same as `updated`. */
+  readonly changed: number
+  readonly unchanged: number
+  /** Instruments that a complete response no longer held. */
+  readonly disappeared: number
+}
+
+const specification: readonly ColumnSpec[] = [
+  { name: 'kind', kind: 'text' },
+  ...instrumentColumns,
+  { name: 'extra', kind: 'json' },
+]
+const columns: readonly ColumnSpec[] = [{ name: 'symbol', kind: 'text' }, ...specification]
+const fields: readonly (keyof Instrument | 'kind')[] = [
+  'symbol',
+  'kind',
+  ...instrumentColumns.map(({ field }) => field),
+  'extra',
+]
+
+/**
+ * Stores instruments of one category as the service described them at `seenAt`, and keeps their history: a change closes the
+ * open version and opens a new one. With `complete`, an instrument that is not among them is gone and its version closes.
+ * A response older than what is known of an instrument does not touch it. One transaction.
+ */
+export async function recordInstruments(
+  db: Kysely<Database>,
+  category: Category,
+  instruments: readonly Instrument[],
+  seenAt: TimeMs,
+  options: { readonly complete?: boolean } = {},
+): Promise<InstrumentsResult> {
+  const stray = instruments.find((instrument) => instrument.category !== category)
+  if (stray) throw new RangeError(`${stray.symbol} is of ${stray.category}, not of ${category}`)
+  // Of an instrument that stands twice in a response the later one counts.
+  const bySymbol = new Map(instruments.map((instrument) => [instrument.symbol, instrument]))
+  return inTransaction(db, async (trx) => {
+    // Two recorders would otherwise both open a version.
+    await lockInTransaction(trx, lockNames.instruments(category))
+    const differing = await findDiffering(trx, category, [...bySymbol.values()], seenAt)
+    const gone = options.complete === true ? await closeMissing(trx, category, [...bySymbol.keys()], seenAt) : 0
+    const rows = differing.flatMap(({ symbol }) => bySymbol.get(symbol) ?? [])
+    if (rows.length > 0) await openVersions(trx, category, rows, seenAt)
+    const changed = differing.filter(({ isOpen }) => isOpen).length
+    return {
+      inserted: differing.length - changed,
+      changed,
+      updated: changed,
+      unchanged: instruments.length - differing.length,
+      disappeared: gone,
+    }
+  })
+}
+
+/** The instruments whose newest version is not what they are now. Usually none: the rest of the work is for these alone. */
+async function findDiffering(
+  db: Kysely<Database>,
+  category: Category,
+  instruments: readonly Instrument[],
+  seenAt: TimeMs,
+): Promise<{ symbol: string; isOpen: boolean }[]> {
+  if (instruments.length === 0) return []
+  const { rows } = await sql<{ symbol: string; isOpen: boolean }>`
+    select incoming.symbol, known.symbol is not null and known.valid_to is null as "isOpen"
+    from ${source(instruments)} as incoming
+    left join (
+      select distinct on (symbol) * from market.instrument_history
+      where category = ${category} order by symbol, valid_from desc
+    ) as known on known.symbol = incoming.symbol
+    where known.symbol is null
+      or (known.valid_to is not null and known.valid_to <= ${toDate(seenAt)}::timestamptz)
+      or (known.valid_to is null and known.valid_from <= ${toDate(seenAt)}::timestamptz
+        and (${columnNames(specification, 'known')}) is distinct from (${columnNames(specification, 'incoming')}))
+  `.execute(db)
+  return rows
+}
+
+async function openVersions(
+  db: Kysely<Database>,
+  category: Category,
+  instruments: readonly Instrument[],
+  seenAt: TimeMs,
+): Promise<void> {
+  const at = sql`${toDate(seenAt)}::timestamptz`
+  await sql`
+    update market.instrument_history set valid_to = ${at}
+    where category = ${category} and symbol = any (${instruments.map(({ symbol }) => symbol)}::text[])
+      and valid_to is null and valid_from < ${at}`.execute(db)
+  // What was proven to be empty or silent was so of the old listing.
+  for (const table of ['recorder.empty_range', 'recorder.unanswered']) {
+    await sql`
+      delete from ${sql.table(table)} e using ${source(instruments)} as incoming, market.instruments known
+      where e.category = ${category} and e.symbol = incoming.symbol and known.category = e.category
+        and known.symbol = e.symbol and known.launch_time is distinct from incoming.launch_time`.execute(db)
+  }
+  // A second response of the same moment replaces the version that the first one opened.
+  await sql`
+    insert into market.instrument_history (category, ${columnNames(columns)}, valid_from)
+    select ${category}, ${columnNames(columns)}, ${at} from ${source(instruments)} as incoming
+    on conflict (category, symbol, valid_from) do update set ${assignments}, valid_to = null`.execute(db)
+  await sql`
+    insert into market.instruments (category, ${columnNames(columns)}, first_seen_at, updated_at)
+    select ${category}, ${columnNames(columns)}, ${at}, ${at} from ${source(instruments)} as incoming
+    on conflict (category, symbol) do update
+      set ${assignments}, updated_at = excluded.updated_at, disappeared_at = null`.execute(db)
+}
+
+const assignments = sql.join(specification.map(({ name }) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))
+
+async function closeMissing(
+  db: Kysely<Database>,
+  category: Category,
+  symbols: readonly string[],
+  seenAt: TimeMs,
+): Promise<number> {
+  const at = sql`${toDate(seenAt)}::timestamptz`
+  const { rows } = await sql<{ count: number }>`
+    with closed as (
+      update market.instrument_history set valid_to = ${at}
+      where category = ${category} and valid_to is null and valid_from < ${at} and symbol <> all (${symbols}::text[])
+      returning symbol
+    ), marked as (
+      update market.instruments i set disappeared_at = ${at}
+      from closed where i.category = ${category} and i.symbol = closed.symbol
+    )
+    select count(*) from closed`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+function source(instruments: readonly Instrument[]) {
+  return rowsFrom(instruments, columns, (instrument, column) => {
+    const field = fields[column] ?? 'extra'
+    return field === 'kind' ? kindOf(instrument) : instrument[field]
+  })
+}
+
+/** What the collector has to know of an instrument. */
+export type InstrumentSummary = Pick<
+  Instrument,
+  'category' | 'symbol' | 'status' | 'launchTime' | 'offTime' | 'limitOpenTime' | 'isReality' | 'symbolType'
+> & {
+  /** Of its first listing: one that was listed anew has candles from before, and its launch time has moved. */
+  readonly firstLaunchTime?: TimeMs | null
+}
+
+/** Instruments that the service lists, by category and symbol; with `includeGone`, also those that it listed once. */
+export async function listInstruments(
+  db: Kysely<Database>,
+  filter: { readonly category?: Category; readonly includeGone?: boolean } = {},
+): Promise<InstrumentSummary[]> {
+  let query = db
+    .selectFrom('market.instruments')
+    .select(['category', 'symbol', 'status', 'launch_time as launchTime', 'off_time as offTime'])
+    .select(['limit_open_time as limitOpenTime', 'is_reality as isReality', 'symbol_type as symbolType'])
+    .select((builder) =>
+      builder
+        .selectFrom('market.instrument_history as h')
+        .whereRef('h.category', '=', 'market.instruments.category')
+        .whereRef('h.symbol', '=', 'market.instruments.symbol')
+        .select(({ fn }) => fn.min('h.launch_time').as('first'))
+        .as('firstLaunchTime'),
+    )
+    .orderBy('category')
+    .orderBy('symbol')
+  if (filter.category !== undefined) query = query.where('category', '=', filter.category)
+  if (filter.includeGone !== true) query = query.where('disappeared_at', 'is', null)
+  return query.execute()
+}

@@ -1,0 +1,95 @@
+import { type Kysely, sql } from 'kysely'
+import type { Category } from '../../market/category.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { TimeMs } from '../../market/values.js'
+import type { Database } from '../../db/schema.js'
+
+/** A gap in fills that turned out to be none. */
+export interface EmptyGap {
+  readonly id: number
+  readonly category: Category
+  readonly symbol: string
+  readonly range: TimeRange
+}
+
+export interface JudgedGaps {
+  /** Those in which nothing was lost. They are still there. */
+  readonly empty: readonly EmptyGap[]
+  /** The last gap that was looked at; null when there is none after it to look at. */
+  readonly last: number | null
+}
+
+/**
+ * Judges lost gaps in fills that nobody has judged yet, in the order of their numbers: nothing was lost in one whose every minute
+ * has a closed candle with exactly the volume of the stored fills. Two responses may adjoin without sharing a fill, which looks
+ * like a gap. The others are marked as judged, so that each is compared once, however many there are. A gap waits while a minute
+ * has no closed candle, and while fills of its minutes may still be on their way to the database.
+ *
+ * @param since those found earlier have waited for their candles for long enough
+ * @param after the number after which to begin
+ */
+export async function judgeFillGaps(
+  db: Kysely<Database>,
+  { since, after, limit }: { readonly since: TimeMs; readonly after: number; readonly limit: number },
+): Promise<JudgedGaps> {
+  const { rows } = await sql<{
+    id: number
+    category: Category
+    symbol: string
+    from: TimeMs
+    to: TimeMs
+    isEmpty: boolean
+  }>`
+    with due as materialized (
+      select id, category, symbol, range,
+        -- Longer ones are not two responses that adjoin.
+        detected_at < ${new Date(since)}::timestamptz or upper(range) - lower(range) >= interval '1 hour' as is_given_up
+      from recorder.gap
+      where stream = 'fills' and state = 'lost' and judged_at is null and id > ${after}
+      order by id limit ${limit}
+    ), looked as materialized (
+      select due.*, coalesce(m.is_empty, false) as is_empty,
+        due.is_given_up or (m.has_candles and not m.is_empty and coalesce(
+          (select upper(v.ranges) from recorder.coverage v
+            where v.stream = 'fills' and v.category = due.category and v.symbol = due.symbol and v.type = '' and v.interval = ''
+              and not isempty(v.ranges)
+            order by v.part desc limit 1)
+          >= m.ends_at, false)) as is_judged
+      from due left join lateral (
+        select bool_and(c.volume is not null) as has_candles, bool_and(c.volume is not null and c.volume = f.size) as is_empty,
+          max(minute) + interval '1 minute' as ends_at
+        from generate_series(
+          date_trunc('minute', lower(due.range), 'UTC'), upper(due.range) - interval '1 millisecond', interval '1 minute'
+        ) as minute
+        left join lateral (
+          -- Sizes of coin futures are in the quote coin.
+          select case when due.category = 'COIN-FUTURES' then quote_turnover else base_volume end as volume
+          from market.candles
+          where category = due.category and symbol = due.symbol and type = 'market' and interval = '1m'
+            and open_time = minute and is_closed
+        ) c on true
+        left join lateral (
+          select coalesce(sum(size), 0) as size from market.fills
+          where category = due.category and symbol = due.symbol and ts >= minute and ts < minute + interval '1 minute'
+            -- Without a candle there is nothing to compare with.
+            and c.volume is not null
+        ) f on true
+        where not due.is_given_up
+      ) m on true
+    ), judged as (
+      update recorder.gap g set judged_at = now() from looked where g.id = looked.id and looked.is_judged
+    )
+    select id, category, symbol, lower(range) as "from", upper(range) as "to", is_empty as "isEmpty"
+    from looked order by id`.execute(db)
+  return {
+    empty: rows
+      .filter(({ isEmpty }) => isEmpty)
+      .map(({ id, category, symbol, from, to }) => ({ id, category, symbol, range: { from, to } })),
+    last: rows.length < limit ? null : (rows.at(-1)?.id ?? null),
+  }
+}
+
+/** Takes a gap back. */
+export async function removeGap(db: Kysely<Database>, id: number): Promise<void> {
+  await db.deleteFrom('recorder.gap').where('id', '=', id).execute()
+}

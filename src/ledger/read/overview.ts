@@ -1,0 +1,77 @@
+import { type Kysely, sql } from 'kysely'
+import { type StreamName, streamNames } from '../../market/stream.js'
+import type { TimeMs } from '../../market/values.js'
+import type { Database, GapState } from '../../db/schema.js'
+
+export interface GapCount {
+  readonly stream: StreamName
+  readonly state: GapState
+  readonly reason: string
+  readonly count: number
+}
+
+export interface StoreOverview {
+  /** Size of the database on disk. */
+  readonly bytes: number
+  /** Number of known gaps, the most frequent first; at most a hundred kinds. */
+  readonly gaps: readonly GapCount[]
+}
+
+/** What is cheap to say about the whole database. */
+export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview> {
+  const [size, gaps] = await Promise.all([
+    sql<{ bytes: number }>`select pg_database_size(current_database()) as bytes`.execute(db),
+    sql<GapCount>`
+      select stream, state, reason, count(*) as count from recorder_page.gap
+      group by stream, state, reason order by count desc, stream, state, reason limit 100`.execute(db),
+  ])
+  return { bytes: size.rows[0]?.bytes ?? 0, gaps: gaps.rows }
+}
+
+/** Looks back no further than this for the newest rows: further back a stream is silent, whenever exactly it was. */
+const lookback = sql`now() - interval '2 days'`
+
+/** When each stream last brought rows into the database, by the time that the rows carry; null when not lately. */
+export async function newestRows(db: Kysely<Database>): Promise<Record<StreamName, TimeMs | null>> {
+  const perInstrument = (table: string, time: string) => sql`
+    select max(t.at) from market.instruments i cross join lateral (
+      select ${sql.ref(time)} as at from ${sql.table(table)} t
+      where t.category = i.category and t.symbol = i.symbol and ${sql.ref(time)} > ${lookback}
+      order by ${sql.ref(time)} desc limit 1
+    ) t where i.disappeared_at is null`
+  const { rows } = await sql<Record<StreamName, TimeMs | null>>`
+    select
+      (select max(updated_at) from market.instruments) as instruments,
+      (select max(greatest(valid_from, valid_to)) from market.rpi_symbols) as rpi_symbols,
+      (${perInstrument('market.tickers', 'ts')}) as tickers,
+      (${perInstrument('market.order_books', 'ts')}) as order_books,
+      (${perInstrument('market.rpi_order_books', 'ts')}) as rpi_order_books,
+      (${perInstrument('market.fills', 'ts')}) as fills,
+      (select max(t.at) from market.instruments i
+        cross join (select distinct type, interval from recorder_page.coverage where stream = 'candles'
+          union select 'market', '1m') as s
+        cross join lateral (
+          select open_time as at from market.candles t
+          where t.category = i.category and t.symbol = i.symbol and t.type = s.type::market.candle_type
+            and t.interval = s.interval::market.candle_interval and open_time > ${lookback}
+          order by open_time desc limit 1
+        ) t where i.disappeared_at is null) as candles`.execute(db)
+  const empty = Object.fromEntries(streamNames.map((name) => [name, null])) as Record<StreamName, TimeMs | null>
+  return { ...empty, ...rows[0] }
+}
+
+/**
+ * Responds when the database does; rejects with the driver's error. Resolves to how far a standby is behind, in milliseconds: the age of
+ * the newest change that it shows, 0 where it has nothing to catch up with; null for a server that is no standby.
+ */
+export async function ping(db: Kysely<Database>): Promise<number | null> {
+  const { rows } = await sql<{ lagMs: number | null }>`
+    select case
+      when not pg_is_in_recovery() then null
+      -- The age of the newest change grows while nothing changes, too.
+      when pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() then 0
+      else (extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000)::float8
+    end as "lagMs"`.execute(db)
+  const lagMs = rows[0]?.lagMs ?? null
+  return lagMs === null ? null : Math.max(0, lagMs)
+}

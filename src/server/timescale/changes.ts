@@ -1,0 +1,208 @@
+import { type Kysely, sql } from 'kysely'
+import { systemClock } from '../../runtime/clock.js'
+import type { Database } from '../../db/schema.js'
+import { type CurrentState, policyKey } from './currentState.js'
+import {
+  bucketsPerBatch,
+  createRollup,
+  fillRollup,
+  liveMs,
+  readRollup,
+  refreshHours,
+  type Rollup,
+  rollups,
+} from './rollups.js'
+import type { ServerKind } from './server.js'
+import { type TimeTable, timeTables } from '../../db/timeTables.js'
+import type { StorageSettings, TableSettings } from './settings.js'
+import { hourMs } from '../../market/values.js'
+
+/** One step towards what the configuration asks for. */
+export interface Change {
+  /** As it continues "will …". */
+  readonly text: string
+  apply(db: Kysely<Database>): Promise<void>
+}
+
+/** How often chunks are looked at for conversion and removal. */
+const upkeepMs = hourMs
+
+/** What is to be done, in order, so that a database in this state has what the settings ask for. */
+export function changesNeeded(kind: ServerKind, current: CurrentState, settings: StorageSettings): Change[] {
+  if (kind === 'postgresql') return []
+  const hypertables = timeTables.flatMap((table) => hypertableChanges(table, current, settings[table.name]))
+  if (kind === 'timescale-apache') return hypertables
+  return [
+    ...hypertables,
+    ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.name])),
+    // Before any removal is scheduled, so that what is about to be removed is still rolled up.
+    ...rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles)),
+    ...timeTables.flatMap((table) => retentionChanges(table, current, settings[table.name])),
+  ]
+}
+
+function hypertableChanges(
+  { name, timeColumn }: TimeTable,
+  { hypertables }: CurrentState,
+  { chunkHours }: TableSettings,
+): Change[] {
+  const current = hypertables.get(name)
+  if (current?.chunkHours === chunkHours) return []
+  if (current === undefined) {
+    return [
+      {
+        text: `make market.${name} a hypertable with chunks of ${hours(chunkHours)}`,
+        async apply(db) {
+          // No default index: the primary key serves every query of one instrument, and there are no others worth an index.
+          await sql`
+            select public.create_hypertable(${relation(name)},
+              public.by_range(${timeColumn}, make_interval(hours => ${chunkHours}::int)),
+              migrate_data => true, create_default_indexes => false, if_not_exists => true)`.execute(db)
+        },
+      },
+    ]
+  }
+  return [
+    {
+      text: `change new chunks of market.${name} from ${hours(current.chunkHours)} to ${hours(chunkHours)}`,
+      async apply(db) {
+        await sql`select public.set_chunk_time_interval(${relation(name)}, make_interval(hours => ${chunkHours}::int))`.execute(
+          db,
+        )
+      },
+    },
+  ]
+}
+
+function columnstoreChanges(
+  { name, seriesColumns, orderColumns }: TimeTable,
+  { hypertables, policies }: CurrentState,
+  { columnstoreAfterHours }: TableSettings,
+): Change[] {
+  const segmentBy = seriesColumns.join(',')
+  const orderBy = orderColumns.join(',')
+  const current = hypertables.get(name)?.columnstore
+  const changes: Change[] = []
+  if (current?.segmentBy !== segmentBy || current.orderBy !== orderBy) {
+    changes.push({
+      text: `set the columnstore of market.${name} to segments by (${segmentBy}) in the order of (${orderBy})`,
+      async apply(db) {
+        await sql`
+          alter table ${sql.table(`market.${name}`)} set (timescaledb.enable_columnstore = true,
+            timescaledb.segmentby = ${sql.lit(segmentBy)}, timescaledb.orderby = ${sql.lit(orderBy)})`.execute(db)
+      },
+    })
+  }
+  const policy = policies.get(policyKey('columnstore', name))
+  if (policy?.afterHours !== columnstoreAfterHours || policy.everyMs !== upkeepMs) {
+    changes.push({
+      text: `convert chunks of market.${name} to the columnstore after ${hours(columnstoreAfterHours)}`,
+      async apply(db) {
+        await sql`call public.remove_columnstore_policy(${relation(name)}, if_exists => true)`.execute(db)
+        await sql`
+          call public.add_columnstore_policy(${relation(name)},
+            after => make_interval(hours => ${columnstoreAfterHours}::int), schedule_interval => ${interval(upkeepMs)})
+        `.execute(db)
+      },
+    })
+  }
+  return changes
+}
+
+function retentionChanges({ name }: TimeTable, { policies }: CurrentState, settings: TableSettings): Change[] {
+  // The server does not know what is in the archive.
+  const retentionDays = settings.isArchived === true ? undefined : settings.retentionDays
+  const policy = policies.get(policyKey('retention', name))
+  const remove = (db: Kysely<Database>) =>
+    sql`select public.remove_retention_policy(${relation(name)}, if_exists => true)`.execute(db)
+  if (retentionDays === undefined) {
+    if (policy === undefined) return []
+    return [
+      {
+        text: `stop removing rows of market.${name}`,
+        async apply(db) {
+          await remove(db)
+        },
+      },
+    ]
+  }
+  if (policy?.afterHours === retentionDays * 24 && policy.everyMs === upkeepMs) return []
+  return [
+    {
+      text: `remove rows of market.${name} after ${retentionDays} days`,
+      async apply(db) {
+        await remove(db)
+        await sql`
+          select public.add_retention_policy(${relation(name)},
+            drop_after => make_interval(days => ${retentionDays}::int), schedule_interval => ${interval(upkeepMs)})
+        `.execute(db)
+      },
+    },
+  ]
+}
+
+function rollupChanges(
+  rollup: Rollup,
+  { rollups: existing, rollupViews, policies }: CurrentState,
+  candles: TableSettings,
+): Change[] {
+  const { name, refreshEveryMs } = rollup
+  const changes: Change[] = []
+  if (!existing.has(name)) {
+    changes.push({
+      text: `create the continuous aggregate recorder.${name}`,
+      apply: (db) => createRollup(db, rollup),
+    })
+  }
+  const policy = policies.get(policyKey('refresh', name))
+  const afterHours = refreshHours(candles) ?? null
+  if (policy === undefined) {
+    // The schedule comes last, so that it also says that the filling was finished. Without that, what is older than the
+    // schedule's first run would be missing and never come.
+    changes.push({
+      text: `fill recorder.${name} and refresh it every ${refreshEveryMs / 60_000} minutes`,
+      async apply(db) {
+        await fillRollup(db, rollup, systemClock.now())
+        await addRefresh(db, rollup, afterHours)
+      },
+    })
+  } else if (
+    policy.everyMs !== refreshEveryMs ||
+    policy.afterHours !== afterHours ||
+    policy.bucketsPerBatch !== bucketsPerBatch(rollup)
+  ) {
+    changes.push({
+      text: `refresh recorder.${name} every ${refreshEveryMs / 60_000} minutes`,
+      async apply(db) {
+        await sql`
+          select public.remove_continuous_aggregate_policy(${`recorder.${name}`}::regclass, if_exists => true)
+        `.execute(db)
+        await addRefresh(db, rollup, afterHours)
+      },
+    })
+  }
+  if (!rollupViews.has(name)) {
+    changes.push({ text: `let market.${name} read recorder.${name}`, apply: (db) => readRollup(db, rollup) })
+  }
+  return changes
+}
+
+async function addRefresh(db: Kysely<Database>, rollup: Rollup, afterHours: number | null): Promise<void> {
+  await sql`
+    select public.add_continuous_aggregate_policy(${`recorder.${rollup.name}`}::regclass,
+      start_offset => make_interval(hours => ${afterHours}::int), end_offset => ${interval(liveMs)},
+      schedule_interval => ${interval(rollup.refreshEveryMs)}, buckets_per_batch => ${bucketsPerBatch(rollup)}::int)
+  `.execute(db)
+}
+
+function relation(name: string) {
+  return sql`${`market.${name}`}::regclass`
+}
+
+function interval(ms: number) {
+  return sql`make_interval(secs => ${ms / 1000}::float8)`
+}
+
+function hours(count: number): string {
+  return count % 24 === 0 ? `${count / 24} ${count === 24 ? 'day' : 'days'}` : `${count} hours`
+}

@@ -1,0 +1,72 @@
+import { type Kysely, sql } from 'kysely'
+import { lockNames } from '../../db/locks/names.js'
+import { withSessionLock } from '../../db/locks/sessionLock.js'
+import type { Database } from '../../db/schema.js'
+import { changesNeeded } from './changes.js'
+import { emptyState, readCurrentState } from './currentState.js'
+import {
+  canCreateExtension,
+  detectServer,
+  requireCommunityVersion,
+  type ServerInfo,
+  type ServerKind,
+  serverWithExtension,
+} from './server.js'
+import type { StorageSettings } from './settings.js'
+
+export interface ReconcileOptions {
+  /** Only say what would change. */
+  readonly dryRun?: boolean
+  readonly settings: StorageSettings
+}
+
+/**
+ * Brings the time-series features of a migrated database in line with the configuration. Returns what it changed (or would
+ * change), one line each; empty when nothing is to do. On PostgreSQL without TimescaleDB there is nothing to do. Several
+ * processes may call it at once. Cannot run in a transaction. Throws on a TimescaleDB that is too old.
+ */
+export async function reconcile(db: Kysely<Database>, options: ReconcileOptions): Promise<string[]> {
+  if (options.dryRun === true) return plannedChanges(db, options.settings)
+  return withSessionLock(db, lockNames.reconcile, async (connection) => {
+    // A reader's open transaction must not make the recording queue up behind a change of a table.
+    await sql`set lock_timeout = '10s'`.execute(connection)
+    try {
+      return await applyChanges(connection, options.settings)
+    } finally {
+      await sql`reset lock_timeout`.execute(connection)
+    }
+  })
+}
+
+const createExtension = 'create extension timescaledb'
+
+async function plannedChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
+  const server = await detectServer(db)
+  if (server.kind !== 'postgresql' || !(await canCreateExtension(db))) {
+    const kind = checkedKind(server)
+    return changesNeeded(kind, await readCurrentState(db, kind), settings).map(({ text }) => text)
+  }
+  const kind = checkedKind(await serverWithExtension(db))
+  return [createExtension, ...changesNeeded(kind, emptyState, settings).map(({ text }) => text)]
+}
+
+async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
+  const done: string[] = []
+  let server = await detectServer(db)
+  if (server.kind === 'postgresql' && (await canCreateExtension(db))) {
+    await sql`create extension if not exists timescaledb`.execute(db)
+    done.push(createExtension)
+    server = await detectServer(db)
+  }
+  const kind = checkedKind(server)
+  for (const change of changesNeeded(kind, await readCurrentState(db, kind), settings)) {
+    await change.apply(db)
+    done.push(change.text)
+  }
+  return done
+}
+
+function checkedKind({ kind, timescaleVersion }: ServerInfo): ServerKind {
+  if (kind === 'timescale-community' && timescaleVersion !== undefined) requireCommunityVersion(timescaleVersion)
+  return kind
+}

@@ -1,0 +1,95 @@
+import { type Kysely, sql } from 'kysely'
+import type { Database } from '../../db/schema.js'
+
+export interface ServerInfo {
+  readonly kind: ServerKind
+  /** As `17.6`. */
+  readonly serverVersion: string
+  /** Version of the extension in this database. */
+  readonly timescaleVersion?: string
+}
+export type ServerKind = 'timescale-community' | 'timescale-apache' | 'postgresql'
+
+/** Which of the servers this is. TimescaleDB counts when its extension exists in this database. */
+export async function detectServer(db: Kysely<Database>): Promise<ServerInfo> {
+  const { rows } = await sql<{ server: string; timescale: string | null; license: string | null }>`
+    select split_part(current_setting('server_version'), ' ', 1) as server,
+      (select extversion from pg_extension where extname = 'timescaledb') as timescale,
+      current_setting('timescaledb.license', true) as license`.execute(db)
+  const { server = '', timescale = null, license = null } = rows[0] ?? {}
+  if (timescale === null) return { kind: 'postgresql', serverVersion: server }
+  return { kind: kindOf(license), serverVersion: server, timescaleVersion: timescale }
+}
+
+/** Whether tables that grow with time are kept in chunks, and not as plain tables. */
+export async function hasHypertables(db: Kysely<Database>): Promise<boolean> {
+  return (await detectServer(db)).kind !== 'postgresql'
+}
+
+/** Whether the extension is installed, its library loaded, and creating it ours to do. */
+export async function canCreateExtension(db: Kysely<Database>): Promise<boolean> {
+  const { rows } = await sql<{ isPossible: boolean }>`
+    select
+      -- Known only where the server was started with the library; without it creating the extension fails.
+      current_setting('timescaledb.disable_load', true) is not null
+      and exists (
+        select from pg_available_extension_versions
+        where name = 'timescaledb' and (
+          (select rolsuper from pg_roles where rolname = current_user)
+          or (trusted and has_database_privilege(current_database(), 'create'))
+        )
+      ) as "isPossible"`.execute(db)
+  return rows[0]?.isPossible === true
+}
+
+/** What this server is once its database is set up: with the extension, where that can be created. */
+export async function serverToBe(db: Kysely<Database>): Promise<ServerInfo> {
+  const server = await detectServer(db)
+  return server.kind === 'postgresql' && (await canCreateExtension(db)) ? serverWithExtension(db) : server
+}
+
+/** What this server would be with the extension: it is created for a look, and that is undone. */
+export async function serverWithExtension(db: Kysely<Database>): Promise<ServerInfo> {
+  const found = await db.connection().execute(async (connection) => {
+    await sql`begin`.execute(connection)
+    try {
+      await sql`create extension timescaledb`.execute(connection)
+      return await detectServer(connection)
+    } finally {
+      await sql`rollback`.execute(connection)
+      // The library stays loaded in the session, and some versions then refuse to create the extension in earnest.
+      await sql`select pg_terminate_backend(pg_backend_pid())`.execute(connection).catch(() => undefined)
+    }
+  })
+  await connectAgain(db)
+  return found
+}
+
+/** The pool may not have noticed yet that a connection ended, and hands it out once more. */
+async function connectAgain(db: Kysely<Database>): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await sql`select`.execute(db)
+      return
+    } catch (error) {
+      if (attempt === 10) throw error
+    }
+  }
+}
+
+function kindOf(license: string | null): ServerKind {
+  return license === 'apache' ? 'timescale-apache' : 'timescale-community'
+}
+
+/** The columnstore under its present names, refresh policies without a beginning, and options of a refresh. */
+const oldestCommunity = [2, 21] as const
+
+/** Throws when a Community edition is too old for what is set up on it. */
+export function requireCommunityVersion(version: string): void {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const [oldestMajor, oldestMinor] = oldestCommunity
+  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return
+  throw new Error(
+    `TimescaleDB ${version} is too old; install ${oldestCommunity.join('.')} or newer and run "alter extension timescaledb update"`,
+  )
+}

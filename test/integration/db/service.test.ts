@@ -1,0 +1,100 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { noteService } from '../../../src/db/service.js'
+import { recordInstruments } from '../../../src/ledger/live/instruments.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { anInstrument, someTime } from '../../support/marketRows.js'
+import { runProgram } from '../../support/program.js'
+
+let test: TestDatabase
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test?.drop())
+
+const real = 'https://api.exchange.test'
+const another = 'http://other.exchange.test'
+
+async function stored(): Promise<string[]> {
+  const rows = await test.database.db.selectFrom('recorder.service').select('base_url').execute()
+  return rows.map(({ base_url }) => base_url)
+}
+
+async function recordSomething(): Promise<void> {
+  await recordInstruments(test.database.db, 'SPOT', [anInstrument()], someTime)
+}
+
+beforeEach(async () => {
+  await sql`truncate recorder.service, market.instruments, market.instrument_history`.execute(test.database.db)
+})
+
+describe('a database that holds a service', () => {
+  it('takes the same host again, whatever its path and scheme', async () => {
+    expect(await noteService(test.database.db, real)).toBeNull()
+    await recordSomething()
+    expect(await noteService(test.database.db, real)).toBeNull()
+    expect(await noteService(test.database.db, 'http://API.exchange.test/behind/a/proxy')).toBeNull()
+    expect(await stored()).toEqual([real])
+  })
+
+  it('tells of another host, and takes it only when it is accepted', async () => {
+    await noteService(test.database.db, real)
+    await recordSomething()
+    expect(await noteService(test.database.db, another)).toMatchObject({ baseUrl: real, isLoopback: false })
+    expect(await stored()).toEqual([real])
+    expect(await noteService(test.database.db, another, { accept: true })).toBeNull()
+    expect(await stored()).toEqual([another])
+  })
+
+  it('takes any while nothing is recorded', async () => {
+    await noteService(test.database.db, 'http://127.0.0.1:9')
+    expect(await noteService(test.database.db, real)).toBeNull()
+    expect(await stored()).toEqual([real])
+  })
+
+  it.each(['http://127.0.0.1:2', 'http://localhost:3', 'http://[::1]:4'])(
+    'takes simulators on any port: %s',
+    async (url) => {
+      await noteService(test.database.db, 'http://127.0.0.1:1')
+      await recordSomething()
+      expect(await noteService(test.database.db, url)).toBeNull()
+      expect(await stored()).toEqual(['http://127.0.0.1:1'])
+    },
+  )
+
+  it('tells of a simulator that is about to be mixed with it', async () => {
+    await noteService(test.database.db, real)
+    await recordSomething()
+    expect(await noteService(test.database.db, 'http://127.0.0.1:2')).toMatchObject({ baseUrl: real, isLoopback: true })
+    expect(await stored()).toEqual([real])
+  })
+
+  it('refuses a start with another one in one line, and no start with a simulator', async () => {
+    await noteService(test.database.db, 'http://127.0.0.1:1')
+    await recordSomething()
+    const folder = await mkdtemp(join(tmpdir(), 'market-recorder-service-'))
+    const env = { DATABASE_URL: test.url, EXCHANGE_BASE_URL: 'http://exchange.invalid' }
+    try {
+      const args = ['--data-dir', folder]
+      for (const command of [
+        ['start', '--wait', ...args],
+        ['backfill', '--category', 'SPOT', '--symbol', '*', '--interval', '1m', '--from', 'launch', ...args],
+      ]) {
+        const { exitCode, stderr } = await runProgram(command, env)
+        expect(exitCode, stderr).toBe(2)
+        const errors = stderr.split('\n').filter((line) => line.startsWith('error: '))
+        expect(errors).toHaveLength(1)
+        expect(errors[0]).toMatch(/127\.0\.0\.1:1 .*http:\/\/exchange\.invalid; .*DATABASE_URL.*--accept-new-url/)
+      }
+      const simulated = { ...env, EXCHANGE_BASE_URL: 'http://127.0.0.1:9', SERVE_PORT: '0' }
+      const { exitCode, stderr } = await runProgram(['start', '--wait', '--for', '1', ...args], simulated)
+      expect(exitCode, stderr).toBe(0)
+      expect(await stored()).toEqual(['http://127.0.0.1:1'])
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+})

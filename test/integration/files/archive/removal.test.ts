@@ -1,0 +1,167 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { readManifest } from '../../../../src/files/archive/manifests.js'
+import { removeArchived } from '../../../../src/files/archive/removal.js'
+import { restoreArchive } from '../../../../src/files/archive/restore.js'
+import { upsertCandles } from '../../../../src/ledger/history/candles.js'
+import { addNoTrade, confirmNoTrade } from '../../../../src/ledger/history/noTrade.js'
+import { insertFills } from '../../../support/insertFills.js'
+import { addCoverage } from '../../../../src/ledger/proof/coverage.js'
+import { applyRetention } from '../../../../src/server/timescale/retention.js'
+import { archiveAll, everything, temporaryArchive } from '../../../support/archives.js'
+import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
+import { testStorage } from '../../../support/databaseServer.js'
+import { aCandle, aFill } from '../../../support/marketRows.js'
+
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+const from = Date.UTC(2026, 2, 1)
+const now = from + 10 * dayMs
+const tables = [{ name: 'fills', retentionDays: 4 }]
+const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+
+let created: TestDatabase
+let archive: Awaited<ReturnType<typeof temporaryArchive>>
+beforeEach(async () => {
+  created = await createTestDatabase()
+  archive = await temporaryArchive()
+  const { db } = created.database
+  const fills = Array.from({ length: 40 }, (_, i) => aFill({ ts: from + (i * dayMs) / 4, execId: `${i}` }))
+  await insertFills(db, fills)
+  await addCoverage(db, series, [{ from, to: now }])
+})
+afterEach(async () => {
+  await archive.drop()
+  await created.drop()
+})
+
+async function days(): Promise<string[]> {
+  const { rows } = await sql<{ day: string }>`
+    select distinct (ts at time zone 'UTC')::date::text as day from market.fills order by 1`.execute(
+    created.database.db,
+  )
+  return rows.map(({ day }) => day.slice(-2))
+}
+const remove = () => removeArchived(created.database, archive.target, { tables }, { now: () => now })
+/** How many locks somebody waits for. */
+const waiting = async () => {
+  const { rows } = await created.database.pool.query<{ waiting: number }>(`
+    select count(*)::integer as waiting from pg_locks
+    where not granted and database = (select oid from pg_database where datname = current_database())`)
+  return rows[0]?.waiting
+}
+const all = ['01', '02', '03', '04', '05', '06', '07', '08', '09', '10']
+
+test('rows leave when their day is in the archive, and come back from there with their proof', async () => {
+  const before = await everything(created.database)
+  expect(await remove()).toEqual({
+    removed: [],
+    kept: [{ table: 'fills', day: '2026-03-01', reason: 'it is not in the archive' }],
+  })
+  expect(await days()).toEqual(all)
+  await archiveAll(created.database, archive.target, now)
+  const { removed, kept } = await remove()
+  expect(kept).toEqual([])
+  expect(removed.length).toBeGreaterThan(0)
+  expect(await days()).toEqual(all.slice(6))
+  // What was removed is not archived once more, as if it were empty.
+  expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
+  await restoreArchive(created.database, archive.target, { tables: ['fills'] })
+  expect(await everything(created.database)).toEqual(before)
+})
+
+test('rows stay, with all after them, when the archive has something else', async () => {
+  await archiveAll(created.database, archive.target, now)
+  await sql`update market.fills set price = price + 1 where exec_id = '13'`.execute(created.database.db)
+  const { kept } = await remove()
+  expect(kept).toEqual([
+    {
+      table: 'fills',
+      day: '2026-03-04',
+      reason: 'the archive has something else: SPOT: as many rows, but not the same',
+    },
+  ])
+  expect(await days()).toEqual(all.slice(3))
+})
+
+test('a day that differs is archived once more, and leaves then', async () => {
+  await archiveAll(created.database, archive.target, now)
+  // Nothing that is proven says so.
+  await insertFills(created.database.db, [aFill({ ts: from + 3 * dayMs + 1, execId: 'late' })])
+  expect((await remove()).kept).toMatchObject([
+    { day: '2026-03-04', reason: expect.stringContaining('something else') as string },
+  ])
+  const before = await everything(created.database)
+  const { written } = await archiveAll(created.database, archive.target, now)
+  expect(written).toMatchObject([{ table: 'fills', day: '2026-03-04', version: 2, rows: 5 }])
+  expect((await remove()).kept).toEqual([])
+  await restoreArchive(created.database, archive.target, { tables: ['fills'], from: '2026-03-04' })
+  expect(await everything(created.database)).toEqual(before)
+})
+
+test.for([
+  ['while its day is removed', '0 days'],
+  ['to an older day than were compared', '30 days'],
+])('a row that comes %s stays', async ([, earlier]) => {
+  await archiveAll(created.database, archive.target, now)
+  const writer = await created.database.pool.connect()
+  try {
+    // What is written is not to be seen yet, and nobody can remove anything, until this is committed.
+    await writer.query('begin')
+    await writer.query(
+      `insert into market.fills (category, symbol, ts, exec_id, side, price, size, is_rpi, received_at)
+       select category, symbol, ts - $1::interval, 'late', side, price, size, is_rpi, received_at
+       from market.fills where exec_id = '1'`,
+      [earlier],
+    )
+    await writer.query('lock table market.fills in share mode')
+    const removing = remove()
+    await expect.poll(waiting, { timeout: 60_000, interval: 50 }).toBe(1)
+    await writer.query('commit')
+    await removing
+  } finally {
+    writer.release()
+  }
+  const { rows } = await created.database.pool.query(`select exec_id from market.fills where exec_id = 'late'`)
+  expect(rows).toHaveLength(1)
+})
+
+test('silence over midnight is proven of either day for itself: when one leaves, the other is as it was', async () => {
+  const { db } = created.database
+  const candles = { category: 'SPOT', symbol: 'RAREUSDT', type: 'market', interval: '1H' } as const
+  await upsertCandles(
+    db,
+    [22, 25].map((hour) => aCandle({ ...candles, openTime: from + hour * hourMs })),
+  )
+  const silence = { from: from + 23 * hourMs, to: from + 25 * hourMs }
+  await addNoTrade(db, candles, [silence])
+  await confirmNoTrade(db, candles, [silence])
+  const first = await archiveAll(created.database, archive.target, now)
+  const written = first.written.filter(({ table }) => table === 'candles').map(({ day }) => day)
+  expect(written).toEqual(['2026-03-01', '2026-03-02'])
+  const proofs = await Promise.all(written.map((day) => readManifest(archive.target, 'candles', day, 1)))
+  const cut = [[['2026-03-01T23:00:00Z', '2026-03-02T00:00:00Z']], [['2026-03-02T00:00:00Z', '2026-03-02T01:00:00Z']]]
+  expect(proofs.map(({ proof }) => proof[0]?.noTrade)).toEqual(cut)
+  expect(proofs.map(({ proof }) => proof[0]?.noTradeConfirmed)).toEqual(cut)
+  const old = { tables: [{ name: 'candles', retentionDays: 9 }] }
+  expect((await removeArchived(created.database, archive.target, old, { now: () => now })).kept).toEqual([])
+  expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
+})
+
+test('rows stay when a file of the archive is not what was written', async () => {
+  await archiveAll(created.database, archive.target, now)
+  const paths = await readdir(archive.folder, { recursive: true })
+  const path = join(archive.folder, paths.find((one) => /day=2026-03-02.*\.parquet$/.test(one)) ?? '')
+  await writeFile(path, (await readFile(path)).subarray(1))
+  const { kept } = await remove()
+  expect(kept[0]?.reason).toMatch(/^table=fills\/day=2026-03-02\/.* is not what was written/)
+  expect(await days()).toEqual(all.slice(1))
+})
+
+test('the daemon leaves tables alone whose rows the archiver removes', async () => {
+  const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: 4, isArchived: true } }
+  expect(await applyRetention(created.database.db, settings, now)).toEqual([])
+  expect(await days()).toEqual(all)
+})

@@ -1,0 +1,236 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { CandleSeries } from '../../../src/market/candle.js'
+import type { TimeRange } from '../../../src/market/timeRange.js'
+import { candleStream } from '../../../src/db/series.js'
+import { addEmptyRanges } from '../../../src/ledger/history/candleCoverage.js'
+import { type CandleSlice, type OpenWant, settleSlice, SliceSession } from '../../../src/ledger/history/candleSlices.js'
+import { insertWants, type NewWant, rangeOutcomes, wantStates } from '../../../src/ledger/history/candleWants.js'
+import { addCoverage } from '../../../src/ledger/proof/coverage.js'
+import { recordGap } from '../../../src/ledger/proof/gaps.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+const minuteMs = 60_000
+const base = Date.UTC(2026, 0, 1)
+const minutes = (from: number, to: number): TimeRange => ({ from: base + from * minuteMs, to: base + to * minuteMs })
+const seriesOf = (symbol: string): CandleSeries => ({ category: 'SPOT', symbol, type: 'market', interval: '1m' })
+const nothing = { requests: 0, candles: 0, inserted: 0, updated: 0 }
+
+let test: TestDatabase
+let session: SliceSession
+const others: SliceSession[] = []
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test.drop())
+beforeEach(async () => {
+  await test.database.pool.query(
+    'truncate recorder.candle_want, recorder.candle_slice, recorder.coverage, recorder.empty_range, recorder.gap',
+  )
+  session = new SliceSession(test.url)
+})
+afterEach(async () => {
+  for (const one of [session, ...others.splice(0)]) await one.close()
+})
+
+function want(symbol: string, range: TimeRange, more: Partial<NewWant> = {}): NewWant {
+  const flags = { again: false, isUrgent: false, hasOpenBeginning: false }
+  return { kind: 'backfill', series: seriesOf(symbol), ranges: [range], floor: range.from, ...flags, ...more }
+}
+
+function otherSession(): SliceSession {
+  const other = new SliceSession(test.url)
+  others.push(other)
+  return other
+}
+
+const whole = ({ ranges }: OpenWant) => ranges
+/** The newest so many minutes. */
+const newest = (count: number) => (open: OpenWant) => {
+  const { from, to } = open.ranges.at(-1) ?? { from: 0, to: 0 }
+  return [{ from: Math.max(from, to - count * minuteMs), to }]
+}
+
+async function take(cut: (open: OpenWant) => readonly TimeRange[] = whole, from = session): Promise<CandleSlice> {
+  const slice = await from.take(cut)
+  if (slice === null) throw new Error('nothing was to be taken')
+  return slice
+}
+
+const settle = (slice: CandleSlice, result: Partial<Parameters<typeof settleSlice>[2]> = {}) =>
+  test.database.db
+    .transaction()
+    .execute((trx) => settleSlice(trx, slice, { done: slice.ranges, ...nothing, ...result }))
+
+describe('what is missing of a want', () => {
+  it('is what is neither covered, nor proven empty, nor asked for since', async () => {
+    const { db } = test.database
+    const [id = 0] = await insertWants(db, [want('A', minutes(0, 100))])
+    await addCoverage(db, candleStream(seriesOf('A')), [minutes(20, 30)])
+    await addEmptyRanges(db, seriesOf('A'), [minutes(0, 10)])
+    const slice = await take(newest(40))
+    expect(slice.ranges).toEqual([minutes(60, 100)])
+    await settle(slice, { requests: 3, candles: 2, inserted: 1 })
+    expect(await wantStates(db, { ids: [id] })).toMatchObject([
+      {
+        isEnded: false,
+        isRunning: false,
+        total: 100,
+        left: 40,
+        reachedAt: minutes(0, 60).to,
+        requests: 3,
+        inserted: 1,
+      },
+    ])
+    const rest = await take()
+    expect(rest.ranges).toEqual([minutes(10, 20), minutes(30, 60)])
+    await settle(rest)
+    expect(await wantStates(db, { ids: [id] })).toMatchObject([{ isEnded: true, left: 0, reachedAt: null }])
+    expect(await session.take(whole)).toBeNull()
+  })
+
+  it('is all of it when it is to be read again, whatever is covered', async () => {
+    const { db } = test.database
+    await addCoverage(db, candleStream(seriesOf('A')), [minutes(0, 100)])
+    await insertWants(db, [want('A', minutes(0, 100), { again: true }), want('A', minutes(0, 100))])
+    const slice = await take()
+    expect(slice).toMatchObject({ again: true, ranges: [minutes(0, 100)] })
+    await settle(slice)
+    expect(await session.take(whole)).toBeNull()
+  })
+
+  it('ends a want when others have got what it is about', async () => {
+    const { db } = test.database
+    const ids = await insertWants(db, [want('A', minutes(0, 10)), want('B', minutes(0, 10))])
+    await addCoverage(db, candleStream(seriesOf('A')), [minutes(0, 10)])
+    expect((await take()).series.symbol).toBe('B')
+    await session.tidy()
+    expect((await wantStates(db, { ids })).map(({ isEnded, isRunning }) => [isEnded, isRunning])).toEqual([
+      [true, false],
+      [false, true],
+    ])
+  })
+})
+
+describe('wants', () => {
+  it('go in order: repairs, instruments about to be delisted, newer candles before older ones, reviews', async () => {
+    await insertWants(test.database.db, [
+      want('OLDER', minutes(0, 50)),
+      want('REVIEW', minutes(0, 500), { kind: 'review', again: true }),
+      want('NEWER', minutes(0, 60)),
+      want('URGENT', minutes(0, 10), { isUrgent: true }),
+      want('REPAIR', minutes(0, 5), { kind: 'repair' }),
+    ])
+    const order = []
+    for (let slice = await session.take(whole); slice !== null; slice = await session.take(whole)) {
+      order.push(slice.series.symbol)
+    }
+    expect(order).toEqual(['REPAIR', 'URGENT', 'NEWER', 'OLDER', 'REVIEW'])
+  })
+
+  it('that an open one contains are that one', async () => {
+    const { db } = test.database
+    const [first] = await insertWants(db, [want('A', minutes(0, 100))])
+    expect(await insertWants(db, [want('A', minutes(20, 30))])).toEqual([first])
+    expect(await insertWants(db, [want('A', minutes(20, 130))])).not.toEqual([first])
+    expect(await insertWants(db, [want('A', minutes(20, 30), { kind: 'repair' })])).not.toEqual([first])
+  })
+
+  it('of one series never have the same candles fetched twice', async () => {
+    const { db } = test.database
+    const ids = await insertWants(db, [want('A', minutes(0, 100)), want('A', minutes(50, 150))])
+    const slices = [await take(newest(80)), await take(newest(80))]
+    expect(slices.map(({ ranges }) => ranges)).toEqual([[minutes(70, 150)], [minutes(0, 70)]])
+    expect(await session.take(whole)).toBeNull()
+    for (const slice of slices) await settle(slice, { requests: 1 })
+    expect(await session.take(whole)).toBeNull()
+    expect((await wantStates(db, { ids })).every(({ isEnded }) => isEnded)).toBe(true)
+  })
+
+  it('whose series the service refuses end at once, and say why', async () => {
+    const { db } = test.database
+    const ids = await insertWants(db, [want('A', minutes(0, 100))])
+    await settle(await take(newest(10)), { done: 'series', failure: 'there is no such interval', requests: 1 })
+    expect(await wantStates(db, { ids })).toMatchObject([{ isEnded: true, failure: 'there is no such interval' }])
+    expect(await wantStates(db, { limit: 10 })).toHaveLength(1)
+    expect(await session.take(whole)).toBeNull()
+  })
+
+  it('wait some seconds after an attempt that was broken off, and go on where it ended', async () => {
+    const { db, pool } = test.database
+    const ids = await insertWants(db, [want('A', minutes(0, 100))])
+    const slice = await take()
+    await addCoverage(db, candleStream(seriesOf('A')), [minutes(90, 100)])
+    await settle(slice, { done: [], problem: 'the service is away' })
+    expect(await wantStates(db, { ids })).toMatchObject([{ isEnded: false, problem: 'the service is away', left: 90 }])
+    expect(await session.take(whole)).toBeNull()
+    await pool.query(`update recorder.candle_want set retry_at = now()`)
+    const again = await take()
+    expect(again.ranges).toEqual([minutes(0, 90)])
+    await settle(again)
+    expect(await wantStates(db, { ids })).toMatchObject([{ isEnded: true, problem: null }])
+  })
+})
+
+describe('a slice', () => {
+  it('is taken up again when its worker has died, and not while it lives', async () => {
+    const { db } = test.database
+    await insertWants(db, [want('MINE', minutes(0, 20)), want('THEIRS', minutes(0, 10))])
+    const mine = await take()
+    const other = new SliceSession(test.url)
+    expect((await take(whole, other)).series.symbol).toBe('THEIRS')
+    expect([await session.tidy(), await session.tidy()]).toEqual([0, 0])
+    // The end of a process is the end of its connections.
+    await other.close()
+    // At the second look: one whose connection breaks makes it anew.
+    expect(await session.tidy()).toBe(0)
+    await expect.poll(() => session.tidy(), { timeout: 60_000, interval: 20 }).toBe(1)
+    expect((await take()).series.symbol).toBe('THEIRS')
+    await settle(mine)
+  })
+
+  it('stays with a worker whose connection breaks', async () => {
+    const { db, pool } = test.database
+    await insertWants(db, [want('A', minutes(0, 20))])
+    const slice = await take()
+    await pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name like 'market-recorder candle slices %' and datname = current_database()`,
+    )
+    const other = otherSession()
+    expect(await other.tidy()).toBe(0)
+    await expect.poll(() => session.hold([slice]).then(() => 'held'), { timeout: 60_000 }).toBe('held')
+    expect(await other.tidy()).toBe(0)
+    expect(await other.take(whole)).toBeNull()
+  })
+
+  it('is let go of when its worker could not say what came of it', async () => {
+    await insertWants(test.database.db, [want('A', minutes(0, 20))])
+    await take()
+    expect(await session.take(whole)).toBeNull()
+    await session.hold([])
+    expect((await take()).ranges).toEqual([minutes(0, 20)])
+  })
+
+  it('that somebody else has by now says nothing any more', async () => {
+    const { db, pool } = test.database
+    const ids = await insertWants(db, [want('A', minutes(0, 20))])
+    const slice = await take()
+    await pool.query('delete from recorder.candle_slice')
+    await settle(slice, { requests: 7 })
+    expect(await wantStates(db, { ids })).toMatchObject([{ isEnded: false, requests: 0 }])
+  })
+})
+
+it('what is known of ranges besides their candles is told for all series at once', async () => {
+  const { db } = test.database
+  await addEmptyRanges(db, seriesOf('B'), [minutes(0, 10)])
+  await recordGap(db, { ...candleStream(seriesOf('B')), range: minutes(40, 60), reason: 'away' })
+  const asked = (symbol: string) => ({ series: seriesOf(symbol), missing: [minutes(5, 50)] })
+  expect(await rangeOutcomes(db, [asked('A'), asked('B')])).toEqual([
+    [],
+    [
+      { ...minutes(5, 10), what: 'empty', reason: null },
+      { ...minutes(40, 50), what: 'gap', reason: 'away' },
+    ],
+  ])
+})

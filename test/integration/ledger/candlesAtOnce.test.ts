@@ -1,0 +1,80 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type Candle, intervalMs } from '../../../src/market/candle.js'
+import { storeCandles } from '../../../src/ledger/batch/storeCandles.js'
+import { noTradeRanges } from '../../support/noTradeRanges.js'
+import { listGaps } from '../../../src/ledger/proof/gaps.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { untilSomebodyWaits } from '../../support/lockWait.js'
+import { aCandle, someTime } from '../../support/marketRows.js'
+import { stopSchedules } from '../../support/schedules.js'
+
+const minuteMs = intervalMs['1m']
+const at = (minute: number, more: Partial<Candle> = {}) => aCandle({ openTime: someTime + minute * minuteMs, ...more })
+const range = (from: number, to: number) => ({ from: someTime + from * minuteMs, to: someTime + to * minuteMs })
+const series = aCandle()
+
+let test: TestDatabase
+beforeAll(async () => {
+  test = await createTestDatabase()
+  await stopSchedules(test.database)
+})
+afterAll(() => test?.drop())
+beforeEach(async () => {
+  await sql`truncate market.candles, recorder.coverage, recorder.no_trade, recorder.gap`.execute(test.database.db)
+})
+
+async function covered(): Promise<string[]> {
+  const { rows } = await sql<{ r: string }>`
+    select to_char(lower(r) at time zone 'UTC', 'HH24:MI') || '-' || to_char(upper(r) at time zone 'UTC', 'HH24:MI') as r
+    from recorder.coverage cross join lateral unnest(ranges) as r order by 1`.execute(test.database.db)
+  return rows.map(({ r }) => r)
+}
+
+/** The state that storing leaves, in one statement or step by step in a transaction. */
+async function left(store: (candles: readonly Candle[]) => Promise<unknown>, batches: readonly (readonly Candle[])[]) {
+  await sql`truncate market.candles, recorder.coverage, recorder.no_trade, recorder.gap`.execute(test.database.db)
+  const results: unknown[] = []
+  await storeCandles(test.database.db, [at(0), at(3)], [range(1, 3)])
+  for (const batch of batches) results.push(await store(batch))
+  const gaps = (await listGaps(test.database.db)).map(({ id: _id, detectedAt: _at, repairedAt: _too, ...gap }) => gap)
+  const { rows } = await sql`
+    select open_time, close, is_closed from market.candles order by open_time`.execute(test.database.db)
+  return { results, rows, gaps, covered: await covered(), silent: await noTradeRanges(test.database.db, series) }
+}
+
+describe('few candles of one series', () => {
+  it('leave the same whether they are stored in one statement or step by step', async () => {
+    const { db } = test.database
+    const batches = [
+      [at(4), at(5, { isClosed: false })],
+      [at(4), at(5, { isClosed: false, close: '11.5' })],
+      [at(2), at(5)],
+      [at(1), at(2)],
+      [at(7, { isClosed: false })],
+      [at(9), at(9, { close: '12' })],
+      [],
+    ]
+    const atOnce = await left((batch) => storeCandles(db, batch), batches)
+    expect(atOnce).toEqual(await left((batch) => db.transaction().execute((trx) => storeCandles(trx, batch)), batches))
+    expect(atOnce.results[2]).toEqual({ inserted: 1, updated: 1, unchanged: 0, turnedUp: 1 })
+    expect(atOnce.silent).toEqual([])
+    expect(atOnce.gaps).toHaveLength(2)
+  })
+
+  it('take back a silence that another writer notes while they are being stored', async () => {
+    const { db } = test.database
+    await storeCandles(db, [at(0)])
+    let second: Promise<unknown> | undefined
+    await db.transaction().execute(async (first) => {
+      await storeCandles(first, [at(3)], [range(1, 3)])
+      second = storeCandles(db, [at(2)])
+      // It has begun, and sees nothing of the first one: it waits for the row of the coverage.
+      await untilSomebodyWaits(db)
+    })
+    expect(await second).toEqual({ inserted: 1, updated: 0, unchanged: 0, turnedUp: 1 })
+    expect(await noTradeRanges(db, series)).toMatchObject([range(1, 2)])
+    expect(await listGaps(db)).toMatchObject([{ range: range(2, 3), state: 'repaired' }])
+    expect(await covered()).toHaveLength(1)
+  })
+})

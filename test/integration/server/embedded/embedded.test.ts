@@ -1,0 +1,274 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chown, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { startEmbeddedPostgres } from '../../../../src/server/embedded/embedded.js'
+import { readServerState } from '../../../../src/server/embedded/embeddedProcess.js'
+import { lastingPort } from '../../../support/lastingPort.js'
+
+const isRoot = process.getuid?.() === 0
+const program = fileURLToPath(new URL('../../../support/embeddedOwner.mjs', import.meta.url))
+const directories: string[] = []
+const owners: ChildProcess[] = []
+
+beforeAll(() => {
+  const built = fileURLToPath(new URL('../../../dist/src/server/embedded/embedded.js', import.meta.url))
+  if (!existsSync(built))
+    throw new Error('these tests run the built program in processes of its own: run npm run build')
+})
+afterAll(async () => {
+  if (made !== undefined) await rm(dirname(await made), { recursive: true, force: true })
+})
+
+afterEach(async () => {
+  for (const owner of owners.splice(0)) {
+    owner.kill('SIGKILL')
+    if (owner.exitCode === null && owner.signalCode === null) await once(owner, 'exit')
+  }
+  for (const directory of directories.splice(0)) {
+    await gone(join(directory, 'pg'))
+    await rm(directory, { recursive: true, force: true })
+  }
+})
+
+/** A data directory that does not exist yet, below one that others cannot enter (as a checkout below /root). */
+async function dataDirectory(): Promise<string> {
+  const parent = await mkdtemp(join(tmpdir(), 'market-recorder-embedded-'))
+  directories.push(parent)
+  return join(parent, 'pg')
+}
+
+let made: Promise<string> | undefined
+/** One that an earlier start has created. Copied: to create it takes longer than most of these tests. */
+async function createdDirectory(): Promise<string> {
+  made ??= (async () => {
+    const dataDir = join(await mkdtemp(join(tmpdir(), 'market-recorder-embedded-')), 'pg')
+    await (await startEmbeddedPostgres({ dataDir })).stop()
+    // Where its server was; each copy finds a place of its own.
+    await rm(join(dataDir, 'port'))
+    return dataDir
+  })()
+  const dataDir = await dataDirectory()
+  execFileSync('cp', ['-a', await made, dataDir])
+  return dataDir
+}
+
+async function own(
+  dataDir: string,
+  asUser?: { uid: number; gid: number },
+): Promise<{ owner: ChildProcess; url: string }> {
+  const owner = spawn(process.execPath, [program, dataDir], { stdio: 'pipe', cwd: '/', detached: true, ...asUser })
+  owners.push(owner)
+  const output = { out: '', err: '' }
+  owner.stdout?.setEncoding('utf8').on('data', (text: string) => (output.out += text))
+  owner.stderr?.setEncoding('utf8').on('data', (text: string) => (output.err += text))
+  while (!output.out.includes('\n')) {
+    if (owner.exitCode !== null) throw new Error(`it ended with ${owner.exitCode}: ${output.err}`)
+    await sleep(20)
+  }
+  return { owner, url: output.out.trim() }
+}
+
+async function query(url: string, sql: string): Promise<unknown[]> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    const { rows } = await client.query<Record<string, unknown>>(sql)
+    return rows.map((row) => Object.values(row)[0])
+  } finally {
+    await client.end()
+  }
+}
+
+/** Resolves when no server runs on the directory; throws after five seconds. */
+async function gone(dataDir: string): Promise<void> {
+  for (let i = 0; i < 250; i += 1) {
+    if ((await readServerState(dataDir)) === undefined) return
+    await sleep(20)
+  }
+  throw new Error('a server is left running')
+}
+
+/** Numbers of all processes that have the text in their command line; those that have ended do not count. */
+function processesWith(text: string): number[] {
+  const numbers = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return numbers.map(Number).filter((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text)
+    } catch {
+      return false
+    }
+  })
+}
+
+function canRead(user: { uid: number; gid: number }): boolean {
+  try {
+    execFileSync('/bin/sh', ['-c', 'test -r "$1"', 'sh', program], { cwd: '/', ...user })
+    return true
+  } catch {
+    return false
+  }
+}
+
+describe('the embedded PostgreSQL', () => {
+  it('keeps its data, password and port over a restart', async () => {
+    const dataDir = await createdDirectory()
+    const first = await startEmbeddedPostgres({ dataDir, port: await lastingPort() })
+    await query(first.url, 'create table kept as select 42 as answer')
+    await first.stop()
+    await first.stop()
+    expect(await readServerState(dataDir)).toBeUndefined()
+    const second = await startEmbeddedPostgres({ dataDir })
+    expect(await query(second.url, 'select answer from kept')).toEqual([42])
+    expect(second.url).toBe(first.url)
+    await second.stop()
+  })
+
+  it('is durable, listens on 127.0.0.1 alone and wants its password, which nobody else can read', async () => {
+    const dataDir = await dataDirectory()
+    const server = await startEmbeddedPostgres({ dataDir })
+    expect(await query(server.url, 'show listen_addresses')).toEqual(['127.0.0.1'])
+    const [, , , , socketDirectory] = readFileSync(join(dataDir, 'cluster', 'postmaster.pid'), 'utf8').split('\n')
+    expect(socketDirectory).toBe('')
+    for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes', 'data_checksums']) {
+      expect(await query(server.url, `show ${setting}`)).toEqual(['on'])
+    }
+    const wrong = new URL(server.url)
+    wrong.password = 'wrong'
+    await expect(query(wrong.href, 'select 1')).rejects.toMatchObject({ code: '28P01' })
+    expect(statSync(join(dataDir, 'password')).mode & 0o777).toBe(0o600)
+    expect(statSync(dataDir).mode & 0o077).toBe(0)
+    await server.stop()
+  })
+
+  it('leaves no process behind when its owner is killed, and recovers what was committed', async (context) => {
+    if (process.platform !== 'linux') context.skip('processes are looked for in /proc')
+    const dataDir = await createdDirectory()
+    const { owner, url } = await own(dataDir)
+    await query(url, 'create table kept as select 7 as answer')
+    const state = await readServerState(dataDir)
+    expect(state).toBeDefined()
+    const port = `port=${new URL(url).port}`
+    expect(processesWith(port).length).toBeGreaterThan(0)
+    owner.kill('SIGKILL')
+    await gone(dataDir)
+    for (let i = 0; i < 100 && processesWith(port).length > 0; i += 1) await sleep(50)
+    expect(processesWith(port)).toEqual([])
+    const again = await startEmbeddedPostgres({ dataDir })
+    expect(await query(again.url, 'select answer from kept')).toEqual([7])
+    await again.stop()
+  })
+
+  it('waits for a server that is still shutting down', async () => {
+    const dataDir = await createdDirectory()
+    const { owner } = await own(dataDir)
+    owner.kill('SIGKILL')
+    // Not a moment later: the old server has only just heard of it.
+    const again = await startEmbeddedPostgres({ dataDir })
+    await sleep(300)
+    expect(await query(again.url, 'select 1')).toEqual([1])
+    await again.stop()
+  })
+
+  it('is joined by a second process and ends with its last user', async () => {
+    const dataDir = await createdDirectory()
+    const { owner, url } = await own(dataDir)
+    const joined = await startEmbeddedPostgres({ dataDir })
+    expect(joined.url).toBe(url)
+    owner.kill('SIGKILL')
+    await once(owner, 'exit')
+    await sleep(500)
+    expect(await query(joined.url, 'select 1')).toEqual([1])
+    await joined.stop()
+    expect(await readServerState(dataDir)).toBeUndefined()
+  })
+
+  it('does not end for others when one of its users stops', async () => {
+    const dataDir = await createdDirectory()
+    const first = await startEmbeddedPostgres({ dataDir })
+    const { owner, url } = await own(dataDir)
+    await first.stop()
+    expect(await query(url, 'select 1')).toEqual([1])
+    owner.stdin?.write('stop\n')
+    expect((await once(owner, 'exit'))[0]).toBe(0)
+    expect(await readServerState(dataDir)).toBeUndefined()
+  })
+
+  it('is started once when several processes begin at the same time', async () => {
+    const dataDir = await dataDirectory()
+    const all = await Promise.all([own(dataDir), own(dataDir), own(dataDir)])
+    expect(new Set(all.map(({ url }) => url)).size).toBe(1)
+    for (const { url } of all) expect(await query(url, 'select 1')).toEqual([1])
+  })
+
+  it('starts over what a crash of the machine leaves: a lock file of a process that is somebody else now', async () => {
+    const dataDir = await createdDirectory()
+    const first = await startEmbeddedPostgres({ dataDir })
+    await first.stop()
+    const lines = [process.pid, join(dataDir, 'cluster'), 1, new URL(first.url).port, '', '127.0.0.1', '0 0', 'ready']
+    writeFileSync(join(dataDir, 'cluster', 'postmaster.pid'), `${lines.join('\n')}\n`)
+    const again = await startEmbeddedPostgres({ dataDir })
+    expect(await query(again.url, 'select 1')).toEqual([1])
+    await again.stop()
+  })
+
+  it('takes another port when its own is taken, and says so when it must be that one', async () => {
+    const dataDir = await createdDirectory()
+    const blocker = await startEmbeddedPostgres({ dataDir: await createdDirectory() })
+    const { port } = new URL(blocker.url)
+    await expect(startEmbeddedPostgres({ dataDir, port: Number(port) })).rejects.toThrow(
+      `port ${port} of 127.0.0.1 is taken`,
+    )
+    writeFileSync(join(dataDir, 'port'), `${port}\n`)
+    const server = await startEmbeddedPostgres({ dataDir })
+    expect(new URL(server.url).port).not.toBe(port)
+    await server.stop()
+    await blocker.stop()
+  })
+
+  it('refuses a directory of another major version and a lost password in one line', async () => {
+    const dataDir = await createdDirectory()
+    const marker = join(dataDir, 'cluster', 'PG_VERSION')
+    const version = readFileSync(marker, 'utf8')
+    writeFileSync(marker, '12\n')
+    await expect(startEmbeddedPostgres({ dataDir })).rejects.toThrow(
+      /^.* holds a database of PostgreSQL 12, .* choose another data directory$/,
+    )
+    writeFileSync(marker, version)
+    await rm(join(dataDir, 'password'))
+    await expect(startEmbeddedPostgres({ dataDir })).rejects.toThrow(/^the password in .* restore that file$/)
+    expect(await readServerState(dataDir)).toBeUndefined()
+  })
+
+  it('survives the Ctrl-C of its owner, so that the owner can stop in order', async () => {
+    const dataDir = await createdDirectory()
+    const { owner, url } = await own(dataDir)
+    // To the whole process group, as a terminal does.
+    process.kill(-(owner.pid ?? 0), 'SIGINT')
+    await sleep(500)
+    expect(await query(url, 'select 1')).toEqual([1])
+    owner.stdin?.write('stop\n')
+    await once(owner, 'exit')
+    expect(await readServerState(dataDir)).toBeUndefined()
+  })
+
+  it('works as an ordinary user, and leaves nothing behind there either', async (context) => {
+    if (!isRoot) context.skip('every test here runs as an ordinary user already')
+    const nobody = { uid: 65_534, gid: 65_534 }
+    if (!canRead(nobody)) context.skip('the checkout is closed to other users, so none of them can run it')
+    const dataDir = await dataDirectory()
+    await chown(dirname(dataDir), nobody.uid, nobody.gid)
+    const { owner, url } = await own(dataDir, nobody)
+    expect(await query(url, 'select 1')).toEqual([1])
+    expect(statSync(join(dataDir, 'cluster')).uid).toBe(nobody.uid)
+    owner.kill('SIGKILL')
+    await gone(dataDir)
+  })
+})

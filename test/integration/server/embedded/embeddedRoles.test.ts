@@ -1,0 +1,121 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../../src/server/embedded/embedded.js'
+import { runProgram } from '../../../support/program.js'
+
+const settings = { fsync: 'off' }
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'market-recorder-roles-'))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+async function ask(url: string, sql: string): Promise<unknown[]> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query<Record<string, unknown>>(sql)).rows.map((row) => Object.values(row)[0])
+  } finally {
+    await client.end()
+  }
+}
+
+const superusers = 'select rolname from pg_roles where rolsuper order by 1'
+const forbidden = [
+  "select pg_create_physical_replication_slot('mine')",
+  "select lo_export(1, '/tmp/mine')",
+  "select pg_read_file('../password')",
+  "select pg_ls_dir('.')",
+  "copy (select 1) to '/tmp/mine'",
+  "copy (select 1) to program 'cat'",
+  'alter system set fsync = off',
+]
+
+describe('the logins of a new embedded server', () => {
+  let server: EmbeddedPostgres
+  let dataDir: string
+  beforeAll(async () => {
+    dataDir = join(folder, 'new')
+    server = await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), settings })
+  })
+  afterAll(() => server.stop())
+
+  it('are no superusers, and nobody can log in as the one that there is', async () => {
+    expect(await ask(server.url, superusers)).toEqual(['postgres'])
+    for (const url of [server.url, server.readUrl]) {
+      expect(await ask(url, 'select rolsuper from pg_roles where rolname = current_user')).toEqual([false])
+      for (const statement of forbidden) {
+        await expect(ask(url, statement), statement).rejects.toMatchObject({ code: '42501' })
+      }
+      const asSuperuser = new URL(url)
+      asSuperuser.username = 'postgres'
+      await expect(ask(asSuperuser.href, 'select 1')).rejects.toMatchObject({ code: '28P01' })
+      asSuperuser.password = ''
+      await expect(ask(asSuperuser.href, 'select 1')).rejects.toThrow(/password/)
+    }
+  })
+
+  it('are one that owns the database and one that only reads', async () => {
+    await ask(server.url, 'create schema market')
+    await ask(server.url, 'create table market.mine (i integer)')
+    for (const statement of [
+      'create table mine (i integer)',
+      'create temporary table mine (i integer)',
+      'select lo_creat(-1)',
+      'insert into market.mine values (1)',
+      'create role mine',
+    ]) {
+      await expect(ask(server.readUrl, statement), statement).rejects.toMatchObject({ code: '42501' })
+    }
+    const other = new URL(server.readUrl)
+    other.pathname = '/postgres'
+    await expect(ask(other.href, 'select 1')).rejects.toMatchObject({ code: '42501' })
+    await ask(server.url, 'drop schema market cascade')
+  })
+
+  it('run what people ask as the one that reads', async () => {
+    const query = (sql: string) => runProgram(['query', '--csv', '--data-dir', dataDir, sql])
+    expect(await query('select current_user')).toMatchObject({ exitCode: 0, stdout: 'current_user\nreader\n' })
+    const owner = new pg.Client({ connectionString: server.url })
+    await owner.connect()
+    const { rows } = await owner.query<{ pid: number }>('select pg_backend_pid() as pid')
+    const pid = rows[0]?.pid ?? 0
+    for (const statement of [
+      "select pg_create_physical_replication_slot('mine')",
+      "select lo_export(1, '/tmp/mine')",
+      "select pg_read_file('../password')",
+      `select pg_terminate_backend(${pid})`,
+      "select set_config('role', 'recorder', false)",
+      "select set_config('session_authorization', 'recorder', false)",
+    ]) {
+      const { exitCode, stderr } = await query(statement)
+      expect([exitCode, stderr], statement).toEqual([1, expect.stringMatching(/permission denied/)])
+    }
+    await owner.end()
+    for (const statement of [
+      'explain analyze delete from market.fills',
+      'explain (analyze) create table mine as select 1',
+      'explain execute mine',
+      'explain verbose declare c cursor for select 1',
+    ]) {
+      const { exitCode, stderr } = await query(statement)
+      expect([exitCode, stderr], statement).toEqual([1, expect.stringMatching(/only one statement that reads/)])
+    }
+    for (const statement of [
+      'explain select 1',
+      'explain (costs off, analyze) select 1',
+      'explain analyze verbose values (1)',
+    ]) {
+      expect((await query(statement)).exitCode, statement).toBe(0)
+    }
+  })
+
+  it('end a query in time that has lifted its own limit', async () => {
+    const lifted = "select set_config('statement_timeout', '0', true), pg_sleep(600)"
+    const { exitCode, stderr } = await runProgram(['query', '--timeout', '1', '--data-dir', dataDir, lifted])
+    expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/canceling statement/)])
+  })
+})

@@ -1,0 +1,198 @@
+import { sql } from 'kysely'
+import { pino } from 'pino'
+import { afterEach, describe, expect, it } from 'vitest'
+import { insertFills } from '../../../support/insertFills.js'
+import { resolveConfig } from '../../../../src/config/resolve.js'
+import { parseYaml } from '../../../../src/config/yamlSource.js'
+import { storageOf } from '../../../../src/config/storageOf.js'
+import { prepareBeside, prepareStore } from '../../../../src/prepareStore.js'
+import { migrateToLatest } from '../../../../src/db/migrate.js'
+import { reconcile } from '../../../../src/server/timescale/reconcile.js'
+import { detectServer } from '../../../../src/server/timescale/server.js'
+import { upsertCandles } from '../../../../src/ledger/history/candles.js'
+import { aCandle, aFill, someTime } from '../../../support/marketRows.js'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../../../support/database.js'
+import { testStorage } from '../../../support/databaseServer.js'
+
+const open: TestDatabase[] = []
+async function opened(create: () => Promise<TestDatabase>): Promise<TestDatabase['database']> {
+  const created = await create()
+  open.push(created)
+  return created.database
+}
+afterEach(async () => {
+  for (const database of open.splice(0)) await database.drop()
+})
+
+const timeTables = ['candles', 'fills', 'order_books', 'rpi_order_books', 'tickers']
+const rollups = ['ohlcv_15m', 'ohlcv_1d', 'ohlcv_1h', 'ohlcv_4h', 'ohlcv_5m']
+
+/**
+ * By the server's own word, not by ours: what its libraries and the extension say. A server that does not tell its login which
+ * libraries it has is our embedded one, which has none.
+ */
+async function edition({ db }: TestDatabase['database']): Promise<'apache' | 'community' | 'none'> {
+  const { rows } = await sql<{ libraries: string }>`
+    select case when pg_has_role('pg_read_all_settings', 'usage')
+      then current_setting('shared_preload_libraries') else '' end as libraries`.execute(db)
+  if (rows[0]?.libraries.includes('timescaledb') !== true) return 'none'
+  const template = await opened(createTestDatabase)
+  const { rows: licenses } = await sql<{ license: string }>`show timescaledb.license`.execute(template.db)
+  return licenses[0]?.['timescaledb.license' as 'license'] === 'apache' ? 'apache' : 'community'
+}
+
+async function column({ db }: TestDatabase['database'], query: string): Promise<unknown[]> {
+  const { rows } = await sql<{ value: unknown }>`select value from (${sql.raw(query)}) as q (value)`.execute(db)
+  return rows.map(({ value }) => value)
+}
+
+const hypertables = async (database: TestDatabase['database']) =>
+  column(
+    database,
+    `select hypertable_name::text from timescaledb_information.hypertables where hypertable_schema = 'market' order by 1`,
+  )
+
+describe('the time-series features', () => {
+  it('are on in every database of the suite where the server has them', async () => {
+    const database = await opened(createTestDatabase)
+    const { kind } = await detectServer(database.db)
+    const found = await edition(database)
+    expect(kind).toBe(found === 'none' ? 'postgresql' : `timescale-${found}`)
+    if (found === 'none') return
+    expect(await hypertables(database)).toEqual(timeTables)
+    if (found === 'apache') return
+    expect(
+      await column(
+        database,
+        `select view_name::text from timescaledb_information.continuous_aggregates
+          where view_schema = 'recorder' and not materialized_only order by 1`,
+      ),
+    ).toEqual(rollups)
+    expect(
+      await column(
+        database,
+        `select hypertable || ': ' || segmentby || ' / ' || orderby
+          from timescaledb_information.hypertable_columnstore_settings where segmentby is not null order by 1`,
+      ),
+    ).toEqual([
+      'market.candles: category,symbol,type,interval / open_time',
+      'market.fills: category,symbol / ts,exec_id',
+      'market.order_books: category,symbol / ts',
+      'market.rpi_order_books: category,symbol / ts',
+      'market.tickers: category,symbol / ts',
+    ])
+  })
+
+  it('are brought in line once: first said, then done, then nothing is left to do', async () => {
+    const database = await opened(createEmptyDatabase)
+    const { db } = database
+    await migrateToLatest(database)
+    const dryRun = await reconcile(db, { dryRun: true, settings: testStorage })
+    expect((await detectServer(db)).kind).toBe('postgresql')
+    expect(await reconcile(db, { settings: testStorage })).toEqual(dryRun)
+    expect(await reconcile(db, { settings: testStorage })).toEqual([])
+    const found = await edition(database)
+    const expected = {
+      none: 0,
+      apache: 1 + timeTables.length,
+      community: 1 + 3 * timeTables.length + 3 * rollups.length,
+    }
+    expect(dryRun).toHaveLength(expected[found])
+    if (found === 'none') return
+    expect(await hypertables(database)).toEqual(timeTables)
+  })
+
+  it('follow the configuration', async () => {
+    const database = await opened(createTestDatabase)
+    const { db } = database
+    const found = await edition(database)
+    const settings = {
+      ...testStorage,
+      fills: { chunkHours: 12, columnstoreAfterHours: 30 },
+      candles: { ...testStorage.candles, retentionDays: 400 },
+    }
+    const chunks = ['change new chunks of market.fills from 1 day to 12 hours']
+    const all = [
+      ...chunks,
+      'convert chunks of market.fills to the columnstore after 30 hours',
+      'refresh recorder.ohlcv_5m every 5 minutes',
+      'refresh recorder.ohlcv_15m every 15 minutes',
+      'refresh recorder.ohlcv_1h every 30 minutes',
+      'refresh recorder.ohlcv_4h every 60 minutes',
+      'refresh recorder.ohlcv_1d every 60 minutes',
+      'remove rows of market.candles after 400 days',
+    ]
+    const expected = { none: [], apache: chunks, community: all }[found]
+    expect(await reconcile(db, { dryRun: true, settings })).toEqual(expected)
+    expect(await reconcile(db, { settings })).toEqual(expected)
+    expect(await reconcile(db, { settings })).toEqual([])
+    const back = await reconcile(db, { settings: testStorage })
+    expect(back).toHaveLength(expected.length)
+    if (found === 'community') expect(back).toContain('stop removing rows of market.candles')
+    expect(await reconcile(db, { settings: testStorage })).toEqual([])
+  })
+
+  it('stay as the recorder has them when another command works on its database with a configuration of its own', async () => {
+    const database = await opened(createEmptyDatabase)
+    const silent = pino({ level: 'silent' })
+    const configOf = (chunkHours: number) =>
+      resolveConfig({}, parseYaml(`storage: { fills: { chunkHours: ${chunkHours} } }`, 'a test'))
+    // One that finds nothing yet sets up what is there from then on.
+    await prepareBeside({ database }, configOf(12), silent)
+    const ofRecorder = { dryRun: true, settings: storageOf(configOf(12)) }
+    expect(await reconcile(database.db, ofRecorder)).toEqual([])
+    await prepareBeside({ database }, configOf(24), silent)
+    expect(await reconcile(database.db, ofRecorder)).toEqual([])
+    await prepareStore({ database }, configOf(24), silent)
+    const isTimescale = (await edition(database)) !== 'none'
+    expect((await reconcile(database.db, ofRecorder)).length > 0).toBe(isTimescale)
+  })
+
+  it('may be brought in line by several processes at once', async () => {
+    const database = await opened(createEmptyDatabase)
+    await migrateToLatest(database)
+    const results = await Promise.all([1, 2, 3].map(() => reconcile(database.db, { settings: testStorage })))
+    const found = await edition(database)
+    expect(results.filter((changes) => changes.length > 0)).toHaveLength(found === 'none' ? 0 : 1)
+  })
+
+  it('come to a database that has rows already, and keep them', async () => {
+    const database = await opened(createEmptyDatabase)
+    const { db } = database
+    await migrateToLatest(database)
+    const fills = [0, 1, 2, 3].map((day) => aFill({ execId: `${day}`, ts: someTime + day * 86_400_000 }))
+    await insertFills(db, fills)
+    await upsertCandles(db, [aCandle()])
+    const before = await column(database, 'select row_to_json(o)::text from market.ohlcv_1d o')
+    expect(before).toHaveLength(1)
+    await reconcile(db, { settings: testStorage })
+    expect(await column(database, 'select row_to_json(o)::text from market.ohlcv_1d o')).toEqual(before)
+    expect(await insertFills(db, fills)).toMatchObject({ inserted: 0, unchanged: 4 })
+    expect(await upsertCandles(db, [aCandle({ close: '12' })])).toMatchObject({ updated: 1 })
+    const revisions = await db.selectFrom('recorder.candle_revision').select(['old_close', 'new_close']).execute()
+    expect(revisions).toEqual([{ old_close: '11', new_close: '12' }])
+  })
+
+  it('keep every column and comment of the rollups', async () => {
+    const database = await opened(createTestDatabase)
+    const columns = (name: string) =>
+      column(
+        database,
+        `select attname || ' ' || format_type(atttypid, null) || ' ' || col_description(attrelid, attnum)
+          from pg_attribute where attrelid = 'market.${name}'::regclass and attnum > 0 order by attnum`,
+      )
+    for (const name of rollups) {
+      expect((await columns(name)).map((text) => String(text).split(' ').slice(0, 2).join(' '))).toEqual([
+        'category market.category',
+        'symbol text',
+        'open_time timestamp',
+        'open numeric',
+        'high numeric',
+        'low numeric',
+        'close numeric',
+        'base_volume numeric',
+        'quote_turnover numeric',
+      ])
+    }
+  })
+})

@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { rejectedRow } from '../../../../src/market/rejectedRow.js'
+import type { Fill } from '../../../../src/market/fill.js'
+import { upsertCandles } from '../../../../src/ledger/history/candles.js'
+import { addCoverage } from '../../../../src/ledger/proof/coverage.js'
+import { verify } from '../../../../src/history/verify.js'
+import { listGaps, recordGap } from '../../../../src/ledger/proof/gaps.js'
+import { coveredRanges, missingRanges } from '../../../support/coverage.js'
+import { insertFills } from '../../../support/insertFills.js'
+import { insertRejectedRows } from '../../../../src/ledger/live/rejectedRows.js'
+import { reconcile } from '../../../../src/server/timescale/reconcile.js'
+import { applyRetention } from '../../../../src/server/timescale/retention.js'
+import { detectServer } from '../../../../src/server/timescale/server.js'
+import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
+import { testStorage } from '../../../support/databaseServer.js'
+import { aCandle, aFill } from '../../../support/marketRows.js'
+
+const dayMs = 86_400_000
+/** The last midnight: chunks of a day end where the retention does, and a server's own policy comes to the same as ours. */
+const now = Math.floor(Date.now() / dayMs) * dayMs
+const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: 10 } }
+
+let created: TestDatabase
+beforeAll(async () => {
+  created = await createTestDatabase()
+})
+afterAll(async () => created.drop())
+
+const daysAgo = (days: number) => now - days * dayMs
+const symbols = ['BTCUSDT', 'ETHUSDT']
+const fills = symbols.flatMap((symbol) =>
+  Array.from({ length: 20 }, (_, day): Fill => aFill({ symbol, ts: daysAgo(day) - 3_600_000, execId: `${day}` })),
+)
+
+async function countBefore(days: number): Promise<number> {
+  const query = 'select count(*) from market.fills where ts < $1'
+  const { rows } = await created.database.pool.query<{ count: number }>(query, [new Date(daysAgo(days))])
+  return Number(rows[0]?.count)
+}
+
+it('removes what is older than the configuration keeps, and nothing else', async () => {
+  const { db, pool } = created.database
+  await insertFills(db, fills)
+  await upsertCandles(db, [aCandle({ openTime: daysAgo(400) })])
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+  await addCoverage(db, series, [{ from: daysAgo(20), to: now }])
+  await reconcile(db, { settings })
+
+  const lines = await applyRetention(db, settings, now)
+  if ((await detectServer(db)).kind === 'timescale-community') {
+    // The server's own policy removes rows; it is run here as its scheduler does, which may be at it this very moment.
+    expect(lines).toEqual([])
+    const { rows } = await pool.query<{ id: number }>(`
+      select job_id as id from timescaledb_information.jobs
+      where proc_name = 'policy_retention' and hypertable_name = 'fills'`)
+    await vi.waitFor(() => pool.query(`call public.run_job(${rows[0]?.id})`), { timeout: 60_000, interval: 500 })
+  } else {
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).toMatch(/^removed (20 rows|10 chunks) of market\.fills from before /)
+    expect(lines[0]).toContain(new Date(daysAgo(10)).toISOString())
+  }
+
+  const kept = await db.selectFrom('market.fills').select(['symbol', 'ts']).orderBy('symbol').orderBy('ts').execute()
+  const expected = fills.filter(({ ts }) => ts >= daysAgo(10)).map(({ symbol, ts }) => ({ symbol, ts }))
+  expect(kept).toEqual(expected.toSorted((a, b) => a.symbol.localeCompare(b.symbol) || a.ts - b.ts))
+  expect(kept).toHaveLength(20)
+  expect(await db.selectFrom('market.candles').select('symbol').execute()).toHaveLength(1)
+  expect(await missingRanges(db, series, { from: daysAgo(20), to: now })).toEqual([
+    { from: daysAgo(20), to: daysAgo(10) },
+  ])
+  expect(await applyRetention(db, settings, now)).toEqual([])
+})
+
+it('removes more rows than one statement does', async () => {
+  const { db } = created.database
+  if ((await detectServer(db)).kind === 'timescale-community') return
+  await insertFills(
+    db,
+    Array.from({ length: 25_000 }, (_, i) => aFill({ ts: daysAgo(12), execId: `many-${i}` })),
+  )
+  await applyRetention(db, settings, now)
+  expect(await countBefore(10)).toBe(0)
+})
+
+it('keeps everything when nothing is configured', async () => {
+  const { db } = created.database
+  await insertFills(db, [aFill({ ts: daysAgo(1000) })])
+  expect(await applyRetention(db, testStorage, now)).toEqual([])
+  expect(await countBefore(900)).toBe(1)
+})
+
+it('removes rejected rows that have not come again for as long as the configuration says', async () => {
+  const { db } = created.database
+  const request = { operation: 'fills', parameters: {} }
+  const [old, again, fresh] = ['old', 'again', 'fresh'].map((text) => rejectedRow(request, 'a test', text))
+  await insertRejectedRows(
+    db,
+    [old, again].filter((row) => row !== undefined),
+    daysAgo(40),
+  )
+  await insertRejectedRows(
+    db,
+    [again, fresh].filter((row) => row !== undefined),
+    daysAgo(29),
+  )
+  expect(await applyRetention(db, testStorage, now)).toEqual([
+    `removed 1 of recorder.rejected_row from before ${new Date(daysAgo(30)).toISOString()}`,
+  ])
+  const kept = await db.selectFrom('recorder.rejected_row').select('raw').orderBy('raw').execute()
+  expect(kept.map(({ raw }) => raw)).toEqual(['again', 'fresh'])
+})
+
+it('forgets gaps of the time that is not kept', async () => {
+  const { db } = created.database
+  const key = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+  const gap = (from: number, to: number) => recordGap(db, { ...key, range: { from, to }, reason: 'x', state: 'lost' })
+  await gap(daysAgo(11), daysAgo(10))
+  await gap(daysAgo(11), daysAgo(10) + 1)
+  await recordGap(db, { ...key, stream: 'tickers', range: { from: daysAgo(11), to: daysAgo(10) }, reason: 'x' })
+  await applyRetention(db, settings, now)
+  const left = (await listGaps(db)).map(({ stream, range }) => `${stream} ${range.to}`)
+  expect(left.toSorted()).toEqual([`fills ${daysAgo(10) + 1}`, `tickers ${daysAgo(10)}`])
+})
+
+it('claims nothing of a candle that opens before and closes after the bound, so that what is left is sound', async () => {
+  const { db } = created.database
+  const at = now - dayMs + 14 * 3_600_000 + 23 * 60_000 + 30_000
+  const bound = at - 3 * dayMs
+  // Days that begin at 16:00 UTC, as those of the service were seen to.
+  const series = [
+    ['1m', 60_000, bound - 30_000],
+    ['1H', 3_600_000, bound - 23 * 60_000 - 30_000],
+    ['1D', dayMs, bound - 22 * 3_600_000 - 23 * 60_000 - 30_000],
+  ] as const
+  for (const [interval, lengthMs, current] of series) {
+    const openTimes = [-3, -2, -1, 0, 1].map((index) => current + index * lengthMs)
+    await upsertCandles(
+      db,
+      openTimes.map((openTime) => aCandle({ symbol: 'CUTUSDT', interval, openTime })),
+    )
+    const key = { stream: 'candles', category: 'SPOT', symbol: 'CUTUSDT', type: 'market', interval } as const
+    await addCoverage(db, key, [{ from: current - 3 * lengthMs, to: current + 2 * lengthMs }])
+  }
+  const kept = { ...testStorage, candles: { ...testStorage.candles, retentionDays: 3 } }
+  for (let time = 0; time < 2; time++) await applyRetention(db, kept, at)
+
+  for (const [interval, lengthMs, current] of series) {
+    const key = { stream: 'candles', category: 'SPOT', symbol: 'CUTUSDT', type: 'market', interval } as const
+    expect(await coveredRanges(db, key)).toEqual([{ from: current + lengthMs, to: current + 2 * lengthMs }])
+  }
+  for await (const { check, disagreements } of verify(db, ({ symbol }) => symbol === 'CUTUSDT', bound)) {
+    // The candles are made up, and do not add up.
+    if (!check.startsWith('hours and days')) expect(disagreements, check).toEqual([])
+  }
+})

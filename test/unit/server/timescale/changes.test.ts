@@ -1,0 +1,96 @@
+import { describe, expect, test } from 'vitest'
+import { changesNeeded } from '../../../../src/server/timescale/changes.js'
+import { type CurrentState, emptyState, type Policy, policyKey } from '../../../../src/server/timescale/currentState.js'
+import { bucketsPerBatch, rollups } from '../../../../src/server/timescale/rollups.js'
+import { timeTables } from '../../../../src/db/timeTables.js'
+import { testStorage } from '../../../support/databaseServer.js'
+
+const hour = 3_600_000
+const texts = (...parameters: Parameters<typeof changesNeeded>) => changesNeeded(...parameters).map(({ text }) => text)
+
+/** What a database of the Community edition has after all of the settings were applied. */
+const complete: CurrentState = {
+  hypertables: new Map(
+    timeTables.map(({ name, seriesColumns, orderColumns }) => [
+      name,
+      {
+        chunkHours: testStorage[name].chunkHours,
+        columnstore: { segmentBy: seriesColumns.join(','), orderBy: orderColumns.join(',') },
+      },
+    ]),
+  ),
+  rollups: new Set(rollups.map(({ name }) => name)),
+  rollupViews: new Set(rollups.map(({ name }) => name)),
+  policies: new Map<string, Policy>([
+    ...timeTables.map(
+      ({ name }) =>
+        [
+          policyKey('columnstore', name),
+          { everyMs: hour, afterHours: testStorage[name].columnstoreAfterHours },
+        ] as const,
+    ),
+    ...rollups.map(
+      (rollup) =>
+        [
+          policyKey('refresh', rollup.name),
+          { everyMs: rollup.refreshEveryMs, afterHours: null, bucketsPerBatch: bucketsPerBatch(rollup) },
+        ] as const,
+    ),
+  ]),
+}
+
+describe('changes that are needed', () => {
+  test('none on PostgreSQL alone, and none where everything is as it is configured', () => {
+    expect(texts('postgresql', emptyState, testStorage)).toEqual([])
+    expect(texts('timescale-community', complete, testStorage)).toEqual([])
+    expect(texts('timescale-apache', { ...emptyState, hypertables: complete.hypertables }, testStorage)).toEqual([])
+  })
+
+  test('hypertables alone on the Apache edition, whatever else is configured', () => {
+    const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: 5 } }
+    expect(texts('timescale-apache', emptyState, settings)).toEqual([
+      'make market.tickers a hypertable with chunks of 1 day',
+      'make market.order_books a hypertable with chunks of 6 hours',
+      'make market.rpi_order_books a hypertable with chunks of 6 hours',
+      'make market.fills a hypertable with chunks of 1 day',
+      'make market.candles a hypertable with chunks of 7 days',
+    ])
+  })
+
+  test('a refresh whose batches are left to the server', () => {
+    const policies = new Map(complete.policies)
+    policies.set(policyKey('refresh', 'ohlcv_5m'), { everyMs: hour / 12, afterHours: null, bucketsPerBatch: null })
+    expect(texts('timescale-community', { ...complete, policies }, testStorage)).toEqual([
+      'refresh recorder.ohlcv_5m every 5 minutes',
+    ])
+  })
+
+  test('the rest of a rollup whose filling was cut short', () => {
+    const policies = new Map(complete.policies)
+    policies.delete(policyKey('refresh', 'ohlcv_4h'))
+    const rollupViews = new Set(complete.rollupViews)
+    rollupViews.delete('ohlcv_4h')
+    expect(texts('timescale-community', { ...complete, policies, rollupViews }, testStorage)).toEqual([
+      'fill recorder.ohlcv_4h and refresh it every 60 minutes',
+      'let market.ohlcv_4h read recorder.ohlcv_4h',
+    ])
+  })
+
+  test('a schedule that somebody changed', () => {
+    const policies = new Map(complete.policies).set(policyKey('columnstore', 'tickers'), {
+      everyMs: 12 * hour,
+      afterHours: 48,
+    })
+    expect(texts('timescale-community', { ...complete, policies }, testStorage)).toEqual([
+      'convert chunks of market.tickers to the columnstore after 2 days',
+    ])
+  })
+
+  test('rollups look no further back than candles are kept', () => {
+    const settings = { ...testStorage, candles: { ...testStorage.candles, retentionDays: 30 } }
+    expect(texts('timescale-community', complete, settings)).toEqual([
+      ...[5, 15, 30, 60, 60].map((minutes, i) => `refresh recorder.${rollups[i]?.name} every ${minutes} minutes`),
+      'remove rows of market.candles after 30 days',
+    ])
+  })
+})
