@@ -80,7 +80,12 @@ export interface World {
 export async function startRecorder(
   config: Config,
   logger: Logger,
-  options: World & { readonly signal?: AbortSignal; readonly acceptNewUrl?: boolean } = {},
+  options: World & {
+    readonly signal?: AbortSignal
+    readonly acceptNewUrl?: boolean
+    /** Called when the embedded server has died and cannot be started again: nothing more can be stored. */
+    readonly onDatabaseLost?: (error: Error) => void
+  } = {},
 ): Promise<Recorder> {
   const { clock = systemClock, disk = systemDisk, carry } = options
   const { drainTimeoutMs, spoolMaxBytes } = config.collector
@@ -92,7 +97,10 @@ export async function startRecorder(
     mayDepart: () => parts.lock?.check() ?? true,
     ...(carry && { carry }),
   })
-  const store = await openStore(config, logger, { mayCreate: true })
+  const store = await openStore(config, logger, {
+    mayCreate: true,
+    ...(options.onDatabaseLost && { onLost: options.onDatabaseLost }),
+  })
   const egress = egressOf(config)
   const fleet = new Fleet({
     config,

@@ -14,7 +14,7 @@ import { openDatabase, type RecorderDatabase } from './db/database.js'
 import { describeDatabaseError } from './db/databaseError.js'
 import { pendingMigrations } from './db/migrate.js'
 import { rightsBeyondReading } from './db/rights.js'
-import { isExisting } from './server/embedded/requireExisting.js'
+import { isExisting } from './server/embedded/embedded.js'
 import { detectServer, type ServerKind } from './server/timescale/server.js'
 import { messageOf } from './runtime/messageOf.js'
 

@@ -1,8 +1,7 @@
 import type { Config } from './config/resolve.js'
 import type { Logger } from './runtime/logger.js'
 import { openDatabase, type RecorderDatabase } from './db/database.js'
-import { startEmbeddedPostgres } from './server/embedded/embedded.js'
-import { embeddedFolder, requireExisting } from './server/embedded/requireExisting.js'
+import { embeddedFolder, requireExisting, startEmbeddedPostgres } from './server/embedded/embedded.js'
 
 export interface OpenStore {
   readonly database: RecorderDatabase
@@ -18,16 +17,19 @@ export interface OpenStore {
  * Opens the configured database, or starts the embedded one. Neither is migrated.
  *
  * @param mayCreate for what records: creates the embedded one where there is none, which otherwise is an error
+ * @param onLost called when the embedded server has died and cannot be started again
  */
 export async function openStore(
   config: Config,
   logger: Logger,
-  { mayCreate = false }: { readonly mayCreate?: boolean } = {},
+  { mayCreate = false, onLost }: { readonly mayCreate?: boolean; readonly onLost?: (error: Error) => void } = {},
 ): Promise<OpenStore> {
   const { url: configuredUrl, readUrl, dataDir, poolSize } = config.database
   if (configuredUrl === undefined && !mayCreate) await requireExisting(dataDir)
   const embedded =
-    configuredUrl === undefined ? await startEmbeddedPostgres({ dataDir: embeddedFolder(dataDir), logger }) : undefined
+    configuredUrl === undefined
+      ? await startEmbeddedPostgres({ dataDir: embeddedFolder(dataDir), logger, ...(onLost && { onLost }) })
+      : undefined
   const url = embedded?.url ?? configuredUrl ?? ''
   try {
     const database = openDatabase({ url, poolSize, applicationName: 'market-recorder' })

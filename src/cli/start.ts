@@ -36,13 +36,19 @@ async function runStart(options: StartOptions): Promise<void> {
   const config = await readConfig(options)
   const logger = createLogger(config.log.level)
   const stop = stopSignal()
+  const lost = new AbortController()
+  const ending = AbortSignal.any([stop.signal, lost.signal])
   try {
     await refuseOverload(config, {
       allowOverload: config.collector.allowOverload || options.allowOverload === true,
       wait: options.wait === true,
     })
     const recorder = await startRecorder(config, logger, {
-      signal: stop.signal,
+      signal: ending,
+      onDatabaseLost(error) {
+        logger.error(`the recorder ends: ${error.message}`)
+        lost.abort()
+      },
       acceptNewUrl: options.acceptNewUrl === true,
     })
     const { clockSkew } = recorder.collector
@@ -51,7 +57,7 @@ async function runStart(options: StartOptions): Promise<void> {
       failing: recorder.metrics.archiveFailing,
       serviceNow: () => clockSkew.serviceNow(),
     })
-    await sleepUnlessStopped(options.for, stop.signal)
+    await sleepUnlessStopped(options.for, ending)
     await archiving?.stop()
     logger.info('stopping: storing what has been received')
     if (!(await recorder.stop())) {
@@ -59,6 +65,7 @@ async function runStart(options: StartOptions): Promise<void> {
       throw new Failed()
     }
     logger.info('stopped')
+    if (lost.signal.aborted) throw new Failed()
   } finally {
     stop.release()
   }

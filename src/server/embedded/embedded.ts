@@ -1,27 +1,35 @@
 import type { ChildProcess } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type pg from 'pg'
-import { withClient } from './embeddedClient.js'
-import { serverAccount } from './embeddedAccount.js'
-import { logins } from './embeddedRoles.js'
-import { type EmbeddedPostgres, type IsUsable, joinRunning, leave, serverUrl } from './embeddedJoin.js'
-import { prepareDirectory, rememberedPassword, requireCluster, rotateLog } from './embeddedDirectory.js'
+import pg from 'pg'
 import {
   embeddedPaths,
+  hasUsers,
   lastError,
+  logins,
   readServerState,
   type ServerState,
   spawnServer,
   UserPlace,
-} from './embeddedProcess.js'
+} from './process.js'
 
-export type { EmbeddedPostgres } from './embeddedJoin.js'
+export interface EmbeddedPostgres {
+  /** Connection string of the owner of the database, with the password, on 127.0.0.1. The owner is not a superuser. */
+  readonly url: string
+  /** Connection string of a login that reads the market and changes nothing. */
+  readonly readUrl: string
+  /**
+   * Gives the server up. Resolves when it has shut down, or at once when other processes still use it: it ends with its last
+   * user. A second call does nothing.
+   */
+  stop(): Promise<void>
+}
 
 export interface EmbeddedOptions {
-  /** A directory of its own, created if missing. What is in it survives restarts. */
+  /** A directory for this server alone, created if missing. Its content survives restarts. */
   readonly dataDir: string
   readonly logger?: { info(message: string): void; warn(message: string): void; error(message: string): void }
   /** Default: the port of the last time if it is free, any free one otherwise. */
@@ -29,19 +37,25 @@ export interface EmbeddedOptions {
   /** Server settings on top of ours, for this start only. */
   readonly settings?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
-  /** Asked before a running server is joined; by default whether its logins are there. */
-  readonly isUsable?: IsUsable
+  /** Called once when the server has died and cannot be started again. */
+  readonly onLost?: (error: Error) => void
 }
 
 const database = 'recorder'
 const startDeadlineMs = 60_000
-/** Recovery after a crash replays what was not written to the tables yet. */
+/** Recovery after a crash replays the log, which takes longer than a start. */
 const recoveryDeadlineMs = 600_000
+const stopDeadlineMs = 60_000
+/** A server that dies has taken the writes with it: rows wait on the disk for no longer than this and the start. */
+const watchEveryMs = 1_000
+/** A server that keeps dying has a cause that starting it again does not remove. */
+const maxDeaths = 5
+const deathsWithinMs = 600_000
 
 /**
  * Starts a PostgreSQL of our own on a data directory, or joins the one that another process has started there. It listens on
- * 127.0.0.1 only and ends with its last user, also when that is killed. Durable: what is committed survives a crash.
- * Throws one line that says what to do.
+ * 127.0.0.1 only and ends with its last user, also when that user is killed. When the server dies, it is started again on
+ * the port that it had. Durable: committed rows survive a crash. Throws one line that says what to do.
  */
 export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   if (process.platform === 'win32') {
@@ -49,88 +63,102 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   }
   const dataDir = resolve(options.dataDir)
   const paths = embeddedPaths(dataDir)
-  const joined = await joinRunning(dataDir, database, options.isUsable)
-  if (joined !== undefined) return joined
-  const account = await serverAccount()
-  await prepareDirectory(dataDir, account)
-  // Loaded only to start a server: who joins one, as a query does, need not wait for it.
-  const { findBinaries } = await import('./embeddedBinaries.js')
-  const binaries = await findBinaries(account)
-  const passwords = {
-    owner: await rememberedPassword(paths.password, account),
-    reader: await rememberedPassword(paths.readerPassword, account),
-  }
-  await requireCluster(dataDir, account, binaries, { database, passwords }, options.logger)
-  await rotateLog(paths.log)
-
-  // Before looking for a server: one that is found cannot end any more.
+  await makeDirectory(dataDir)
+  // The server shuts down when it finds no user. It cannot have begun to, if somebody had a place before this one.
+  const isBesideOthers = existsSync(paths.users) && hasUsers(paths.users)
   const place = await UserPlace.take(paths.users)
+  const ending = new AbortController()
+  const signal = options.signal === undefined ? ending.signal : AbortSignal.any([ending.signal, options.signal])
   let child: ChildProcess | undefined
-  let isStopping = false
   try {
-    const server = await startOrJoin()
-    const url = urlOf(server.port, database)
-    await requireDatabase(urlOf(server.port, 'postgres'))
-    child?.once('exit', () => {
-      if (!isStopping) options.logger?.error(`the embedded PostgreSQL has ended unexpectedly; see ${paths.log}`)
-    })
+    const { port } = await startOrJoin(options.port)
+    const passwords = await readPasswords(dataDir)
+    const watching = watch(port)
     return {
-      url,
-      readUrl: urlOf(server.port, database, logins.reader, passwords.reader),
+      url: serverUrl(port, database, logins.owner, passwords.owner),
+      readUrl: serverUrl(port, database, logins.reader, passwords.reader),
       async stop() {
-        isStopping = true
+        ending.abort()
+        await watching
         await leave(dataDir, place)
       },
     }
   } catch (error) {
-    isStopping = true
     await leave(dataDir, place)
     throw error
   }
 
-  async function startOrJoin(): Promise<ServerState> {
+  async function startOrJoin(fixedPort: number | undefined): Promise<ServerState> {
     const startedAt = performance.now()
     let failure: string | undefined
-    let wantedPort = options.port ?? Number(await readFile(paths.port, 'utf8').catch(() => '0'))
+    let wantedPort = fixedPort ?? Number(await readFile(paths.port, 'utf8').catch(() => '0'))
     for (;;) {
-      options.signal?.throwIfAborted()
+      signal.throwIfAborted()
       const state = await readServerState(dataDir)
       if (state?.status === 'ready' && (await isUsable(state))) return state
-      if (state === undefined && (child === undefined || child.exitCode !== null || child.signalCode !== null)) {
+      if (state === undefined && !isAlive(child)) {
         // Another process may have won the race to start it, or an old server may only just be gone: both pass.
         if (child !== undefined) failure = await whyItEnded(paths.log)
         if (failure !== undefined && !isPassing(failure)) throw startError(failure)
-        const port = await freePort(wantedPort, options.port !== undefined)
-        wantedPort = options.port ?? 0
+        // Loaded only to start a server: who joins one, as a query does, need not wait for it.
+        const { requireCluster } = await import('./cluster.js')
+        const cluster = await requireCluster(dataDir, database, options.logger)
+        const port = await freePort(wantedPort, fixedPort !== undefined)
+        wantedPort = fixedPort ?? 0
         await writeFile(paths.port, `${port}\n`)
-        child = spawnServer({ dataDir, account, program: binaries.postgres, settings: settingsFor(port) })
+        child = spawnServer({ dataDir, ...cluster, settings: settingsFor(port) })
         child.once('error', () => undefined)
       }
       const elapsedMs = performance.now() - startedAt
       if (elapsedMs > (state === undefined ? startDeadlineMs : recoveryDeadlineMs)) {
         throw startError(failure ?? `no response after ${Math.round(elapsedMs / 1000)} s`)
       }
-      await sleep(50, undefined, options.signal && { signal: options.signal })
+      await sleep(50, undefined, { signal })
     }
   }
 
   /** A server that is told to stop in this very moment still says that it is ready, so look twice. */
   async function isUsable({ pid, port }: ServerState): Promise<boolean> {
-    if (child !== undefined && child.exitCode === null && child.signalCode === null) return canConnect(port)
+    if (isAlive(child) || isBesideOthers) return canConnect(port)
     await sleep(100)
     const again = await readServerState(dataDir)
     return again?.pid === pid && again.status === 'ready' && canConnect(port)
   }
 
   async function canConnect(port: number): Promise<boolean> {
+    const { owner } = await readPasswords(dataDir)
+    const connectionString = serverUrl(port, database, logins.owner, owner)
+    const client = new pg.Client({ connectionString, connectionTimeoutMillis: 5_000 })
+    client.on('error', () => undefined)
     try {
-      const connection = { connectionString: urlOf(port, 'postgres'), connectionTimeoutMillis: 5_000 }
-      return await withClient(connection, async () => true)
+      await client.connect()
+      return true
     } catch (error) {
       if ((error as pg.DatabaseError).code !== '28P01') return false
       throw new Error(`the password in ${paths.password} is not the one of the database beside it; restore that file`, {
         cause: error,
       })
+    } finally {
+      await client.end().catch(() => undefined)
+    }
+  }
+
+  /** Starts the server again whenever it has died, until this process gives it up. Does not reject. */
+  async function watch(port: number): Promise<void> {
+    let deaths: number[] = []
+    try {
+      for (;;) {
+        await sleep(watchEveryMs, undefined, { signal, ref: false })
+        if ((await readServerState(dataDir)) !== undefined) continue
+        const now = performance.now()
+        deaths = [...deaths.filter((at) => now - at < deathsWithinMs), now]
+        if (deaths.length > maxDeaths) throw startError(`it has died ${deaths.length} times in ten minutes`)
+        options.logger?.error(`the embedded PostgreSQL has died and is started again; see ${paths.log}`)
+        await startOrJoin(port)
+        options.logger?.info('the embedded PostgreSQL runs again')
+      }
+    } catch (error) {
+      if (!signal.aborted) options.onLost?.(error as Error)
     }
   }
 
@@ -138,16 +166,51 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     return { unix_socket_directories: '', ...options.settings, listen_addresses: '127.0.0.1', port: String(port) }
   }
 
-  function urlOf(port: number, name: string, user: string = logins.owner, password = passwords.owner): string {
-    return serverUrl({ port, name, user, password })
-  }
-
   function startError(why: string): Error {
     return new Error(`the embedded PostgreSQL did not start: ${why}; see ${paths.log}`)
   }
 }
 
-/** What goes away by itself: the lock and the memory of an older server, and a port that somebody else was faster to take. */
+/** Makes the data directory, for its owner alone. Throws when it cannot be used. */
+async function makeDirectory(dataDir: string): Promise<void> {
+  try {
+    await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  } catch (cause) {
+    throw new Error(
+      `the data directory ${dataDir} cannot be used: ${(cause as Error).message}; choose another with --data-dir`,
+      { cause },
+    )
+  }
+}
+
+async function readPasswords(dataDir: string): Promise<{ readonly owner: string; readonly reader: string }> {
+  const paths = embeddedPaths(dataDir)
+  const read = async (file: string) => {
+    const text = await readFile(file, 'utf8').catch((cause: Error) => {
+      throw new Error(`the password in ${file} cannot be read: ${cause.message}; restore that file`, { cause })
+    })
+    return text.trim()
+  }
+  return { owner: await read(paths.password), reader: await read(paths.readerPassword) }
+}
+
+/** Gives up a place; waits for the server's end if it was the last. */
+async function leave(dataDir: string, place: UserPlace): Promise<void> {
+  place.release()
+  const startedAt = performance.now()
+  while (!hasUsers(embeddedPaths(dataDir).users) && (await readServerState(dataDir)) !== undefined) {
+    if (performance.now() - startedAt > stopDeadlineMs) {
+      throw new Error(`the embedded PostgreSQL did not stop; see ${embeddedPaths(dataDir).log}`)
+    }
+    await sleep(20)
+  }
+}
+
+function isAlive(child: ChildProcess | undefined): boolean {
+  return child !== undefined && child.exitCode === null && child.signalCode === null
+}
+
+/** Failures that go away by themselves: the lock and the memory of an older server, and a port that somebody else took first. */
 function isPassing(failure: string): boolean {
   return /lock file|shared memory block|address already in use|could not bind|could not create any TCP/i.test(failure)
 }
@@ -157,17 +220,8 @@ async function whyItEnded(log: string): Promise<string | undefined> {
   return lastError(text.slice(-5_000))
 }
 
-async function requireDatabase(url: string): Promise<void> {
-  try {
-    await withClient({ connectionString: url }, async (client) => {
-      const { rowCount } = await client.query('select from pg_database where datname = $1', [database])
-      if (rowCount === 0) await client.query(`create database ${database}`)
-    })
-  } catch (error) {
-    // Another process was faster.
-    const { code } = error as pg.DatabaseError
-    if (code !== '42P04' && code !== '23505') throw error
-  }
+function serverUrl(port: number, name: string, user: string, password: string): string {
+  return `postgresql://${user}:${password}@127.0.0.1:${port}/${name}`
 }
 
 /** The wanted port of 127.0.0.1 if it is free (throws when it must be that one), any free one otherwise. */
@@ -188,4 +242,29 @@ async function freePort(wanted: number, isFixed: boolean): Promise<number> {
       throw new Error(`port ${wanted} of 127.0.0.1 is taken; choose another for the embedded PostgreSQL`, { cause })
     return listen(0)
   }
+}
+
+/** Where the embedded PostgreSQL of a data folder is. */
+export function embeddedFolder(dataDir: string): string {
+  return join(dataDir, 'postgres')
+}
+
+/** Whether a data folder has an embedded database. One that cannot be read counts: the start says what is wrong with it. */
+export async function isExisting(dataDir: string): Promise<boolean> {
+  const version = join(embeddedPaths(embeddedFolder(dataDir)).cluster, 'PG_VERSION')
+  return access(version).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
+  )
+}
+
+/**
+ * For commands that ask about what was recorded. A new, empty database would say that nothing is missing, and hide that the folder
+ * was mistyped. Throws where there is none.
+ */
+export async function requireExisting(dataDir: string): Promise<void> {
+  if (await isExisting(dataDir)) return
+  throw new Error(
+    `there is no database in ${dataDir}; run this where the recorder was started, or give --data-dir or DATABASE_URL`,
+  )
 }

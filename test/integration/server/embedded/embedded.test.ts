@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startEmbeddedPostgres } from '../../../../src/server/embedded/embedded.js'
-import { readServerState } from '../../../../src/server/embedded/embeddedProcess.js'
+import { readServerState } from '../../../../src/server/embedded/process.js'
 import { lastingPort } from '../../../support/lastingPort.js'
 
 const isRoot = process.getuid?.() === 0
@@ -18,7 +18,7 @@ const directories: string[] = []
 const owners: ChildProcess[] = []
 
 beforeAll(() => {
-  const built = fileURLToPath(new URL('../../../dist/src/server/embedded/embedded.js', import.meta.url))
+  const built = fileURLToPath(new URL('../../../../dist/src/server/embedded/embedded.js', import.meta.url))
   if (!existsSync(built))
     throw new Error('these tests run the built program in processes of its own: run npm run build')
 })
@@ -164,6 +164,29 @@ describe('the embedded PostgreSQL', () => {
     const again = await startEmbeddedPostgres({ dataDir })
     expect(await query(again.url, 'select answer from kept')).toEqual([7])
     await again.stop()
+  })
+
+  it('is started again where it was when it dies', async () => {
+    const dataDir = await createdDirectory()
+    const server = await startEmbeddedPostgres({ dataDir })
+    await query(server.url, 'create table kept as select 9 as answer')
+    const state = await readServerState(dataDir)
+    process.kill(state?.pid ?? 0, 'SIGKILL')
+    await expect.poll(async () => query(server.url, 'select answer from kept').catch(() => null)).toEqual([9])
+    await server.stop()
+    expect(await readServerState(dataDir)).toBeUndefined()
+  })
+
+  it('says once that it is lost when it cannot be started again', async () => {
+    const dataDir = await createdDirectory()
+    const lost: Error[] = []
+    const server = await startEmbeddedPostgres({ dataDir, onLost: (error) => lost.push(error) })
+    writeFileSync(join(dataDir, 'cluster', 'postgresql.auto.conf'), 'no_such_setting = 1\n')
+    process.kill((await readServerState(dataDir))?.pid ?? 0, 'SIGKILL')
+    await expect
+      .poll(() => lost.map(({ message }) => message))
+      .toEqual([expect.stringMatching(/^the embedded PostgreSQL did not start: .*; see .*server\.log$/)])
+    await server.stop()
   })
 
   it('waits for a server that is still shutting down', async () => {

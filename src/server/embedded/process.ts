@@ -3,7 +3,7 @@ import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { Account } from './embeddedAccount.js'
+import type { Account } from './binaries.js'
 
 const run = promisify(execFile)
 
@@ -18,6 +18,14 @@ export function embeddedPaths(dataDir: string) {
     port: join(dataDir, 'port'),
   }
 }
+
+/**
+ * The logins of the embedded server. `recorder` owns the database and can create roles, which migrations need, and nothing
+ * beyond: no statement of its sessions reads or writes files or ends other people's sessions. `reader` is a member of
+ * market_reader: what people ask (query, export, the page) runs as it. The superuser `postgres` has no password, so that
+ * nobody can log in as it; to become it, stop the server and run `postgres --single`.
+ */
+export const logins = { owner: 'recorder', reader: 'reader', superuser: 'postgres' } as const
 
 /** What the server writes about itself while it runs. */
 export interface ServerState {

@@ -1,0 +1,234 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { closeSync, openSync } from 'node:fs'
+import { chmod, chown, link, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { isRunning } from '../../runtime/isRunning.js'
+import { type Account, type Binaries, canEnter, findBinaries, serverAccount } from './binaries.js'
+import { clusterPath, createCluster, embeddedPaths, lastError, logins, serverEnvironment } from './process.js'
+
+const largestLogBytes = 10_000_000
+
+/** For a small machine that does other things too. */
+const tuning = {
+  shared_buffers: '128MB',
+  max_connections: '40',
+  effective_cache_size: '512MB',
+  maintenance_work_mem: '64MB',
+  work_mem: '16MB',
+  max_wal_size: '1GB',
+  checkpoint_timeout: '15min',
+  wal_compression: 'on',
+  random_page_cost: '1.1',
+  io_method: 'sync',
+  jit: 'off',
+  log_checkpoints: 'off',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+}
+
+/** Made at the first start. Readable by nobody but us and the server. */
+async function rememberedPassword(file: string, account: Account): Promise<string> {
+  const mine = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
+  await writeFile(mine, `${randomBytes(24).toString('hex')}\n`, { mode: 0o600 })
+  try {
+    if (account !== undefined) await chown(mine, account.uid, account.gid)
+    // Another process may be first: linking fails then, and its password counts.
+    await link(mine, file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+    })
+    return (await readFile(file, 'utf8')).trim()
+  } finally {
+    await rm(mine, { force: true })
+  }
+}
+
+/** A cluster that a server can be started on, and how. */
+export interface Cluster {
+  readonly account: Account
+  /** Path of the server's program. */
+  readonly program: string
+}
+
+/**
+ * Creates the cluster with its logins and its database at the first start. Throws when the directory cannot be used, or holds a
+ * cluster of another major version.
+ */
+export async function requireCluster(
+  dataDir: string,
+  database: string,
+  logger?: { info(message: string): void },
+): Promise<Cluster> {
+  const account = await serverAccount()
+  await requireOwnDirectory(dataDir, account)
+  const binaries = await findBinaries(account)
+  const { cluster, log } = embeddedPaths(dataDir)
+  const found = await clusterVersion(cluster)
+  if (found === undefined) {
+    logger?.info(`creating a database in ${dataDir}`)
+    await createClusterIn(dataDir, account, binaries, database)
+  } else if (found !== binaries.major) {
+    throw new Error(
+      `${dataDir} holds a database of PostgreSQL ${found}, this market-recorder brings ${binaries.major}; ` +
+        `move it with pg_dump to a server of yours, or choose another data directory`,
+    )
+  }
+  await rotateLog(log)
+  return { account, program: binaries.postgres }
+}
+
+async function createClusterIn(dataDir: string, account: Account, binaries: Binaries, database: string): Promise<void> {
+  const paths = embeddedPaths(dataDir)
+  const passwords = {
+    owner: await rememberedPassword(paths.password, account),
+    reader: await rememberedPassword(paths.readerPassword, account),
+  }
+  await removeUnfinished(dataDir)
+  const directory = await mkdtemp(`${paths.cluster}.new.${process.pid}.`)
+  try {
+    if (account !== undefined) await chown(directory, account.uid, account.gid)
+    const user = logins.superuser
+    await createCluster({ dataDir, account, program: binaries.initdb, directory, user, settings: tuning })
+    await setUpRoles({ account, program: binaries.postgres, directory, database, passwords })
+    // Complete or not there at all; if another process was faster, its cluster counts.
+    await rename(directory, paths.cluster).catch(async (error: unknown) => {
+      if ((await clusterVersion(paths.cluster)) === undefined) throw error
+    })
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+async function requireOwnDirectory(dataDir: string, account: Account): Promise<void> {
+  try {
+    const { uid } = await stat(dataDir)
+    const own = process.getuid?.()
+    if (own !== 0 && uid !== own) throw new Error('it belongs to another user')
+    // On Linux the server gets its directory handed over open and needs no way to it.
+    if (account !== undefined && process.platform !== 'linux') {
+      await chmod(dataDir, 0o711)
+      if (!(await canEnter(account, dataDir))) throw new Error('the user postgres cannot enter it')
+    }
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new Error(`the data directory ${dataDir} cannot be used: ${why}; choose another one`, { cause })
+  }
+}
+
+async function clusterVersion(cluster: string): Promise<string | undefined> {
+  const text = await readFile(`${cluster}/PG_VERSION`, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return ''
+    throw new Error(`the data directory ${dirname(cluster)} cannot be read: ${error.message}`, { cause: error })
+  })
+  return text.trim() === '' ? undefined : text.trim()
+}
+
+/** What processes that were killed while creating a cluster left behind. */
+async function removeUnfinished(dataDir: string): Promise<void> {
+  for (const name of await readdir(dataDir)) {
+    const pid = Number(/^cluster\.new\.(\d+)\./.exec(name)?.[1] ?? Number.NaN)
+    if (!Number.isNaN(pid) && !isRunning(pid)) await rm(`${dataDir}/${name}`, { recursive: true, force: true })
+  }
+}
+
+/** Keeps the server's log from growing without end. */
+async function rotateLog(log: string): Promise<void> {
+  const size = await stat(log).then(
+    (found) => found.size,
+    () => 0,
+  )
+  if (size > largestLogBytes) await rename(log, `${log}.1`)
+}
+
+interface Passwords {
+  readonly owner: string
+  readonly reader: string
+}
+
+/** People who ask at once; more would take connections from the recording. */
+const maxReaders = 12
+
+/** Also for databases that are created later. Large objects and messages in the log are nothing that a reader has a use for. */
+const closeToPublic = `
+  do $$
+  declare
+    name text;
+  begin
+    for name in select datname from pg_database where datname <> 'template0' loop
+      execute format('revoke temporary on database %I from public', name);
+    end loop;
+    for name in
+      select oid::regprocedure::text from pg_proc
+      where pronamespace = 'pg_catalog'::regnamespace
+        and proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
+    loop
+      execute format('revoke execute on function %s from public', name);
+    end loop;
+  end
+  $$`
+
+/** Run by the superuser. */
+function roleStatements(passwords: Passwords): string[] {
+  const { owner } = logins
+  return [
+    // Thousands of rounds make a password that somebody chose harder to guess. These are random, and every connection
+    // would pay for the rounds.
+    'set scram_iterations = 1',
+    `do $$
+    begin
+      if to_regrole('${owner}') is null then create role ${owner}; end if;
+      if to_regrole('market_reader') is null then create role market_reader; end if;
+      if to_regrole('recorder_writer') is null then create role recorder_writer; end if;
+      if to_regrole('${logins.reader}') is null then create role ${logins.reader} in role market_reader; end if;
+    end
+    $$`,
+    `alter role ${owner} login createdb createrole password '${passwords.owner}'`,
+    `alter role ${logins.reader} login connection limit ${maxReaders} password '${passwords.reader}'`,
+    // So that it can grant them, and end the session of somebody whose query is in the way.
+    `grant market_reader, recorder_writer, ${logins.reader} to ${owner} with admin option`,
+    'revoke connect on database postgres, template1 from public',
+    `grant connect on database postgres, template1 to ${owner}`,
+  ]
+}
+
+interface NewCluster {
+  readonly account: Account
+  /** The server's program. */
+  readonly program: string
+  /** Of the cluster, which nobody uses yet. */
+  readonly directory: string
+  readonly database: string
+  readonly passwords: Passwords
+}
+
+/** Sets up the roles of a new cluster, by the server's single-user mode: no login is needed, and none is left over. */
+async function setUpRoles({ account, program, directory, database, passwords }: NewCluster): Promise<void> {
+  const statements = [
+    `alter role ${logins.superuser} password null`,
+    ...roleStatements(passwords),
+    closeToPublic,
+    `create database ${database} owner ${logins.owner}`,
+    `revoke temporary on database ${database} from public`,
+  ]
+  const cluster = openSync(directory, 'r')
+  let child: ChildProcess
+  try {
+    const path = clusterPath(directory, account)
+    child = spawn(program, ['--single', '-j', '-c', 'exit_on_error=on', '-D', path, 'template1'], {
+      cwd: '/',
+      stdio: ['pipe', 'ignore', 'pipe', 'ignore', cluster],
+      env: serverEnvironment(),
+      ...account,
+    })
+  } finally {
+    closeSync(cluster)
+  }
+  let output = ''
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => (output += text))
+  child.stdin?.on('error', () => undefined)
+  // A statement ends with a semicolon and an empty line.
+  child.stdin?.end(statements.map((statement) => `${statement};\n\n`).join(''))
+  const code = await new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))
+  if (code === 0 && lastError(output) === undefined) return
+  throw new Error(`setting up the embedded database failed: ${lastError(output) ?? `postgres ended with ${code}`}`)
+}
