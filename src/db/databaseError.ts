@@ -102,19 +102,12 @@ export function isAway(error: unknown): boolean {
   return (networkCodes.has(code) && code !== 'ENOTFOUND') || /^(08|57P0[123])/.test(code)
 }
 
-/** Missing or forbidden tables, columns, functions: somebody migrates, restores or has yet to grant. */
-const notReady = new Set(['42501', '42P01', '42703', '42704', '42883', '3F000', '3D000', '55000', '57014'])
-
 /**
- * Whether the same statement may succeed when the database is as it should be: it is away, full, read-only, busy, locked, or
- * not migrated. False only for what the database or the program refuses for good.
+ * Whether the same statement may succeed when the database is as it should be: it is away, full, read-only, busy, locked, not
+ * migrated, or in the way by a trigger. False only for what is wrong with the row or the program itself.
  */
 export function isUnavailable(error: unknown): boolean {
-  if (error instanceof TypeError || error instanceof RangeError) return false
-  const cause = rootOf(error)
-  if (!(cause instanceof pg.DatabaseError) || isConnectionError(cause)) return true
-  const { code } = cause as ErrorDetails
-  return typeof code !== 'string' || notReady.has(code) || /^(25|28|58|XX)/.test(code)
+  return !(error instanceof TypeError || error instanceof RangeError || isDataError(error))
 }
 
 /** Whether a transaction was ended for the sake of another one: a deadlock, or a conflict of serializable transactions. */
@@ -128,11 +121,39 @@ export function isLockedError(error: unknown): boolean {
   return (rootOf(error) as ErrorDetails).code === '55P03'
 }
 
-/** Whether the database refused a row for what is in it: data exceptions (22) and broken constraints (23). */
+/**
+ * Whether the database refused a row for what is in it. Only a data exception (class 22) and a check that the recorder's own
+ * schema makes prove that. Any other code may be the fault of the schema, the settings or the server, and pass.
+ */
 export function isDataError(error: unknown): boolean {
-  const { code } = rootOf(error) as ErrorDetails
-  return typeof code === 'string' && /^2[23]/.test(code)
+  const { code, constraint } = rootOf(error) as ErrorDetails
+  if (typeof code !== 'string') return false
+  return code.startsWith('22') || (code === '23514' && rowChecks.has(String(constraint)))
 }
+
+/** The columns of each table whose values the schema checks. */
+const checkedColumns = {
+  candles: ['symbol', 'open', 'high', 'low', 'close', 'base_volume', 'quote_turnover'],
+  fills: ['symbol', 'exec_id', 'price', 'size', 'extra'],
+  instrument_history: ['symbol', 'kind', 'extra'],
+  instruments: ['symbol', 'kind', 'extra'],
+  order_books: ['symbol', 'extra'],
+  rpi_order_books: ['symbol', 'extra'],
+  rpi_symbols: ['symbol'],
+  tickers: ['symbol', 'extra'],
+}
+
+/** Names of the checks that a row of the market can break. One that is not among them came with a newer schema, or from somebody else. */
+export const rowChecks: ReadonlySet<string> = new Set([
+  ...Object.entries(checkedColumns).flatMap(([table, columns]) => columns.map((column) => `${table}_${column}_check`)),
+  // Checks of whole rows: sides of a book that are equally long, and periods that end after they begin.
+  'instrument_history_check',
+  'rpi_symbols_check',
+  'order_books_check',
+  'order_books_check1',
+  'rpi_order_books_check',
+  'rpi_order_books_check1',
+])
 
 /** The first error of a happy-eyeballs attempt on several addresses stands for all of them. */
 function rootOf(error: unknown): Error {

@@ -132,6 +132,11 @@ async function createBooks(connection: Kysely<Database>): Promise<void> {
   }
 }
 
+/** Throws one line where the database was migrated by a newer program: then its tables may refuse what this one writes. */
+export async function requireKnownSchema(db: Kysely<Database>): Promise<void> {
+  requireKnown(await executedMigrations(db))
+}
+
 /** Names of the migrations that are missing, in order. Changes nothing. Throws as `migrateToLatest` does. */
 export async function pendingMigrations(database: RecorderDatabase): Promise<string[]> {
   await requireServer(database.db)
@@ -141,7 +146,14 @@ export async function pendingMigrations(database: RecorderDatabase): Promise<str
 }
 
 async function requireServer(db: Kysely<Database>): Promise<void> {
-  const { rows } = await sql<{ version: string }>`select current_setting('server_version_num') as version`.execute(db)
+  const { rows } = await sql<{ version: string; encoding: string }>`
+    select current_setting('server_version_num') as version, current_setting('server_encoding') as encoding`.execute(db)
+  const encoding = rows[0]?.encoding
+  if (encoding !== 'UTF8') {
+    throw new Error(
+      `the database has the encoding ${encoding}, which cannot hold every symbol; create one with: createdb --encoding=UTF8 --template=template0`,
+    )
+  }
   const major = Math.floor(Number(rows[0]?.version) / 10_000)
   if (major < oldestServer) {
     throw new Error(`the server is PostgreSQL ${major}; market-recorder needs ${oldestServer} or newer`)

@@ -36,7 +36,8 @@ export function openPool(options: DatabaseOptions): pg.Pool {
     throw new RangeError(`poolSize must be a whole number of at least 1, got ${poolSize}`)
   }
   const pool = new pg.Pool({
-    connectionString: connectionString(options.url),
+    // Many small look-ups look expensive to the planner, and compiling them would take longer than they do.
+    connectionString: connectionString(options.url, options.isReadOnly === true ? readOnlySettings : []),
     max: poolSize,
     min: options.keepOpen ?? 0,
     application_name: options.applicationName ?? 'market-recorder',
@@ -44,8 +45,6 @@ export function openPool(options: DatabaseOptions): pg.Pool {
     keepAlive: true,
     types: { getTypeParser },
     ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
-    // Many small look-ups look expensive to the planner, and compiling them would take longer than they do.
-    ...(options.isReadOnly === true ? { options: '-c default_transaction_read_only=on -c jit=off' } : {}),
   })
   // Without a handler a connection that breaks ends the process: 'error' on the pool comes from idle clients, on the
   // client from one that is checked out, whose query rejects with the same error.
@@ -57,6 +56,13 @@ export function openPool(options: DatabaseOptions): pg.Pool {
   return pool
 }
 
+/**
+ * Every session reads and writes values in these forms, whatever the server, the database, the login or the environment
+ * (PGOPTIONS, PGDATESTYLE, PGTZ) set: times are parsed and shown by them.
+ */
+const sessionSettings = ['datestyle=ISO,MDY', 'intervalstyle=postgres', 'timezone=UTC']
+const readOnlySettings = ['default_transaction_read_only=on', 'jit=off']
+
 const urlForm = 'write postgresql://user:password@host:port/database'
 
 /** Without this a server that vanishes without a word keeps whoever waits for it for as long as TCP repeats itself. */
@@ -65,8 +71,11 @@ function giveUpSilent(client: pg.PoolClient, timeoutMs: number): void {
   stream.setTimeout(timeoutMs, () => stream.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))
 }
 
-/** The URL as the driver takes it. Throws one line that does not quote it when it is malformed. */
-export function connectionString(url: string): string {
+/**
+ * The URL as the driver takes it, with the settings that every session has. Throws one line that does not quote it when it is
+ * malformed.
+ */
+export function connectionString(url: string, settings: readonly string[] = []): string {
   let parsed: URL
   try {
     parsed = new URL(url)
@@ -80,6 +89,10 @@ export function connectionString(url: string): string {
   // The driver verifies certificates in these modes already, and prints a warning that libpq would not.
   const mode = parsed.searchParams.get('sslmode')
   if (mode === 'prefer' || mode === 'require' || mode === 'verify-ca') parsed.searchParams.set('sslmode', 'verify-full')
+  // Of a setting that is given twice the last one counts: what the URL asks for besides is kept.
+  const options = [...sessionSettings, ...settings].map((setting) => `-c ${setting}`)
+  const given = parsed.searchParams.get('options')
+  parsed.searchParams.set('options', [...(given === null ? [] : [given]), ...options].join(' '))
   return parsed.href
 }
 

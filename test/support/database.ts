@@ -17,8 +17,9 @@ export async function createTestDatabase(): Promise<TestDatabase> {
 }
 
 /** A database without anything in it: the usual template has the extension on some servers, such as that of the Docker image. */
-export async function createEmptyDatabase(): Promise<TestDatabase> {
-  return create('template template0')
+export async function createEmptyDatabase(encoding?: string): Promise<TestDatabase> {
+  const encoded = encoding === undefined ? '' : ` encoding '${encoding}' locale_provider libc locale 'C'`
+  return create(`template template0${encoded}`)
 }
 
 async function create(options: string): Promise<TestDatabase> {

@@ -44,6 +44,37 @@ describe('a connection', () => {
     })
   })
 
+  it('reads and shows values in the same forms, whatever server, database, URL and environment set', async () => {
+    const { db } = test.database
+    await sql`do $$ begin
+      execute format('alter database %I set datestyle to German', current_database());
+      execute format('alter database %I set timezone to %L', current_database(), 'Asia/Tokyo');
+    end $$`.execute(db)
+    const wanted = { datestyle: 'ISO, MDY', intervalstyle: 'postgres', timezone: 'UTC' }
+    const before = process.env['PGOPTIONS']
+    process.env['PGOPTIONS'] = '-c datestyle=German -c intervalstyle=iso_8601 -c timezone=Asia/Tokyo'
+    const askingForMore = changed((url) => url.searchParams.set('options', '-c datestyle=SQL -c work_mem=5MB'))
+    try {
+      for (const isReadOnly of [false, true]) {
+        const database = openDatabase({ url: askingForMore, poolSize: 1, isReadOnly })
+        try {
+          const { rows } = await sql`
+            select current_setting('datestyle') as datestyle, current_setting('intervalstyle') as intervalstyle,
+              current_setting('timezone') as timezone, current_setting('work_mem') as memory,
+              current_setting('default_transaction_read_only') as "readOnly",
+              timestamptz '2026-01-15 12:00:00.123+00' as t`.execute(database.db)
+          const readOnly = isReadOnly ? 'on' : 'off'
+          expect(rows).toEqual([{ ...wanted, memory: '5MB', readOnly, t: Date.UTC(2026, 0, 15, 12, 0, 0, 123) }])
+        } finally {
+          await database.close()
+        }
+      }
+    } finally {
+      if (before === undefined) delete process.env['PGOPTIONS']
+      else process.env['PGOPTIONS'] = before
+    }
+  })
+
   it('that breaks while idle or at work does not end the process, and is replaced', async () => {
     const lost: Error[] = []
     const database = openDatabase({ url: test.url, poolSize: 1, onConnectionLost: (error) => lost.push(error) })

@@ -53,6 +53,19 @@ describe('migrations', () => {
     }
   })
 
+  it('refuse a database that cannot hold every symbol', async () => {
+    for (const encoding of ['SQL_ASCII', 'LATIN1']) {
+      const other = await createEmptyDatabase(encoding)
+      try {
+        const advice = new RegExp(`encoding ${encoding}.*createdb --encoding=UTF8`)
+        await expect(migrateToLatest(other.database)).rejects.toThrow(advice)
+        await expect(pendingMigrations(other.database)).rejects.toThrow(advice)
+      } finally {
+        await other.drop()
+      }
+    }
+  })
+
   it('refuse a database that is newer than the program', async () => {
     const { database } = await migratedDatabase()
     await sql`insert into recorder.migration (name, timestamp) values ('9999_future', 'now')`.execute(database.db)
