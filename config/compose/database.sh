@@ -18,6 +18,24 @@ alter role grafana set default_transaction_read_only = on;
 alter role grafana set statement_timeout = '60s';
 -- The recorder's page and its commands query and export: what people ask runs as a login that can only read.
 create role page login connection limit 20 password :'page' in role market_reader;
--- Nobody but the superuser can take these back, and a reader has no use for them.
+-- Nobody but the superuser can take these back, and a reader has no use for them: large objects, messages in the write-ahead log,
+-- temporary tables, and the server's other databases.
 revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) from public;
+do $$
+declare
+  name text;
+begin
+  for name in
+    select oid::regprocedure::text from pg_proc
+    where pronamespace = 'pg_catalog'::regnamespace and proname = 'pg_logical_emit_message'
+  loop
+    execute format('revoke execute on function %s from public', name);
+  end loop;
+  for name in select datname from pg_database where datname <> 'template0' loop
+    execute format('revoke temporary on database %I from public', name);
+  end loop;
+end
+$$;
+revoke connect on database postgres, template1 from public;
+grant connect on database postgres, template1 to recorder;
 SQL

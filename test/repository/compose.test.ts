@@ -19,6 +19,7 @@ interface Service {
   readonly network_mode?: string
   readonly ports?: readonly string[]
   readonly volumes?: readonly string[]
+  readonly tmpfs?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly healthcheck?: { readonly test: readonly string[] }
   readonly depends_on?: Readonly<Record<string, unknown>>
@@ -47,7 +48,7 @@ describe('docker-compose.yml', () => {
         security_opt: ['no-new-privileges:true'],
       })
     }
-    expect(services.recorder?.healthcheck?.test.join(' ')).toContain('/healthz')
+    expect(readRepositoryFile('Dockerfile')).toMatch(/^HEALTHCHECK [^]*\/healthz/m)
     expect(services.database?.healthcheck).toBeDefined()
   })
 
@@ -84,6 +85,22 @@ describe('docker-compose.yml', () => {
     expect(ports.filter((port) => !port.startsWith('127.0.0.1:'))).toEqual([])
   })
 
+  test('becomes the recorder of another service by no forgotten variable', () => {
+    expect(services.recorder?.environment?.EXCHANGE_BASE_URL).toMatch(/^\$\{EXCHANGE_BASE_URL:\?/)
+    expect(readRepositoryFile('.env.example')).toMatch(/^EXCHANGE_BASE_URL=/m)
+    expect(readRepositoryFile('.gitignore').split('\n')).toContain('.env')
+  })
+
+  test('leaves no volume without a name behind', () => {
+    const mounts = (name: string) => services[name]?.tmpfs ?? []
+    expect(mounts('secrets')).toContain('/var/lib/postgresql/data')
+    expect(mounts('simulator')).toContain('/data')
+  })
+
+  test('calls the database healthy only when its logins are there', () => {
+    expect(services.database?.healthcheck?.test.join(' ')).toContain("'page'::regrole")
+  })
+
   test('holds no password', () => {
     expect(text).not.toMatch(/:\/\/\w+:\w+@/)
     const variables = all.flatMap(([, { environment = {} }]) => Object.entries(environment))
@@ -113,6 +130,7 @@ describe('docker-compose.yml', () => {
     const { status, stderr } = spawnSync(command ?? '', [...first, '--profile', profile, 'config', '--quiet'], {
       cwd: repositoryRoot,
       encoding: 'utf8',
+      env: { ...process.env, EXCHANGE_BASE_URL: 'http://simulator:8100' },
     })
     expect(stderr).toBe('')
     expect(status).toBe(0)
