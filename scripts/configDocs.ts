@@ -34,7 +34,7 @@ valid configuration. A file may be up to 512 KiB. An unknown option is an error 
 every option at its default, and \`config/recorder.schema.json\` describes the file to editors.
 
 Environment variables take precedence over the file: \`DATABASE_URL\` (\`database.url\`), \`DATABASE_READ_URL\`
-(\`database.readUrl\`), \`EXCHANGE_BASE_URL\` (\`exchange.baseUrl\`), \`LOG_LEVEL\` (\`log.level\`), and for several recorders with one file
+(\`database.readUrl\`), \`EXCHANGE_BASE_URL\` (\`exchange.baseUrl\`), \`EXCHANGE_PROXY\` (\`exchange.proxy\`), \`LOG_LEVEL\` (\`log.level\`), and for several recorders with one file
 \`COLLECTOR_EGRESS\` (\`collector.egress\`), \`EXCHANGE_LOCAL_ADDRESS\` (\`exchange.localAddress\`) and \`SERVE_PORT\` (\`serve.port\`). \`market-recorder plan\` shows how much of the
 service's limits a configuration needs.
 

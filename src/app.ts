@@ -8,7 +8,6 @@ import { type OpenSink, openSink } from './collect/queue/openSink.js'
 import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
-import type { Carry } from './exchange/http/adapter.js'
 import type { RequestEvent, SenderOptions } from './exchange/sender.js'
 import { ServiceClock } from './exchange/serviceClock.js'
 import type { CandleSeries } from './market/candle.js'
@@ -27,16 +26,17 @@ import type { RecorderSource } from './serve/source.js'
 import { acquireEgressLock } from './lease/egressLock.js'
 import type { EgressLock } from './lease/egressOptions.js'
 
-/** Name of the address that requests are sent from: recorders that share one send in turn. */
-export function egressOf(config: Config): string {
-  return config.collector.egress ?? hostname()
+/** Name of the address that requests are sent from: recorders that share one send in turn. A proxy sends from its own. */
+export function egressOf({ collector, exchange }: Config): string {
+  if (collector.egress !== undefined) return collector.egress
+  return exchange.proxy === undefined ? hostname() : `proxy ${new URL(exchange.proxy).host}`
 }
 
 export function openExchange(
   config: Config,
   logger: Logger,
   clock: Clock = systemClock,
-  hooks: Pick<SenderOptions, 'onRequest' | 'mayDepart' | 'carry'> = {},
+  hooks: Pick<SenderOptions, 'onRequest' | 'mayDepart' | 'adapter'> = {},
 ): ExchangeClient {
   const { baseUrl } = config.exchange
   if (baseUrl === undefined) {
@@ -72,7 +72,8 @@ export interface Recorder {
 /** What the recorder meets besides its database: all of it real by default. */
 export interface World {
   readonly clock?: Clock
-  readonly carry?: Carry
+  /** Carries requests to the service. */
+  readonly adapter?: SenderOptions['adapter']
   readonly disk?: Disk
 }
 
@@ -87,7 +88,7 @@ export async function startRecorder(
     readonly onDatabaseLost?: (error: Error) => void
   } = {},
 ): Promise<Recorder> {
-  const { clock = systemClock, disk = systemDisk, carry } = options
+  const { clock = systemClock, disk = systemDisk, adapter } = options
   const { drainTimeoutMs, spoolMaxBytes } = config.collector
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
   countRejectionsFromZero(metrics)
@@ -95,7 +96,7 @@ export async function startRecorder(
   const client = openExchange(config, logger, clock, {
     onRequest: (event) => observeRequest(metrics, event),
     mayDepart: () => parts.lock?.check() ?? true,
-    ...(carry && { carry }),
+    ...(adapter && { adapter }),
   })
   const store = await openStore(config, logger, {
     mayCreate: true,

@@ -6,13 +6,14 @@ export const environmentOptions = {
   DATABASE_READ_URL: ['database', 'readUrl'],
   EXCHANGE_BASE_URL: ['exchange', 'baseUrl'],
   EXCHANGE_LOCAL_ADDRESS: ['exchange', 'localAddress'],
+  EXCHANGE_PROXY: ['exchange', 'proxy'],
   COLLECTOR_EGRESS: ['collector', 'egress'],
   SERVE_PORT: ['serve', 'port'],
   LOG_LEVEL: ['log', 'level'],
 } as const
 
 /** Variables of which `<name>_FILE` may name a file instead: a secret in a file stays out of what other programs can see. */
-export const secretVariables = ['DATABASE_URL', 'DATABASE_READ_URL'] as const
+export const secretVariables = ['DATABASE_URL', 'DATABASE_READ_URL', 'EXCHANGE_PROXY'] as const
 
 /** Whether the environment sets any option at all. */
 export function setsOptions(env: Environment): boolean {

@@ -35,7 +35,7 @@ function withSecretFiles(env: Environment): Environment {
     if (file === undefined || file === '' || (url !== undefined && url !== '')) continue
     fromFiles[variable] = readText(
       file,
-      `${variable}_FILE is the path of a file that holds the connection string`,
+      `${variable}_FILE is the path of a file that holds what ${variable} would`,
     ).trim()
   }
   return { ...env, ...fromFiles }

@@ -1,5 +1,3 @@
-import { isIP } from 'node:net'
-
 import { parse as parseCron, validate as isCronExpression } from 'node-cron'
 import { z } from 'zod'
 
@@ -8,6 +6,7 @@ import { type Category, categories, tradedCategories } from '../market/category.
 import { type InstrumentKind, instrumentKinds } from '../market/instrument.js'
 import { logLevels } from '../runtime/logLevel.js'
 import { archive } from './archiveSchema.js'
+import { exchange } from './exchangeSchema.js'
 import { refuseMissingLists } from './missingLists.js'
 import { serve } from './serveSchema.js'
 import { storage } from './storageSchema.js'
@@ -127,83 +126,6 @@ const database = z
   .prefault({})
   .describe('Where rows go.')
 
-const twenty = (operation: string) =>
-  whole(1, 10_000).default(20).describe(`Requests per second that the service allows for ${operation}.`)
-const ten = (operation: string) =>
-  whole(1, 10_000).default(10).describe(`Requests per second that the service allows for ${operation}.`)
-
-const limits = z
-  .strictObject({
-    overallPerMinute: whole(1, 1_000_000)
-      .default(6000)
-      .describe('Requests per minute that the service allows for all operations together, per IP address.'),
-    perSecond: z
-      .strictObject({
-        instruments: twenty('instruments'),
-        'rpi-symbols': ten('rpi-symbols'),
-        tickers: twenty('tickers'),
-        orderbook: twenty('orderbook'),
-        'rpi-orderbook': ten('rpi-orderbook'),
-        fills: twenty('fills'),
-        candles: twenty('candles'),
-        'history-candles': twenty('history-candles'),
-      })
-      .prefault({})
-      .describe("Each operation's own limit, per IP address."),
-  })
-  .prefault({})
-  .describe("The service's limits. Lower them to leave room for something else on the same IP address.")
-
-const retry = z
-  .strictObject({
-    attempts: whole(1, 20).default(4).describe('Maximum number of attempts for one request, the first included.'),
-    minDelayMs: whole(1, 600_000).default(250).describe('Upper bound of the random wait before the second attempt.'),
-    maxDelayMs: whole(1, 600_000).default(5000).describe('Upper bound of the random wait before any attempt.'),
-    totalMs: whole(1, 3_600_000).default(30_000).describe('No attempt starts later than this after the first one.'),
-  })
-  .refine((value) => value.minDelayMs <= value.maxDelayMs, {
-    path: ['minDelayMs'],
-    error: 'must not be larger than maxDelayMs',
-  })
-  .prefault({})
-  .describe('When a request that failed is sent again.')
-
-const exchange = z
-  .strictObject({
-    baseUrl: z
-      .url({ protocol: /^https?$/, error: 'must be an http or https URL such as https://api.example.com' })
-      .transform((url) => url.replace(/\/+$/, ''))
-      .exactOptional()
-      .describe(
-        "The service's address, without /api/v3. Also EXCHANGE_BASE_URL in the environment. start needs one of the two.",
-      ),
-    timeoutMs: whole(100, 600_000)
-      .default(10_000)
-      .describe('Longest time for one request, from connecting to its end.'),
-    maxResponseBytes: whole(65_536, 1_073_741_824)
-      .default(16_777_216)
-      .describe(
-        'Largest response that is read; a larger one is an error. Most operations have a smaller limit of their own.',
-      ),
-    maxConnections: whole(1, 1000).default(64).describe('Maximum number of connections to the service.'),
-    latencyJitterMs: whole(0, 10_000)
-      .default(100)
-      .describe(
-        'How much the time from sending a request to its being counted varies. Rates stay below limit / (1 + jitter in s).',
-      ),
-    localAddress: z
-      .string()
-      .refine((text) => isIP(text) !== 0, { error: 'must be an IP address of this machine' })
-      .exactOptional()
-      .describe(
-        'The IP address of this machine to send from; by default the system chooses. Also EXCHANGE_LOCAL_ADDRESS in the environment.',
-      ),
-    limits,
-    retry,
-  })
-  .prefault({})
-  .describe('The service that is recorded.')
-
 const collector = z
   .strictObject({
     egress: z
@@ -212,7 +134,7 @@ const collector = z
       .max(200)
       .exactOptional()
       .describe(
-        "Name of the IP address that requests leave from; one recorder per name owns its budget. Default: the host's name. Also COLLECTOR_EGRESS in the environment.",
+        "Name of the IP address that requests leave from; one recorder per name owns its budget. Default: the host's name, or the proxy's. Also COLLECTOR_EGRESS in the environment.",
       ),
     egresses: whole(1, 10_000)
       .default(1)

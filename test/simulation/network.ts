@@ -1,6 +1,5 @@
-import { AxiosError } from 'axios'
-import { type Carry, TooLargeError } from '../../src/exchange/http/adapter.js'
-import type { HttpHeaders } from '../../src/exchange/http/headers.js'
+import axios, { type AxiosAdapter, AxiosError } from 'axios'
+import { tooLarge } from '../../src/exchange/http/adapter.js'
 import { type Operation, operations } from '../../src/market/stream.js'
 import { type Query, queryOf } from '../../src/simulator/parameters.js'
 import type { Service } from '../../src/simulator/service.js'
@@ -40,10 +39,11 @@ export interface NetworkOptions {
 const fastestMs = 4
 
 /** A way to the service as a function: what departs arrives after a while, or does not; the same for what comes back. */
-export function createNetwork(options: NetworkOptions): Carry {
+export function createNetwork(options: NetworkOptions): AxiosAdapter {
   const { time, service, random, way, isDead, address } = options
-  return (config, { maxResponseBytes, moments, onStarted }) =>
+  return (config) =>
     new Promise((resolve, reject) => {
+      const { moments, signal, maxContentLength = Infinity } = config
       let isOver = false
       const fail = (error: Error) => {
         if (isOver || isDead()) return
@@ -51,8 +51,8 @@ export function createNetwork(options: NetworkOptions): Carry {
         reject(error)
       }
       const reset = () => fail(new AxiosError('read ECONNRESET', 'ECONNRESET', config))
-      onStarted((reason) => fail(new AxiosError(reason.message, undefined, config)))
-      const url = new URL(config.url ?? '/', 'http://service')
+      signal?.addEventListener?.('abort', () => fail(new axios.CanceledError(undefined, config)))
+      const url = new URL(axios.getUri(config))
       const operation = operations.find((name) => url.pathname.endsWith(`/${name}`)) as Operation
       const lost = (where: 'lost' | 'reset') => options.onResponse(operation, where)
 
@@ -61,7 +61,7 @@ export function createNetwork(options: NetworkOptions): Carry {
           return fail(new AxiosError('connect ECONNREFUSED', 'ECONNREFUSED', config))
         if (isDead()) return
         options.onDeparture()
-        moments.onSent()
+        moments?.onSent()
       })
       const isLostThere = random() < way.lossShare
       const isResetThere = random() < way.resetShare / 2
@@ -92,7 +92,7 @@ export function createNetwork(options: NetworkOptions): Carry {
             delivered('none')
             return lost('lost')
           }
-          moments.onResponse()
+          moments?.onResponse()
           time.after(trickleMs, () => {
             if (isOver || isDead() || way.isCut) return delivered('none')
             if (isTorn) {
@@ -100,15 +100,15 @@ export function createNetwork(options: NetworkOptions): Carry {
               lost('reset')
               return reset()
             }
-            if (body.length > maxResponseBytes) {
+            if (body.length > maxContentLength) {
               delivered('torn')
-              return fail(new TooLargeError(`more than ${maxResponseBytes} bytes`))
+              return fail(tooLarge(config))
             }
             isOver = true
             delivered('complete')
             options.onResponse(operation, outgoing.status)
-            const data = { status: outgoing.status, body, headers: outgoing.headers as HttpHeaders }
-            resolve({ data, status: outgoing.status, statusText: '', headers: {}, config, request: undefined })
+            const { status, headers } = outgoing
+            resolve({ data: body, status, statusText: '', headers, config })
           })
         })
       }

@@ -181,7 +181,7 @@ export class SimulatedMachine {
         }),
     })
     const sender = { name: host, isLeaving: () => run.isDead || run.stopping.signal.aborted }
-    const carry = createNetwork({
+    const adapter = createNetwork({
       time,
       service,
       random,
@@ -198,7 +198,7 @@ export class SimulatedMachine {
     })
     this.#trace('starts')
     const { signal } = run.stopping
-    run.started = startRecorder(config, this.#logger(run), { clock, carry, disk, signal }).then(
+    run.started = startRecorder(config, this.#logger(run), { clock, adapter, disk, signal }).then(
       (recorder) => {
         if (run.isDead) return
         run.recorder = recorder

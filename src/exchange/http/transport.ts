@@ -1,21 +1,16 @@
-import { Axios, isAxiosError } from 'axios'
+import { setMaxListeners } from 'node:events'
+import axios, { type AxiosAdapter, type AxiosInstance, isAxiosError, isCancel } from 'axios'
+import { Agent, type Dispatcher, errors, Pool, ProxyAgent } from 'undici'
 import type { Operation } from '../../market/stream.js'
 import { oneLine } from '../../market/oneLine.js'
 import { onAbort } from '../../runtime/abort.js'
 import { type Clock, systemClock } from '../../runtime/clock.js'
+import { messageOf } from '../../runtime/messageOf.js'
+import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
 import { responseBounds } from '../response/bounds.js'
 import type { RawResponse } from '../response/response.js'
-import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
-import {
-  acceptEncoding,
-  type Carry,
-  type HttpResponse,
-  type RequestMoments,
-  sendOverConnections,
-  TooLargeError,
-} from './adapter.js'
-import { Connections } from './connections.js'
-import { messageOf } from '../../runtime/messageOf.js'
+import { acceptEncoding, adapterOver, type RequestMoments, tooLargeCode } from './adapter.js'
+import { createLookup } from './lookup.js'
 
 export interface TransportOptions {
   /** Where the service is, for example https://api.example.com; a path is kept as a prefix. */
@@ -27,9 +22,11 @@ export interface TransportOptions {
   readonly maxConnections: number
   /** The source address, on hosts that have several. */
   readonly localAddress?: string
+  /** URL of an HTTP or HTTPS proxy, with its login if it wants one. */
+  readonly proxy?: string
   readonly clock?: Clock
-  /** Carries a request and brings its response. Default: undici's connections. */
-  readonly carry?: Carry
+  /** Carries the requests instead of connections of this process. */
+  readonly adapter?: AxiosAdapter
 }
 
 export interface Transport {
@@ -49,92 +46,105 @@ export interface Transport {
 const pathPrefix = '/api/v3/market/'
 
 export function createTransport(options: TransportOptions): Transport {
-  const baseUrl = new URL(options.baseUrl)
-  const { maxConnections, localAddress } = options
-  const connections = new Connections({
-    baseUrl,
-    maxConnections,
-    ...(localAddress === undefined ? {} : { localAddress }),
-    headers: ['Accept', 'application/json', 'Accept-Encoding', acceptEncoding, 'User-Agent', 'market-recorder'],
+  const { clock = systemClock } = options
+  const { href, username, password } = new URL(options.baseUrl)
+  const login = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  const base = new URL(href)
+  base.username = base.password = ''
+  const closing = new AbortController()
+  // Each connection listens to it.
+  setMaxListeners(0, closing.signal)
+  const dispatcher = openDispatcher(options, clock, closing.signal)
+  const instance = axios.create({
+    baseURL: `${base.href.replace(/\/+$/, '')}${pathPrefix}`,
+    adapter: options.adapter ?? adapterOver(dispatcher),
+    headers: {
+      Accept: 'application/json',
+      'Accept-Encoding': acceptEncoding,
+      'User-Agent': 'market-recorder',
+      ...(username === '' ? {} : { Authorization: `Basic ${Buffer.from(login).toString('base64')}` }),
+    },
+    responseType: 'arraybuffer',
+    transformResponse: [],
+    validateStatus: null,
   })
-  // Axios' own handling of headers, proxies and defaults takes longer than sending: the adapter needs none of it.
-  const axios = new Axios({})
-  const prefix = `${baseUrl.pathname.replace(/\/+$/, '')}${pathPrefix}`
   return {
-    get: (operation, parameters, signal, moments) =>
-      get(axios, connections, `${prefix}${operation}${queryText(parameters)}`, {
-        operation,
-        parameters,
-        signal,
-        moments,
-        ...options,
-      }),
-    close: () => connections.close(),
+    get: (operation, parameters, signal, moments) => get(instance, operation, parameters, signal, moments, options),
+    close: () => {
+      closing.abort()
+      void dispatcher.destroy()
+    },
   }
 }
 
-function queryText(parameters: Readonly<Record<string, string>>): string {
-  const given = Object.entries(parameters).map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
-  return given.length === 0 ? '' : `?${given.join('&')}`
-}
+/** An idle connection is closed then, before anything between here and there forgets it without a word. */
+const maxIdleMs = 15_000
 
-interface TransportRequest extends TransportOptions {
-  readonly operation: Operation
-  readonly parameters: Readonly<Record<string, string>>
-  readonly signal: AbortSignal
-  readonly moments: RequestMoments
+/** One connection for each request under way; those that are idle are kept for a while. */
+function openDispatcher(options: TransportOptions, clock: Clock, signal: AbortSignal): Dispatcher {
+  const { maxConnections, localAddress, proxy, timeoutMs } = options
+  // The signal ends connections that are being opened, too: they would hold the process up.
+  const connect = { timeout: timeoutMs, keepAliveInitialDelay: 1000, lookup: createLookup(clock), signal }
+  const settings: Pool.Options = {
+    connections: maxConnections,
+    pipelining: 1,
+    headersTimeout: timeoutMs,
+    // One deadline stands over the whole request.
+    bodyTimeout: 0,
+    keepAliveTimeout: maxIdleMs,
+    keepAliveMaxTimeout: maxIdleMs,
+    ...(localAddress === undefined ? {} : { localAddress }),
+  }
+  if (proxy === undefined) return new Agent({ ...settings, connect })
+  return new ProxyAgent({
+    uri: proxy,
+    // Requests over plain HTTP are handed to the proxy as they are: many proxies open tunnels to port 443 alone.
+    proxyTunnel: false,
+    proxyTls: connect,
+    requestTls: { timeout: timeoutMs, signal },
+    factory: (origin, { connect: through }: Pool.Options) =>
+      new Pool(origin, { ...settings, ...(through && { connect: through }) }),
+    clientFactory: (origin, { connect: toProxy }: Pool.Options) =>
+      new Pool(origin, { ...settings, ...(toProxy && { connect: toProxy }) }),
+  })
 }
 
 async function get(
-  axios: Axios,
-  connections: Connections,
-  path: string,
-  request: TransportRequest,
+  instance: AxiosInstance,
+  operation: Operation,
+  parameters: Readonly<Record<string, string>>,
+  closing: AbortSignal,
+  moments: RequestMoments,
+  options: TransportOptions,
 ): Promise<RawResponse> {
-  const {
-    operation,
-    parameters,
-    signal,
-    moments,
-    timeoutMs,
-    clock = systemClock,
-    carry = sendOverConnections,
-  } = request
-  const maxResponseBytes = Math.min(request.maxResponseBytes, responseBounds[operation].bytes)
-  let cut: (reason: Error) => void = () => undefined
-  let cause: 'timeout' | 'aborted' | undefined
-  const end = (why: 'timeout' | 'aborted') => {
-    cause ??= why
-    cut(new Error(why))
-  }
+  const { timeoutMs, clock = systemClock } = options
+  const maxContentLength = Math.min(options.maxResponseBytes, responseBounds[operation].bytes)
+  const cut = new AbortController()
+  let isLate = false
   // One deadline over everything, from connecting to the last byte.
-  const stopTimer = clock.after(timeoutMs, () => end('timeout'))
-  const forgetSignal = onAbort(signal, () => end('aborted'))
+  const stopTimer = clock.after(timeoutMs, () => {
+    isLate = true
+    cut.abort()
+  })
+  const forgetSignal = onAbort(closing, () => cut.abort())
+  if (closing.aborted) cut.abort()
   try {
-    if (signal.aborted) throw signal.reason
-    const { data } = await axios.request<HttpResponse>({
-      url: path,
-      adapter: (config) =>
-        carry(config, {
-          connections,
-          maxResponseBytes,
-          moments,
-          onStarted: (cutRequest) => {
-            cut = cutRequest
-          },
-        }),
+    const { status, data, headers } = await instance.get<Buffer>(operation, {
+      params: parameters,
+      signal: cut.signal,
+      maxContentLength,
+      moments,
     })
-    const { status, body, headers } = data
     return {
       status,
-      body,
+      body: data,
       remaining: readCount(headers['x-mbx-used-remain-limit']),
       retryAfterMs: readRetryAfter(headers['retry-after'], clock),
-      location: headers.location,
+      location: readHeader(headers['location']),
     }
   } catch (error) {
-    const [kind, what] = explainFailure(error, signal.aborted ? 'aborted' : cause, { timeoutMs, maxResponseBytes })
-    throw new ExchangeError(kind, { operation, parameters, what, cause: withoutRequest(error) })
+    const [kind, what] = explainFailure(error, isLate, { timeoutMs, maxContentLength })
+    throw new ExchangeError(kind, { operation, parameters, what, cause: causeOf(error) })
   } finally {
     stopTimer()
     forgetSignal()
@@ -148,33 +158,32 @@ const networkCodes: Readonly<Record<string, string>> = {
   ENOTFOUND: 'host name not found',
   EAI_AGAIN: 'host name could not be looked up',
   ETIMEDOUT: 'connection timed out',
+  UND_ERR_CONNECT_TIMEOUT: 'connection timed out',
+  // The other side closed the connection, or did so before all that it had announced.
+  UND_ERR_SOCKET: 'connection reset before the end of the response',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'connection reset before the end of the response',
   EHOSTUNREACH: 'host unreachable',
   ENETUNREACH: 'network unreachable',
   EADDRNOTAVAIL: 'the local address is not available',
 }
 
+/** Broken HTTP framing and broken compression: something answered, but not the service. */
+const brokenCodes = /^(HPE_|Z_|ERR_BROTLI|ERR__ERROR|ERR_ASSERTION|UND_ERR_HEADERS_OVERFLOW)/
+
 function explainFailure(
   error: unknown,
-  cause: 'timeout' | 'aborted' | undefined,
-  options: Pick<TransportOptions, 'timeoutMs' | 'maxResponseBytes'>,
+  isLate: boolean,
+  { timeoutMs, maxContentLength }: { readonly timeoutMs: number; readonly maxContentLength: number },
 ): readonly [ExchangeErrorKind, string] {
-  if (cause === 'timeout') return ['timeout', `no whole response within ${options.timeoutMs} ms`]
-  if (cause === 'aborted') return ['aborted', 'the request was aborted']
-  if (error instanceof TooLargeError)
-    return ['too-large', `the response is larger than ${options.maxResponseBytes} bytes`]
-  if (!isAxiosError(error)) return ['network', describe(error)]
-  const code = error.code ?? ''
+  if (isLate) return ['timeout', `no whole response within ${timeoutMs} ms`]
+  if (isCancel(error)) return ['aborted', 'the request was aborted']
+  const cause = causeOf(error)
+  const { code = '' } = cause as NodeJS.ErrnoException
+  if (code === tooLargeCode) return ['too-large', `the response is larger than ${maxContentLength} bytes`]
   const known = networkCodes[code]
-  if (known !== undefined) return ['network', `${known}${placeOf(error.cause)}`]
-  // Broken HTTP framing and broken compression: something answered, but not the service.
-  if (
-    code.startsWith('HPE_') ||
-    code.startsWith('Z_') ||
-    code.startsWith('ERR_BROTLI') ||
-    code.startsWith('ERR__ERROR')
-  )
-    return ['malformed', `${code}: ${error.message}`]
-  return ['network', describe(error)]
+  if (known !== undefined) return ['network', `${known}${placeOf(cause)}`]
+  if (cause instanceof errors.HTTPParserError || brokenCodes.test(code)) return ['malformed', describe(cause)]
+  return ['network', describe(cause)]
 }
 
 /** Which host, or which address and port, as the operating system's error names it. */
@@ -184,11 +193,10 @@ function placeOf(cause: unknown): string {
   return typeof address === 'string' && typeof port === 'number' ? `: ${address}:${port}` : ''
 }
 
-/** Axios' errors hold the request, its sockets and buffers: too much to keep, and nothing for a log. */
-function withoutRequest(error: unknown): unknown {
+/** Axios' errors hold the request and its configuration: too much to keep, and nothing for a log. */
+function causeOf(error: unknown): unknown {
   if (!isAxiosError(error)) return error
-  if (error.cause instanceof Error && !isAxiosError(error.cause)) return error.cause
-  return new Error(error.code === undefined ? error.message : `${error.code}: ${error.message}`)
+  return error.cause ?? Object.assign(new Error(error.message), { code: error.code })
 }
 
 function describe(error: unknown): string {

@@ -177,6 +177,7 @@ describe('problems', () => {
     ['streams: {candles: {select: {minTurnover24h: lots}}}', 'must be a decimal number'],
     ['exchange: {baseUrl: "ftp://x"}', 'must be an http or https URL'],
     ['exchange: {localAddress: example.com}', 'must be an IP address of this machine'],
+    ['exchange: {proxy: "socks5://x"}', 'must be an http or https URL'],
   ])('%s', (yaml, part) => {
     const problems = problemsOf(yaml)
     expect(problems).toHaveLength(1)

@@ -1,6 +1,6 @@
+import type { AxiosAdapter } from 'axios'
 import { expect, test } from 'vitest'
 import { createExchangeClient } from '../../../src/exchange/client.js'
-import type { Carry } from '../../../src/exchange/http/adapter.js'
 import { createFakeClock } from '../../support/fakeClock.js'
 import { envelope, limitsOf } from '../../support/fakeService.js'
 
@@ -10,16 +10,16 @@ const series = { ...instrument, interval: '1m' } as const
 test('an operation that was out of order is live again soon, whoever tries it first and however much else is live', async () => {
   const clock = createFakeClock()
   let isOutOfOrder = true
-  const carry: Carry = async (config, { moments }) => {
-    moments.onSent()
+  const adapter: AxiosAdapter = async (config) => {
+    config.moments?.onSent()
     const isFailing = isOutOfOrder && config.url?.includes('candles') === true
-    moments.onResponse()
-    const data = { status: isFailing ? 503 : 200, body: Buffer.from(isFailing ? 'busy' : envelope('[]')), headers: {} }
-    return { data, status: data.status, statusText: '', headers: {}, config, request: undefined }
+    config.moments?.onResponse()
+    const data = Buffer.from(isFailing ? 'busy' : envelope('[]'))
+    return { data, status: isFailing ? 503 : 200, statusText: '', headers: {}, config }
   }
   const client = createExchangeClient({
     clock,
-    carry,
+    adapter,
     baseUrl: 'http://127.0.0.1:9',
     timeoutMs: 5_000,
     maxResponseBytes: 1_000_000,

@@ -77,7 +77,8 @@ describe('requests', () => {
       { localAddress: '127.0.0.7' },
     )
     for (let i = 0; i < 5; i++) await fills()
-    expect([...ports]).toEqual([expect.stringMatching(/^127\.0\.0\.7 /)])
+    expect(ports.size).toBeLessThanOrEqual(2)
+    for (const port of ports) expect(port).toMatch(/^127\.0\.0\.7 /)
   })
 
   it('tell when they have left and when they are answered, on new connections and old', async () => {
