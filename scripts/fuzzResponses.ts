@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { readResponse, type ServiceResponse } from '../src/exchange/response/response.js'
+import { readResponse, type ServiceResponse } from '../src/exchange/response.js'
 import { candleFormat } from '../src/exchange/formats/candles.js'
 import { fillFormat } from '../src/exchange/formats/fills.js'
 import type { Format } from '../src/exchange/formats/format.js'
@@ -105,7 +105,7 @@ export function fuzzResponse(seed: number): () => Promise<'taken' | 'refused'> {
   return async () => {
     try {
       const raw = { status, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
-      const response = await readResponse({ operation, parameters }, raw)
+      const response = readResponse({ operation, parameters }, raw)
       const read = await readers[operation](response, operation, parameters)
       // It has to fit into the spool.
       JSON.stringify(read.rows.slice(0, 1_000))

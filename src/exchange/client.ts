@@ -4,7 +4,7 @@ import type { Instrument } from '../market/instrument.js'
 import type { OrderBook, RpiOrderBook, RpiSymbol } from '../market/orderBook.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { Operation } from '../market/stream.js'
-import type { Ticker, TickerSigns } from '../market/ticker.js'
+import type { Ticker } from '../market/ticker.js'
 import type { TimeMs } from '../market/values.js'
 import { systemClock } from '../runtime/clock.js'
 import { candleFormat, type CandleQuery } from './formats/candles.js'
@@ -14,7 +14,7 @@ import { instrumentFormat, type InstrumentQuery } from './formats/instruments.js
 import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from './formats/orderBooks.js'
 import { type PossibleTimes, readRows } from './formats/rows.js'
 import { rpiSymbolFormat } from './formats/rpiSymbols.js'
-import { tickerFormat, type TickerQuery, tickerSignsFormat } from './formats/tickers.js'
+import { tickerFormat, type TickerQuery } from './formats/tickers.js'
 import type { PacerStats } from './limits/pacer.js'
 import { type RetryPolicy, withRetries } from './retry.js'
 import { type RequestOptions, Sender, type SenderOptions, type Turn } from './sender.js'
@@ -54,8 +54,6 @@ export interface ExchangeClient {
   instruments(query: InstrumentQuery, options?: RequestOptions): Promise<Page<Instrument>>
   rpiSymbols(options?: RequestOptions): Promise<Page<RpiSymbol>>
   tickers(query: TickerQuery, options?: RequestOptions): Promise<Page<Ticker>>
-  /** The same of each ticker's signs alone, for whoever looks often. */
-  tickerSigns(query: TickerQuery, options?: RequestOptions): Promise<Page<TickerSigns>>
   orderBook(query: BookQuery, options?: RequestOptions): Promise<Page<OrderBook>>
   rpiOrderBook(query: BookQuery, options?: RequestOptions): Promise<Page<RpiOrderBook>>
   fills(query: FillQuery, options?: RequestOptions): Promise<Page<Fill>>
@@ -92,7 +90,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     const parameters = toParameters(query)
     const signal = sender.endOfWaiting(request.signal)
     return withRetries(options.clock ?? systemClock, options.retry, signal, async (attempt) => {
-      const { response, sentAt, receivedAt } = await sender.send(operation, parameters, request, attempt, format.only)
+      const { response, sentAt, receivedAt } = await sender.send(operation, parameters, request, attempt)
       const hasEnvelope = response.requestTime !== null
       const requestTime = response.requestTime ?? receivedAt
       const times = options.serviceClock && hasEnvelope ? possibleTimes(requestTime) : undefined
@@ -110,7 +108,6 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     instruments: (query, request) => call('instruments', query, instrumentFormat, request),
     rpiSymbols: (request) => call('rpi-symbols', {}, rpiSymbolFormat, request),
     tickers: (query, request) => call('tickers', query, tickerFormat, request),
-    tickerSigns: (query, request) => call('tickers', query, tickerSignsFormat, request),
     orderBook: (query, request) => call('orderbook', query, orderBookFormat, request),
     rpiOrderBook: (query, request) => call('rpi-orderbook', query, rpiOrderBookFormat, request),
     fills: (query, request) => call('fills', query, fillFormat, request),

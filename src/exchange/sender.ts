@@ -9,8 +9,7 @@ import { createTransport, type Transport, type TransportOptions } from './http/t
 import type { Departure, Settlement } from './limits/departure.js'
 import { Pacer, type PacerOptions, type PacerStats } from './limits/pacer.js'
 import type { Priority } from './limits/requestQueues.js'
-import type { FieldNames } from './response/pickedFields.js'
-import { type RawResponse, readResponse, type ServiceResponse } from './response/response.js'
+import { type RawResponse, readResponse, type ServiceResponse } from './response.js'
 import type { Attempt } from './retry.js'
 import type { ServiceClock } from './serviceClock.js'
 
@@ -110,19 +109,16 @@ export class Sender {
 
   /**
    * One attempt, from its place in the queue to the opened envelope. Throws an `ExchangeError`.
-   *
-   * @param only see Format
    */
   async send(
     operation: Operation,
     parameters: Parameters,
     request: RequestOptions,
     attempt: Attempt,
-    only?: FieldNames,
   ): Promise<Received> {
     const taken = request.turn === undefined ? undefined : this.#takeTurn(request.turn)
     const admission = taken ?? (await this.#admit(operation, parameters, request, attempt.signal))
-    return this.#depart(operation, parameters, attempt, admission, only)
+    return this.#depart(operation, parameters, attempt, admission)
   }
 
   async turn(operation: Operation, request: RequestOptions = {}): Promise<Turn> {
@@ -198,7 +194,6 @@ export class Sender {
     parameters: Parameters,
     attempt: Attempt,
     { departure, priority, enqueuedMs, circuit, pass }: Admission,
-    only: FieldNames | undefined,
   ): Promise<Received> {
     const clock = this.#clock
     attempt.sent()
@@ -214,7 +209,7 @@ export class Sender {
       })
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
-      const response = await readResponse({ operation, parameters }, raw, only)
+      const response = readResponse({ operation, parameters }, raw)
       this.#believe(operation, parameters, response.requestTime, receivedAt)
       settlement = { outcome: 'response', remaining: raw.remaining }
       return { response, sentAt, receivedAt }

@@ -42,19 +42,18 @@ export type Ticker = {
   readonly extra: Extra
 } & { readonly [Field in TickerField]: ValueOfKind[(typeof tickerFields)[Field]] | null }
 
-/** Of a ticker what tells how busy its instrument is. */
-export const tickerSignFields = [
-  'volume24h',
-  'lastPrice',
-  'bid1Price',
-  'bid1Size',
-  'ask1Price',
-  'ask1Size',
-  'turnover24h',
-  'platformTurnover24h',
-] as const satisfies readonly TickerField[]
+/** The fields of a ticker that tell how busy its instrument is. */
+type TickerSignField =
+  | 'volume24h'
+  | 'lastPrice'
+  | 'bid1Price'
+  | 'bid1Size'
+  | 'ask1Price'
+  | 'ask1Size'
+  | 'turnover24h'
+  | 'platformTurnover24h'
 
-export type TickerSigns = InstrumentKey & Pick<Ticker, 'ts' | 'receivedAt' | (typeof tickerSignFields)[number]>
+export type TickerSigns = InstrumentKey & Pick<Ticker, 'ts' | 'receivedAt' | TickerSignField>
 
 /** An instrument's ticker, as far as it tells whether and how much was traded. */
 export interface TradeSign {

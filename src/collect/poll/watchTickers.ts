@@ -27,7 +27,7 @@ export async function watchTickers(
     try {
       const deadline = clock.monotonicMs() + minMs
       // Behind all that is recorded.
-      const { rows } = await client.tickerSigns({ category }, { signal, deadline, priority: 'repair' })
+      const { rows } = await client.tickers({ category }, { signal, deadline, priority: 'repair' })
       universe.setTickers(rows)
       onLooked()
     } catch (error) {

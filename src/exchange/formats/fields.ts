@@ -1,7 +1,6 @@
 import { oneLine } from '../../market/oneLine.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
-import { losslessText, textOf } from '../response/lossless.js'
-import { minus, point, zero, nine } from '../response/characters.js'
+import { jsonText, textOf } from '../json.js'
 
 /**
  * Reads one value of a row, from the wire's spelling to the market's. A value that is not what it must be adds to `problems`
@@ -17,6 +16,8 @@ const maxExponent = 1000
 const maxTextLength = 1000
 const maxKeyLength = 200
 
+const plainDecimal = /^-?\d+(?:\.\d+)?$/
+const integer = /^-?\d+$/
 const scientificDecimal = /^(-?)(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,5})$/
 /** 10000-01-01: beyond it a number is not milliseconds since 1970. */
 const endOfTimeMs = 253_402_300_800_000
@@ -25,7 +26,7 @@ const isUnset = (value: unknown) => value === undefined || value === null || val
 /** The exact decimal without an exponent; undefined when the text is not a decimal. */
 export function plainDecimalText(text: string): Decimal | undefined {
   if (text.length > maxDecimalLength) return undefined
-  if (isPlainDecimal(text)) return text
+  if (plainDecimal.test(text)) return text
   const parts = scientificDecimal.exec(text)
   if (parts === null) return undefined
   const [, sign = '', whole = '', fraction = '', exponentText = '0'] = parts
@@ -37,32 +38,6 @@ export function plainDecimalText(text: string): Decimal | undefined {
   const padded = digits.padEnd(point, '0')
   const left = padded.slice(0, point).replace(/^0+(?=\d)/, '')
   return padded.length === point ? sign + left : `${sign}${left}.${padded.slice(point)}`
-}
-
-/** Digits, with a sign before and a fraction behind them if need be: a loop takes a third of a regular expression's time. */
-function isPlainDecimal(text: string): boolean {
-  const { length } = text
-  let place = text.charCodeAt(0) === minus ? 1 : 0
-  let isLastDigit = false
-  let hasPoint = false
-  for (; place < length; place++) {
-    const code = text.charCodeAt(place)
-    if (code >= zero && code <= nine) isLastDigit = true
-    else if (code === point && isLastDigit && !hasPoint) {
-      hasPoint = true
-      isLastDigit = false
-    } else return false
-  }
-  return isLastDigit
-}
-
-function isInteger(text: string): boolean {
-  const first = text.charCodeAt(0) === minus ? 1 : 0
-  for (let place = first; place < text.length; place++) {
-    const code = text.charCodeAt(place)
-    if (code < zero || code > nine) return false
-  }
-  return text.length > first
 }
 
 /** Whether a database text can hold it: it has no NUL character and no half of a surrogate pair. */
@@ -84,7 +59,7 @@ export function readDecimal(value: unknown): Decimal | undefined {
 
 function readInteger(value: unknown): number | undefined {
   const text = typeof value === 'string' ? value : textOf(value)
-  if (text === undefined || !isInteger(text)) return undefined
+  if (text === undefined || !integer.test(text)) return undefined
   const number = Number(text)
   return Number.isSafeInteger(number) ? number : undefined
 }
@@ -149,7 +124,7 @@ export function problemText(name: string, what: string, value: unknown): string 
 }
 
 export function expectedText(what: string, value: unknown): string {
-  return `expected ${what}, got ${value === undefined ? 'nothing' : oneLine(losslessText(value), 80)}`
+  return `expected ${what}, got ${value === undefined ? 'nothing' : oneLine(jsonText(value), 80)}`
 }
 
 const aDecimal = 'a decimal number'

@@ -1,5 +1,4 @@
 import type { Extra, TimeMs } from '../../market/values.js'
-import type { FieldNames } from '../response/pickedFields.js'
 
 /** A row of the wire that is an object, by the names that its fields have there. */
 export type WireObject = Readonly<Record<string, unknown>>
@@ -35,8 +34,6 @@ export interface Format<Query, Row, Wire = WireObject> {
   readonly read: (wire: Wire, context: RowContext<Query>, problems: string[], remarks: string[]) => Row
   /** The wire's names of every field that is read, where the row has an `extra` for the others. */
   readonly fields?: ReadonlySet<string>
-  /** The only fields that `read` looks at, where the others of a long list are not to be parsed. */
-  readonly only?: FieldNames
   /** Names what is beyond the specification in rows without an `extra`, and in parts of rows. */
   readonly unknownParts?: (wire: Wire) => readonly string[]
   /** The time of the market that the row is kept under. */

@@ -1,9 +1,11 @@
 import type { TradedCategory } from '../../market/category.js'
 import type { OrderBook, RpiOrderBook } from '../../market/orderBook.js'
 import type { Decimal } from '../../market/values.js'
-import { maxLevels } from '../response/bounds.js'
 import { problemText, readDecimal, requiredTime } from './fields.js'
 import { anObject, type Format, noExtra, type RowContext, type WireObject } from './format.js'
+
+/** Levels on one side of a book. */
+const maxLevels = 10_000
 
 export interface BookQuery {
   readonly category: TradedCategory

@@ -2,10 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
 import type { Extra, TimeMs } from '../../market/values.js'
 import { workedMs } from '../../runtime/clock.js'
-import { maxRejectedRows, maxRowBytes, maxUnknownBytes, maxUnknownFields, maxUnknownNames } from '../response/bounds.js'
-import { UnparsedRow } from '../response/longResponse.js'
-import { losslessText, numbersAsText } from '../response/lossless.js'
-import type { ServiceResponse } from '../response/response.js'
+import { jsonText, numbersAsText } from '../json.js'
+import type { ServiceResponse } from '../response.js'
 import { expectedText, isStorable } from './fields.js'
 import { type Format, noExtra, type RowContext, type WireObject } from './format.js'
 
@@ -32,6 +30,13 @@ export interface ReadRows<Row> {
   readonly unknownFields: readonly string[]
 }
 
+/** Fields of a row that the specification does not name, and their bytes as JSON, names included. */
+const maxUnknownFields = 64
+const maxUnknownBytes = 16_384
+/** Rows of one response that could not be understood and are kept as text; the others are counted. */
+const maxRejectedRows = 100
+/** Names of unknown fields that one response tells. */
+const maxUnknownNames = 100
 /** Longer uninterrupted work would delay requests that are due. */
 const sliceMs = 3
 /** Rows of the ordinary kind that are read between two looks at the clock, which costs as much as a few fields. */
@@ -40,7 +45,7 @@ const rowsPerLook = 16
 /** Reads rows one by one, in slices of a few milliseconds; what cannot be understood is rejected, the rest is kept. */
 export async function readRows<Query, Row, Wire>(
   format: Format<Query, Row, Wire>,
-  { rows: values, exactRows }: Pick<ServiceResponse, 'rows' | 'exactRows'>,
+  { rows: values }: Pick<ServiceResponse, 'rows'>,
   request: RowsRequest<Query>,
 ): Promise<ReadRows<Row>> {
   const rows: Row[] = []
@@ -49,14 +54,9 @@ export async function readRows<Query, Row, Wire>(
   const reader = new RowReader(format, request)
   let sliceStart = workedMs()
   for (let index = 0; index < values.length; index++) {
-    let value = values[index]
-    let row = reader.read(value)
+    const value = values[index]
+    const row = reader.read(value)
     const isOrdinary = reader.reason === null
-    if (!isOrdinary && exactRows !== undefined) {
-      // Why, and its text, are told with the numbers as they were sent.
-      value = exactRows()[index]
-      row = reader.read(value)
-    }
     if (row !== undefined) rows.push(row)
     if (reader.reason !== null) {
       if (rejected.length < maxRejectedRows) rejected.push(rejection(request, reader.reason, value, row !== undefined))
@@ -76,8 +76,7 @@ function rejection(
   value: unknown,
   isRowStored: boolean,
 ): RejectedRow {
-  const text = value instanceof UnparsedRow ? value.bytes : losslessText(value)
-  const rejected = rejectedRow(request, reason, text)
+  const rejected = rejectedRow(request, reason, jsonText(value))
   return isRowStored ? { ...rejected, isRowStored: true } : rejected
 }
 
@@ -102,8 +101,6 @@ class RowReader<Query, Row, Wire> {
   read(value: unknown): Row | undefined {
     const { shape, read, unknownParts, fields, timeOf } = this.#format
     this.reason = null
-    if (value instanceof UnparsedRow)
-      return this.#reject(`a row of ${value.bytes.length} bytes; at most ${maxRowBytes} are read`)
     if (!shape.is(value)) return this.#reject(expectedText(shape.what, value))
     const [problems, remarks] = [this.#problems, this.#remarks]
     const row = read(value, this.#request, problems, remarks)
@@ -171,7 +168,7 @@ function readUnknown(wire: WireObject, fields: ReadonlySet<string>, tell: (name:
       left++
       continue
     }
-    const size = name.length + losslessText(inner).length
+    const size = name.length + jsonText(inner).length
     if (bytes + size > maxUnknownBytes) {
       left++
       continue

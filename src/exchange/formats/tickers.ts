@@ -1,5 +1,5 @@
 import { type TradedCategory, tradedCategories } from '../../market/category.js'
-import { type Ticker, tickerFields, tickerSignFields, type TickerSigns } from '../../market/ticker.js'
+import { type Ticker, tickerFields } from '../../market/ticker.js'
 import {
   optionalDecimal as decimal,
   optionalText,
@@ -8,7 +8,6 @@ import {
   repeated,
   requiredKey,
 } from './fields.js'
-import { FieldNames } from '../response/pickedFields.js'
 import { anObject, type Format, noExtra, type WireObject } from './format.js'
 
 export interface TickerQuery {
@@ -52,31 +51,6 @@ export const tickerFormat: Format<TickerQuery, Ticker> = {
     }
     repeatsQuery(wire, ticker.symbol, query, problems)
     return ticker
-  },
-  timeOf: ({ ts }) => ts,
-}
-
-/** Of each ticker only what tells how busy its instrument is, whatever the rest of it is like. */
-export const tickerSignsFormat: Format<TickerQuery, TickerSigns> = {
-  shape: anObject,
-  only: new FieldNames(['category', 'symbol', 'ts', ...tickerSignFields]),
-  read(wire, context, problems) {
-    const signs: TickerSigns = {
-      category: context.query.category,
-      symbol: requiredKey(wire['symbol'], 'symbol', problems),
-      ts: optionalTime(wire['ts'], 'ts', problems) ?? context.requestTime,
-      lastPrice: decimal(wire['lastPrice'], 'lastPrice', problems),
-      bid1Price: decimal(wire['bid1Price'], 'bid1Price', problems),
-      bid1Size: decimal(wire['bid1Size'], 'bid1Size', problems),
-      ask1Price: decimal(wire['ask1Price'], 'ask1Price', problems),
-      ask1Size: decimal(wire['ask1Size'], 'ask1Size', problems),
-      volume24h: decimal(wire['volume24h'], 'volume24h', problems),
-      turnover24h: decimal(wire['turnover24h'], 'turnover24h', problems),
-      platformTurnover24h: decimal(wire['platformTurnover24h'], 'platformTurnover24h', problems),
-      receivedAt: context.receivedAt,
-    }
-    repeatsQuery(wire, signs.symbol, context.query, problems)
-    return signs
   },
   timeOf: ({ ts }) => ts,
 }
