@@ -69,16 +69,12 @@ async function writeAll({ db }: RecorderDatabase): Promise<void> {
   await Promise.all(
     symbols.map(async (symbol) => {
       const series = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
-      const writer = new CandleWriter(db, { series, clock, logger, signal, pagesUnderWay: () => 1 })
-      // As many at once as there are requests under way.
-      const waiting = Array.from({ length: pages }, (_, index) => pages - 1 - index)
-      const work = async () => {
-        for (let page = waiting.shift(); page !== undefined; page = waiting.shift()) {
-          const candles = candlePage(symbol, page, someTime)
-          await writer.store({ candles, silence: [], rejected: [], requestTime: someTime, receivedAt: someTime })
-        }
+      const writer = new CandleWriter(db, { series, clock, logger, signal })
+      for (let page = pages - 1; page >= 0; page--) {
+        const candles = candlePage(symbol, page, someTime)
+        await writer.add({ candles, silence: [], rejected: [], requestTime: someTime, receivedAt: someTime })
       }
-      await Promise.all(Array.from({ length: 8 }, work))
+      await writer.finish()
     }),
   )
 }

@@ -127,14 +127,14 @@ const writes: Readonly<Record<string, Work>> = {
       clock,
       logger,
       signal: new AbortController().signal,
-      pagesUnderWay: () => 1,
     })
     // The newest days, so that they are of the same chunks in both.
     const from = market.end - writtenPages * 1000 * 60_000
     for (let page = writtenPages - 1; page >= 0; page--) {
       const candles = candlePage(series.symbol, page, from)
-      await writer.store({ candles, silence: [], rejected: [], requestTime: market.end, receivedAt: market.end })
+      await writer.add({ candles, silence: [], rejected: [], requestTime: market.end, receivedAt: market.end })
     }
+    await writer.finish()
   },
   'fills, by pages of 100': async ({ database, market }, round) => {
     // Those of instruments that have many, after the newest.

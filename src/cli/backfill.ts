@@ -141,7 +141,7 @@ async function forecastOf(
     historyCandles: limits.perSecond['history-candles'] / slower,
     overall: limits.overallPerMinute / (60 + latencyJitterMs / 1000),
   }
-  return estimate(planned, (series) => reach.get(kindOf(series)) ?? null, rates, now)
+  return estimate(planned, (series) => reach.get(kindOf(series))?.ageMs ?? null, rates, now)
 }
 
 function kindOf({ category, type, interval }: PlannedSeries['series']): string {

@@ -25,31 +25,24 @@ export interface CandleWriterOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly signal: AbortSignal
-  /** How many pages are asked for and not stored yet, those that wait here among them. */
-  readonly pagesUnderWay: () => number
 }
 
 /** Pages that wait while an earlier transaction is under way are stored together, so the disk sets the pace of commits. */
 const maxRowsPerCommit = 5_000
-/**
- * A statement costs as much as most of a page of 100, and nobody waits for a single page of the past: while others are under way,
- * pages wait for so many rows, and not for long.
- */
+/** A statement costs as much as most of a page of 100: pages wait for so many rows, and not for long. */
 const enoughRows = 500
-const gatherMs = 500
+/** What is received and not stored is asked for again after a crash. */
+const gatherMs = 1_000
 const retry: Backoff = { minMs: 250, maxMs: 5_000 }
-
-interface Waiting {
-  readonly page: CandlePage
-  readonly done: (error: Error | null) => void
-}
 
 /** Stores the pages of one series in the order in which they come, several in one transaction. */
 export class CandleWriter {
   readonly #db: Kysely<Database>
   readonly #options: CandleWriterOptions
-  #waiting: Waiting[] = []
+  #waiting: CandlePage[] = []
   #writing: Promise<void> | null = null
+  #failure: { readonly error: unknown } | null = null
+  #isEnding = false
   /** Ends the wait for more pages. */
   #hasEnough: (() => void) | undefined
   readonly counts = { inserted: 0, updated: 0, rejected: 0, turnedUp: 0 }
@@ -59,41 +52,43 @@ export class CandleWriter {
     this.#options = options
   }
 
-  /** Resolves when the page is committed; rejects when it cannot be stored. */
-  store(page: CandlePage): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ page, done: (error) => (error === null ? resolve() : reject(error)) })
-      this.#writing ??= this.#writeAll()
-      this.lookAgain()
-    })
-  }
-
-  /** To be called when fewer pages are under way, too: the last of them has nothing to wait for. */
-  lookAgain(): void {
+  /** Resolves when another page may come; rejects when an earlier one could not be stored. */
+  async add(page: CandlePage): Promise<void> {
+    this.#throwFailure()
+    this.#waiting.push(page)
+    this.#writing ??= this.#writeAll()
     if (this.#isEnough()) this.#hasEnough?.()
+    if (this.#rowsWaiting() > maxRowsPerCommit) await this.#writing
+    this.#throwFailure()
   }
 
-  /** Resolves when nothing waits to be stored any more. */
-  async idle(): Promise<void> {
-    while (this.#writing !== null) await this.#writing
+  /** Resolves when all pages are committed; rejects when one could not be. */
+  async finish(): Promise<void> {
+    this.#isEnding = true
+    this.#hasEnough?.()
+    await this.#writing
+    this.#throwFailure()
   }
 
-  /** Never rejects: each page is told what became of it. */
+  #throwFailure(): void {
+    if (this.#failure !== null) throw this.#failure.error
+  }
+
+  /** Never rejects: whoever adds the next page is told. */
   async #writeAll(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      await this.#gathered()
-      const next = this.#nextPages()
-      const pages = next.map(({ page }) => page)
-      const error = await this.#write(pages).then(
-        () => null,
-        (reason: unknown) => (reason instanceof Error ? reason : new Error(String(reason))),
-      )
-      for (const { done } of next) done(error)
+    try {
+      while (this.#waiting.length > 0) {
+        await this.#gather()
+        await this.#write(this.#nextPages())
+      }
+    } catch (error) {
+      this.#failure = { error }
+      this.#waiting = []
     }
     this.#writing = null
   }
 
-  async #gathered(): Promise<void> {
+  async #gather(): Promise<void> {
     if (this.#isEnough()) return
     await new Promise<void>((resolve) => {
       const cancel = this.#options.clock.after(gatherMs, resolve)
@@ -106,16 +101,19 @@ export class CandleWriter {
   }
 
   #isEnough(): boolean {
-    const rows = this.#waiting.reduce((sum, { page }) => sum + page.candles.length, 0)
-    return rows >= enoughRows || this.#waiting.length >= this.#options.pagesUnderWay()
+    return this.#isEnding || this.#rowsWaiting() >= enoughRows
   }
 
-  #nextPages(): Waiting[] {
+  #rowsWaiting(): number {
+    return this.#waiting.reduce((sum, { candles }) => sum + candles.length, 0)
+  }
+
+  #nextPages(): CandlePage[] {
     let rows = 0
     let count = 0
-    for (const { page } of this.#waiting) {
-      if (count > 0 && rows + page.candles.length > maxRowsPerCommit) break
-      rows += page.candles.length
+    for (const { candles } of this.#waiting) {
+      if (count > 0 && rows + candles.length > maxRowsPerCommit) break
+      rows += candles.length
       count++
     }
     return this.#waiting.splice(0, count)

@@ -1,10 +1,9 @@
 import { intervalMs } from '../market/candle.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import { candlesIn, gridOf } from '../market/candleGrid.js'
-import { pageCandles } from './pageRequest.js'
 import type { PlannedSeries } from './plan.js'
+import { candleSource, pagePlaces } from './sources.js'
 import { intersect, type Ranges } from '../market/timeRange.js'
-import type { Reach } from '../ledger/history/candleReach.js'
 
 export interface BackfillLimits {
   /** Requests per second that are sent at most, latency jitter allowed for. */
@@ -25,10 +24,14 @@ const bytesPerCandle = 192
 /** Until it was learned, what the service was seen to do for minutes; longer intervals reach further. */
 const assumedReachMs = 30 * dayMs
 
-/** What a plan will ask of the service and of the disk. */
+/**
+ * What a plan will ask of the service and of the disk.
+ *
+ * @param reachOf age up to which `candles` responds for a series; null where that is not known
+ */
 export function estimate(
   planned: readonly PlannedSeries[],
-  reachOf: (series: PlannedSeries['series']) => Reach | null,
+  reachOf: (series: PlannedSeries['series']) => number | null,
   limits: BackfillLimits,
   now: TimeMs,
 ): Estimate {
@@ -36,12 +39,12 @@ export function estimate(
   const requests = { candles: 0, historyCandles: 0 }
   for (const { series, missing } of planned) {
     const lengthMs = intervalMs[series.interval]
-    const reached = now - (reachOf(series)?.reachedMs || assumedReachMs)
+    const reached = now - (reachOf(series) ?? assumedReachMs)
     const recent = intersect(missing, [{ from: reached, to: Number.POSITIVE_INFINITY }])
     const old = intersect(missing, [{ from: Number.NEGATIVE_INFINITY, to: reached }])
     candles += candlesIn(gridOf(series.interval, null), missing)
-    requests.candles += pagesOf(recent, lengthMs, pageCandles('candles', lengthMs))
-    requests.historyCandles += pagesOf(old, lengthMs, pageCandles('history-candles', lengthMs))
+    requests.candles += pagesOf(recent, lengthMs, pagePlaces(candleSource('candles'), lengthMs))
+    requests.historyCandles += pagesOf(old, lengthMs, pagePlaces(candleSource('history-candles'), lengthMs))
   }
   const seconds = Math.max(
     requests.candles / limits.candles,

@@ -1,21 +1,10 @@
-import { withCandles } from '../market/candleGrid.js'
-import { normalized, subtract, type Ranges, type TimeRange, union } from '../market/timeRange.js'
+import { filledBy, type Grid, withCandles } from '../market/candleGrid.js'
+import { intersect, normalized, type Ranges, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { confirmEmpty } from './emptiness.js'
-import { fetchSparse } from './fetchSparse.js'
-import {
-  absorb,
-  decide,
-  decideEmptiness,
-  decideSilence,
-  type FetchRequest,
-  type FetchState,
-  gridOf,
-  nextRequest,
-  openParts,
-} from './fetchState.js'
-import type { PageRequest, PageResponse } from './pageRequest.js'
-import { exploreReach, isUnexplored, type ReachBook } from './reach.js'
+import { type Backoff, backoffMs } from '../runtime/backoff.js'
+import { isSampled, windowsBelow } from './below.js'
+import type { Reach } from './reach.js'
+import { candleSources, pagePlaces, type PageRequest, type PageResponse, type Source } from './sources.js'
 
 export interface FetchTask {
   readonly lengthMs: number
@@ -31,22 +20,20 @@ export interface FetchTask {
   readonly isSparse: boolean
   /** It was asked for before without a word: a few questions tell whether that has changed. */
   readonly isAskedBefore: boolean
-  /** Requests under way at once. */
-  readonly maxInFlight: number
 }
 
-/** What filling a range needs from outside. */
+/** What fetching a range needs from outside. */
 export interface FetchContext {
-  /** Asks for a page and sees to it that what comes is stored; rejects when there is no response to be had. */
+  /** Asks for a page and sees to it that its rows are stored; rejects when there is no response to be had. */
   readonly ask: (request: PageRequest) => Promise<PageResponse>
   /** The service's clock. */
   readonly now: () => TimeMs
   readonly sleep: (ms: number) => Promise<void>
-  readonly reach: Pick<ReachBook, 'get' | 'observe' | 'learn'>
+  readonly reach: Reach
 }
 
 export interface FetchOutcome {
-  /** Proven to hold no candle: the series begins at its end. */
+  /** No candle was found down to the floor, and the series was seen to begin at its end. */
   readonly empty: Ranges
   /** Asked for repeatedly without getting the candles. */
   readonly unresolved: Ranges
@@ -56,123 +43,247 @@ export interface FetchOutcome {
   readonly anchor: TimeMs | null
 }
 
+/** An operation that was asked the same so often without a word counts as silent. */
+const maxAttempts = 3
+const retry: Backoff = { minMs: 100, maxMs: 2_000 }
+/** From this share of silence on, pages overlap by a candle, so that no silence falls between two responses. */
+const sparseShare = 0.05
+/** Places that must be known before the share says anything. */
+const minPlaces = 50
+/** Pages of time that one question about a sparse series may cover. */
+const widePages = 8
+
 /**
- * Gets the candles of the wanted ranges, newest first, whatever the responses look like: what a page leaves open is asked for
- * again, exactly, and by the other operation, too. Ends when nothing is open any more but what stays silent. The decisions are
- * those of fetchState.ts; this asks, one loop for all requests.
+ * Gets the candles of the wanted ranges page by page, from the newest to the oldest, whatever their density. After each response:
+ *
+ * 1. Nothing is forgotten: each wanted candle is known, left, unresolved or empty.
+ * 2. Nothing is claimed but what came: the candles of a response, and the silence between two of them.
+ * 3. It ends: each question makes more known, or a bounded number of them takes a range from what is left.
+ *
+ * An empty page proves nothing. A place that stays silent is asked for by each operation up to three times, and looked below. It
+ * lies before the beginning when nothing is found there and a response shows the candle above it and none below.
  */
-export async function fetchRange(task: FetchTask, context: FetchContext): Promise<FetchOutcome> {
-  const { lengthMs, floor, maxInFlight } = task
-  const { now, sleep, reach } = context
-  let state: FetchState = {
-    lengthMs,
-    maxInFlight,
-    fresh: normalized(task.wanted),
-    known: [],
-    retries: [],
-    inFlight: [],
-    silent: [],
-    unresolved: [],
-    empty: [],
-    isSparse: task.isSparse || task.isAskedBefore,
-    anchor: task.anchor,
-    oldestKnown: task.oldestKnown,
-    window: 1,
-    vainEnds: [],
-    oldestOfCandles: null,
-  }
-  const reachedTo = () => {
-    const { reachedMs } = reach.get()
-    return reachedMs === 0 ? Number.POSITIVE_INFINITY : now() - reachedMs
-  }
-  const beyondTo = () => {
-    const { beyondMs } = reach.get()
-    return beyondMs === null ? Number.NEGATIVE_INFINITY : Math.min(now() - beyondMs + lengthMs, reachedTo())
-  }
-  const ask = async (request: PageRequest) => {
-    const response = await context.ask(request)
-    state = absorb(state, response)
-    return response.openTimes
-  }
-  /** None of these rejects. */
-  const underWay = new Set<Promise<void>>()
-  const failures: { readonly error: unknown }[] = []
+export function fetchRange(task: FetchTask, context: FetchContext): Promise<FetchOutcome> {
+  return new Walk(task, context).run()
+}
 
-  await explore()
-  while (failures.length === 0 && !state.isSparse) {
-    launch()
-    if (underWay.size > 0) await Promise.race(underWay)
-    else if (state.silent.length === 0) break
-    else await resolveSilence().catch(fail)
-  }
-  await Promise.all(underWay)
-  const [failure] = failures
-  if (failure !== undefined) throw failure.error
-  const silent = state.isSparse ? await goOnSparse() : []
-  const unresolved = withCandles(gridOf(state), normalized(state.unresolved))
-  return { empty: state.empty, unresolved, silent, anchor: state.anchor }
+class Walk {
+  readonly #task: FetchTask
+  readonly #context: FetchContext
+  readonly #lengthMs: number
+  readonly #wanted: Ranges
+  #left: Ranges
+  #known: Ranges = []
+  #empty: Ranges = []
+  #unresolved: Ranges = []
+  #silent: Ranges = []
+  #anchor: TimeMs | null
+  #oldestKnown: TimeMs | null
+  /** Oldest candle that the operation with a reach has given. */
+  #oldestReached = Number.POSITIVE_INFINITY
+  #silentMs = 0
+  /** A response to a question longer than a page holds the newest candles of it. */
+  #givesNewest = true
+  /** A page of the last source was seen to count candles, however far apart they are. */
+  #countsCandles = false
 
-  async function explore(): Promise<void> {
-    const hull = { from: state.fresh[0]?.from ?? 0, to: state.fresh.at(-1)?.to ?? 0 }
-    await reach.learn(
-      (known) => !state.isSparse && state.fresh.length > 0 && isUnexplored(known, hull, lengthMs, now()),
-      (known) => exploreReach(known, { ask, now, grid: () => gridOf(state), hull }),
-    )
+  constructor(task: FetchTask, context: FetchContext) {
+    this.#task = task
+    this.#context = context
+    this.#lengthMs = task.lengthMs
+    this.#wanted = normalized(task.wanted)
+    this.#left = this.#wanted
+    this.#anchor = task.anchor
+    this.#oldestKnown = task.oldestKnown
   }
 
-  function launch(): void {
-    for (let next = nextRequest(state, reachedTo()); next !== null; next = nextRequest(state, reachedTo())) {
-      state = next.state
-      const running: Promise<void> = receive(next.asked)
-        .catch(fail)
-        .finally(() => underWay.delete(running))
-      underWay.add(running)
+  async run(): Promise<FetchOutcome> {
+    for (let range = this.#newestLeft(); range !== undefined; range = this.#newestLeft()) await this.#goOnFrom(range)
+    const unresolved = withCandles(this.#grid(), subtract(this.#unresolved, this.#known))
+    return { empty: this.#empty, unresolved, silent: subtract(this.#silent, this.#known), anchor: this.#anchor }
+  }
+
+  #newestLeft(): TimeRange | undefined {
+    this.#left = withCandles(this.#grid(), subtract(this.#left, this.#known))
+    return this.#left.at(-1)
+  }
+
+  #grid(): Grid {
+    return { lengthMs: this.#lengthMs, anchor: this.#anchor }
+  }
+
+  /** Asks for what is just below the upper end of a range until more of it is known, or is given up. */
+  async #goOnFrom(range: TimeRange): Promise<void> {
+    const top = range.to
+    const nearest = this.#knownBelow(top)
+    const isProgress = () => this.#newestLeft()?.to !== top || this.#knownBelow(top) !== nearest
+    /** Sources whose response shows a known candle at the edge: they would say the same again. */
+    const heard = new Set<Source>()
+    let isAlone = false
+    /** Lower end of what the operation with a reach was asked for in vain. */
+    let vainFrom: TimeMs | null = null
+    const asked = new Map<Source, number>()
+    for (const source of this.#turns(top)) {
+      if (heard.has(source)) continue
+      const times = asked.get(source) ?? 0
+      if (times > 0) await this.#context.sleep(backoffMs(times, retry))
+      const window = this.#question(source, range, nearest)
+      asked.set(source, times + 1)
+      const openTimes = await this.#ask(source, window)
+      const older = openTimes.filter((time) => time < top)
+      if (source.hasReach) vainFrom = older.length > 0 ? null : window.from
+      else if (older.length > 0 && vainFrom !== null) await this.#noteMissing(Math.max(...older), vainFrom)
+      if (isProgress()) return
+      const showsTop = openTimes.some((time) => time >= top && time < top + this.#lengthMs)
+      if (showsTop && older.length === 0) isAlone = true
+      if (nearest === null ? showsTop : openTimes.includes(nearest - this.#lengthMs)) heard.add(source)
+      else if (older.length > 0 && this.#isKnown(top)) this.#givesNewest = false
     }
-  }
-
-  async function receive(asked: FetchRequest): Promise<void> {
-    if (asked.delayMs > 0) await sleep(asked.delayMs)
-    const response = await context.ask(asked.request)
-    const decision = decide(state, asked, response, reachedTo())
-    state = decision.state
-    if (decision.beyond === undefined) return
-    const age = now() - decision.beyond
-    const { reachedMs, beyondMs } = reach.get()
-    if (beyondMs === null || age < beyondMs || age <= reachedMs) {
-      await reach.observe({ beyondMs: age, reachedMs: Math.min(reachedMs, age - 1) })
+    if (nearest !== null) {
+      // A service that counts candles shows both sides of any silence, asked from above.
+      if (!this.#isSparse() && this.#isKnown(top)) await this.#isFirst(top)
+      if (isProgress()) return
+      return this.#giveUp({ from: nearest, to: top })
     }
+    const bottom = this.#oldestKnown !== null && this.#oldestKnown < top ? range.from : null
+    if (await this.#findsCandle(top, bottom ?? this.#task.floor, bottom === null)) {
+      if (isProgress()) return
+      return this.#giveUp({ from: this.#knownBelow(top) ?? range.from, to: top })
+    }
+    if (bottom !== null) return this.#giveUp({ from: bottom, to: top })
+    const isFirst = isAlone || (this.#oldestKnown !== null && (await this.#isFirst(top)))
+    if (isProgress()) return
+    this.#concludeBeginning(top, isFirst)
   }
 
-  function fail(error: unknown): void {
-    failures.push({ error })
+  /** Whether a response shows the candle that opens at `top` and none below, and no other response shows one. */
+  async #isFirst(top: TimeMs): Promise<boolean> {
+    const heard = new Set<Source>()
+    for (const source of this.#turns(top)) {
+      if (heard.has(source)) continue
+      const openTimes = await this.#ask(
+        source,
+        this.#question(source, { from: Number.NEGATIVE_INFINITY, to: top }, null, true),
+      )
+      if (openTimes.some((time) => time < top)) return false
+      if (openTimes.some((time) => time < top + this.#lengthMs)) heard.add(source)
+    }
+    return heard.size > 0
   }
 
-  async function resolveSilence(): Promise<void> {
-    const { state: next, confirm } = decideSilence(state)
-    state = next
-    if (confirm === null) return
-    const silence = { range: confirm, floor, grid: gridOf(state), sleep, reachedTo: reachedTo(), beyondTo: beyondTo() }
-    const emptiness = await confirmEmpty(ask, silence)
-    state = decideEmptiness(state, confirm, emptiness, floor)
+  /** Which source to ask at each attempt, in turns; one that is believed not to reach so far is asked once, at last. */
+  #turns(top: TimeMs): readonly Source[] {
+    const isReached = (source: Source) => !source.hasReach || this.#isReached(top - this.#lengthMs)
+    const rounds = Array.from({ length: maxAttempts }, () => candleSources.filter(isReached))
+    return [...rounds.flat(), ...candleSources.filter((source) => !isReached(source))]
   }
 
-  async function goOnSparse(): Promise<Ranges> {
-    const rest = openParts(state, [...state.fresh, ...state.retries, ...state.silent])
-    const outcome = await fetchSparse(rest, {
-      ask,
-      now,
-      sleep,
-      grid: () => gridOf(state),
-      known: () => state.known,
-      oldestKnown: () => state.oldestKnown,
-      reach,
-      reachedTo,
-      beyondTo,
-      floor,
-      isAskedBefore: task.isAskedBefore,
-    })
-    const { empty, unresolved } = outcome
-    state = { ...state, empty: union(state.empty, empty), unresolved: union(state.unresolved, unresolved) }
-    return subtract(outcome.silent, state.known)
+  #isReached(openTime: TimeMs): boolean {
+    const age = this.#context.reach.ageMs()
+    return age === null || this.#context.now() - openTime < age
+  }
+
+  /**
+   * A page below `top`. Where a candle below the silence is known already, the page begins with it, so that one response shows
+   * the candles on both sides of the silence.
+   */
+  #question(
+    source: Source,
+    { from: lowest, to: top }: TimeRange,
+    nearest: TimeMs | null,
+    isAcross = this.#isSparse(),
+  ): TimeRange {
+    const lengthMs = this.#lengthMs
+    const pageMs = pagePlaces(source, lengthMs) * lengthMs
+    if (nearest !== null) {
+      const from = nearest - lengthMs
+      const end = Math.max(top, Math.min(from + pageMs, this.#context.now()))
+      return { from, to: Math.min(from + pageMs, this.#isKnown(top) ? top + lengthMs : end) }
+    }
+    if (!isAcross) return { from: Math.max(lowest, top - pageMs), to: top }
+    const to = top + lengthMs
+    const isWide = source.maxSpanMs === null && this.#isSparse() && this.#givesNewest
+    return { from: to - (isWide ? widePages : 1) * pageMs, to }
+  }
+
+  async #ask({ operation, ...source }: Source, window: TimeRange): Promise<readonly TimeMs[]> {
+    const lengthMs = this.#lengthMs
+    const { openTimes, silence } = await this.#context.ask({ operation, window } as PageRequest)
+    this.#known = union(this.#known, union(filledBy(openTimes, lengthMs), normalized(silence)))
+    this.#silentMs += totalMs(normalized(silence))
+    if (openTimes.length === 0) return openTimes
+    const oldest = Math.min(...openTimes)
+    this.#anchor ??= oldest
+    this.#oldestKnown = Math.min(oldest, this.#oldestKnown ?? oldest)
+    if (source.hasReach) {
+      this.#oldestReached = Math.min(oldest, this.#oldestReached)
+      await this.#context.reach.noteSeen(this.#context.now() - oldest)
+    } else {
+      // A service that counts places may count them from the newest candle that it has.
+      const spanMs = Math.max(...openTimes) - oldest
+      this.#countsCandles ||= spanMs >= pagePlaces({ operation, ...source }, lengthMs) * lengthMs
+    }
+    return openTimes
+  }
+
+  /** The last source has a candle that the one before, asked down to `vainFrom`, has not. */
+  async #noteMissing(newest: TimeMs, vainFrom: TimeMs): Promise<void> {
+    if (newest < vainFrom || this.#oldestReached <= newest) return
+    await this.#context.reach.noteMissing(this.#context.now() - newest)
+  }
+
+  #isKnown(openTime: TimeMs): boolean {
+    return this.#known.some(({ from, to }) => from <= openTime && openTime < to)
+  }
+
+  /** End of the newest known stretch below a time. */
+  #knownBelow(top: TimeMs): TimeMs | null {
+    return this.#known.findLast(({ to }) => to <= top)?.to ?? null
+  }
+
+  #isSparse(): boolean {
+    return this.#task.isSparse || (this.#isTelling() && this.#silentMs > sparseShare * totalMs(this.#known))
+  }
+
+  #isTelling(): boolean {
+    return totalMs(this.#known) >= minPlaces * this.#lengthMs
+  }
+
+  #giveUp(silent: TimeRange): void {
+    this.#silent = union(this.#silent, [silent])
+    this.#unresolved = union(this.#unresolved, intersect(this.#left, [silent]))
+    this.#left = subtract(this.#left, [silent])
+  }
+
+  /** Looks for a candle below `top`, nearest first; that none is found proves nothing by itself. */
+  async #findsCandle(top: TimeMs, bottom: TimeMs, isFloor: boolean): Promise<boolean> {
+    const { lengthMs } = this.#task
+    // Without any candle nothing can be proven, however thoroughly it is looked for once more.
+    const isBrief = this.#task.isAskedBefore && this.#oldestKnown === null
+    const sources = this.#isReached(top - lengthMs) ? candleSources : candleSources.toReversed()
+    const windows = windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample: isBrief })
+    for (let round = 1; round <= (isBrief ? 1 : maxAttempts); round++) {
+      if (round > 1) await this.#context.sleep(backoffMs(round, retry))
+      for (const { source, window } of windows) {
+        let openTimes = await this.#ask(source, window)
+        // An inclusive end: the candle at `top` takes the place of those below.
+        if (window.to === top && openTimes.length > 0 && openTimes.every((time) => time >= top))
+          openTimes = await this.#ask(source, { from: window.from, to: top - this.#lengthMs })
+        if (openTimes.some((time) => time < top)) return true
+      }
+    }
+    return false
+  }
+
+  /** No candle was found below `top`: the series begins there, or its silence means nothing. */
+  #concludeBeginning(top: TimeMs, isFirst: boolean): void {
+    const { floor } = this.#task
+    const below = { from: floor, to: top }
+    // Few candles far apart are easily missed by a sample, unless each page shows the next one however far away it is.
+    const isSure =
+      !isSampled(top, floor, this.#lengthMs) || this.#countsCandles || (this.#isTelling() && !this.#isSparse())
+    if (!isFirst || !isSure) return this.#giveUp(below)
+    this.#empty = union(this.#empty, [below])
+    this.#left = subtract(this.#left, [below])
   }
 }

@@ -7,7 +7,7 @@ import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import type { CandlePage } from './candleWriter.js'
-import type { Conventions, PageResponse, PageRequest } from './pageRequest.js'
+import { pageParameters, type PageParameters, type PageRequest, type PageResponse } from './sources.js'
 import { silenceBetween } from '../market/candleGrid.js'
 
 /** The service has been away for so long that the slice is better released. */
@@ -20,10 +20,10 @@ export interface PageSourceOptions {
   readonly series: CandleSeries
   /** How long after its close a candle counts as final. */
   readonly settleMs: number
-  readonly conventions: Conventions
   readonly priority: 'repair' | 'backfill'
   readonly clock: Clock
   readonly signal: AbortSignal
+  /** Resolves when another page may come. */
   readonly store: (page: CandlePage) => Promise<void>
 }
 
@@ -51,25 +51,19 @@ export class PageSource {
   }
 
   /**
-   * Resolves to what the response says, when that is committed. Waits while the service or
-   * the database is away; rejects with `Postponed` when the service is for too long, and with the client's error when that is final.
+   * Resolves to what the response says, which is on its way to the database. Waits while the service is away; rejects with
+   * `Postponed` when it is for too long, and with the client's error when that is final.
    */
   async ask(request: PageRequest): Promise<PageResponse> {
-    const { series, conventions, store } = this.#options
-    const parameters = conventions.parameters(request, intervalMs[series.interval])
+    const { series, store } = this.#options
+    const parameters = pageParameters(request, intervalMs[series.interval])
     const page = await this.#askPatiently(request, parameters)
     this.#skewMs = page.requestTime - page.receivedAt
     const candles = page.rows.filter(({ isClosed }) => isClosed)
-    conventions.learn(
-      request,
-      parameters,
-      page.rows.map(({ openTime }) => openTime),
-    )
     this.counts.rows += candles.length
     const { requestTime, receivedAt, rejected } = page
     const silence = this.#silenceOf(page, request)
     this.silence.push(...silence)
-    // What is not stored counts as not received: a crash then costs the pages under way, and no more.
     if (candles.length > 0 || rejected.length > 0) await store({ candles, silence, rejected, requestTime, receivedAt })
     return { openTimes: candles.map(({ openTime }) => openTime), silence }
   }
@@ -89,10 +83,7 @@ export class PageSource {
     return silenceBetween(openTimes, { lengthMs, settledUntil: requestTime - settleMs })
   }
 
-  async #askPatiently(
-    { operation }: PageRequest,
-    parameters: ReturnType<Conventions['parameters']>,
-  ): Promise<Page<Candle>> {
+  async #askPatiently({ operation }: PageRequest, parameters: PageParameters): Promise<Page<Candle>> {
     const { client, series, settleMs, priority, clock, signal } = this.#options
     const { category, symbol, type, interval } = series
     const query = { category, symbol, type, interval, settleMs, ...parameters }

@@ -16,11 +16,9 @@ import { noteReview } from '../ledger/history/reviews.js'
 import type { Database } from '../db/schema.js'
 import { CandleWriter } from './candleWriter.js'
 import { fetchRange } from './fetchRange.js'
-import { PagesInHand } from './pagesInHand.js'
-import { Conventions, type PageResponse, type PageRequest } from './pageRequest.js'
 import { PageSource } from './pageSource.js'
 import { ReachBook } from './reach.js'
-import { maxPagesOfSlice, type PagesWanted } from './room.js'
+import type { Asking } from './slices.js'
 import { foldRestatement } from './restatement.js'
 import { readAllAgain } from './review.js'
 import { messageOf } from '../runtime/messageOf.js'
@@ -43,12 +41,10 @@ const refusalsOfSeries: ReadonlySet<ExchangeErrorKind> = new Set([
   'retired-version',
 ])
 
-/** Fetches slices; what one learns about the service's ways is known to the next. */
+/** Fetches slices; what one learns about the reach of an operation is known to the next. */
 export class SliceRunner {
   readonly #context: SliceContext
-  readonly #conventions = new Conventions()
-  readonly #reach = new Map<string, ReachBook>()
-  readonly #inHand = new PagesInHand()
+  readonly #reach = new Map<string, Promise<ReachBook>>()
 
   constructor(context: SliceContext) {
     this.#context = context
@@ -58,9 +54,9 @@ export class SliceRunner {
    * Gets what is missing of a slice, records the result and releases it. Everything received is committed when this
    * resolves. Rejects only when the database does not take that.
    *
-   * @param pages kept up to date with what the slice asks for at the moment
+   * @param onAsk called with each operation that the slice asks
    */
-  async run(slice: CandleSlice, pages: PagesWanted, signal: AbortSignal): Promise<SliceResult> {
+  async run(slice: CandleSlice, onAsk: (operation: Asking) => void, signal: AbortSignal): Promise<SliceResult> {
     const { db, client, clock, logger, settleMs } = this.#context
     const { series } = slice
     const [state] = await missingCandles(db, [{ series, range: hullOf(slice.ranges) }])
@@ -69,17 +65,15 @@ export class SliceRunner {
     const wanted = withCandles(gridOf(series.interval, oldestKnown), missing)
 
     const before = slice.again ? await lastRevision(db) : 0
-    const pagesUnderWay = () => pages.candles + pages['history-candles']
-    const writer = new CandleWriter(db, { series, clock, logger, signal, pagesUnderWay })
+    const writer = new CandleWriter(db, { series, clock, logger, signal })
     const source = new PageSource({
       client,
       series,
       settleMs,
-      conventions: this.#conventions,
       priority: slice.kind === 'repair' ? 'repair' : 'backfill',
       clock,
       signal,
-      store: (page) => writer.store(page),
+      store: (page) => writer.add(page),
     })
     const counts = () => {
       const { inserted, updated } = writer.counts
@@ -95,16 +89,18 @@ export class SliceRunner {
           oldestKnown,
           isSparse: oldestKnown !== null && (await isSparse(db, series)),
           isAskedBefore: !slice.again && (await isUnanswered(db, series, slice.ranges)),
-          maxInFlight: maxPagesOfSlice,
         },
         {
-          ask: (request) => this.#ask(slice, source, pages, request).finally(() => writer.lookAgain()),
+          ask: (request) => {
+            onAsk(request.operation)
+            return source.ask(request)
+          },
           now: () => source.now(),
           sleep: (ms) => clock.sleep(ms, signal),
-          reach: this.#reachOf(series),
+          reach: await this.#reachOf(series),
         },
       )
-      await writer.idle()
+      await writer.finish()
       const { updated, turnedUp, rejected } = writer.counts
       if (turnedUp > 0) {
         logger.warn(
@@ -124,36 +120,22 @@ export class SliceRunner {
       })
     } catch (error) {
       // What was received counts, whatever came after it.
-      await writer.idle()
+      await writer.finish().catch(() => undefined)
       const result: SliceResult = { ...counts(), ...breakingOff(error, slice, signal) }
       await db.transaction().execute((trx) => settleSlice(trx, slice, result))
       return result
     }
   }
 
-  async #ask(
-    { kind }: CandleSlice,
-    source: PageSource,
-    pages: PagesWanted,
-    request: PageRequest,
-  ): Promise<PageResponse> {
-    const { operation } = request
-    pages[operation]++
-    try {
-      return await this.#inHand.ask(kind, operation, () => source.ask(request))
-    } finally {
-      pages[operation]--
-    }
-  }
-
-  #reachOf({ category, type, interval }: CandleSeries): ReachBook {
-    const { db } = this.#context
+  #reachOf({ category, type, interval }: CandleSeries): Promise<ReachBook> {
+    const { db, clock } = this.#context
     const key = `${category} ${type} ${interval}`
     const kind = { category, type, interval }
-    const book =
-      this.#reach.get(key) ??
-      new ReachBook({ load: () => loadReach(db, kind), save: (reach) => saveReach(db, kind, reach) })
+    const memory = { load: () => loadReach(db, kind), save: (ageMs: number) => saveReach(db, kind, ageMs) }
+    const book = this.#reach.get(key) ?? ReachBook.open(memory, clock)
     this.#reach.set(key, book)
+    // Tried again by the next slice.
+    book.catch(() => this.#reach.delete(key))
     return book
   }
 }

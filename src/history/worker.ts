@@ -7,9 +7,8 @@ import type { Logger } from '../runtime/logger.js'
 import { type CandleSlice, SliceSession } from '../ledger/history/candleSlices.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
-import { cutSlice } from './plan.js'
-import { hasRoom, type PagesWanted, type RunningSlice } from './room.js'
 import { SliceRunner } from './runSlice.js'
+import { type Asking, cutSlice, hasRoom } from './slices.js'
 import { TouchedRollups } from './touchedRollups.js'
 
 export interface HistoryWorkerOptions {
@@ -46,7 +45,7 @@ class Worker implements HistoryWorker {
   readonly #session: SliceSession
   readonly #runner: SliceRunner
   readonly #stopping = new AbortController()
-  readonly #running = new Map<CandleSlice, RunningSlice & { readonly ended: Promise<void> }>()
+  readonly #running = new Map<CandleSlice, { asking: Asking; ended: Promise<void> }>()
   readonly #loop: Promise<void>
   readonly #touched = new TouchedRollups()
   readonly #incidents: Incidents
@@ -101,23 +100,27 @@ class Worker implements HistoryWorker {
     while (!this.#stopping.signal.aborted && this.#hasRoom()) {
       const slice = await this.#session.take(cutSlice)
       if (slice === null) return this.#running.size > 0 ? tailPollMs : idlePollMs
-      const pages = { candles: 0, 'history-candles': 0 }
-      const ended = this.#run(slice, pages).finally(() => this.#running.delete(slice))
-      this.#running.set(slice, { slice, pages, ended })
+      const running = { asking: null as Asking, ended: Promise.resolve() }
+      this.#running.set(slice, running)
+      running.ended = this.#run(slice, (operation) => (running.asking = operation)).finally(() =>
+        this.#running.delete(slice),
+      )
     }
     return busyPollMs
   }
 
   #hasRoom(): boolean {
-    return hasRoom(this.#running.values(), this.#options.client.stats().operations['history-candles'].limit)
+    const { repair, backfill } = this.#options.client.stats().waiting
+    const asking = [...this.#running.values()].map((slice) => slice.asking)
+    return hasRoom(asking, repair.count + backfill.count)
   }
 
   /** Never rejects: a slice that cannot be released is released when this session ends. */
-  async #run(slice: CandleSlice, pages: PagesWanted): Promise<void> {
+  async #run(slice: CandleSlice, onAsk: (operation: Asking) => void): Promise<void> {
     const { logger } = this.#options
     const what = `backfill: ${seriesText(slice.series)}`
     try {
-      const result = await this.#runner.run(slice, pages, this.#stopping.signal)
+      const result = await this.#runner.run(slice, onAsk, this.#stopping.signal)
       this.#touched.add(slice, result)
       const { problem, failure, candles, requests } = result
       if (problem !== undefined) logger.warn(`${what}: will be retried later: ${problem}`)

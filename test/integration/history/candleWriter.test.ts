@@ -16,19 +16,17 @@ beforeAll(async () => {
 afterAll(() => created?.drop())
 beforeEach(() => sql`truncate market.candles, recorder.coverage`.execute(created.database.db))
 
-function writerWith(pagesUnderWay: number) {
+function createWriter() {
   const clock = createFakeClock()
   const signal = new AbortController().signal
   const logger = pino({ level: 'silent' })
-  const under = { way: pagesUnderWay }
   const writer = new CandleWriter(created.database.db, {
     series,
     clock,
     logger,
     signal,
-    pagesUnderWay: () => under.way,
   })
-  return { clock, writer, under }
+  return { clock, writer }
 }
 
 /** Candles of minutes from here on. */
@@ -48,41 +46,31 @@ async function transactions(): Promise<number[]> {
   return rows.map(({ count }) => count)
 }
 
-test('pages wait for others that are under way, and are stored with them', async () => {
-  const { writer } = writerWith(3)
-  const stored = [writer.store(page(0, 100)), writer.store(page(100, 100))]
+test('pages are stored together, the last ones when there will be no other', async () => {
+  const { writer } = createWriter()
+  await writer.add(page(0, 100))
+  await writer.add(page(100, 100))
   expect(await transactions()).toEqual([])
-  await Promise.all([...stored, writer.store(page(200, 50))])
+  await writer.add(page(200, 50))
+  await writer.finish()
   expect(await transactions()).toEqual([250])
   expect(writer.counts.inserted).toBe(250)
 })
 
-test('but not for long, and not for more rows than make it worth while', async () => {
-  const { writer, clock } = writerWith(16)
-  const first = writer.store(page(0, 100))
-  await clock.advance(499)
+test('a page does not wait for long, and not for more rows than make it worth while', async () => {
+  const { writer, clock } = createWriter()
+  await writer.add(page(0, 100))
+  await clock.advance(999)
   expect(await transactions()).toEqual([])
   await clock.advance(1)
-  await first
-  expect(await transactions()).toEqual([100])
-  await Promise.all([1, 2, 3, 4, 5].map((index) => writer.store(page(index * 100, 100))))
-  expect(await transactions()).toEqual([100, 500])
+  await expect.poll(transactions).toEqual([100])
+  for (const index of [1, 2, 3, 4, 5]) await writer.add(page(index * 100, 100))
+  await expect.poll(transactions).toEqual([100, 500])
 })
 
-test('what is stored while others wait is told to each as it is committed', async () => {
-  const { writer, under } = writerWith(1)
-  await writer.store(page(0, 1))
-  under.way = 2
-  await Promise.all([writer.store(page(1, 1)), writer.store(page(2, 1))])
-  await writer.idle()
-  expect(await transactions()).toEqual([1, 2])
-})
-
-test('a page waits no longer for others that will bring nothing', async () => {
-  const { writer, under } = writerWith(2)
-  const stored = writer.store(page(0, 10))
-  under.way = 1
-  writer.lookAgain()
-  await stored
-  expect(await transactions()).toEqual([10])
+test('what cannot be stored is told to whoever adds the next page, or ends', async () => {
+  const { writer } = createWriter()
+  const candles = [{ ...aCandle({ openTime: someTime }), interval: '7m' as never }]
+  await writer.add({ ...page(0, 0), candles })
+  await expect(writer.finish()).rejects.toThrow()
 })

@@ -1,8 +1,6 @@
 import { fetchRange } from '../../../src/history/fetchRange.js'
-import { Conventions } from '../../../src/history/pageRequest.js'
 import { ReachBook } from '../../../src/history/reach.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
-import type { Reach } from '../../../src/ledger/history/candleReach.js'
 import type { TimeMs } from '../../../src/market/values.js'
 import { type Behaviour, pageModel } from './pageModel.js'
 
@@ -35,11 +33,11 @@ export async function fill(
   behaviour: Behaviour,
   wanted: readonly TimeRange[],
   floor: TimeMs,
-  book = reachBook(),
+  reach = reachOf(null),
   delay: () => number = () => 0,
   task: Partial<Task> = {},
 ) {
-  const model = pageModel(behaviour, new Conventions(), delay)
+  const model = pageModel(behaviour, delay)
   const outcome = await fetchRange(
     {
       lengthMs: behaviour.lengthMs,
@@ -49,7 +47,6 @@ export async function fill(
       oldestKnown: null,
       isSparse: false,
       isAskedBefore: false,
-      maxInFlight: 4,
       ...task,
     },
     {
@@ -59,12 +56,14 @@ export async function fill(
       },
       now: () => now,
       sleep: () => Promise.resolve(),
-      reach: book,
+      reach: await reach,
     },
   )
-  return { ...model, outcome, book }
+  return { ...model, outcome, reach }
 }
 
-export function reachBook(reach: Reach | null = null): ReachBook {
-  return new ReachBook({ load: () => Promise.resolve(reach), save: () => Promise.resolve() })
+/** What is believed of the reach beforehand; null for nothing. */
+export async function reachOf(ageMs: number | null): Promise<ReachBook> {
+  const load = () => Promise.resolve(ageMs === null ? null : { ageMs, learnedAt: now })
+  return ReachBook.open({ load, save: () => Promise.resolve() }, { now: () => now })
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { filledBy, withCandles } from '../../../src/market/candleGrid.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
 import type { TimeMs } from '../../../src/market/values.js'
-import { dayMs, fill, minuteMs, now, openings, plain, reachBook } from './fetchFromModel.js'
+import { dayMs, fill, minuteMs, now, openings, plain, reachOf } from './fetchFromModel.js'
 import type { Behaviour } from './pageModel.js'
 
 const flags = {
@@ -178,7 +178,7 @@ describe('filling any range from any service', () => {
       fc.asyncProperty(arbitraryCase, arbitraryDelays, async ({ behaviour, wanted, served }, delays) => {
         const floor = wanted[0]?.from ?? 0
         const delay = () => delays.next().value as number
-        const { received, answers, outcome } = await fill(behaviour, wanted, floor, reachBook(), delay)
+        const { received, answers, outcome } = await fill(behaviour, wanted, floor, reachOf(null), delay)
         const { lengthMs } = behaviour
         const silence = silenceOf(behaviour, answers)
         const claimed = filledBy(received, lengthMs)
@@ -200,7 +200,7 @@ describe('filling any range from any service', () => {
         expect(missed).toEqual([])
       }),
       {
-        numRuns: 150,
+        numRuns: 200,
         examples: [
           [built(oneBelowSilence), noDelays()],
           [built(oneBelowLessSilence), noDelays()],

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { fetchRange } from '../../../src/history/fetchRange.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import type { TimeMs } from '../../../src/market/values.js'
-import { dayMs, fill, minuteMs, now, openings, plain, reachBook } from './fetchFromModel.js'
+import { dayMs, fill, minuteMs, now, openings, plain, reachOf } from './fetchFromModel.js'
 import type { Behaviour } from './pageModel.js'
 
 function minutes(days: number): Behaviour {
@@ -30,8 +30,8 @@ describe('filling a range of candles', () => {
   })
 
   it('does not try candles again where others of its kind have shown that it does not reach', async () => {
-    const { book } = await fill(minutes(40), [{ from: now - 40 * dayMs, to: now }], now - 40 * dayMs)
-    const again = await fill(minutes(40), [{ from: now - 40 * dayMs, to: now - 30 * dayMs }], now - 40 * dayMs, book)
+    const { reach } = await fill(minutes(40), [{ from: now - 40 * dayMs, to: now }], now - 40 * dayMs)
+    const again = await fill(minutes(40), [{ from: now - 40 * dayMs, to: now - 30 * dayMs }], now - 40 * dayMs, reach)
     expect(again.requests.filter(({ operation }) => operation === 'candles')).toEqual([])
     expect(again.received.size).toBe(10 * 1440)
   })
@@ -64,27 +64,11 @@ describe('filling a range of candles', () => {
     const last = now - 20 * dayMs
     const truth = openings(last - 500 * minuteMs, last, minuteMs)
     const behaviour = { ...minutes(0), truth, reachedFrom: now - 25 * dayMs, historyHoldsRecent: false }
-    const book = reachBook()
-    await book.observe({ reachedMs: 25 * dayMs, beyondMs: 25 * dayMs + minuteMs })
+    const book = reachOf(25 * dayMs + minuteMs)
     const range = { from: last - 500 * minuteMs, to: now }
     const { received, requests } = await fill(behaviour, [range], range.from, book)
     expect([...received].toSorted((a, b) => a - b)).toEqual(truth)
     expect(requests.length).toBeLessThan(100)
-  })
-
-  it('names a gap that it learns to be one only when an older answer comes late', async () => {
-    const range = { from: now - 400 * minuteMs, to: now }
-    const gap = { from: now - 200 * minuteMs, to: now - 100 * minuteMs }
-    const behaviour = {
-      ...minutes(1),
-      reachedFrom: now,
-      hidden: (_operation: string, time: TimeMs) => time >= gap.from && time < gap.to,
-    }
-    const book = reachBook()
-    await book.observe({ reachedMs: 0, beyondMs: 0 })
-    let asked = 0
-    const { outcome } = await fill(behaviour, [range], range.from, book, () => (++asked === 3 ? 200 : 0))
-    expect(outcome).toMatchObject({ empty: [], unresolved: [gap] })
   })
 
   it('takes no gap at the lower end of what is wanted for the beginning of the series', async () => {
@@ -123,14 +107,13 @@ describe('filling a range of candles', () => {
 })
 
 describe('when a request fails for good', () => {
-  it('the filling fails with its error, whatever else is under way', async () => {
+  it('the filling fails with its error', async () => {
     let requests = 0
     const ask = async ({ window }: { readonly window: TimeRange }) => {
       requests++
       if (requests > 20) throw new Error(`request ${requests} failed`)
       return { openTimes: openings(window.from, window.to, minuteMs), silence: [] }
     }
-    const reach = { get: () => ({ reachedMs: 0, beyondMs: 0 }), observe: async () => {}, learn: async () => {} }
     const range = { from: now - 50 * dayMs, to: now }
     const task = {
       lengthMs: minuteMs,
@@ -140,10 +123,9 @@ describe('when a request fails for good', () => {
       oldestKnown: null,
       isSparse: false,
       isAskedBefore: false,
-      maxInFlight: 8,
     }
-    const context = { ask, now: () => now, sleep: () => Promise.resolve(), reach }
+    const context = { ask, now: () => now, sleep: () => Promise.resolve(), reach: await reachOf(0) }
     await expect(fetchRange(task, context)).rejects.toThrow(/request \d+ failed/)
-    expect(requests).toBeLessThan(40)
+    expect(requests).toBe(21)
   })
 })

@@ -1,4 +1,4 @@
-import type { Conventions, PageResponse, PageRequest } from '../../../src/history/pageRequest.js'
+import { pageParameters, type PageRequest, type PageResponse } from '../../../src/history/sources.js'
 import { silenceBetween } from '../../../src/market/candleGrid.js'
 import type { TimeMs } from '../../../src/market/values.js'
 
@@ -35,7 +35,7 @@ export interface PageModel {
 }
 
 /** @param delay how many turns of the event queue the next response takes */
-export function pageModel(behaviour: Behaviour, conventions: Conventions, delay: () => number): PageModel {
+export function pageModel(behaviour: Behaviour, delay: () => number): PageModel {
   const received = new Set<TimeMs>()
   const requests: { operation: string; isEmpty: boolean }[] = []
   const asked = new Map<string, number>()
@@ -45,7 +45,7 @@ export function pageModel(behaviour: Behaviour, conventions: Conventions, delay:
     requests,
     answers,
     async ask(request) {
-      const parameters = conventions.parameters(request, behaviour.lengthMs)
+      const parameters = pageParameters(request, behaviour.lengthMs)
       const key = JSON.stringify([request.operation, parameters])
       const times = (asked.get(key) ?? 0) + 1
       asked.set(key, times)
@@ -53,7 +53,6 @@ export function pageModel(behaviour: Behaviour, conventions: Conventions, delay:
       const rows = times <= behaviour.emptyAtFirst ? [] : answer(behaviour, request.operation, parameters)
       requests.push({ operation: request.operation, isEmpty: rows.length === 0 })
       for (const openTime of rows) received.add(openTime)
-      conventions.learn(request, parameters, rows)
       answers.push(rows)
       const bounds = { lengthMs: behaviour.lengthMs, settledUntil: Number.POSITIVE_INFINITY }
       return { openTimes: rows, silence: behaviour.isSilenceTold ? silenceBetween(rows, bounds) : [] }
@@ -64,7 +63,7 @@ export function pageModel(behaviour: Behaviour, conventions: Conventions, delay:
 function answer(
   behaviour: Behaviour,
   operation: PageRequest['operation'],
-  parameters: ReturnType<Conventions['parameters']>,
+  parameters: ReturnType<typeof pageParameters>,
 ): TimeMs[] {
   const { truth, lengthMs, reachedFrom } = behaviour
   const { startTime = Number.NEGATIVE_INFINITY, endTime, limit } = parameters

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { estimate } from '../../../src/history/estimate.js'
-import { cutSlice, type PlannedSeries } from '../../../src/history/plan.js'
+import type { PlannedSeries } from '../../../src/history/plan.js'
+import { cutSlice } from '../../../src/history/slices.js'
 import { candlesIn } from '../../../src/market/candleGrid.js'
 import { type TimeRange, normalized, subtract } from '../../../src/market/timeRange.js'
 
@@ -68,8 +69,7 @@ describe('the estimate', () => {
 
   it('counts pages of each operation by what is known of the reach', () => {
     const missing = [{ from: now - 40 * dayMs, to: now }]
-    const reach = { reachedMs: 10 * dayMs, beyondMs: 10 * dayMs + minuteMs }
-    const { requests, candles, minutes, bytes } = estimate([planned(missing)], () => reach, limits, now)
+    const { requests, candles, minutes, bytes } = estimate([planned(missing)], () => 10 * dayMs, limits, now)
     expect(requests).toEqual({ candles: Math.ceil(14_400 / 1000), historyCandles: (30 * 1440) / 100 })
     expect(candles).toBe(57_600)
     expect(minutes).toBeCloseTo(432 / 20 / 60)

@@ -2,11 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fetchRange } from '../../../src/history/fetchRange.js'
 import { filledBy, silenceBetween } from '../../../src/market/candleGrid.js'
-import { Conventions } from '../../../src/history/pageRequest.js'
 import { intersect, normalized, subtract, type TimeRange, totalMs, union } from '../../../src/market/timeRange.js'
-import { ReachBook } from '../../../src/history/reach.js'
 import type { TimeMs } from '../../../src/market/values.js'
-import { dayMs, minuteMs, now, plain } from './fetchFromModel.js'
+import { dayMs, minuteMs, now, plain, reachOf } from './fetchFromModel.js'
 import { type Behaviour, pageModel } from './pageModel.js'
 
 function service(truth: readonly TimeMs[], more: Partial<Behaviour> = {}): Behaviour {
@@ -14,8 +12,8 @@ function service(truth: readonly TimeMs[], more: Partial<Behaviour> = {}): Behav
 }
 
 async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {
-  const model = pageModel(behaviour, new Conventions(), () => 0)
-  const book = new ReachBook({ load: () => Promise.resolve(null), save: () => Promise.resolve() })
+  const model = pageModel(behaviour, () => 0)
+  const book = reachOf(null)
   const { lengthMs } = behaviour
   const outcome = await fetchRange(
     {
@@ -26,13 +24,12 @@ async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {
       oldestKnown: null,
       isSparse,
       isAskedBefore: false,
-      maxInFlight: 4,
     },
     {
       ask: (request) => model.ask(request),
       now: () => now,
       sleep: () => Promise.resolve(),
-      reach: book,
+      reach: await book,
     },
   )
   const bounds = { lengthMs, settledUntil: Number.POSITIVE_INFINITY }
@@ -90,7 +87,7 @@ describe('a series that leaves out intervals without a trade', () => {
     const range = { from: truth[0] ?? 0, to: (truth.at(-1) ?? 0) + minuteMs }
     const dropped = truth[500] ?? 0
     const behaviour = service(truth, { hidden: (operation, time) => operation === 'candles' && time === dropped })
-    const broken = pageModel(behaviour, new Conventions(), () => 0)
+    const broken = pageModel(behaviour, () => 0)
     const asked: string[] = []
     const outcome = await fetchRange(
       {
@@ -101,7 +98,6 @@ describe('a series that leaves out intervals without a trade', () => {
         oldestKnown: null,
         isSparse: true,
         isAskedBefore: false,
-        maxInFlight: 4,
       },
       {
         ask: async (request) => {
@@ -111,11 +107,7 @@ describe('a series that leaves out intervals without a trade', () => {
         },
         now: () => now,
         sleep: () => Promise.resolve(),
-        reach: {
-          get: () => ({ reachedMs: 30 * dayMs, beyondMs: null }),
-          observe: () => Promise.resolve(),
-          learn: () => Promise.resolve(),
-        },
+        reach: await reachOf(null),
       },
     )
     expect(broken.received.has(dropped)).toBe(true)
@@ -213,14 +205,14 @@ describe('whatever a sparse series looks like', () => {
           expect(totalMs(intersect(outcome.unresolved, between))).toBe(0)
         }
       }),
-      { numRuns: 150, examples: [[built(farApart)]] },
+      { numRuns: 200, examples: [[built(farApart)]] },
     )
   })
 })
 
 describe('a series without a word', () => {
   const ask = async (behaviour: Behaviour, task: Partial<Parameters<typeof fetchRange>[0]>, days: number) => {
-    const model = pageModel(behaviour, new Conventions(), () => 0)
+    const model = pageModel(behaviour, () => 0)
     const wanted = { from: now - days * dayMs, to: now }
     const outcome = await fetchRange(
       {
@@ -231,18 +223,13 @@ describe('a series without a word', () => {
         oldestKnown: null,
         isSparse: false,
         isAskedBefore: false,
-        maxInFlight: 16,
         ...task,
       },
       {
         ask: (request) => model.ask(request),
         now: () => now,
         sleep: () => Promise.resolve(),
-        reach: {
-          get: () => ({ reachedMs: 30 * dayMs, beyondMs: 30 * dayMs + minuteMs }),
-          observe: () => Promise.resolve(),
-          learn: () => Promise.resolve(),
-        },
+        reach: await reachOf(30 * dayMs + minuteMs),
       },
     )
     return { ...model, outcome, wanted }

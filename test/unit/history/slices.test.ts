@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest'
+import { type Asking, hasRoom } from '../../../src/history/slices.js'
+
+const asking = (count: number, operation: Asking): Asking[] => Array.from({ length: count }, () => operation)
+
+describe('room for another slice', () => {
+  it('is there until some requests wait for their place', () => {
+    expect(hasRoom([], 0)).toBe(true)
+    expect(hasRoom(asking(12, 'history-candles'), 2)).toBe(true)
+    expect(hasRoom(asking(4, 'history-candles'), 3)).toBe(false)
+  })
+
+  it('counts slices that have not asked yet as waiting', () => {
+    expect(hasRoom(asking(2, null), 0)).toBe(true)
+    expect(hasRoom(asking(3, null), 0)).toBe(false)
+  })
+
+  it('is there beside slices that wait for candles alone, up to some', () => {
+    expect(hasRoom(asking(5, 'candles'), 5)).toBe(true)
+    expect(hasRoom(asking(6, 'candles'), 0)).toBe(false)
+  })
+
+  it('ends at a number of slices, however long the service takes', () => {
+    expect(hasRoom(asking(31, 'history-candles'), 0)).toBe(true)
+    expect(hasRoom(asking(32, 'history-candles'), 0)).toBe(false)
+  })
+})
