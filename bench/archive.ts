@@ -9,14 +9,12 @@ import { migrateToLatest } from '../src/db/migrate.js'
 import { startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
 import { benchBigDay } from './archiveBigDay.js'
 import { archiveFiles, loadBooks } from './archiveData.js'
-import { benchDays } from './archiveDays.js'
 import { killInBucket, killInFolder } from './archiveKills.js'
-import { benchLive } from './archiveLive.js'
 import { type ArchiveBench, configure, runWell } from './archiveRuns.js'
 import type { Check } from './figures.js'
 import { loadCandles } from './sqlData.js'
 
-/** What an archive takes of disk, memory and time, and what is left of it when its process is killed again and again. */
+/** Measures the disk, memory and time that an archive takes, and kills its process again and again. */
 export async function benchArchive(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...argv],
@@ -25,8 +23,7 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
       candles: { type: 'string', default: '500000' },
       books: { type: 'string', default: '20000' },
       kills: { type: 'string', default: '20' },
-      days: { type: 'string', default: '30' },
-      only: { type: 'string', default: 'size,day,live,kills,days' },
+      only: { type: 'string', default: 'size,day,kills' },
       bucket: { type: 'boolean', default: false },
     },
   })
@@ -42,8 +39,6 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
     if (parts.includes('day')) checks.push(...(await benchBigDay(bench, Number(values.fills))))
     if (parts.includes('kills') && !values.bucket) checks.push(...(await killInFolder(bench, Number(values.kills))))
     if (parts.includes('kills') && values.bucket) checks.push(...(await killInBucket(bench, Number(values.kills))))
-    if (parts.includes('days')) checks.push(...(await benchDays(bench, Number(values.days))))
-    if (parts.includes('live')) checks.push(...(await benchLive(bench)))
     const table = new Table({ head: ['what', 'measured', 'wanted', ''], style: { head: [], border: [] } })
     for (const { what, measured, target, isMet } of checks)
       table.push([what, measured, target, isMet ? 'ok' : 'MISSED'])

@@ -6,15 +6,6 @@ import type { Bench } from './backfillSetup.js'
 
 export type Check = readonly [what: string, measured: string, target: string, isMet: boolean]
 
-export interface BackfillBenchOptions {
-  readonly days: number
-  readonly seconds: number
-  /** Of the service's limits. */
-  readonly factor: number
-  /** How long one worker took in an earlier run of the same, seconds; null: it works beside the others. */
-  readonly alone: number | null
-}
-
 export type BenchInterval = '1m' | '5m'
 const minutesOf: Readonly<Record<BenchInterval, number>> = { '1m': 1, '5m': 5 }
 /** How far back the simulated \`candles\` reaches for minutes. */

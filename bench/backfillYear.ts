@@ -1,19 +1,10 @@
 import type { RecorderDatabase } from '../src/db/database.js'
 import { benchSymbols } from './backfillMarket.js'
 import { candleRequests, openBench, sleep, startProgram, stopProgram } from './backfillSetup.js'
-import {
-  backfillArgs,
-  type BackfillBenchOptions,
-  type Check,
-  compare,
-  configOf,
-  minRequests,
-  rangeOf,
-  reachDays,
-} from './backfillWork.js'
+import { backfillArgs, type Check, compare, configOf, minRequests, rangeOf, reachDays } from './backfillWork.js'
 
 /** A year of three instruments with ten times the limits, killed five times. */
-export async function benchYear({ days }: BackfillBenchOptions): Promise<Check[]> {
+export async function benchYear(days: number): Promise<Check[]> {
   const bench = await openBench({ limitFactor: 10, jitterMs: 0 })
   try {
     const { url, database } = await bench.createDatabase('year')

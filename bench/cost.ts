@@ -7,7 +7,6 @@ import { packageFile } from '../src/runtime/packageFile.js'
 import { measureBulk } from './costBulk.js'
 import { measureClient } from './costClient.js'
 import { measureDaemon } from './costDaemon.js'
-import { measureDatabase } from './costDatabase.js'
 import { measureGaps } from './costGaps.js'
 import { measureStartup } from './costStartup.js'
 import { measureStoring } from './costStoring.js'
@@ -20,7 +19,6 @@ const sections: Readonly<Record<string, (rounds: number) => Promise<Check[]>>> =
   client: (rounds) => measureClient(Math.ceil(rounds / 3)),
   storing: (rounds) => measureStoring(Math.ceil(rounds / 3)),
   bulk: (rounds) => measureBulk(Math.ceil(rounds / 3)),
-  database: measureDatabase,
   gaps: measureGaps,
   daemon: measureDaemon,
 }
@@ -35,8 +33,6 @@ const meanings: Readonly<Record<string, string>> = {
   bulk: '**candles of the past**: with coverage and everything, on two connections, beside COPY of the same rows as text into the same table on one.',
   daemon:
     '**daemon**: its Node.js process on the live market with the default configuration and a backfill, beside a loop that sends the same requests by axios in the same rhythm and throws the responses away.',
-  database:
-    '**database**: what a row takes of the write-ahead log, of its table and of its indexes, on PostgreSQL without TimescaleDB.',
   gaps: '**gaps**: a page of fills of an instrument that has had a gap each minute for four weeks, beside one that has had none.',
 }
 

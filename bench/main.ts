@@ -5,13 +5,9 @@ import { benchDaemon } from './daemon.js'
 import { benchFills } from './fills.js'
 import { benchFleet } from './fleet.js'
 import { benchGrowth } from './growth.js'
-import { benchMarket } from './market.js'
-import { benchOutage } from './outage.js'
 import { benchPacing } from './pacing.js'
 import { benchPage } from './page.js'
-import { benchScale } from './scale.js'
 import { benchSoak } from './soak.js'
-import { benchSql } from './sql.js'
 
 /** Each benchmark takes the arguments after its name and gives the exit code: 0 when every target was met. */
 const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promise<number>; summary: string }>> = {
@@ -22,7 +18,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   cost: {
     run: benchCost,
     summary:
-      'what the program costs, as ratios, by section: [startup] [client] [storing] [bulk] [database] [daemon] [--rounds 15] [--write]',
+      'what the program costs, as ratios, by section: [startup] [client] [storing] [bulk] [gaps] [daemon] [--rounds 15] [--write]',
   },
   daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
   fills: {
@@ -35,40 +31,25 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     summary:
       'eight recorders on one database: what they record, what accidents and restarts cost [--only share,faults,rolling] [--seconds 40] [--seeds 1,2,3]',
   },
-  market: {
-    run: benchMarket,
-    summary:
-      'the live market with the defaults: where requests go, and what an unknown kind costs the others [--minutes 30] [--part 1] [--odd 500] [--only plain,odd]',
-  },
   growth: {
     run: benchGrowth,
     summary:
       'the same writes and questions on a database of a hundred times as many rows, on TimescaleDB Community [--url URL] [--candles 100000000] [--fills 50000000] [--rounds 7]',
   },
-  outage: { run: benchOutage, summary: 'the database away for ten minutes at live scale [--minutes 10] [--before 3]' },
   soak: { run: benchSoak, summary: 'memory of the daemon over an hour at live scale [--minutes 60]' },
   backfill: {
     run: benchBackfill,
-    summary:
-      'a year of candles killed five times, the rate at the limits, beside the daemon, two workers, eight [--only year,limits,beside,two,eight] [--days 365] [--seconds 300] [--factor 0.1] [--alone SECONDS]',
+    summary: 'a year of candles killed five times [--days 365]',
   },
   archive: {
     run: benchArchive,
     summary:
-      'bytes a row of an archive; memory and time of a large day; what it costs live recording; its process killed again and again, in a folder or a bucket; days of all tables restored into a new database [--only size,day,live,kills,days] [--fills 5000000] [--candles 500000] [--books 20000] [--kills 20] [--bucket] [--days 30]',
+      'bytes a row of an archive; memory and time of a large day; its process killed again and again, in a folder or a bucket [--only size,day,kills] [--fills 5000000] [--candles 500000] [--books 20000] [--kills 20] [--bucket]',
   },
   page: {
     run: benchPage,
     summary:
       'first paint, API times and bytes with a year of candles; what open pages cost [--pages 20] [--seconds 40]',
-  },
-  scale: {
-    run: benchScale,
-    summary: 'who asks for what, from one address to a thousand, and what so many record: --simulate [--books 1]',
-  },
-  sql: {
-    run: benchSql,
-    summary: 'queries and disk on TimescaleDB Community [--url URL] [--candles 5000000] [--ticker-hours 24]',
   },
 }
 
