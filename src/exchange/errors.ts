@@ -13,6 +13,8 @@ import type { Operation } from '../market/stream.js'
  * - `unknown-symbol`, `removed-symbol`: the instrument does not exist, or no longer does
  * - `unknown-category`: the operation does not know the whole category, or no longer does
  * - `unsupported-interval`: the instrument has no candles of this interval
+ * - `unsupported-symbol`: the operation is not offered for this instrument
+ * - `absent`: the service has no such operation
  * - `retired-version`: the service no longer serves this version of its interface
  * - `bad-request`: a parameter the service refuses: our mistake
  * - `rejected`: any other failure code
@@ -31,6 +33,8 @@ export const exchangeErrorKinds = [
   'removed-symbol',
   'unknown-category',
   'unsupported-interval',
+  'unsupported-symbol',
+  'absent',
   'retired-version',
   'bad-request',
   'rejected',
@@ -66,6 +70,8 @@ const advice: Record<ExchangeErrorKind, string> = {
   'unknown-category':
     'the other categories are still recorded; if it does not come back, take it out of the categories in streams.* of the configuration',
   'unsupported-interval': 'leave the interval out for this instrument; the others are still fetched',
+  'unsupported-symbol': 'leave the instrument out of this stream; the others are still fetched',
+  absent: 'this service does not have it; the other operations are used all the same',
   'retired-version': 'install a newer market-recorder: this one uses an API version that the service has retired',
   'bad-request': 'check the parameters',
   rejected: 'see the code in the documentation of the service',
@@ -110,7 +116,8 @@ const kindOfCode: Readonly<Record<string, ExchangeErrorKind>> = {
   '429': 'rate-limited',
   '45001': 'unavailable',
   '40725': 'unavailable',
-  '40808': 'unavailable',
+  // A release window by one source, a bad parameter by another.
+  '40808': 'rejected',
   '40015': 'unavailable',
   '40034': 'unknown-symbol',
   '25100': 'unknown-symbol',
@@ -122,7 +129,25 @@ const kindOfCode: Readonly<Record<string, ExchangeErrorKind>> = {
   '40020': 'bad-request',
   '40017': 'bad-request',
   '40705': 'bad-request',
+  '25200': 'bad-request',
+  '25000': 'unavailable',
+  '25001': 'unavailable',
+  '25003': 'unavailable',
+  '25004': 'rate-limited',
+  '40000': 'blocked',
+  '25013': 'blocked',
+  '22004': 'blocked',
+  '40404': 'absent',
+  ...Object.fromEntries(
+    ['25101', '25102', '25104', '25105', '25108', '22056', '40844', '40845'].map((code) => [
+      code,
+      'unsupported-symbol',
+    ]),
+  ),
 }
+
+/** Codes that are worth a repetition whatever their kind says. */
+export const retryableCodes: ReadonlySet<string> = new Set(['40808'])
 
 /** Codes that say "there is no such thing": of a request for a whole category, the category is what there is not. */
 const codesOfUnknownCategory: ReadonlySet<string> = new Set(['40034', '40019'])

@@ -1,7 +1,7 @@
 import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { oneLine } from '../market/oneLine.js'
-import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from './errors.js'
+import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, retryableCodes } from './errors.js'
 import { parseJson, textOf } from './json.js'
 import { messageOf } from '../runtime/messageOf.js'
 
@@ -98,9 +98,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
     throw fail(
       kindOfFailureCode(code, request.parameters),
       `code ${code} "${textOf(envelope['msg']) ?? ''}" (HTTP ${raw.status})`,
-      {
-        code,
-      },
+      { code, ...(retryableCodes.has(code) ? { retryable: true } : {}) },
     )
   }
   const requestTime = Number(textOf(envelope['requestTime']) ?? Number.NaN)

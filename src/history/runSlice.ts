@@ -38,6 +38,8 @@ const refusalsOfSeries: ReadonlySet<ExchangeErrorKind> = new Set([
   'removed-symbol',
   'unknown-category',
   'unsupported-interval',
+  'unsupported-symbol',
+  'absent',
   'retired-version',
 ])
 

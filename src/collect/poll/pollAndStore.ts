@@ -106,6 +106,7 @@ const ofOneTarget: ReadonlySet<ExchangeErrorKind> = new Set([
   'unknown-symbol',
   'removed-symbol',
   'unsupported-interval',
+  'unsupported-symbol',
 ])
 
 function concernsOneTarget(error: ExchangeError): boolean {

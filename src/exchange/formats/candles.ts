@@ -1,7 +1,7 @@
-import { type Candle, type CandleType, closeTime, type Interval } from '../../market/candle.js'
+import { type Candle, type CandleType, closeTime, type Interval, intervalMs } from '../../market/candle.js'
 import type { TradedCategory } from '../../market/category.js'
-import type { TimeMs } from '../../market/values.js'
-import { requiredDecimal as decimal, requiredTime } from './fields.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
+import { type Notes, requiredDecimal as decimal, requiredTime } from './fields.js'
 import { anArray, type Format, type WireArray } from './format.js'
 
 export interface CandleQuery {
@@ -25,24 +25,37 @@ const noParts: readonly string[] = []
 export function candleFormat(settleMs: number): Format<CandleQuery, Candle, WireArray> {
   return {
     shape: anArray,
-    read(wire, { query, requestTime }, problems) {
-      const openTime = requiredTime(wire[0], '0', problems)
-      return {
+    read(wire, { query, requestTime }, notes) {
+      const openTime = requiredTime(wire[0], '0', notes)
+      const candle: Candle = {
         category: query.category,
         symbol: query.symbol,
         type: query.type ?? 'market',
         interval: query.interval,
         openTime,
-        open: decimal(wire[1], '1', problems),
-        high: decimal(wire[2], '2', problems),
-        low: decimal(wire[3], '3', problems),
-        close: decimal(wire[4], '4', problems),
-        baseVolume: decimal(wire[5], '5', problems),
-        quoteTurnover: decimal(wire[6], '6', problems),
+        open: decimal(wire[1], '1', notes),
+        high: decimal(wire[2], '2', notes),
+        low: decimal(wire[3], '3', notes),
+        close: decimal(wire[4], '4', notes),
+        baseVolume: decimal(wire[5], '5', notes),
+        quoteTurnover: decimal(wire[6], '6', notes),
         isClosed: requestTime >= closeTime(openTime, query.interval) + settleMs,
       }
+      if (notes.problems.length === 0) findContradictions(candle, notes)
+      return candle
     },
     unknownParts: (wire) => (wire.length > 7 ? ['[7]'] : noParts),
     timeOf: ({ openTime }) => openTime,
   }
+}
+
+/** Finds values that no candle has. One of them makes the others worthless. */
+function findContradictions({ type, interval, openTime, open, high, low, close }: Candle, { problems }: Notes): void {
+  // Days were seen to open at 16:00 UTC, so longer intervals are only held to whole hours.
+  if (openTime % Math.min(intervalMs[interval], hourMs) !== 0)
+    problems.push(`0: expected an opening time of an interval of ${interval}, got ${new Date(openTime).toISOString()}`)
+  if (Number(high) < Number(low)) problems.push(`2: the highest price ${high} is below the lowest ${low}`)
+  // A premium may be negative.
+  const negative = type === 'premium' ? undefined : [open, high, low, close].find((price) => price.startsWith('-'))
+  if (negative !== undefined) problems.push(`a negative price: ${negative}`)
 }

@@ -2,13 +2,21 @@ import { oneLine } from '../../market/oneLine.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
 import { jsonText, textOf } from '../json.js'
 
+/** The findings about one row. */
+export interface Notes {
+  /** Reasons why the row cannot be understood. */
+  readonly problems: string[]
+  /** Optional fields that cannot be understood, by their names on the wire. The row is kept without their values. */
+  readonly remarks: Map<string, string>
+}
+
 /**
- * Reads one value of a row, from the wire's spelling to the market's. A value that is not what it must be adds to `problems`
- * under its name on the wire; what is returned then is not used. "Not set" is an absent field, `null` or `""`; further spellings
- * are given by kind. Numbers may come as JSON strings or numbers. Plain functions, because a response has thousands of values:
- * with a schema library, reading them took half of a request's processor time.
+ * Reads one value of a row, from the wire's spelling to the market's. A required value that is not what it must be adds to the
+ * problems of the row; the result is then not used. An optional one adds a remark and is null. "Not set" is an absent field,
+ * `null` or `""`; further spellings are given by kind. Numbers may come as JSON strings or numbers. Plain functions, because a
+ * response has thousands of values: with a schema library, reading them took half of a request's processor time.
  */
-export type Field<T> = (value: unknown, name: string, problems: string[]) => T
+export type Field<T> = (value: unknown, name: string, notes: Notes) => T
 
 /** Longer than any honest value, and shorter than what makes a database index or a log line fail. */
 const maxDecimalLength = 1000
@@ -95,7 +103,7 @@ function wordReader<T>(words: readonly (readonly [string, T])[]): (text: string)
 
 /** A field that must have a value. */
 function required<T>(what: string, read: (value: unknown) => T | undefined): Field<T> {
-  return (value, name, problems) => {
+  return (value, name, { problems }) => {
     const result = read(value)
     if (result === undefined) problems.push(problemText(name, what, value))
     return result as T
@@ -109,12 +117,12 @@ function optional<T>(
   unset: readonly string[] = [],
 ): Field<T | null> {
   const mayBeUnset = unset.length > 0
-  return (value, name, problems) => {
+  return (value, name, { remarks }) => {
     if (isUnset(value)) return null
     if (mayBeUnset && unset.includes(textOf(value) ?? '')) return null
     const result = read(value)
-    if (result === undefined) problems.push(problemText(name, what, value))
-    return result as T
+    if (result === undefined) remarks.set(name, problemText(name, what, value))
+    return result ?? null
   }
 }
 
@@ -152,12 +160,9 @@ export const requiredKey = required('a short text', (value) => readText(value, m
 export function requiredWord<const Word extends string>(words: readonly Word[]): Field<Word> {
   return required(`one of ${words.join(', ')}`, readerOfWords(words))
 }
-export function optionalWord<const Word extends string>(words: readonly Word[]): Field<Word | null> {
-  return optional(`one of ${words.join(', ')}`, readerOfWords(words))
-}
 
-/** What a row must repeat of the request, where the request said it. */
-export function repeated(name: string, got: string | null, asked: string | undefined, problems: string[]): void {
+/** Checks a value that a row repeats of the request. */
+export function checkRepeated(name: string, got: string | null, asked: string | undefined, { problems }: Notes): void {
   if (got !== null && asked !== undefined && got !== asked) problems.push(`${name}: ${got}, but ${asked} was asked for`)
 }
 

@@ -1,4 +1,5 @@
 import type { Extra, TimeMs } from '../../market/values.js'
+import type { Notes } from './fields.js'
 
 /** A row of the wire that is an object, by the names that its fields have there. */
 export type WireObject = Readonly<Record<string, unknown>>
@@ -28,10 +29,10 @@ export interface RowContext<Query> {
 export interface Format<Query, Row, Wire = WireObject> {
   readonly shape: Shape<Wire>
   /**
-   * Makes the row. What it adds to `problems` says that it cannot be understood; the result is then not used. What it adds to
-   * `remarks` says what the row is kept without.
+   * Makes the row, and notes what is wrong with it. With a problem the result is not used; fields with a remark are kept in
+   * the row's `extra` as they came.
    */
-  readonly read: (wire: Wire, context: RowContext<Query>, problems: string[], remarks: string[]) => Row
+  readonly read: (wire: Wire, context: RowContext<Query>, notes: Notes) => Row
   /** The wire's names of every field that is read, where the row has an `extra` for the others. */
   readonly fields?: ReadonlySet<string>
   /** Names what is beyond the specification in rows without an `extra`, and in parts of rows. */

@@ -6,6 +6,7 @@ import {
   instrumentFields,
 } from '../../market/instrument.js'
 import {
+  checkRepeated,
   countDecimal,
   type Field,
   limitDecimal,
@@ -14,7 +15,6 @@ import {
   optionalInteger,
   optionalText,
   optionalTime,
-  repeated,
   requiredKey,
   requiredWord,
 } from './fields.js'
@@ -49,19 +49,19 @@ const category = requiredWord(categories)
 export const instrumentFormat: Format<InstrumentQuery, Instrument> = {
   shape: anObject,
   fields: new Set(['category', 'symbol', ...Object.keys(instrumentFields)]),
-  read(wire, { query }, problems, remarks) {
+  read(wire, { query }, notes) {
     const row: Record<string, unknown> = {
-      category: category(wire['category'], 'category', problems),
-      symbol: requiredKey(wire['symbol'], 'symbol', problems),
+      category: category(wire['category'], 'category', notes),
+      symbol: requiredKey(wire['symbol'], 'symbol', notes),
       extra: noExtra,
     }
     // An instrument is recorded whatever a field of its specification says: it is kept without what cannot be understood.
-    for (const [name, field] of fields) row[name] = field(wire[name], name, remarks) ?? null
+    for (const [name, field] of fields) row[name] = field(wire[name], name, notes) ?? null
     // The table of fields in the vocabulary is the definition, and each was read as what it says.
     const instrument = row as Instrument
-    if (problems.length === 0) {
-      repeated('category', instrument.category, query.category, problems)
-      repeated('symbol', instrument.symbol, query.symbol, problems)
+    if (notes.problems.length === 0) {
+      checkRepeated('category', instrument.category, query.category, notes)
+      checkRepeated('symbol', instrument.symbol, query.symbol, notes)
     }
     return instrument
   },

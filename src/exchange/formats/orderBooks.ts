@@ -1,7 +1,7 @@
 import type { TradedCategory } from '../../market/category.js'
 import type { OrderBook, RpiOrderBook } from '../../market/orderBook.js'
 import type { Decimal } from '../../market/values.js'
-import { problemText, readDecimal, requiredTime } from './fields.js'
+import { type Notes, problemText, readDecimal, requiredTime } from './fields.js'
 import { anObject, type Format, noExtra, type RowContext, type WireObject } from './format.js'
 
 /** Levels on one side of a book. */
@@ -17,10 +17,10 @@ export interface BookQuery {
 export const orderBookFormat: Format<BookQuery, OrderBook> = {
   shape: anObject,
   fields: new Set(['a', 'b', 'ts']),
-  read(wire, context, problems) {
-    const asks = readLevels(wire, 'a', 2, problems)
-    const bids = readLevels(wire, 'b', 2, problems)
-    return bookOf(wire, asks, bids, context, problems)
+  read(wire, context, notes) {
+    const asks = readLevels(wire, 'a', 2, notes)
+    const bids = readLevels(wire, 'b', 2, notes)
+    return bookOf(wire, asks, bids, context, notes)
   },
   unknownParts: (wire) => widerLevels(wire, 2),
   timeOf: ({ ts }) => ts,
@@ -29,13 +29,13 @@ export const orderBookFormat: Format<BookQuery, OrderBook> = {
 /** Its levels have the visible (non-RPI) size second and the RPI size third. */
 export const rpiOrderBookFormat: Format<BookQuery, RpiOrderBook> = {
   ...orderBookFormat,
-  read(wire, context, problems) {
-    const asks = readLevels(wire, 'a', 3, problems)
-    const bids = readLevels(wire, 'b', 3, problems)
+  read(wire, context, notes) {
+    const asks = readLevels(wire, 'a', 3, notes)
+    const bids = readLevels(wire, 'b', 3, notes)
     return {
       bidRpiSizes: bids[2] ?? [],
       askRpiSizes: asks[2] ?? [],
-      ...bookOf(wire, asks, bids, context, problems),
+      ...bookOf(wire, asks, bids, context, notes),
     }
   },
   unknownParts: (wire) => widerLevels(wire, 3),
@@ -46,12 +46,12 @@ function bookOf(
   [askPrices = [], askSizes = []]: Decimal[][],
   [bidPrices = [], bidSizes = []]: Decimal[][],
   { query, receivedAt }: RowContext<BookQuery>,
-  problems: string[],
+  notes: Notes,
 ): OrderBook {
   return {
     category: query.category,
     symbol: query.symbol,
-    ts: requiredTime(wire['ts'], 'ts', problems),
+    ts: requiredTime(wire['ts'], 'ts', notes),
     bidPrices,
     bidSizes,
     askPrices,
@@ -62,7 +62,7 @@ function bookOf(
 }
 
 /** The columns of one side of a book, prices first. */
-function readLevels(wire: WireObject, name: 'a' | 'b', width: 2 | 3, problems: string[]): Decimal[][] {
+function readLevels(wire: WireObject, name: 'a' | 'b', width: 2 | 3, { problems }: Notes): Decimal[][] {
   const refuse = (what: string, value: unknown): Decimal[][] => {
     problems.push(problemText(name, what, value))
     return []

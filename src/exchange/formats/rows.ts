@@ -4,7 +4,7 @@ import type { Extra, TimeMs } from '../../market/values.js'
 import { workedMs } from '../../runtime/clock.js'
 import { jsonText, numbersAsText } from '../json.js'
 import type { ServiceResponse } from '../response.js'
-import { expectedText, isStorable } from './fields.js'
+import { expectedText, isStorable, type Notes } from './fields.js'
 import { type Format, noExtra, type RowContext, type WireObject } from './format.js'
 
 /** Times outside of it are no times of the market. */
@@ -50,6 +50,7 @@ export async function readRows<Query, Row, Wire>(
 ): Promise<ReadRows<Row>> {
   const rows: Row[] = []
   const rejected: RejectedRow[] = []
+  const remarked = new Set<string>()
   let rejectedUnkept = 0
   const reader = new RowReader(format, request)
   let sliceStart = workedMs()
@@ -59,7 +60,11 @@ export async function readRows<Query, Row, Wire>(
     const isOrdinary = reader.reason === null
     if (row !== undefined) rows.push(row)
     if (reader.reason !== null) {
-      if (rejected.length < maxRejectedRows) rejected.push(rejection(request, reader.reason, value, row !== undefined))
+      // The values are in the rows: one remark of a kind is enough for a response.
+      const isNews = row === undefined || !remarked.has(reader.kind)
+      if (row !== undefined) remarked.add(reader.kind)
+      if (isNews && rejected.length < maxRejectedRows)
+        rejected.push(rejection(request, reader.reason, value, row !== undefined))
       else if (row === undefined) rejectedUnkept += 1
     }
     if ((!isOrdinary || index % rowsPerLook === 0) && workedMs() - sliceStart > sliceMs) {
@@ -84,12 +89,13 @@ function rejection(
 class RowReader<Query, Row, Wire> {
   /** Why the last row was rejected, or what part of it was left out; null when it was taken whole. */
   reason: string | null = null
+  /** The fields without which the last row was taken. */
+  kind = ''
   readonly unknownNames = new Set<string>()
   readonly #format: Format<Query, Row, Wire>
   readonly #request: RowsRequest<Query>
-  /** Of the row that is being read: empty between rows, of which there are thousands, so that they share them. */
-  readonly #problems: string[] = []
-  readonly #remarks: string[] = []
+  /** Findings about the row that is being read. It is empty between rows. */
+  readonly #notes: Notes = { problems: [], remarks: new Map() }
   /** The fields of an earlier row that had no others: most rows of a response have the same in the same order. */
   #known: readonly string[] = []
 
@@ -102,13 +108,11 @@ class RowReader<Query, Row, Wire> {
     const { shape, read, unknownParts, fields, timeOf } = this.#format
     this.reason = null
     if (!shape.is(value)) return this.#reject(expectedText(shape.what, value))
-    const [problems, remarks] = [this.#problems, this.#remarks]
-    const row = read(value, this.#request, problems, remarks)
-    if (problems.length > 0 || remarks.length > 0) {
-      const [lost, left] = [problems.splice(0), remarks.splice(0)]
-      if (lost.length > 0) return this.#reject(listed(lost))
-      this.reason = `${listed(left)}; the row is stored without it`
-    }
+    const notes = this.#notes
+    const { problems, remarks } = notes
+    remarks.clear()
+    const row = read(value, this.#request, notes)
+    if (problems.length > 0) return this.#reject(listed(problems.splice(0)))
     const { times } = this.#request
     if (times !== undefined && timeOf !== undefined) {
       const time = timeOf(row)
@@ -116,11 +120,13 @@ class RowReader<Query, Row, Wire> {
         return this.#reject(`a time that cannot be: ${new Date(time).toISOString()}`)
     }
     if (unknownParts !== undefined) for (const name of unknownParts(value)) this.#name(name)
-    if (fields === undefined || this.#hasOnly(fields, value as WireObject)) return row
-    const unknown = readUnknown(value as WireObject, fields, (name) => this.#name(name))
-    if (unknown === null) return this.#reject('an unknown field holds text that cannot be stored')
-    const { extra, left } = unknown
-    if (left > 0) this.reason = `${left} unknown fields beyond what is kept of them were left out; the row is stored`
+    this.kind = [...remarks.keys()].join()
+    if (remarks.size > 0) this.reason = `${listed([...remarks.values()])}; the row is stored without it`
+    if (fields === undefined || (remarks.size === 0 && this.#hasOnly(fields, value as WireObject))) return row
+    const isKept = (name: string) => !fields.has(name) || remarks.has(name)
+    const { extra, left } = readExtra(value as WireObject, isKept)
+    for (const name in extra) if (!fields.has(name)) this.#name(name)
+    if (left > 0) this.reason = `${left} fields that cannot be kept were left out; the row is stored`
     return { ...row, extra }
   }
 
@@ -151,30 +157,19 @@ function listed([first = '', ...others]: readonly string[]): string {
   return others.length > 0 ? `${first} (and ${others.length} more)` : first
 }
 
-interface Unknown {
-  readonly extra: Extra
-  readonly left: number
-}
-
-/** The fields that the specification does not name, up to a bound, and how many are beyond it. Null if one cannot be stored. */
-function readUnknown(wire: WireObject, fields: ReadonlySet<string>, tell: (name: string) => void): Unknown | null {
+/** The fields of a row that are kept as they came, up to a bound, and how many are not. */
+function readExtra(wire: WireObject, isKept: (name: string) => boolean): { extra: Extra; left: number } {
   const kept: [string, unknown][] = []
   let bytes = 0
   let left = 0
   for (const name in wire) {
-    if (fields.has(name)) continue
+    if (!isKept(name)) continue
     const inner = wire[name]
-    if (kept.length >= maxUnknownFields) {
-      left++
-      continue
-    }
     const size = name.length + jsonText(inner).length
-    if (bytes + size > maxUnknownBytes) {
+    if (kept.length >= maxUnknownFields || bytes + size > maxUnknownBytes || !isStorable(name) || !isStorable(inner)) {
       left++
       continue
     }
-    if (!isStorable(name) || !isStorable(inner)) return null
-    tell(name)
     bytes += size
     kept.push([name, numbersAsText(inner)])
   }

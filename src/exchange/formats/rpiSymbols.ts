@@ -7,9 +7,9 @@ const category = requiredWord(tradedCategories)
 
 export const rpiSymbolFormat: Format<object, RpiSymbol> = {
   shape: anObject,
-  read: (wire, _context, problems) => ({
-    category: category(wire['category'], 'category', problems),
-    symbol: requiredKey(wire['symbol'], 'symbol', problems),
+  read: (wire, _context, notes) => ({
+    category: category(wire['category'], 'category', notes),
+    symbol: requiredKey(wire['symbol'], 'symbol', notes),
   }),
   unknownParts: (wire) => Object.keys(wire).filter((name) => name !== 'category' && name !== 'symbol'),
 }

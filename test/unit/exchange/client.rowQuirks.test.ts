@@ -107,6 +107,41 @@ describe('order books', () => {
   })
 })
 
+describe('an optional field that cannot be understood', () => {
+  const fill = { execId: '1', price: '1.5', size: '2', side: 'buy', ts: '1760000000000' }
+  const reasons = (page: { rejected: readonly { reason: string; isRowStored?: true }[] }) =>
+    page.rejected.map(({ reason, isRowStored }) => [reason, isRowStored])
+
+  it('costs a fill nothing else: it is null, and its text is kept', async () => {
+    const rows = Array.from({ length: 50 }, (_, i) => ({ ...fill, execId: `${i}`, isRPI: '0' }))
+    await exchange.answering(envelope(JSON.stringify(rows)))
+    const page = await exchange.client.fills(spot)
+    expect(page.rows).toHaveLength(50)
+    expect(page.rows[49]).toMatchObject({ execId: '49', price: '1.5', isRpi: null, extra: { isRPI: '0' } })
+    expect(page.unknownFields).toEqual([])
+    // One remark says it of all of them.
+    expect(reasons(page)).toEqual([['isRPI: expected yes or no, got "0"; the row is stored without it', true]])
+  })
+
+  it('costs a ticker nothing else', async () => {
+    const ticker = { symbol: 'BTCUSDT', ts: '1760000000000', lastPrice: '1.50', fundingRate: 'NaN', openInterest: '--' }
+    await exchange.answering(envelope(JSON.stringify([ticker])))
+    const page = await exchange.client.tickers(spot)
+    expect(page.rows).toMatchObject([
+      { lastPrice: '1.50', fundingRate: null, openInterest: null, extra: { fundingRate: 'NaN', openInterest: '--' } },
+    ])
+    expect(reasons(page)).toEqual([
+      ['fundingRate: expected a decimal number, got "NaN" (and 1 more); the row is stored without it', true],
+    ])
+  })
+
+  it('costs an instrument nothing else, and neither does text that no database holds', async () => {
+    await exchange.answering(envelope(JSON.stringify([{ ...spot, fundInterval: '8.5', status: 'a\u0000b' }])))
+    const page = await exchange.client.instruments({ category: 'SPOT' })
+    expect(page.rows).toMatchObject([{ fundInterval: null, status: null, extra: { fundInterval: '8.5' } }])
+  })
+})
+
 describe('fills', () => {
   it('isRPI comes as YES, NO, yes and no, and isRPI and execLinkId can be missing', async () => {
     await exchange.answering(fixture('fills.json'))
@@ -158,7 +193,7 @@ describe('candles', () => {
       type: 'market',
       interval: '1D',
       isClosed: expect.any(Boolean) as boolean,
-      openTime: 1_759_960_000_000,
+      openTime: 1_759_939_200_000,
       open: '1.10',
       high: '1.20',
       low: '1.000000000000000001',
@@ -166,7 +201,7 @@ describe('candles', () => {
       baseVolume: '100.0',
       quoteTurnover: '110.00',
     })
-    expect(rows.map(({ openTime }) => openTime)).toEqual([1_759_960_000_000, 1_760_046_400_000])
+    expect(rows.map(({ openTime }) => openTime)).toEqual([1_759_939_200_000, 1_760_025_600_000])
   })
 
   it('an empty success and a short page are normal', async () => {
@@ -175,20 +210,32 @@ describe('candles', () => {
     expect((await exchange.client.historyCandles(minutes)).rows).toEqual([])
   })
 
-  it('a candle that contradicts itself is kept: it is understood', async () => {
-    await exchange.answering(envelope('[["1760000000000","5","1","9","5","0","0"]]'))
+  it('a candle that contradicts itself is put aside, with the reason', async () => {
+    const bad = [
+      ['1760000040000', '5', '1', '9', '5', '0', '0'],
+      ['1760000070000', '5', '9', '1', '5', '0', '0'],
+      ['1760000040000', '5', '9', '-1', '5', '0', '0'],
+    ]
+    await exchange.answering(envelope(JSON.stringify([...bad, ['1760000100000', '5', '9', '1', '5', '0', '0']])))
     const { rows, rejected } = await exchange.client.candles(minutes)
-    expect(rows).toMatchObject([{ high: '1', low: '9' }])
-    expect(rejected).toEqual([])
+    expect(rows).toMatchObject([{ openTime: 1_760_000_100_000, high: '9', low: '1' }])
+    expect(rejected.map(({ reason }) => reason)).toEqual([
+      '2: the highest price 1 is below the lowest 9',
+      '0: expected an opening time of an interval of 1m, got 2025-10-09T08:54:30.000Z',
+      'a negative price: -1',
+    ])
+    expect(rejected.map(({ raw }) => JSON.parse(raw) as unknown)).toEqual(bad)
+    await exchange.answering(envelope('[["1760000040000","-5","-1","-9","-5","0","0"]]'))
+    expect((await exchange.client.candles({ ...minutes, type: 'premium' })).rows).toHaveLength(1)
   })
 
   it('a row with too few values is put aside, a further value is named', async () => {
     await exchange.answering(
-      envelope('[["1760000000000","1","1","1","1","0"],["1760000060000","1","1","1","1",0,"0","new"]]'),
+      envelope('[["1760000040000","1","1","1","1","0"],["1760000100000","1","1","1","1",0,"0","new"]]'),
     )
     const { rows, rejected, unknownFields } = await exchange.client.candles(minutes)
-    expect(rows.map(({ openTime }) => openTime)).toEqual([1_760_000_060_000])
-    expect(rejected.map(({ raw }) => raw)).toEqual(['["1760000000000","1","1","1","1","0"]'])
+    expect(rows.map(({ openTime }) => openTime)).toEqual([1_760_000_100_000])
+    expect(rejected.map(({ raw }) => raw)).toEqual(['["1760000040000","1","1","1","1","0"]'])
     expect(unknownFields).toEqual(['[7]'])
   })
 })

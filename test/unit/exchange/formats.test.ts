@@ -5,13 +5,14 @@ import { instrumentFormat } from '../../../src/exchange/formats/instruments.js'
 import { tickerFormat } from '../../../src/exchange/formats/tickers.js'
 
 const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+const noNotes = () => ({ problems: [], remarks: new Map<string, string>() })
 const at = { requestTime: 2_000, receivedAt: 3_000 }
 
 describe('a candle', () => {
   const wire = ['60000', '1', '2', '0.5', '1.50', '0', '0']
   const read = (settleMs: number, requestTime: number) => {
     const query = { ...key, interval: '1m' } as const
-    return candleFormat(settleMs).read(wire, { query, requestTime, receivedAt: Number.MAX_SAFE_INTEGER }, [], [])
+    return candleFormat(settleMs).read(wire, { query, requestTime, receivedAt: Number.MAX_SAFE_INTEGER }, noNotes())
   }
 
   it('is final only after its close and the settle delay, by the clock of the service', () => {
@@ -40,7 +41,7 @@ describe('a candle', () => {
 })
 
 describe('a ticker', () => {
-  const read = (wire: object) => tickerFormat.read({ symbol: 'BTCUSDT', ...wire }, { query: key, ...at }, [], [])
+  const read = (wire: object) => tickerFormat.read({ symbol: 'BTCUSDT', ...wire }, { query: key, ...at }, noNotes())
 
   it('without a generation time takes the time of the response', () => {
     expect(read({ ts: '0' })).toMatchObject({ ts: 2_000, receivedAt: 3_000 })
@@ -52,9 +53,9 @@ describe('a ticker', () => {
   })
 
   it('of another category or symbol than asked for is refused', () => {
-    const problems: string[] = []
-    tickerFormat.read({ category: 'COIN-FUTURES', symbol: 'ETHUSDT' }, { query: key, ...at }, problems, [])
-    expect(problems).toEqual([
+    const notes = noNotes()
+    tickerFormat.read({ category: 'COIN-FUTURES', symbol: 'ETHUSDT' }, { query: key, ...at }, notes)
+    expect(notes.problems).toEqual([
       'category: COIN-FUTURES, but SPOT was asked for',
       'symbol: ETHUSDT, but BTCUSDT was asked for',
     ])
@@ -68,18 +69,18 @@ describe('every format with named fields', () => {
   ] as const)('reads what it names, and nothing else: %s', (_name, format) => {
     const asked = new Set<string | symbol>()
     const wire = new Proxy({}, { get: (_target, name) => void asked.add(name) })
-    format.read(wire, { query: key, ...at }, [], [])
+    format.read(wire, { query: key, ...at }, noNotes())
     expect(asked).toEqual(format.fields)
   })
 })
 
 describe('an instrument', () => {
   it('is kept without what cannot be understood of its specification', () => {
-    const [problems, remarks]: [string[], string[]] = [[], []]
+    const notes = noNotes()
     const wire = { ...key, status: 'online', fundInterval: '8.5', pricePrecision: '2' }
-    const instrument = instrumentFormat.read(wire, { query: { category: 'SPOT' }, ...at }, problems, remarks)
+    const instrument = instrumentFormat.read(wire, { query: { category: 'SPOT' }, ...at }, notes)
     expect(instrument).toMatchObject({ ...key, status: 'online', fundInterval: null, pricePrecision: 2 })
-    expect(problems).toEqual([])
-    expect(remarks).toEqual(['fundInterval: expected an integer, got "8.5"'])
+    expect(notes.problems).toEqual([])
+    expect([...notes.remarks.values()]).toEqual(['fundInterval: expected an integer, got "8.5"'])
   })
 })

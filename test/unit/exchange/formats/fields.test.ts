@@ -20,16 +20,16 @@ import {
 const refused = Symbol('refused')
 
 function problemsOf(field: Field<unknown>, value: unknown): string[] {
-  const problems: string[] = []
-  field(value, 'x', problems)
-  return problems
+  const notes = { problems: [], remarks: new Map<string, string>() }
+  field(value, 'x', notes)
+  return [...notes.problems, ...notes.remarks.values()]
 }
 
 /** What a field makes of a value, or `refused`. */
 function read(field: Field<unknown>, value: unknown): unknown {
-  const problems: string[] = []
-  const result = field(value, 'x', problems)
-  return problems.length === 0 ? result : refused
+  const notes = { problems: [], remarks: new Map<string, string>() }
+  const result = field(value, 'x', notes)
+  return notes.problems.length + notes.remarks.size === 0 ? result : refused
 }
 
 describe('decimals', () => {
