@@ -1,8 +1,8 @@
-import type { Server } from 'node:http'
+import { createServer as createHttpServer, type Server } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
-import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
+import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { serveStatic } from '@hono/node-server/serve-static'
 import { type Context, Hono } from 'hono'
 import { compress } from 'hono/compress'
@@ -21,6 +21,7 @@ import { queries } from './api/queries.js'
 import { openApi } from './api/openApi.js'
 import { readParameters } from './api/parameters.js'
 import { type ApiContext, instrumentNow, routes } from './api/routes.js'
+import { boundConnections, connectionTimeouts, oneRequestAtATime, renderOnce } from './connections.js'
 import { EventHub } from './events.js'
 import { pageFolder } from './pageFolder.js'
 import { openProtection } from './protection.js'
@@ -80,6 +81,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       Allow: 'GET, HEAD',
     })
   })
+  const once = renderOnce({ except: '/api/events' })
+  app.use('/metrics', once)
+  app.use('/api/*', once)
   app.use(compress({ encoding: 'gzip' }))
 
   app.get('/metrics', async (context) => {
@@ -123,12 +127,13 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     return context.json({ error: message }, 503)
   })
 
-  const { fetch } = app
-  const server = createAdaptorServer(
+  const listener = getRequestListener(app.fetch)
+  const bounded = oneRequestAtATime((request, response) => void listener(request, response))
+  const server =
     protection?.tlsOptions == null
-      ? { fetch }
-      : { fetch, createServer: createHttpsServer, serverOptions: protection.tlsOptions },
-  ) as Server
+      ? createHttpServer(connectionTimeouts, bounded)
+      : createHttpsServer({ ...connectionTimeouts, ...protection.tlsOptions }, bounded)
+  boundConnections(server)
   try {
     await listen(server, config.serve)
   } catch (error) {

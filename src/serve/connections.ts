@@ -1,0 +1,94 @@
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { MiddlewareHandler } from 'hono'
+
+/** How long a connection may take to ask, and stay idle. */
+export const connectionTimeouts = {
+  headersTimeout: 10_000,
+  requestTimeout: 15_000,
+  keepAliveTimeout: 5_000,
+  connectionsCheckingInterval: 2_000,
+} as const
+/** A connection on which nothing moves for so long is closed, also in the middle of a response. */
+const stalledMs = 30_000
+/** Open pages are counted apart, see `maxPages`; others stay for a request. */
+const maxConnections = 512
+/** Rendered responses that wait for slow readers, over all connections. */
+const maxUnsentBytes = 32_000_000
+/** More than so many requests ahead of a response are an attack: the connection is closed without that response. */
+const maxAhead = 16
+/** Different responses that are rendered or wait for the database at once. */
+const maxRenderings = 200
+
+/** Bounds how many connections there are, and how long one may do nothing. */
+export function boundConnections(server: Server): void {
+  server.maxConnections = maxConnections
+  server.setTimeout(stalledMs)
+}
+
+/**
+ * Hands over one request of a connection at a time. Who sends more before the response is there gets that response, and the
+ * connection is closed: browsers and monitoring never do so, and thousands of responses would wait in memory for their reader.
+ */
+export function oneRequestAtATime(
+  listener: (request: IncomingMessage, response: ServerResponse) => void,
+): RequestListener {
+  const inHand = new Map<Socket, ServerResponse>()
+  /** Of connections that are about to be closed: how many requests they have sent ahead. */
+  const ahead = new WeakMap<Socket, number>()
+  return (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request
+    const earlier = inHand.get(socket)
+    const aheadBefore = ahead.get(socket) ?? 0
+    if (earlier !== undefined || aheadBefore > 0) {
+      ahead.set(socket, aheadBefore + 1)
+      if (aheadBefore === maxAhead) socket.destroy()
+      if (aheadBefore > 0 || earlier === undefined) return
+      socket.pause()
+      if (!earlier.headersSent) earlier.shouldKeepAlive = false
+      earlier.once('finish', () => socket.destroySoon())
+      return
+    }
+    inHand.set(socket, response)
+    response.once('close', () => inHand.delete(socket))
+    let unsentBytes = 0
+    for (const { writableLength } of inHand.keys()) unsentBytes += writableLength
+    if (unsentBytes <= maxUnsentBytes) return listener(request, response)
+    response.writeHead(503, { 'Content-Type': 'application/json', 'Retry-After': '5', Connection: 'close' })
+    response.end(JSON.stringify({ error: 'too many responses wait for their readers; try again in a few seconds' }))
+  }
+}
+
+interface Rendered {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: ArrayBuffer
+}
+
+/** Renders a response once for all who ask for the same thing at the same time. `except` names a path that never ends. */
+export function renderOnce({ except }: { readonly except: string }): MiddlewareHandler {
+  const underWay = new Map<string, Promise<Rendered>>()
+  return async (context, next) => {
+    if (context.req.path === except) return next()
+    const key = `${context.req.header('accept-encoding') ?? ''} ${context.req.url}`
+    let rendering = underWay.get(key)
+    if (rendering === undefined) {
+      if (underWay.size >= maxRenderings) {
+        return context.json({ error: 'too many requests at once; try again in a few seconds' }, 503, {
+          'Retry-After': '5',
+        })
+      }
+      rendering = render().finally(() => underWay.delete(key))
+      underWay.set(key, rendering)
+    }
+    const { status, headers, body } = await rendering
+    context.res = new Response(body, { status, headers })
+    return undefined
+
+    async function render(): Promise<Rendered> {
+      await next()
+      const { status, headers } = context.res
+      return { status, headers, body: await context.res.arrayBuffer() }
+    }
+  }
+}
