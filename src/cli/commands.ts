@@ -42,13 +42,6 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import('./verify.js')).verifyCommand(),
   },
   {
-    name: 'mend',
-    description:
-      'Take out what a response with a wrong clock has left: rows, coverage, gaps and instrument versions dated in the future. ' +
-      'Shows what it would do; --apply does it.',
-    load: async () => (await import('./mend.js')).mendCommand(),
-  },
-  {
     name: 'plan',
     description:
       "Show how much of the service's limits and of the disk the configuration needs, whether it fits, and what to change if not.",

@@ -1,58 +1,28 @@
 import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } from 'kysely'
-import * as vocabulary from '../../migrations/0001_vocabulary.js'
-import * as instruments from '../../migrations/0002_instruments.js'
-import * as marketData from '../../migrations/0003_market_data.js'
-import * as bookkeeping from '../../migrations/0004_bookkeeping.js'
-import * as views from '../../migrations/0005_views.js'
-import * as roles from '../../migrations/0006_roles.js'
-import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
-import * as backfill from '../../migrations/0008_backfill.js'
-import * as egress from '../../migrations/0009_egress.js'
-import * as instrumentKinds from '../../migrations/0010_instrument_kinds.js'
-import * as silence from '../../migrations/0011_silence.js'
-import * as restatements from '../../migrations/0012_restatements.js'
-import * as furtherIntervals from '../../migrations/0013_further_intervals.js'
-import * as locks from '../../migrations/0014_locks.js'
-import * as readers from '../../migrations/0015_readers.js'
-import * as rejectedRows from '../../migrations/0016_rejected_rows.js'
-import * as candleWants from '../../migrations/0017_candle_wants.js'
-import * as fleet from '../../migrations/0018_fleet.js'
-import * as archive from '../../migrations/0019_archive.js'
-import * as boundsOfCandles from '../../migrations/0020_bounds_of_candles.js'
-import * as judgedGaps from '../../migrations/0021_judged_gaps.js'
-import * as serviceAndViews from '../../migrations/0022_service_and_views.js'
-import * as coverageInParts from '../../migrations/0023_coverage_in_parts.js'
-import * as plannedRollups from '../../migrations/0024_planned_rollups.js'
+import * as instruments from '../../migrations/0001_instruments.js'
+import * as marketData from '../../migrations/0002_market_data.js'
+import * as corrections from '../../migrations/0003_corrections.js'
+import * as ledger from '../../migrations/0004_ledger.js'
+import * as history from '../../migrations/0005_history.js'
+import * as recorders from '../../migrations/0006_recorders.js'
+import * as rollups from '../../migrations/0007_rollups.js'
+import * as analystFunctions from '../../migrations/0008_analyst_functions.js'
+import * as roles from '../../migrations/0009_roles.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/messageOf.js'
 
-/** In order. One that has been released never changes; a new one goes to the end. */
+/** In order. A released one never changes; a new one goes to the end. */
 const migrations: Readonly<Record<string, Migration>> = {
-  '0001_vocabulary': vocabulary,
-  '0002_instruments': instruments,
-  '0003_market_data': marketData,
-  '0004_bookkeeping': bookkeeping,
-  '0005_views': views,
-  '0006_roles': roles,
-  '0007_analyst_functions': analystFunctions,
-  '0008_backfill': backfill,
-  '0009_egress': egress,
-  '0010_instrument_kinds': instrumentKinds,
-  '0011_silence': silence,
-  '0012_restatements': restatements,
-  '0013_further_intervals': furtherIntervals,
-  '0014_locks': locks,
-  '0015_readers': readers,
-  '0016_rejected_rows': rejectedRows,
-  '0017_candle_wants': candleWants,
-  '0018_fleet': fleet,
-  '0019_archive': archive,
-  '0020_bounds_of_candles': boundsOfCandles,
-  '0021_judged_gaps': judgedGaps,
-  '0022_service_and_views': serviceAndViews,
-  '0023_coverage_in_parts': coverageInParts,
-  '0024_planned_rollups': plannedRollups,
+  '0001_instruments': instruments,
+  '0002_market_data': marketData,
+  '0003_corrections': corrections,
+  '0004_ledger': ledger,
+  '0005_history': history,
+  '0006_recorders': recorders,
+  '0007_rollups': rollups,
+  '0008_analyst_functions': analystFunctions,
+  '0009_roles': roles,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }
@@ -168,7 +138,16 @@ async function executedMigrations(db: Kysely<Database>): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
+/** The first migration of the schemas that were in use before the first release. */
+const formerFirst = '0001_vocabulary'
+
 function requireKnown(executed: readonly string[]): void {
+  if (executed.includes(formerFirst)) {
+    throw new Error(
+      'the schema of this database is from before the first release and cannot be upgraded; bring its data along with the program ' +
+        'that made it (archive, or export), and restore it into a new database (archive restore)',
+    )
+  }
   const unknown = executed.filter((name) => !(name in migrations))
   if (unknown.length === 0) return
   throw new Error(

@@ -74,7 +74,6 @@ describe('where nothing was recorded, nothing is made', () => {
     ['status', ['status', '--url', 'http://127.0.0.1:9']],
     ['query', ['query', 'select 1']],
     ['verify', ['verify']],
-    ['mend', ['mend']],
     ['export', ['export', 'fills', '--from', '2026-01-01', '--out', 'out']],
     ['migrate --dry-run', ['migrate', '--dry-run']],
   ] as const)('%s', async ([, args]) => {

@@ -1,4 +1,13 @@
 import { type Kysely, sql } from 'kysely'
+import { commentOn, keyComments } from './comments.js'
+
+const rollups = {
+  ohlcv_5m: '5 minutes',
+  ohlcv_15m: '15 minutes',
+  ohlcv_1h: '1 hour',
+  ohlcv_4h: '4 hours',
+  ohlcv_1d: '1 day',
+} as const
 
 /**
  * Rolled up from hours or five minutes where they fit into the range as a whole, and from minutes before and behind them. A
@@ -106,9 +115,54 @@ const candlesWithoutGaps = `
       where c.last_close is not null
       order by c.open_time`
 
-/** market.ohlcv and market.candles_without_gaps take as long in a table of years as in one of days. */
+/** Candles of other widths and alignments, made of closed 1m market candles, and candles that carry on where one is missing. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  await sql`create or replace function market.ohlcv ${sql.raw(
+  for (const [name, length] of Object.entries(rollups)) {
+    const bucket = sql`date_bin(${sql.lit(length)}::interval, open_time, timestamptz 'epoch')`
+    await sql`
+      create view ${sql.table(`market.${name}`)} as
+        select category, symbol, ${bucket} as open_time,
+          (array_agg(open order by open_time))[1] as open,
+          max(high) as high,
+          min(low) as low,
+          (array_agg(close order by open_time desc))[1] as close,
+          sum(base_volume) as base_volume,
+          sum(quote_turnover) as quote_turnover
+        from market.candles
+        where type = 'market' and interval = '1m' and is_closed
+        group by category, symbol, ${bucket}`.execute(db)
+    await commentOn(db, {
+      [`market.${name}`]: {
+        kind: 'view',
+        comment: `Candles of ${length}, rolled up from closed 1m market candles; aligned to 00:00 UTC. Recent ones may be partial.`,
+        columns: {
+          ...keyComments,
+          open_time: 'When it opens (inclusive), UTC-aligned.',
+          open: 'First price, in quote coin.',
+          high: 'Highest price, in quote coin.',
+          low: 'Lowest price, in quote coin.',
+          close: 'Last price, in quote coin.',
+          base_volume: 'Volume, in base coin.',
+          quote_turnover: 'Turnover, in quote coin.',
+        },
+      },
+    })
+  }
+
+  await sql`
+    create function market.interval_length(which market.candle_interval) returns interval
+    language sql immutable parallel safe as $$
+      select case which
+        when '1m' then interval '1 minute' when '3m' then interval '3 minutes' when '5m' then interval '5 minutes'
+        when '15m' then interval '15 minutes' when '30m' then interval '30 minutes'
+        when '1H' then interval '1 hour' when '4H' then interval '4 hours' when '6H' then interval '6 hours'
+        when '12H' then interval '12 hours' when '1D' then interval '24 hours'
+        when '3D' then interval '72 hours' when '1W' then interval '168 hours'
+        when '6Hutc' then interval '6 hours' when '12Hutc' then interval '12 hours' when '1Dutc' then interval '24 hours'
+        when '3Dutc' then interval '72 hours' when '1Wutc' then interval '168 hours' end
+    $$`.execute(db)
+  await sql`comment on function market.interval_length is 'How long a candle of this interval is.'`.execute(db)
+  await sql`create function market.ohlcv ${sql.raw(
     `(category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz,
       origin timestamptz default 'epoch')
     returns table (open_time timestamptz, open numeric, high numeric, low numeric, close numeric,
@@ -122,10 +176,19 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`comment on function market.candle_before is ${sql.lit(
     'The newest closed candle that opens before a moment, however long before; no row where there is none.',
   )}`.execute(db)
-  await sql`create or replace function market.candles_without_gaps ${sql.raw(
+  await sql`create function market.candles_without_gaps ${sql.raw(
     `(category market.category, symbol text, candle_interval market.candle_interval, from_time timestamptz,
       to_time timestamptz, type market.candle_type default 'market')
     returns table (open_time timestamptz, open numeric, high numeric, low numeric, close numeric,
       base_volume numeric, quote_turnover numeric, is_filled boolean, is_recorded boolean)`,
   )} language sql stable parallel safe as ${sql.lit(`${candlesWithoutGaps}\n`)}`.execute(db)
+  await sql`comment on function market.ohlcv is ${sql.lit(
+    'Candles of any width and alignment, rolled up from closed 1m market candles that open in a half-open range: ' +
+      "width '24 hours' with origin '1970-01-01 16:00Z' gives days that open at 16:00 UTC.",
+  )}`.execute(db)
+  await sql`comment on function market.candles_without_gaps is ${sql.lit(
+    'Closed candles of a half-open range, one for each step. Where one is missing, is_filled is true, its prices are the ' +
+      'close before it and its volume is 0: nothing was traded when is_recorded is true, and when it is false, that step was not ' +
+      'recorded and nobody knows. Begins with the first candle that there is, and ends with the present.',
+  )}`.execute(db)
 }

@@ -3,7 +3,7 @@ import { commentOn, extraComment, keyComments } from './comments.js'
 
 const receivedAt = 'When the recorder received it, by its own clock.'
 
-/** Tickers, order books, fills and candles: keyed by what identifies a row in the world, so that a replay is a no-op. */
+/** Tickers, order books, fills and candles. Each is keyed by what identifies a row in the world, so a replay changes nothing. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   // NaN sorts above Infinity, so one comparison on each side keeps both out.
   const finite = (column: string) => sql.raw(`${column} > '-Infinity' and ${column} < 'Infinity'`)
@@ -88,6 +88,35 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       is_closed boolean not null,
       primary key (category, symbol, type, interval, open_time)
     );
+
+    -- One index descent an instrument: "distinct on" would read the whole history of tickers.
+    create view market.latest_tickers as
+      select t.*, i.kind, i.disappeared_at
+      from market.instruments i
+      cross join lateral (
+        select * from market.tickers t
+        where t.category = i.category and t.symbol = i.symbol
+        order by t.ts desc
+        limit 1
+      ) t
+      -- Margin trades on the spot books and has no tickers. A search for them would read all of the past.
+      where i.category <> 'MARGIN';
+
+    create view market.order_book_levels as
+      select b.category, b.symbol, b.ts, s.side, l.level::integer as level, l.price, l.size
+      from market.order_books b
+      cross join lateral (
+        values ('bid', b.bid_prices, b.bid_sizes), ('ask', b.ask_prices, b.ask_sizes)
+      ) as s (side, prices, sizes)
+      cross join lateral unnest(s.prices, s.sizes) with ordinality as l (price, size, level);
+
+    create view market.rpi_order_book_levels as
+      select b.category, b.symbol, b.ts, s.side, l.level::integer as level, l.price, l.size, l.rpi_size
+      from market.rpi_order_books b
+      cross join lateral (
+        values ('bid', b.bid_prices, b.bid_sizes, b.bid_rpi_sizes), ('ask', b.ask_prices, b.ask_sizes, b.ask_rpi_sizes)
+      ) as s (side, prices, sizes, rpi_sizes)
+      cross join lateral unnest(s.prices, s.sizes, s.rpi_sizes) with ordinality as l (price, size, rpi_size, level);
   `.execute(db)
 
   const book = {
@@ -172,7 +201,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     },
     'market.candles': {
       kind: 'table',
-      comment: 'A candle. Sources: candles, history-candles. Later changes of closed ones: recorder.candle_revision.',
+      comment: 'A candle. Sources: candles, history-candles. Later changes of closed ones: market.candle_revisions.',
       columns: {
         ...keyComments,
         type: 'What it is made of: market (trades), mark, index or premium.',
@@ -185,6 +214,56 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         base_volume: 'Volume, in base coin; 0 for mark, index and premium.',
         quote_turnover: 'Turnover, in quote coin; 0 for mark, index and premium.',
         is_closed: 'Whether it is final: it was read after its close and a settle delay. false while it forms.',
+      },
+    },
+  })
+
+  await sql`
+    do $$
+    declare c record;
+    begin
+      for c in
+        select a.attname, d.description
+        from pg_attribute a
+        join pg_description d on d.objoid = a.attrelid and d.classoid = 'pg_class'::regclass and d.objsubid = a.attnum
+        where a.attrelid = 'market.tickers'::regclass and a.attnum > 0
+      loop
+        execute format('comment on column market.latest_tickers.%I is %L', c.attname, c.description);
+      end loop;
+    end
+    $$`.execute(db)
+
+  const levels = {
+    ...keyComments,
+    ts: 'Time of the snapshot, by the service.',
+    side: 'bid or ask.',
+    level: '1 is the best price of its side.',
+    price: 'Price, in quote coin.',
+    size: 'Size at that price, in base coin.',
+  }
+  await commentOn(db, {
+    'market.latest_tickers': {
+      kind: 'view',
+      comment:
+        'The newest ticker of each instrument, also of those that are gone. Turnovers of tokenised stocks are those of a stock ' +
+        'exchange elsewhere: rank by coalesce(platform_turnover_24h, turnover_24h).',
+      columns: {
+        kind: 'What it stands for, such as crypto or tokenised_stock. See market.instruments.',
+        disappeared_at: 'When the list of instruments no longer had it; NULL while it is listed.',
+      },
+    },
+    'market.order_book_levels': {
+      kind: 'view',
+      comment: 'Order books, one row per price level. Ask for a category, symbol and range of ts.',
+      columns: levels,
+    },
+    'market.rpi_order_book_levels': {
+      kind: 'view',
+      comment: 'Order books with RPI sizes, one row per price level. Ask for a category, symbol and range of ts.',
+      columns: {
+        ...levels,
+        size: 'Visible (non-RPI) size at that price, in base coin.',
+        rpi_size: 'RPI size at that price, in base coin.',
       },
     },
   })

@@ -1,6 +1,26 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, extraComment, keyComments } from './comments.js'
 
+/** Schemas and enumerated types. Enums reject misspelt values and sort in their natural order. */
+const vocabulary = sql`
+  create schema if not exists market;
+  create schema if not exists recorder;
+  comment on schema market is 'What was recorded: market data for analysts.';
+  comment on schema recorder is 'The recorder''s own books: proven ranges, known gaps, revisions, rejected rows.';
+
+  create type market.category as enum ('SPOT', 'MARGIN', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES');
+  -- Months are not among the intervals: they have no fixed length.
+  create type market.candle_type as enum ('market', 'mark', 'index', 'premium');
+  create type market.candle_interval as enum (
+    '1m', '3m', '5m', '15m', '30m', '1H', '4H', '6H', '12H', '1D',
+    '3D', '1W', '6Hutc', '12Hutc', '1Dutc', '3Dutc', '1Wutc');
+  create type market.side as enum ('buy', 'sell');
+  comment on type market.category is 'Product lines of the service.';
+  comment on type market.candle_type is 'What a candle is made of: trades, mark price, index price or premium index.';
+  comment on type market.candle_interval is
+    'Length of a candle; the names are the service''s and are case-sensitive. Days and longer ones begin at the service''s midnight, those that end in utc at that of UTC.';
+  comment on type market.side is 'Side of the taker of a fill.';`
+
 const specification = sql.raw(`
   base_coin text, quote_coin text, status text, type text, symbol_type text,
   is_rwa boolean, is_reality boolean, area_symbol boolean,
@@ -17,7 +37,8 @@ const specification = sql.raw(`
   is_isolated_base_borrowable boolean, is_isolated_quoted_borrowable boolean,
   launch_time timestamptz, off_time timestamptz, limit_open_time timestamptz, maintain_time timestamptz,
   delivery_time timestamptz, delivery_start_time timestamptz, delivery_period text,
-  extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object')`)
+  extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
+  kind text not null check (kind <> '')`)
 
 const specificationComments = {
   base_coin: 'Base coin. Case-sensitive where the symbol is upper case.',
@@ -67,10 +88,15 @@ const specificationComments = {
   delivery_start_time: 'Delivery futures: when delivery begins.',
   delivery_period: 'Delivery futures: this_quarter or next_quarter.',
   extra: extraComment,
+  kind:
+    'What it stands for: crypto, tokenised_stock (is_reality; its ticker follows a stock exchange elsewhere and little of it trades here), ' +
+    'rwa_perpetual (is_rwa futures), rwa_token (other is_rwa), stock, metal, commodity (by symbol_type where no flag is set) or other. ' +
+    'Derived by the recorder: symbol_type alone was seen to be wrong.',
 }
 
-/** Instruments as they are, their history, and the membership of the RPI list. */
+/** The vocabulary, the instruments with their history, and the list of instruments with RPI quotes. */
 export async function up(db: Kysely<unknown>): Promise<void> {
+  await vocabulary.execute(db)
   await sql`
     create table market.instruments (
       category market.category not null,
@@ -103,6 +129,17 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create unique index rpi_symbols_one_open on market.rpi_symbols (category, symbol) where valid_to is null;
   `.execute(db)
   await commentOn(db, {
+    // The migrator makes its own tables before the first migration.
+    'recorder.migration': {
+      kind: 'table',
+      comment: 'Migrations that have been applied to this database.',
+      columns: { name: 'Name of the migration.', timestamp: 'When it was applied (ISO 8601, UTC).' },
+    },
+    'recorder.migration_lock': {
+      kind: 'table',
+      comment: 'Taken while migrations run, so that two processes do not run them at once.',
+      columns: { id: 'Always migration_lock.', is_locked: 'Unused on PostgreSQL: an advisory lock is taken instead.' },
+    },
     'market.instruments': {
       kind: 'table',
       comment: 'An instrument as the service describes it now. Source: instruments. NULL is "not set".',

@@ -16,18 +16,6 @@ const range = 'from_time timestamptz, to_time timestamptz'
  * view that may have to be replaced. Parameters are named through the function, as columns of the same name go first.
  */
 const functions: Readonly<Record<string, AnalystFunction>> = {
-  interval_length: {
-    signature: '(which market.candle_interval)',
-    returns: 'interval',
-    volatility: 'immutable',
-    body: `
-      select case which
-        when '1m' then interval '1 minute' when '3m' then interval '3 minutes' when '5m' then interval '5 minutes'
-        when '15m' then interval '15 minutes' when '30m' then interval '30 minutes'
-        when '1H' then interval '1 hour' when '4H' then interval '4 hours' when '6H' then interval '6 hours'
-        when '12H' then interval '12 hours' when '1D' then interval '24 hours' end`,
-    comment: 'How long a candle of this interval is.',
-  },
   fill_base_size: {
     signature: '(category market.category, price numeric, size numeric)',
     returns: 'numeric',
@@ -230,9 +218,10 @@ const functions: Readonly<Record<string, AnalystFunction>> = {
       select s.settled_at, t.funding_rate, s.fund_interval, t.ts
       from (
         select h.settled_at, coalesce(
-          (select v.fund_interval from market.instrument_at(funding_history.category, funding_history.symbol, h.settled_at) v),
-          (select i.fund_interval from market.instruments i
-            where i.category = funding_history.category and i.symbol = funding_history.symbol), 8) as fund_interval
+          nullif((select v.fund_interval
+            from market.instrument_at(funding_history.category, funding_history.symbol, h.settled_at) v), 0),
+          nullif((select i.fund_interval from market.instruments i
+            where i.category = funding_history.category and i.symbol = funding_history.symbol), 0), 8) as fund_interval
         from generate_series(
           date_bin('1 hour', from_time + interval '1 hour' - interval '1 microsecond', timestamptz 'epoch'),
           least(to_time, now()) - interval '1 microsecond', interval '1 hour') as h (settled_at)
@@ -249,83 +238,6 @@ const functions: Readonly<Record<string, AnalystFunction>> = {
     comment:
       'Funding at each settlement of a half-open range: the last rate that tickers showed before it (a fraction), the hours ' +
       'between settlements at that time, and when the rate was seen. Settlements without tickers before them are left out.',
-  },
-  candles_without_gaps: {
-    signature: `(${instrument}, candle_interval market.candle_interval, ${range}, type market.candle_type default 'market')`,
-    returns:
-      'table (open_time timestamptz, open numeric, high numeric, low numeric, close numeric, ' +
-      'base_volume numeric, quote_turnover numeric, is_filled boolean)',
-    volatility: 'stable',
-    body: `
-      with before as (
-        select c.open_time, c.close from market.candles c
-        where c.category = candles_without_gaps.category and c.symbol = candles_without_gaps.symbol
-          and c.type = candles_without_gaps.type and c.interval = candle_interval and c.is_closed and c.open_time < from_time
-        order by c.open_time desc limit 1
-      ), inside as (
-        select c.* from market.candles c
-        where c.category = candles_without_gaps.category and c.symbol = candles_without_gaps.symbol
-          and c.type = candles_without_gaps.type and c.interval = candle_interval and c.is_closed
-          and c.open_time >= from_time and c.open_time < to_time
-      ), grid as (
-        -- Aligned to the candles that there are: those of a day need not open at midnight UTC.
-        select g.open_time
-        from (select coalesce((select min(i.open_time) from inside i), (select b.open_time from before b)) as open_time) anchor
-        cross join lateral generate_series(
-          date_bin(market.interval_length(candle_interval), from_time, anchor.open_time),
-          least(to_time, now()) - interval '1 microsecond', market.interval_length(candle_interval)) as g (open_time)
-        where g.open_time >= from_time
-      ), grouped as (
-        select g.open_time, i.open, i.high, i.low, i.close, i.base_volume, i.quote_turnover,
-          count(i.close) over (order by g.open_time) as candles_so_far
-        from grid g left join inside i on i.open_time = g.open_time
-      ), carried as (
-        select g.*, coalesce(
-          first_value(g.close) over (partition by g.candles_so_far order by g.open_time),
-          (select b.close from before b)) as last_close
-        from grouped g
-      )
-      select c.open_time, coalesce(c.open, c.last_close), coalesce(c.high, c.last_close), coalesce(c.low, c.last_close),
-        coalesce(c.close, c.last_close), coalesce(c.base_volume, 0), coalesce(c.quote_turnover, 0), c.close is null
-      from carried c
-      where c.last_close is not null
-      order by c.open_time`,
-    comment:
-      'Closed candles of a half-open range, one for each step. Where one is missing, is_filled is true, its prices are the ' +
-      'close before it and its volume is 0. Begins with the first candle that there is, and ends with the present.',
-  },
-  ohlcv: {
-    signature: `(${instrument}, width interval, ${range}, origin timestamptz default 'epoch')`,
-    returns:
-      'table (open_time timestamptz, open numeric, high numeric, low numeric, close numeric, ' +
-      'base_volume numeric, quote_turnover numeric)',
-    volatility: 'stable',
-    body: `
-      with fit as materialized (
-        select case
-          when seconds % 3600 = 0 and extract(epoch from origin) % 3600 = 0 then '1h'
-          when seconds % 300 = 0 and extract(epoch from origin) % 300 = 0 then '5m' else '1m' end as rollup
-        from extract(epoch from width) as seconds
-      ), source as (
-        select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover from market.ohlcv_1h r
-        where (select rollup from fit) = '1h' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
-          and r.open_time >= from_time and r.open_time < to_time
-        union all
-        select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover from market.ohlcv_5m r
-        where (select rollup from fit) = '5m' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
-          and r.open_time >= from_time and r.open_time < to_time
-        union all
-        select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover from market.candles c
-        where (select rollup from fit) = '1m' and c.category = ohlcv.category and c.symbol = ohlcv.symbol
-          and c.type = 'market' and c.interval = '1m' and c.is_closed
-          and c.open_time >= from_time and c.open_time < to_time
-      )
-      select date_bin(width, s.open_time, origin), (array_agg(s.open order by s.open_time))[1], max(s.high), min(s.low),
-        (array_agg(s.close order by s.open_time desc))[1], sum(s.base_volume), sum(s.quote_turnover)
-      from source s group by 1 order by 1`,
-    comment:
-      'Candles of any width and alignment, rolled up from closed 1m market candles that open in a half-open range: ' +
-      "width '24 hours' with origin '1970-01-01 16:00Z' gives days that open at 16:00 UTC.",
   },
 }
 

@@ -1,13 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, keyComments } from './comments.js'
 
-/** Which candles of the past are wanted, and which of them are being fetched. What is missing follows from the coverage. */
+/** Candles of the past: which are wanted, which are being fetched, how far back the service has them, and when they were reviewed. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
-    drop schema if exists recorder_queue cascade;
-    delete from recorder.lock where name = 'queue' or name = 'plan' or name like 'job %';
-    insert into recorder.lock (name) values ('candle wants');
-
     create table recorder.candle_want (
       id bigint generated always as identity primary key,
       category market.category not null,
@@ -45,8 +41,34 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       holder text not null,
       taken_at timestamptz not null default now()
     );
-    create index candle_slice_want on recorder.candle_slice (want_id)`.execute(db)
+    create index candle_slice_want on recorder.candle_slice (want_id);
 
+    create table recorder.candle_reach (
+      category market.category not null,
+      type market.candle_type not null,
+      interval market.candle_interval not null,
+      reached interval not null,
+      beyond interval,
+      learned_at timestamptz not null default now(),
+      primary key (category, type, interval)
+    );
+
+    create table recorder.review (
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      type market.candle_type not null,
+      interval market.candle_interval not null,
+      reviewed_at timestamptz not null,
+      next_to timestamptz not null,
+      primary key (category, symbol, type, interval)
+    );
+  `.execute(db)
+
+  const series = {
+    ...keyComments,
+    type: 'What the candles are made of: market, mark, index or premium.',
+    interval: 'Length of the candles, as the service names it.',
+  }
   await commentOn(db, {
     'recorder.candle_want': {
       kind: 'table',
@@ -92,6 +114,27 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         session: 'Name of that session, as pg_stat_activity.application_name.',
         holder: 'Host and process that the session belongs to.',
         taken_at: 'When it was taken.',
+      },
+    },
+    'recorder.candle_reach': {
+      kind: 'table',
+      comment: 'How far back the operation candles was seen to respond; what is older comes from history-candles.',
+      columns: {
+        category: keyComments.category,
+        type: 'What the candles are made of: market, mark, index or premium.',
+        interval: 'Length of the candles, as the service names it.',
+        reached: 'Age up to which it answered.',
+        beyond: 'Age at which history-candles had candles and it had none; NULL where that was not met.',
+        learned_at: 'When this was last learned. It is looked at again after a week.',
+      },
+    },
+    'recorder.review': {
+      kind: 'table',
+      comment: 'When closed candles of a series were last looked at again.',
+      columns: {
+        ...series,
+        reviewed_at: 'When a stretch of it was last read again.',
+        next_to: 'End of the stretch that is next.',
       },
     },
   })

@@ -1,0 +1,77 @@
+import { type Kysely, sql } from 'kysely'
+
+/**
+ * Two group roles to grant to people and programs, each with what it needs and no more: market_reader sees all that was
+ * recorded, recorder_writer records, and neither changes the schema. Where the login may not create roles, as on many managed
+ * services, a notice says so and everything else works without them. Then rights are revoked that PostgreSQL gives everybody and a
+ * reader has no use for: temporary tables, large objects, messages in the log. `doctor` tells which of them could not be.
+ */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  // A role belongs to the whole server, so another database may have created it, even at this very moment.
+  await sql`
+    do $$
+    declare
+      wanted text;
+    begin
+      foreach wanted in array array['recorder_writer', 'market_reader'] loop
+        if not exists (select from pg_roles where rolname = wanted) then
+          begin
+            execute format('create role %I nologin', wanted);
+          exception
+            when insufficient_privilege then raise notice 'no permission to create the role %: skipped', wanted;
+            when duplicate_object or unique_violation then null;
+          end;
+        end if;
+      end loop;
+
+      if exists (select from pg_roles where rolname = 'market_reader') then
+        grant usage on schema market, recorder_page to market_reader;
+        grant select on all tables in schema market, recorder_page to market_reader;
+        alter default privileges in schema market grant select on tables to market_reader;
+      end if;
+
+      if exists (select from pg_roles where rolname = 'recorder_writer') then
+        grant usage on schema market, recorder, recorder_page to recorder_writer;
+        grant select on all tables in schema market, recorder, recorder_page to recorder_writer;
+        grant insert on market.instruments, market.instrument_history, market.rpi_symbols, market.tickers,
+          market.order_books, market.rpi_order_books, market.fills, market.candles to recorder_writer;
+        -- Rows of a moment never change. These tables follow the world.
+        grant update on market.instruments, market.instrument_history, market.rpi_symbols, market.candles to recorder_writer;
+        -- Rows become older than the configuration keeps.
+        grant delete on market.tickers, market.order_books, market.rpi_order_books, market.fills, market.candles
+          to recorder_writer;
+        grant insert, update, delete on all tables in schema recorder to recorder_writer;
+        -- A revision that was logged stays, and migrations are their own login's.
+        revoke update, delete on recorder.candle_revision from recorder_writer;
+        revoke insert, update, delete on recorder.migration, recorder.migration_lock from recorder_writer;
+        grant update (restatement_id) on recorder.candle_revision to recorder_writer;
+        grant usage on all sequences in schema recorder to recorder_writer;
+        alter default privileges in schema market, recorder grant select on tables to recorder_writer;
+        alter default privileges in schema recorder grant insert, update, delete on tables to recorder_writer;
+        alter default privileges in schema recorder grant usage on sequences to recorder_writer;
+      end if;
+    end
+    $$;
+
+    do $$
+    declare
+      statement text;
+    begin
+      for statement in
+        select format('revoke temporary on database %I from public', current_database())
+        union all
+        select 'revoke create on schema public from public' where to_regnamespace('public') is not null
+        union all
+        select format('revoke execute on function %s from public', oid::regprocedure) from pg_proc
+        where pronamespace = 'pg_catalog'::regnamespace
+          and proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
+      loop
+        begin
+          execute statement;
+        exception when insufficient_privilege then
+          raise notice 'left as it is, for lack of permission: %', statement;
+        end;
+      end loop;
+    end
+    $$`.execute(db)
+}
