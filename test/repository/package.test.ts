@@ -1,6 +1,7 @@
-import { basename } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { basename, join } from 'node:path'
 import { expect, test } from 'vitest'
-import { readRepositoryFile, repositoryFiles } from '../support/repositoryFiles.js'
+import { readRepositoryFile, repositoryFiles, repositoryRoot } from '../support/repositoryFiles.js'
 
 interface Package {
   readonly name: string
@@ -68,3 +69,12 @@ function isLocked(path: string, name: string): boolean {
 function sameScope(name: string) {
   return (allowed: string) => name.startsWith('@') && allowed.split('/')[0] === name.split('/')[0]
 }
+
+test('the changelog says what this version brings', () => {
+  const { version } = JSON.parse(readRepositoryFile('package.json')) as { version: string }
+  const script = join(repositoryRoot, 'scripts/releaseNotes.mjs')
+  const notes = (of: string) => spawnSync(process.execPath, [script, of], { cwd: repositoryRoot, encoding: 'utf8' })
+  expect(notes(version)).toMatchObject({ status: 0, stderr: '' })
+  expect(notes(version).stdout.length).toBeGreaterThan(200)
+  expect(notes('99.0.0').status).toBe(1)
+})
