@@ -17,6 +17,8 @@ export const limits = {
     fills: 4,
     candles: 4,
     'history-candles': 4,
+    'futures-fills-history': 2,
+    'spot-fills-history': 2,
   },
 } as const
 

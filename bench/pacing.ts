@@ -166,6 +166,10 @@ function request(client: ExchangeClient, operation: Operation, options: RequestO
       return client.candles({ ...spot, interval: '1m', limit: 100 }, options)
     case 'history-candles':
       return client.historyCandles({ ...spot, interval: '1m', limit: 100 }, options)
+    case 'futures-fills-history':
+      return client.pastFills({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' }, options)
+    case 'spot-fills-history':
+      return client.pastFills(spot, options)
   }
 }
 

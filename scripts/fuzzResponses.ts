@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { readResponse, type ServiceResponse } from '../src/exchange/response.js'
 import { candleFormat } from '../src/exchange/formats/candles.js'
-import { fillFormat } from '../src/exchange/formats/fills.js'
+import { fillFormat, pastFillFormat } from '../src/exchange/formats/fills.js'
 import type { Format } from '../src/exchange/formats/format.js'
 import { instrumentFormat } from '../src/exchange/formats/instruments.js'
 import { orderBookFormat, rpiOrderBookFormat } from '../src/exchange/formats/orderBooks.js'
@@ -27,6 +27,8 @@ const readers: Readonly<Record<Operation, ReturnType<typeof reader>>> = {
   fills: reader(fillFormat, query),
   candles,
   'history-candles': candles,
+  'futures-fills-history': reader(pastFillFormat, query),
+  'spot-fills-history': reader(pastFillFormat, query),
 }
 
 const field = fc.oneof(
@@ -59,6 +61,7 @@ const soundFields: readonly (readonly [string, string])[] = [
   ['category', '"SPOT"'],
   ['symbol', '"BTCUSDT"'],
   ['execId', '"1"'],
+  ['tradeId', '"1"'],
   ['price', '"1.50"'],
   ['size', '2'],
   ['side', '"buy"'],

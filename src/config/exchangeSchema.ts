@@ -21,6 +21,8 @@ const limits = z
         fills: perSecond('fills', 20),
         candles: perSecond('candles', 20),
         'history-candles': perSecond('history-candles', 20),
+        'futures-fills-history': perSecond('fills-history of futures', 10),
+        'spot-fills-history': perSecond('fills-history of spot', 10),
       })
       .prefault({})
       .describe("Each operation's own limit, per IP address."),

@@ -8,7 +8,7 @@ import type { Ticker } from '../market/ticker.js'
 import type { TimeMs } from '../market/values.js'
 import { systemClock } from '../runtime/clock.js'
 import { candleFormat, type CandleQuery } from './formats/candles.js'
-import { fillFormat, type FillQuery } from './formats/fills.js'
+import { fillFormat, type FillQuery, pastFillFormat, pastFillParameters, type PastFillQuery } from './formats/fills.js'
 import type { Format } from './formats/format.js'
 import { instrumentFormat, type InstrumentQuery } from './formats/instruments.js'
 import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from './formats/orderBooks.js'
@@ -57,6 +57,8 @@ export interface ExchangeClient {
   orderBook(query: BookQuery, options?: RequestOptions): Promise<Page<OrderBook>>
   rpiOrderBook(query: BookQuery, options?: RequestOptions): Promise<Page<RpiOrderBook>>
   fills(query: FillQuery, options?: RequestOptions): Promise<Page<Fill>>
+  /** Fails as `absent` where the service does not have it. */
+  pastFills(query: PastFillQuery, options?: RequestOptions): Promise<Page<Fill>>
   candles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   /**
@@ -86,8 +88,8 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     query: Query,
     format: Format<Query, Row, Wire>,
     request: RequestOptions = {},
+    parameters = toParameters(query),
   ): Promise<Page<Row>> {
-    const parameters = toParameters(query)
     const signal = sender.endOfWaiting(request.signal)
     return withRetries(options.clock ?? systemClock, options.retry, signal, async (attempt) => {
       const { response, sentAt, receivedAt } = await sender.send(operation, parameters, request, attempt)
@@ -111,6 +113,14 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     orderBook: (query, request) => call('orderbook', query, orderBookFormat, request),
     rpiOrderBook: (query, request) => call('rpi-orderbook', query, rpiOrderBookFormat, request),
     fills: (query, request) => call('fills', query, fillFormat, request),
+    pastFills: (query, request) =>
+      call(
+        query.category === 'SPOT' ? 'spot-fills-history' : 'futures-fills-history',
+        query,
+        pastFillFormat,
+        request,
+        toParameters(pastFillParameters(query)),
+      ),
     candles: (query, request) => candles('candles', query, request),
     historyCandles: (query, request) => candles('history-candles', query, request),
     turn: (operation, request) => sender.turn(operation, request),

@@ -25,6 +25,8 @@ export const responseBounds: Readonly<Record<Operation, ResponseBounds>> = {
   fills: { bytes: mebibyte, rows: 1_000 },
   candles: { bytes: 2 * mebibyte, rows: 10_000 },
   'history-candles': { bytes: 2 * mebibyte, rows: 10_000 },
+  'futures-fills-history': { bytes: 2 * mebibyte, rows: 10_000 },
+  'spot-fills-history': { bytes: 2 * mebibyte, rows: 10_000 },
 }
 
 /** A response as HTTP brought it. */
@@ -53,6 +55,8 @@ interface Request {
 }
 
 const candleOperations: ReadonlySet<Operation> = new Set<Operation>(['candles', 'history-candles'])
+/** Operations beside the specification: a service that lacks one responds with any kind of page. */
+const additions: ReadonlySet<Operation> = new Set<Operation>(['futures-fills-history', 'spot-fills-history'])
 const singleObjectOperations: ReadonlySet<Operation> = new Set<Operation>(['orderbook', 'rpi-orderbook'])
 
 /**
@@ -78,6 +82,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
     // Seen right after a listing. Elsewhere it comes from a proxy, and is no response.
     if (raw.status === 200 && candleOperations.has(request.operation))
       return { requestTime: null, rows: [], surplusRows: 0 }
+    if (raw.status === 404 && additions.has(request.operation)) throw fail('absent', 'HTTP 404 with an empty body')
     throw fail(...kindOfStatus(raw, 'an empty body'))
   }
 
@@ -85,6 +90,9 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   try {
     envelope = parseJson(raw.body)
   } catch (error) {
+    const isAbsent =
+      additions.has(request.operation) && (raw.status === 404 || (raw.status === 200 && isPage(raw.body)))
+    if (isAbsent) throw fail('absent', `HTTP ${raw.status} with ${notJson(raw.body, error)}`)
     const [kind, what, more] = kindOfStatus(raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
   }

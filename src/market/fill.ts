@@ -16,5 +16,5 @@ export interface Fill {
   readonly extra: Extra
 }
 
-/** The service shows at most this many fills, and has no way to ask for older ones. */
+/** The service shows at most this many fills as the newest ones. */
 export const fillsPerPage = 100

@@ -1,4 +1,7 @@
-/** The service's public market-data operations, by the last part of their path. */
+/**
+ * The service's public market-data operations, by the last part of their path. The history of fills lies beside the specification:
+ * there is one for futures and one for spot, and a service may lack them.
+ */
 export const operations = [
   'instruments',
   'rpi-symbols',
@@ -8,6 +11,8 @@ export const operations = [
   'fills',
   'candles',
   'history-candles',
+  'futures-fills-history',
+  'spot-fills-history',
 ] as const
 export type Operation = (typeof operations)[number]
 

@@ -13,6 +13,8 @@ const fields: Readonly<Partial<Record<Operation, readonly [identity: string, val
   fills: ['execId', 'price'],
   candles: ['0', '1'],
   'history-candles': ['0', '1'],
+  'futures-fills-history': ['tradeId', 'price'],
+  'spot-fills-history': ['tradeId', 'price'],
 }
 
 /** The same page with its middle row broken; the others are untouched. A book has its best ask broken. */

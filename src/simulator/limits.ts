@@ -10,6 +10,8 @@ export const specifiedPerSecond: Readonly<Record<Operation, number>> = {
   fills: 20,
   candles: 20,
   'history-candles': 20,
+  'futures-fills-history': 10,
+  'spot-fills-history': 10,
 }
 
 export interface LimitOptions {

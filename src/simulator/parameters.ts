@@ -1,5 +1,11 @@
 import { type CandleType, candleTypes } from '../market/candle.js'
-import { type Category, categories, isTradedCategory, type TradedCategory } from '../market/category.js'
+import {
+  type Category,
+  categories,
+  isTradedCategory,
+  tradedCategories,
+  type TradedCategory,
+} from '../market/category.js'
 import type { Operation } from '../market/stream.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import type { Quirks } from './world/quirks.js'
@@ -76,6 +82,43 @@ export function limitOf(query: Query, standard: number, maximum: number, over: '
   if (limit > maximum && over === 'refuse') throw new ServiceFailure('40020', `Parameter limit exceeds ${maximum}`)
   return Math.min(limit, maximum)
 }
+
+export interface PastFillsQuery {
+  readonly category: TradedCategory
+  /** As the history names it. */
+  readonly symbol: string
+  readonly limit: number
+  /** Both ends are in it. */
+  readonly startTime: TimeMs
+  readonly endTime: TimeMs
+  readonly idLessThan: bigint | null
+}
+
+const maxPastFillsSpanMs = 7 * dayMs
+
+/** Without times the newest fills are meant; with one of them, seven days from there. */
+export function pastFillsQueryOf(operation: PastFillsOperation, query: Query, at: TimeMs): PastFillsQuery {
+  const futures = tradedCategories.filter((category) => category !== 'SPOT')
+  const category =
+    operation === 'spot-fills-history' ? 'SPOT' : oneOf(futures, 'productType', required(query, 'productType'))
+  const [start, end] = [wholeNumber(query, 'startTime'), wholeNumber(query, 'endTime')]
+  const endTime = end ?? (start === undefined ? at : start + maxPastFillsSpanMs)
+  const startTime = start ?? (end === undefined ? Number.NEGATIVE_INFINITY : end - maxPastFillsSpanMs)
+  const isTooLong = start !== undefined && endTime - startTime > maxPastFillsSpanMs
+  if (startTime > endTime || isTooLong) throw new ServiceFailure('400172', 'Parameter startTime verification failed')
+  const id = query['idLessThan'] ?? ''
+  if (!/^\d{0,30}$/.test(id)) throw new ServiceFailure('400172', 'Parameter idLessThan verification failed')
+  return {
+    category,
+    symbol: symbolOf(query),
+    limit: limitOf(query, 500, 1_000, 'refuse'),
+    startTime,
+    endTime,
+    idLessThan: id === '' ? null : BigInt(id),
+  }
+}
+
+export type PastFillsOperation = 'futures-fills-history' | 'spot-fills-history'
 
 export interface CandleQuery {
   readonly category: TradedCategory

@@ -5,10 +5,13 @@ import { workedMs } from '../runtime/clock.js'
 import { brokenData } from './brokenRows.js'
 import { bookText, type ResponseData } from './responseData.js'
 import { candlePage } from './candlePages.js'
+import { fillPage, pastFillPage } from './fillPages.js'
 import {
   candleQueryOf,
   categoryOf,
   limitOf,
+  type PastFillsOperation,
+  pastFillsQueryOf,
   type Query,
   ServiceFailure,
   symbolOf,
@@ -17,8 +20,7 @@ import {
 import type { Quirks } from './world/quirks.js'
 import { nextTurn, sliceMs } from './turns.js'
 import type { BookRow } from './world/books.js'
-import type { FillRow } from './world/fillRows.js'
-import { mixText } from './world/hash.js'
+import { historySymbol } from './world/fillRows.js'
 import { isRemoved, isShown, type Listing } from './world/listing.js'
 import type { World } from './world/world.js'
 
@@ -33,7 +35,7 @@ interface CachedPage {
 export type Responder = (operation: Operation, query: Query, at: TimeMs) => Promise<ResponseData>
 
 /**
- * Responds to the eight operations from the world. A failure in the service's terms is thrown as a ServiceFailure.
+ * Responds to the operations from the world. A failure in the service's terms is thrown as a ServiceFailure.
  * Long responses are computed in slices, so that other requests are not held up.
  */
 export function createResponder(world: World, quirks: () => Quirks): Responder {
@@ -106,6 +108,14 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
     return plain(fillPage(world, quirks(), category, symbol, at, limitOf(query, 100, 100, 'cut')))
   }
 
+  const pastFills = (operation: PastFillsOperation, query: Query, at: TimeMs): ResponseData => {
+    const request = pastFillsQueryOf(operation, query, at)
+    const isMeant = (listing: Listing) =>
+      listing.category === request.category && historySymbol(listing) === request.symbol
+    const { symbol } = existing(operation, request.category, world.listings().find(isMeant)?.symbol ?? '', at)
+    return plain(pastFillPage(world, quirks(), { ...request, symbol }, at))
+  }
+
   const candles = async (operation: 'candles' | 'history-candles', query: Query, at: TimeMs): Promise<ResponseData> => {
     const request = candleQueryOf(operation, query, quirks())
     const listing = existing(operation, request.category, request.symbol, at)
@@ -131,6 +141,9 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
       case 'candles':
       case 'history-candles':
         return candles(operation, query, at)
+      case 'futures-fills-history':
+      case 'spot-fills-history':
+        return pastFills(operation, query, at)
     }
   }
 
@@ -162,31 +175,6 @@ function plain(data: unknown): ResponseData {
 
 function emptyBook(book: BookRow): ResponseData {
   return plain({ a: [], b: [], ts: book.ts })
-}
-
-/** The newest fills, without those that are hidden for now. */
-function fillPage(
-  world: World,
-  quirks: Quirks,
-  category: Category,
-  symbol: string,
-  at: TimeMs,
-  limit: number,
-): readonly FillRow[] {
-  const hidden = quirks.hiddenFills.filter(
-    (range) =>
-      (range.category ?? category) === category &&
-      (range.symbol ?? symbol) === symbol &&
-      (range.until === undefined || at < range.until),
-  )
-  const shownUntil = at - (mixText(at, symbol) % (quirks.fillsBehindMs + 1))
-  if (hidden.length === 0) return world.latestFills(category, symbol, shownUntil, limit)
-  const more = hidden.reduce((sum, { from, to }) => sum + world.fills(category, symbol, from, to).length, 0)
-  const isHidden = (ts: TimeMs): boolean => hidden.some(({ from, to }) => ts >= from && ts < to)
-  return world
-    .latestFills(category, symbol, shownUntil, limit + more)
-    .filter((row) => !isHidden(Number(row.ts)))
-    .slice(0, limit)
 }
 
 /** All tickers of a category. A category may have thousands: other requests get their turn in between. */

@@ -35,6 +35,17 @@ export interface Simulator {
 /** Earlier versions of the interface. */
 const retiredPath = /^\/api\/(?:spot\/|mix\/)?v[12]\//
 const basePath = '/api/v3/market/'
+/** Operations that are served at other paths. */
+const otherPaths: Readonly<Record<string, Operation>> = {
+  '/api/v2/mix/market/fills-history': 'futures-fills-history',
+  '/api/v2/spot/market/fills-history': 'spot-fills-history',
+}
+
+export function operationAt(path: string): Operation | undefined {
+  return (
+    otherPaths[path] ?? operations.find((name) => path === basePath + name && !Object.values(otherPaths).includes(name))
+  )
+}
 
 /** Starts the stand-in for the service. Fails when the port is taken. */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
@@ -75,8 +86,9 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     const target = `http://simulator${request.url ?? '/'}`
     const url = URL.canParse(target) ? new URL(target) : new URL('http://simulator/')
     if (url.pathname.startsWith('/simulator/')) return respondToControl(control, url.pathname, request, response)
-    if (retiredPath.test(url.pathname)) return deliver(response, retired(service.quirks()), () => undefined)
-    const operation = operations.find((name) => url.pathname === basePath + name)
+    const operation = operationAt(url.pathname)
+    if (!operation && retiredPath.test(url.pathname))
+      return deliver(response, retired(service.quirks()), () => undefined)
     if (!operation || request.method !== 'GET') return deliver(response, notFound, () => undefined)
     const latencyMs = minLatencyMs + random() * (maxLatencyMs - minLatencyMs)
     // The arrival is when the request would have arrived, not when a timer of this process got around to it.

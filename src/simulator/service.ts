@@ -145,7 +145,8 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
       note(0, null)
       return { kind: fault.kind }
     }
-    const { data, outgoing: whole } = await contentOf(operation, query, atMs)
+    const lacking = operation.endsWith('fills-history') ? lackingOf(quirks.current) : null
+    const { data, outgoing: whole } = lacking ?? (await contentOf(operation, query, atMs))
     const headers = { ...whole.headers, 'x-mbx-used-remain-limit': String(remaining) }
     const other = fault ? spoiled(fault, { ...whole, headers }, atMs, quirks.current.errorHttpStatus) : null
     const outgoing = other ?? { ...whole, headers }
@@ -161,6 +162,19 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
     mayGoDown: () => faults.mayGoDown(),
     respond,
   }
+}
+
+/** What a service says that does not have an operation. */
+function lackingOf({ noFillsHistory, errorHttpStatus }: Quirks): (ResponseData & { outgoing: Outgoing }) | null {
+  if (noFillsHistory === null) return null
+  const page = '<html><head><title>404 Not Found</title></head><body>Not Found</body></html>'
+  const [status, body] = {
+    code: [errorHttpStatus, '{"code":"40404","msg":"Request URL NOT FOUND","data":null}'] as const,
+    notFound: [404, page] as const,
+    html: [200, page] as const,
+  }[noFillsHistory]
+  const headers = { 'content-type': noFillsHistory === 'code' ? 'application/json' : 'text/html' }
+  return { data: null, text: body, outgoing: { status, headers, body: [body] } }
 }
 
 const tooMany: Outgoing = {

@@ -1,7 +1,8 @@
 import axios, { type AxiosAdapter, AxiosError } from 'axios'
 import { tooLarge } from '../../src/exchange/http/adapter.js'
-import { type Operation, operations } from '../../src/market/stream.js'
+import type { Operation } from '../../src/market/stream.js'
 import { type Query, queryOf } from '../../src/simulator/parameters.js'
+import { operationAt } from '../../src/simulator/server.js'
 import type { Service } from '../../src/simulator/service.js'
 import type { VirtualTime } from './virtualTime.js'
 
@@ -53,7 +54,7 @@ export function createNetwork(options: NetworkOptions): AxiosAdapter {
       const reset = () => fail(new AxiosError('read ECONNRESET', 'ECONNRESET', config))
       signal?.addEventListener?.('abort', () => fail(new axios.CanceledError(undefined, config)))
       const url = new URL(axios.getUri(config))
-      const operation = operations.find((name) => url.pathname.endsWith(`/${name}`)) as Operation
+      const operation = operationAt(url.pathname) as Operation
       const lost = (where: 'lost' | 'reset') => options.onResponse(operation, where)
 
       time.after(0, () => {

@@ -217,5 +217,8 @@ function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
     case 'candles':
     case 'history-candles':
       return (answer.data as string[][]).map((row) => candle(row, answer, settleMs))
+    case 'futures-fills-history':
+    case 'spot-fills-history':
+      return []
   }
 }

@@ -1,6 +1,15 @@
-import type { Category } from '../../market/category.js'
+import type { Category, TradedCategory } from '../../market/category.js'
 import type { Fill } from '../../market/fill.js'
-import { optionalBoolean, optionalKey, requiredDecimal, requiredKey, requiredTime, requiredWord } from './fields.js'
+import type { TimeMs } from '../../market/values.js'
+import {
+  checkRepeated,
+  optionalBoolean,
+  optionalKey,
+  requiredDecimal,
+  requiredKey,
+  requiredTime,
+  requiredWord,
+} from './fields.js'
 import { anObject, type Format, noExtra } from './format.js'
 
 export interface FillQuery {
@@ -27,5 +36,55 @@ export const fillFormat: Format<FillQuery, Fill> = {
     receivedAt,
     extra: noExtra,
   }),
+  timeOf: ({ ts }) => ts,
+}
+
+export interface PastFillQuery {
+  readonly category: TradedCategory
+  readonly symbol: string
+  /** At most 1,000; by default 500. */
+  readonly limit?: number
+  /** Both are at most 7 days apart, and may be left out: the newest fills are given then. */
+  readonly startTime?: TimeMs
+  readonly endTime?: TimeMs
+  /** Fills before the one with this id. */
+  readonly idLessThan?: string
+}
+
+/** The parameters of a request for past fills: an older interface, with names of its own. */
+export function pastFillParameters({ category, symbol, ...range }: PastFillQuery): object {
+  return { ...(category === 'SPOT' ? {} : { productType: category }), symbol: pastSymbol(category, symbol), ...range }
+}
+
+/** Perpetual coin futures are named without their ending there. */
+function pastSymbol(category: TradedCategory, symbol: string): string {
+  return category === 'COIN-FUTURES' ? symbol.replace(/_CM$/, '') : symbol
+}
+
+/** A time below is in whole seconds: as milliseconds it would lie in 1973. */
+const minMs = 100_000_000_000
+
+/** Rows of the history of fills. They tell neither `execLinkId` nor `isRPI`. */
+export const pastFillFormat: Format<PastFillQuery, Fill> = {
+  shape: anObject,
+  fields: new Set(['tradeId', 'price', 'size', 'side', 'symbol', 'ts']),
+  read(wire, { query: { category, symbol }, receivedAt }, notes) {
+    const time = requiredTime(wire['ts'], 'ts', notes)
+    const named = optionalKey(wire['symbol'], 'symbol', notes)
+    if (named !== symbol) checkRepeated('symbol', named, pastSymbol(category, symbol), notes)
+    return {
+      category,
+      symbol,
+      execId: requiredKey(wire['tradeId'], 'tradeId', notes),
+      execLinkId: null,
+      price: requiredDecimal(wire['price'], 'price', notes),
+      size: requiredDecimal(wire['size'], 'size', notes),
+      side: side(wire['side'], 'side', notes),
+      ts: time < minMs ? time * 1000 : time,
+      isRpi: null,
+      receivedAt,
+      extra: noExtra,
+    }
+  },
   timeOf: ({ ts }) => ts,
 }

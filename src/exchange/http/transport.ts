@@ -43,6 +43,11 @@ export interface Transport {
 }
 
 const pathPrefix = '/api/v3/market/'
+/** Operations whose paths are not made of their names. */
+const otherPaths: Readonly<Partial<Record<Operation, string>>> = {
+  'futures-fills-history': '/api/v2/mix/market/fills-history',
+  'spot-fills-history': '/api/v2/spot/market/fills-history',
+}
 
 export function createTransport(options: TransportOptions): Transport {
   const { clock = systemClock } = options
@@ -55,7 +60,7 @@ export function createTransport(options: TransportOptions): Transport {
   setMaxListeners(0, closing.signal)
   const dispatcher = openDispatcher(options, clock, closing.signal)
   const instance = axios.create({
-    baseURL: `${base.href.replace(/\/+$/, '')}${pathPrefix}`,
+    baseURL: base.href.replace(/\/+$/, ''),
     adapter: options.adapter ?? adapterOver(dispatcher),
     headers: {
       Accept: 'application/json',
@@ -128,7 +133,7 @@ async function get(
   const forgetSignal = onAbort(closing, () => cut.abort())
   if (closing.aborted) cut.abort()
   try {
-    const { status, data, headers } = await instance.get<Buffer>(operation, {
+    const { status, data, headers } = await instance.get<Buffer>(otherPaths[operation] ?? `${pathPrefix}${operation}`, {
       params: parameters,
       signal: cut.signal,
       maxContentLength,

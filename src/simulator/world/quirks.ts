@@ -93,7 +93,19 @@ export const quirksSchema = z.strictObject({
   /** Candles are shown as they were up to so much earlier, another time in each response: closed ones change until then. */
   candlesBehindMs: z.number().int().min(0).default(0),
   /** Fills left out of responses, the same way as candles. */
-  hiddenFills: z.array(fillRange.extend({ until: z.number().optional() })).default([]),
+  hiddenFills: z
+    .array(fillRange.extend({ in: z.enum(['newest', 'history']).optional(), until: z.number().optional() }))
+    .default([]),
+  /** How the history of fills is missing where a service lacks it; null where it is there. */
+  noFillsHistory: z.enum(['code', 'notFound', 'html']).nullable().default(null),
+  /** How far back the history of fills reaches. */
+  fillsHistoryDays: z.number().positive().default(90),
+  /** The ids in the history of fills: those of the newest fills, or others. */
+  fillsHistoryIds: z.enum(['same', 'other']).default('same'),
+  /** `Buy` and `Sell` in the history of fills: always, never, or both. */
+  capitalisedSides: z.union([z.boolean(), z.literal('mixed')]).default('mixed'),
+  /** The history of spot fills gives times in whole seconds, as its documentation says. */
+  spotHistoryInSeconds: z.boolean().default(false),
   /** A share of the candles, drawn one by one, is left out until so long after their opening. */
   lateCandles: z
     .strictObject({ share, forMs: z.number().min(0) })

@@ -5,7 +5,7 @@ import { type BookKind, type BookRow, bookSide, bookStepMs } from './books.js'
 import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minutesOf } from './candles.js'
 import { type ActivityProfile, createCatalogue, defaultActivity, type Scale } from './catalogue.js'
 import { createCommonFactor } from './commonFactor.js'
-import { type FillRow, fillRow } from './fillRows.js'
+import { type FillRow, fillRow, indexOfId, type PastFillRow, pastFillRow } from './fillRows.js'
 import { mix, mixText, unit } from './hash.js'
 import { type InstrumentRow, instrumentRow } from './instrumentRows.js'
 import { nextOpenTime, openTimeBefore, openTimeOf, type ServedSeries } from './intervals.js'
@@ -13,6 +13,12 @@ import { changeTimes, isShown, isTrading, type Listing, type ListingRequest } fr
 import { createMarket, fillAt, type Market } from './market.js'
 import { earliestTraded, tradedCandles } from './sparseCandles.js'
 import { createTickerState, type TickerState, tickerRow, type TickerRow, tickerTime } from './tickers.js'
+
+export interface PastFillRange {
+  readonly from: TimeMs
+  readonly to: TimeMs
+  readonly idBelow: bigint | null
+}
 
 export interface WorldOptions {
   readonly seed: number
@@ -41,6 +47,8 @@ export interface World {
   fills(category: Category, symbol: string, from: TimeMs, to: TimeMs): readonly FillRow[]
   /** The newest fills up to and including `at`, newest first. */
   latestFills(category: Category, symbol: string, at: TimeMs, limit: number): readonly FillRow[]
+  /** The newest fills of a half-open range, newest first, as their history gives them; only those with ids below `idBelow`. */
+  pastFills(category: Category, symbol: string, range: PastFillRange, limit: number): readonly PastFillRow[]
   /** Every candle that opens in the half-open range, ascending, as of `at`: the forming one too. */
   candles(series: ServedSeries, from: TimeMs, to: TimeMs, at: TimeMs): readonly CandleRow[]
   rpiSymbols(at: TimeMs): readonly { readonly category: string; readonly symbol: string }[]
@@ -157,6 +165,13 @@ export function createWorld(options: WorldOptions): World {
       const market = marketOf(category, symbol)
       const [first, end] = market.fillRange(0, at + 1)
       return fillRows(market, Math.max(first, end - limit), end).toReversed()
+    },
+    pastFills(category, symbol, { from, to, idBelow }, limit) {
+      const market = marketOf(category, symbol)
+      const [first, end] = market.fillRange(from, to)
+      const stop = idBelow === null ? end : Math.min(end, indexOfId(market, idBelow))
+      const count = Math.max(0, Math.min(limit, stop - first))
+      return Array.from({ length: count }, (_, i) => pastFillRow(market, fillAt(market, stop - 1 - i), quirks()))
     },
     candles(series, from, to, at) {
       const market = marketOf(series.category, series.symbol)
