@@ -35,10 +35,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       id bigint generated always as identity primary key,
       want_id bigint not null references recorder.candle_want on delete cascade,
       ranges tstzmultirange not null check (not isempty(ranges)),
-      pid integer not null,
-      login oid not null,
-      session text not null,
-      holder text not null,
+      leased_by text not null,
+      leased_until timestamptz not null,
       taken_at timestamptz not null default now()
     );
     create index candle_slice_want on recorder.candle_slice (want_id);
@@ -103,16 +101,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     'recorder.candle_slice': {
       kind: 'table',
       comment:
-        'What workers fetch at this moment. A slice counts for as long as the session that it names is there; when its worker ' +
-        'dies, the slice is missing again.',
+        'What workers fetch at this moment. A slice is leased to its worker, which extends the lease; when that ends, the slice is ' +
+        'missing again.',
       columns: {
         id: 'Number of the slice.',
         want_id: 'The want that it is a part of.',
         ranges: 'Opening times that are being fetched, half-open.',
-        pid: 'Server process of the session that fetches it, as in pg_stat_activity.',
-        login: 'Login of that session, as pg_stat_activity.usesysid.',
-        session: 'Name of that session, as pg_stat_activity.application_name.',
-        holder: 'Host and process that the session belongs to.',
+        leased_by: 'Host, process and name of the worker that fetches it.',
+        leased_until: 'When it is missing again, unless the worker extends the lease.',
         taken_at: 'When it was taken.',
       },
     },

@@ -181,7 +181,7 @@ export async function startRecorder(
     const series = () => collector.candleSeries
     const startRest = (isPrepared: boolean) => {
       if (!isPrepared || stopping.signal.aborted) return
-      parts.history = startHistory({ config, db, url: store.url, client, series, respondedAt, clock, logger })
+      parts.history = startHistory({ config, db, client, series, respondedAt, clock, logger })
       const { incidents, clockSkew } = collector
       parts.retention = startRetention(config, db, {
         clock,

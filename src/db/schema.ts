@@ -160,10 +160,8 @@ interface CandleSliceTable {
   id: GeneratedAlways<number>
   want_id: number
   ranges: string
-  pid: number
-  login: number
-  session: string
-  holder: string
+  leased_by: string
+  leased_until: Instant
   taken_at: Generated<TimeMs>
 }
 

@@ -14,8 +14,6 @@ import { startHistoryWorker } from './worker.js'
 export interface HistoryOptions {
   readonly config: Config
   readonly db: Kysely<Database>
-  /** Connection string of the same database: the worker has a connection of its own. */
-  readonly url: string
   readonly client: ExchangeClient
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]

@@ -4,7 +4,14 @@ import { seriesText } from '../market/candle.js'
 import type { Clock } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
-import { type CandleSlice, SliceSession } from '../ledger/history/candleSlices.js'
+import {
+  type CandleSlice,
+  endSatisfiedWants,
+  extendLeases,
+  isWorkLeft,
+  takeSlice,
+  workerName,
+} from '../ledger/history/candleSlices.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { SliceRunner } from './runSlice.js'
@@ -13,8 +20,6 @@ import { TouchedRollups } from './touchedRollups.js'
 
 export interface HistoryWorkerOptions {
   readonly db: Kysely<Database>
-  /** Connection string of the same database: a worker has a connection of its own. */
-  readonly url: string
   /** Its priority classes keep the live streams first. */
   readonly client: ExchangeClient
   /** How long after its close a candle counts as final. */
@@ -31,8 +36,8 @@ export interface HistoryWorker {
 const busyPollMs = 50
 const tailPollMs = 250
 const idlePollMs = 1_000
-const holdEveryMs = 1_000
-const tidyEveryMs = 5_000
+const extendEveryMs = 5_000
+const endWantsEveryMs = 5_000
 const afterErrorMs = 2_000
 
 /** Fetches what is wanted and missing, the most urgent slice first, until stopped. */
@@ -42,7 +47,7 @@ export function startHistoryWorker(options: HistoryWorkerOptions): HistoryWorker
 
 class Worker implements HistoryWorker {
   readonly #options: HistoryWorkerOptions
-  readonly #session: SliceSession
+  readonly #name = workerName()
   readonly #runner: SliceRunner
   readonly #stopping = new AbortController()
   readonly #running = new Map<CandleSlice, { asking: Asking; ended: Promise<void> }>()
@@ -52,7 +57,6 @@ class Worker implements HistoryWorker {
 
   constructor(options: HistoryWorkerOptions) {
     this.#options = options
-    this.#session = new SliceSession(options.url)
     this.#incidents = new Incidents(options.logger, options.clock)
     this.#runner = new SliceRunner(options)
     this.#loop = this.#work()
@@ -66,23 +70,20 @@ class Worker implements HistoryWorker {
     await Promise.all([...this.#running.values()].map(({ ended }) => ended))
     // Whoever stops the work half-way does not want to wait for this, too.
     if (isDone) await this.#touched.refreshAtLast(db, clock, logger)
-    await this.#session.close()
+    await extendLeases(db, this.#name, []).catch(() => undefined)
   }
 
   async #work(): Promise<void> {
     const { db, clock, logger } = this.#options
     const { signal } = this.#stopping
-    const hold = everySoOften(clock, holdEveryMs, () => this.#session.hold([...this.#running.keys()]))
-    const tidy = everySoOften(clock, tidyEveryMs, async () => {
-      const count = await this.#session.tidy()
-      if (count > 0) logger.info(`backfill: resuming ${count} slice(s) of a worker that died`)
-    })
+    const extend = everySoOften(clock, extendEveryMs, () => extendLeases(db, this.#name, [...this.#running.keys()]))
+    const endWants = everySoOften(clock, endWantsEveryMs, () => endSatisfiedWants(db))
     while (!signal.aborted) {
       let waitMs = busyPollMs
       try {
-        if (this.#running.size > 0 || (await this.#session.isNeeded())) {
-          await hold()
-          await tidy()
+        if (this.#running.size > 0 || (await isWorkLeft(db))) {
+          await extend()
+          await endWants()
           waitMs = await this.#takeSlices()
         } else waitMs = idlePollMs
         if (this.#running.size === 0) await this.#touched.refresh(db, logger)
@@ -98,7 +99,7 @@ class Worker implements HistoryWorker {
   /** Takes as many slices as there is room for; resolves to how long to wait for the next look. */
   async #takeSlices(): Promise<number> {
     while (!this.#stopping.signal.aborted && this.#hasRoom()) {
-      const slice = await this.#session.take(cutSlice)
+      const slice = await takeSlice(this.#options.db, this.#name, cutSlice)
       if (slice === null) return this.#running.size > 0 ? tailPollMs : idlePollMs
       const running = { asking: null as Asking, ended: Promise.resolve() }
       this.#running.set(slice, running)
@@ -115,7 +116,7 @@ class Worker implements HistoryWorker {
     return hasRoom(asking, repair.count + backfill.count)
   }
 
-  /** Never rejects: a slice that cannot be released is released when this session ends. */
+  /** Never rejects: a slice that cannot be settled is given up when leases are extended. */
   async #run(slice: CandleSlice, onAsk: (operation: Asking) => void): Promise<void> {
     const { logger } = this.#options
     const what = `backfill: ${seriesText(slice.series)}`

@@ -69,7 +69,6 @@ export async function runBackfill(
   const before = candleRequests(simulator)
   const worker = startHistoryWorker({
     db,
-    url: test.url,
     client,
     settleMs,
     clock: systemClock,

@@ -7,7 +7,7 @@
  * | -------------------------- | ----------------------------------------- | ------------------ | ----------------------- |
  * | egress NAME                | the daemon that sends from an address     | a session          | as long as it records   |
  * | egress standby NAME        | daemons that wait for it, each for itself | a session          | as long as they wait    |
- * | a row of candle_slice      | the worker that fetches a slice           | a session          | minutes                 |
+ * | a row of candle_slice      | the worker that fetches a slice           | a lease in the row | 20 s, extended          |
  * | reconcile                  | start and migrate, changing features      | a session          | seconds to hours        |
  * | archive                    | who writes the archive or restores from it | a session         | minutes to hours        |
  * | instruments CATEGORY       | the writer of a list of instruments       | a transaction      | milliseconds            |

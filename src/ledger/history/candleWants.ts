@@ -143,7 +143,7 @@ export async function wantStates(
   >`
     select id, kind, category, symbol, type, interval, ended_at is not null as "isEnded", problem, failure, requests, candles,
       inserted, updated, upper(missing) as "reachedAt", ${length(sql`ranges`)} as "totalMs", ${length(sql`missing`)} as "leftMs",
-      exists (select from recorder.candle_slice s where s.want_id = w.id) as "isRunning"
+      exists (select from recorder.candle_slice s where s.want_id = w.id and s.leased_until > now()) as "isRunning"
     from (
       select w.*, case when w.ended_at is null then ${missingOfWant} else '{}' end as missing
       from recorder.candle_want w ${filter}

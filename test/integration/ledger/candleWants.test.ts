@@ -1,9 +1,16 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { candleStream } from '../../../src/db/series.js'
 import { addEmptyRanges } from '../../../src/ledger/history/candleCoverage.js'
-import { type CandleSlice, type OpenWant, settleSlice, SliceSession } from '../../../src/ledger/history/candleSlices.js'
+import {
+  type CandleSlice,
+  endSatisfiedWants,
+  extendLeases,
+  type OpenWant,
+  settleSlice,
+  takeSlice,
+} from '../../../src/ledger/history/candleSlices.js'
 import { insertWants, type NewWant, rangeOutcomes, wantStates } from '../../../src/ledger/history/candleWants.js'
 import { addCoverage } from '../../../src/ledger/proof/coverage.js'
 import { recordGap } from '../../../src/ledger/proof/gaps.js'
@@ -16,8 +23,6 @@ const seriesOf = (symbol: string): CandleSeries => ({ category: 'SPOT', symbol, 
 const nothing = { requests: 0, candles: 0, inserted: 0, updated: 0 }
 
 let test: TestDatabase
-let session: SliceSession
-const others: SliceSession[] = []
 beforeAll(async () => {
   test = await createTestDatabase()
 })
@@ -26,21 +31,11 @@ beforeEach(async () => {
   await test.database.pool.query(
     'truncate recorder.candle_want, recorder.candle_slice, recorder.coverage, recorder.empty_range, recorder.gap',
   )
-  session = new SliceSession(test.url)
-})
-afterEach(async () => {
-  for (const one of [session, ...others.splice(0)]) await one.close()
 })
 
 function want(symbol: string, range: TimeRange, more: Partial<NewWant> = {}): NewWant {
   const flags = { again: false, isUrgent: false, hasOpenBeginning: false }
   return { kind: 'backfill', series: seriesOf(symbol), ranges: [range], floor: range.from, ...flags, ...more }
-}
-
-function otherSession(): SliceSession {
-  const other = new SliceSession(test.url)
-  others.push(other)
-  return other
 }
 
 const whole = ({ ranges }: OpenWant) => ranges
@@ -50,11 +45,19 @@ const newest = (count: number) => (open: OpenWant) => {
   return [{ from: Math.max(from, to - count * minuteMs), to }]
 }
 
-async function take(cut: (open: OpenWant) => readonly TimeRange[] = whole, from = session): Promise<CandleSlice> {
-  const slice = await from.take(cut)
+/** Null when nothing is to be taken. */
+const tryTake = (worker = 'one', cut: (open: OpenWant) => readonly TimeRange[] = whole) =>
+  takeSlice(test.database.db, worker, cut)
+
+async function take(cut: (open: OpenWant) => readonly TimeRange[] = whole, worker = 'one'): Promise<CandleSlice> {
+  const slice = await tryTake(worker, cut)
   if (slice === null) throw new Error('nothing was to be taken')
   return slice
 }
+
+/** The leases of a worker end, as if time had passed. */
+const endLeases = (worker: string) =>
+  test.database.pool.query('update recorder.candle_slice set leased_until = now() where leased_by = $1', [worker])
 
 const settle = (slice: CandleSlice, result: Partial<Parameters<typeof settleSlice>[2]> = {}) =>
   test.database.db
@@ -85,7 +88,7 @@ describe('what is missing of a want', () => {
     expect(rest.ranges).toEqual([minutes(10, 20), minutes(30, 60)])
     await settle(rest)
     expect(await wantStates(db, { ids: [id] })).toMatchObject([{ isEnded: true, left: 0, reachedAt: null }])
-    expect(await session.take(whole)).toBeNull()
+    expect(await tryTake()).toBeNull()
   })
 
   it('is all of it when it is to be read again, whatever is covered', async () => {
@@ -95,7 +98,7 @@ describe('what is missing of a want', () => {
     const slice = await take()
     expect(slice).toMatchObject({ again: true, ranges: [minutes(0, 100)] })
     await settle(slice)
-    expect(await session.take(whole)).toBeNull()
+    expect(await tryTake()).toBeNull()
   })
 
   it('ends a want when others have got what it is about', async () => {
@@ -103,7 +106,7 @@ describe('what is missing of a want', () => {
     const ids = await insertWants(db, [want('A', minutes(0, 10)), want('B', minutes(0, 10))])
     await addCoverage(db, candleStream(seriesOf('A')), [minutes(0, 10)])
     expect((await take()).series.symbol).toBe('B')
-    await session.tidy()
+    await endSatisfiedWants(db)
     expect((await wantStates(db, { ids })).map(({ isEnded, isRunning }) => [isEnded, isRunning])).toEqual([
       [true, false],
       [false, true],
@@ -121,7 +124,7 @@ describe('wants', () => {
       want('REPAIR', minutes(0, 5), { kind: 'repair' }),
     ])
     const order = []
-    for (let slice = await session.take(whole); slice !== null; slice = await session.take(whole)) {
+    for (let slice = await tryTake(); slice !== null; slice = await tryTake()) {
       order.push(slice.series.symbol)
     }
     expect(order).toEqual(['REPAIR', 'URGENT', 'NEWER', 'OLDER', 'REVIEW'])
@@ -140,9 +143,9 @@ describe('wants', () => {
     const ids = await insertWants(db, [want('A', minutes(0, 100)), want('A', minutes(50, 150))])
     const slices = [await take(newest(80)), await take(newest(80))]
     expect(slices.map(({ ranges }) => ranges)).toEqual([[minutes(70, 150)], [minutes(0, 70)]])
-    expect(await session.take(whole)).toBeNull()
+    expect(await tryTake()).toBeNull()
     for (const slice of slices) await settle(slice, { requests: 1 })
-    expect(await session.take(whole)).toBeNull()
+    expect(await tryTake()).toBeNull()
     expect((await wantStates(db, { ids })).every(({ isEnded }) => isEnded)).toBe(true)
   })
 
@@ -152,7 +155,7 @@ describe('wants', () => {
     await settle(await take(newest(10)), { done: 'series', failure: 'there is no such interval', requests: 1 })
     expect(await wantStates(db, { ids })).toMatchObject([{ isEnded: true, failure: 'there is no such interval' }])
     expect(await wantStates(db, { limit: 10 })).toHaveLength(1)
-    expect(await session.take(whole)).toBeNull()
+    expect(await tryTake()).toBeNull()
   })
 
   it('wait some seconds after an attempt that was broken off, and go on where it ended', async () => {
@@ -162,7 +165,7 @@ describe('wants', () => {
     await addCoverage(db, candleStream(seriesOf('A')), [minutes(90, 100)])
     await settle(slice, { done: [], problem: 'the service is away' })
     expect(await wantStates(db, { ids })).toMatchObject([{ isEnded: false, problem: 'the service is away', left: 90 }])
-    expect(await session.take(whole)).toBeNull()
+    expect(await tryTake()).toBeNull()
     await pool.query(`update recorder.candle_want set retry_at = now()`)
     const again = await take()
     expect(again.ranges).toEqual([minutes(0, 90)])
@@ -172,42 +175,38 @@ describe('wants', () => {
 })
 
 describe('a slice', () => {
-  it('is taken up again when its worker has died, and not while it lives', async () => {
+  it('is missing again when its lease ends, and not before', async () => {
     const { db } = test.database
     await insertWants(db, [want('MINE', minutes(0, 20)), want('THEIRS', minutes(0, 10))])
     const mine = await take()
-    const other = new SliceSession(test.url)
-    expect((await take(whole, other)).series.symbol).toBe('THEIRS')
-    expect([await session.tidy(), await session.tidy()]).toEqual([0, 0])
-    // The end of a process is the end of its connections.
-    await other.close()
-    // At the second look: one whose connection breaks makes it anew.
-    expect(await session.tidy()).toBe(0)
-    await expect.poll(() => session.tidy(), { timeout: 60_000, interval: 20 }).toBe(1)
+    expect((await take(whole, 'other')).series.symbol).toBe('THEIRS')
+    expect(await tryTake()).toBeNull()
+    await extendLeases(db, 'one', [mine])
+    await endLeases('other')
     expect((await take()).series.symbol).toBe('THEIRS')
-    await settle(mine)
+    expect(await tryTake('other')).toBeNull()
   })
 
-  it('stays with a worker whose connection breaks', async () => {
-    const { db, pool } = test.database
+  it('stays with a worker that extends its lease in time, and not with one that comes too late', async () => {
+    const { db } = test.database
     await insertWants(db, [want('A', minutes(0, 20))])
     const slice = await take()
-    await pool.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity
-       where application_name like 'market-recorder candle slices %' and datname = current_database()`,
-    )
-    const other = otherSession()
-    expect(await other.tidy()).toBe(0)
-    await expect.poll(() => session.hold([slice]).then(() => 'held'), { timeout: 60_000 }).toBe('held')
-    expect(await other.tidy()).toBe(0)
-    expect(await other.take(whole)).toBeNull()
+    await endLeases('one')
+    await extendLeases(db, 'one', [slice])
+    expect(await tryTake('other')).toBeNull()
+    await endLeases('one')
+    const theirs = await take(whole, 'other')
+    await extendLeases(db, 'one', [slice])
+    await settle(slice)
+    expect(await tryTake()).toBeNull()
+    await settle(theirs)
   })
 
-  it('is let go of when its worker could not say what came of it', async () => {
+  it('is given up when its worker could not say what came of it', async () => {
     await insertWants(test.database.db, [want('A', minutes(0, 20))])
     await take()
-    expect(await session.take(whole)).toBeNull()
-    await session.hold([])
+    expect(await tryTake()).toBeNull()
+    await extendLeases(test.database.db, 'one', [])
     expect((await take()).ranges).toEqual([minutes(0, 20)])
   })
 

@@ -8,7 +8,13 @@ import type { EgressLock } from '../../../src/lease/egressOptions.js'
 import { recordInstruments } from '../../../src/ledger/live/instruments.js'
 import { lockSessionName, tryLock } from '../../../src/db/locks/sessionLock.js'
 import { migrateToLatest } from '../../../src/db/migrate.js'
-import { type CandleSlice, settleSlice, SliceSession } from '../../../src/ledger/history/candleSlices.js'
+import {
+  type CandleSlice,
+  endSatisfiedWants,
+  extendLeases,
+  settleSlice,
+  takeSlice,
+} from '../../../src/ledger/history/candleSlices.js'
 import { insertWants } from '../../../src/ledger/history/candleWants.js'
 import { rightsBeyondReading } from '../../../src/db/rights.js'
 import { recordRpiSymbols } from '../../../src/ledger/live/rpiSymbols.js'
@@ -101,16 +107,11 @@ async function record(round: number): Promise<void> {
   const flags = { again: false, isUrgent: false, hasOpenBeginning: false }
   const range = { from: seenAt, to: seenAt + 60_000 }
   await insertWants(db, [{ kind: 'repair', series, ranges: [range], floor: range.from, ...flags }])
-  const session = new SliceSession(created.url)
-  try {
-    const slice = (await session.take(({ ranges }) => ranges)) as CandleSlice
-    await session.hold([slice])
-    const nothing = { requests: 0, candles: 0, inserted: 0, updated: 0 }
-    await db.transaction().execute((trx) => settleSlice(trx, slice, { done: slice.ranges, ...nothing }))
-    expect(await session.tidy()).toBe(0)
-  } finally {
-    await session.close()
-  }
+  const slice = (await takeSlice(db, 'worker', ({ ranges }) => ranges)) as CandleSlice
+  await extendLeases(db, 'worker', [slice])
+  const nothing = { requests: 0, candles: 0, inserted: 0, updated: 0 }
+  await db.transaction().execute((trx) => settleSlice(trx, slice, { done: slice.ranges, ...nothing }))
+  await endSatisfiedWants(db)
 }
 
 describe('a login in market_reader', () => {
