@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import picomatch from 'picomatch'
 import { type Estimate, estimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { type BackfillRequest, resolveRequest } from '../history/request.js'
@@ -13,6 +14,7 @@ import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { loadReach } from '../ledger/history/candleReach.js'
+import { cancelBackfills } from '../ledger/history/candleWants.js'
 import { missingLines, printEstimate, printSummary } from './backfillOutput.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './failed.js'
@@ -20,14 +22,15 @@ import { acceptNewUrlOption, type CommonOptions, configuredCommand, readConfig }
 import { writeOut } from './output.js'
 
 interface BackfillOptions extends CommonOptions {
-  readonly category: BackfillRequest['categories']
-  readonly symbol: readonly string[]
-  readonly interval: BackfillRequest['intervals']
-  readonly type: BackfillRequest['types']
-  readonly from: TimeMs | 'launch'
+  readonly category?: BackfillRequest['categories']
+  readonly symbol?: readonly string[]
+  readonly interval?: BackfillRequest['intervals']
+  readonly type?: BackfillRequest['types']
+  readonly from?: TimeMs | 'launch'
   readonly to?: TimeMs
   readonly again?: boolean
   readonly dryRun?: boolean
+  readonly cancel?: boolean
   readonly acceptNewUrl?: boolean
   readonly json?: boolean
 }
@@ -38,23 +41,26 @@ Examples:
   market-recorder backfill --category USDT-FUTURES --symbol BTCUSDT --interval 1m 1H --type market mark \\
     --from 2025-01-01 --to 2026-01-01 --dry-run
 
+  market-recorder backfill --cancel --symbol 'BTC*'
+
 Only what is missing is fetched, so running it again continues where it stopped.
 Exit code: 0 when everything is there, 1 when something is still missing.`
 
 export function backfillCommand(): Command {
   return configuredCommand('backfill')
-    .addOption(oneOrMore('--category <categories...>', 'product lines', tradedCategories).makeOptionMandatory())
-    .requiredOption('--symbol <globs...>', 'symbols, as names or globs')
-    .addOption(oneOrMore('--interval <intervals...>', 'intervals', intervals).makeOptionMandatory())
-    .addOption(oneOrMore('--type <types...>', 'types of candles', candleTypes).default(['market']))
+    .addOption(oneOrMore('--category <categories...>', 'product lines', tradedCategories))
+    .option('--symbol <globs...>', 'symbols, as names or globs')
+    .addOption(oneOrMore('--interval <intervals...>', 'intervals', intervals))
+    .addOption(oneOrMore('--type <types...>', 'types of candles', candleTypes, ' (default: market)'))
     .addOption(
-      new Option('--from <time>', 'first opening time: ISO 8601 (UTC unless it has a zone), or launch')
-        .argParser((text) => (text === 'launch' ? text : parseTime(text)))
-        .makeOptionMandatory(),
+      new Option('--from <time>', 'first opening time: ISO 8601 (UTC unless it has a zone), or launch').argParser(
+        (text) => (text === 'launch' ? text : parseTime(text)),
+      ),
     )
     .addOption(new Option('--to <time>', 'end of the opening times, exclusive (default: now)').argParser(parseTime))
     .option('--again', 'fetch stored candles again; changes are logged as revisions')
     .option('--dry-run', 'print requests, minutes, rows and bytes, and fetch nothing')
+    .option('--cancel', 'end open backfills, or those of the given symbols, intervals, types and categories')
     .addOption(acceptNewUrlOption())
     .option('--json', 'print one JSON object at the end')
     .addHelpText('after', examples)
@@ -62,9 +68,8 @@ export function backfillCommand(): Command {
 }
 
 async function runBackfill(options: BackfillOptions): Promise<void> {
-  if (options.from !== 'launch' && options.to !== undefined && options.from >= options.to) {
-    throw new ConfigError(['--from must be before --to'])
-  }
+  if (options.cancel === true) return cancel(options)
+  const request = requestOf(options)
   const config = await readConfig(options)
   const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
   const stop = stopSignal()
@@ -75,7 +80,6 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     await prepareBeside(store, config, createLogger('warn'))
     await requireService(store, config, logger, { accept: options.acceptNewUrl === true })
     session = await openBackfill(config, store, logger, stop.signal)
-    const request = requestOf(options)
     const { instruments, serviceNow } = await session.instruments(request.categories)
     const { series, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
     for (const line of skipped) process.stderr.write(`left out: ${line}\n`)
@@ -105,9 +109,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     }
     await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
     if (stop.signal.aborted) {
-      process.stderr.write(
-        `stopped; continue with: ${commandLine()}\nWhat is still wanted is also fetched by market-recorder start.\n`,
-      )
+      process.stderr.write(session.isOwner() ? stoppedLines(commandLine()) : goesOnLines)
     } else for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
     if (summary.left > 0 || summary.failed.length > 0) throw new Failed()
   } finally {
@@ -152,21 +154,46 @@ function pagesOf({ requests }: Estimate): number {
   return requests.candles + requests.historyCandles
 }
 
-function requestOf(options: BackfillOptions): BackfillRequest {
-  const { category, symbol, interval, type, from } = options
-  return {
-    categories: category,
-    symbols: symbol,
-    intervals: interval,
-    types: type,
-    from,
-    to: options.to ?? Number.MAX_SAFE_INTEGER,
+function stoppedLines(command: string): string {
+  return `stopped; continue with: ${command}\nWhat is still wanted is also fetched by market-recorder start.\n`
+}
+
+const goesOnLines =
+  'the recorder on this host goes on with it; see market-recorder status, and end it with market-recorder backfill --cancel\n'
+
+/** Throws when options are missing, and names all of them. */
+function requestOf({ category, symbol, interval, type = ['market'], from, to }: BackfillOptions): BackfillRequest {
+  if (category === undefined || symbol === undefined || interval === undefined || from === undefined) {
+    const missing = Object.entries({ category, symbol, interval, from }).filter(([, value]) => value === undefined)
+    throw new ConfigError([`missing: ${missing.map(([name]) => `--${name}`).join(', ')}`])
+  }
+  if (from !== 'launch' && to !== undefined && from >= to) throw new ConfigError(['--from must be before --to'])
+  const end = to ?? Number.MAX_SAFE_INTEGER
+  return { categories: category, symbols: symbol, intervals: interval, types: type, from, to: end }
+}
+
+async function cancel({ category, symbol, interval, type, ...options }: BackfillOptions): Promise<void> {
+  const config = await readConfig(options)
+  const store = await openStore(config, createLogger('warn'))
+  try {
+    await prepareBeside(store, config, createLogger('warn'))
+    const cancelled = await cancelBackfills(store.database.db, {
+      ...(category === undefined ? {} : { categories: category }),
+      ...(interval === undefined ? {} : { intervals: interval }),
+      ...(type === undefined ? {} : { types: type }),
+      isSymbol: symbol === undefined ? () => true : picomatch([...symbol]),
+    })
+    if (options.json === true) return await writeOut(`${JSON.stringify(cancelled)}\n`)
+    await writeOut(cancelled.length === 0 ? 'no backfill is open\n' : '')
+    for (const series of cancelled) await writeOut(`cancelled: ${seriesText(series)}\n`)
+  } finally {
+    await store.close()
   }
 }
 
 /** `choices` of commander would look at each value of a variadic option, but not say the nearest; it is good enough. */
-function oneOrMore(flags: string, what: string, choices: readonly string[]): Option {
-  return new Option(flags, what).choices([...choices])
+function oneOrMore(flags: string, what: string, choices: readonly string[], otherwise = ''): Option {
+  return new Option(flags, `${what}${otherwise}`).choices([...choices])
 }
 
 function parseTime(text: string): TimeMs {

@@ -1,3 +1,4 @@
+import { createEstimator } from '../history/estimator.js'
 import type { Progress } from '../history/progress.js'
 import type { Clock } from '../runtime/clock.js'
 import { grouped } from '../runtime/figures.js'
@@ -16,9 +17,6 @@ export interface ProgressOptions {
   readonly isHandedOver: boolean
 }
 
-/** The rate is the mean of so long; limits change, and so does what else needs them. */
-const rateOverMs = 30_000
-
 /** Shows how far the work has come, see `progressLine`. */
 export function openProgress({ total, clock, isHandedOver }: ProgressOptions): ProgressDisplay {
   if (isHandedOver) process.stderr.write('the recorder on this host is doing the work; showing its progress\n')
@@ -35,18 +33,13 @@ export function openProgress({ total, clock, isHandedOver }: ProgressOptions): P
 }
 
 function createDescriber(total: number, clock: Clock): (progress: Progress) => string {
-  const samples: { readonly atMs: number; readonly left: number }[] = []
+  const estimate = createEstimator(clock)
   return ({ left, reachedAt, wants, wantsEnded }) => {
-    const nowMs = clock.monotonicMs()
-    samples.push({ atMs: nowMs, left })
-    while (samples.length > 2 && nowMs - (samples[0]?.atMs ?? nowMs) > rateOverMs) samples.shift()
-    const [first] = samples
-    const elapsedMs = nowMs - (first?.atMs ?? nowMs)
-    const rate = elapsedMs > 0 ? ((first?.left ?? left) - left) / (elapsedMs / 1000) : 0
+    const speed = estimate(left)
     return [
       `${grouped(total - left)} of ${grouped(total)} candles`,
-      rate > 0 ? `${grouped(Math.round(rate))}/s` : 'waiting',
-      ...(rate > 0 && left > 0 ? [`${duration(left / rate)} to go`] : []),
+      speed === null ? 'waiting' : `${grouped(Math.round(speed.perSecond))}/s`,
+      ...(speed === null || left === 0 ? [] : [`${duration(speed.etaMs / 1000)} to go`]),
       ...(reachedAt === null ? [] : [`back to ${new Date(reachedAt).toISOString().slice(0, 16)}`]),
       `series ${Math.min(wants, wantsEnded + 1)} of ${wants}`,
     ].join(' · ')

@@ -62,5 +62,5 @@ export async function fetchMissing(
   }
   // What is in hand is stored before it is counted.
   if (signal.aborted) await session.rest()
-  return summarize(db, open, ids)
+  return summarize(db, open, ids, { isStopped: signal.aborted })
 }

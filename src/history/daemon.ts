@@ -7,6 +7,7 @@ import { type Clock, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { type WantState, wantStates } from '../ledger/history/candleWants.js'
 import type { Database } from '../db/schema.js'
+import { createEstimator } from './estimator.js'
 import { startRepair } from './repair.js'
 import { startReview } from './review.js'
 import { startHistoryWorker } from './worker.js'
@@ -49,7 +50,7 @@ export function startHistory(options: HistoryOptions): History {
   const worker = startHistoryWorker({ ...options, settleMs })
   const repair = enabled ? startRepair({ ...options, settleMs }) : null
   const review = startReview(options)
-  const estimates = new Map<number, Estimator>()
+  const estimates = new Map<number, ReturnType<typeof createEstimator>>()
   let reports: HistoryReport[] = []
   let nextLookMs = 0
   return {
@@ -77,7 +78,7 @@ export function startHistory(options: HistoryOptions): History {
 
 const maxReports = 2_000
 
-function reportOf(state: WantState, estimator: Estimator): HistoryReport {
+function reportOf(state: WantState, estimator: ReturnType<typeof createEstimator>): HistoryReport {
   const { id, kind, series, isEnded, isRunning, total, left, reachedAt, problem, failure } = state
   const what = { id: String(id), what: `${kind} ${seriesText(series)}` }
   if (isEnded) return { ...what, state: 'failed', doneShare: null, reachedAt: null, etaMs: null, message: failure }
@@ -86,20 +87,7 @@ function reportOf(state: WantState, estimator: Estimator): HistoryReport {
     state: isRunning ? 'running' : 'waiting',
     doneShare: total === 0 ? 1 : 1 - left / total,
     reachedAt,
-    etaMs: estimator(left),
+    etaMs: estimator(left)?.etaMs ?? null,
     message: problem,
-  }
-}
-
-/** How long the rest will take, by how fast it went since it was first looked at. */
-type Estimator = (left: number) => number | null
-
-function createEstimator(clock: Clock): Estimator {
-  let first: { readonly atMs: number; readonly left: number } | null = null
-  return (left) => {
-    const atMs = clock.monotonicMs()
-    first ??= { atMs, left }
-    const done = first.left - left
-    return done <= 0 ? null : (left * (atMs - first.atMs)) / done
   }
 }

@@ -46,11 +46,16 @@ export interface NamedRange extends TimeRange {
   readonly series: CandleSeries
 }
 
-/** What became of what was planned, from its wants, the coverage and the gaps. */
+/**
+ * What became of what was planned, from its wants, the coverage and the gaps.
+ *
+ * @param options.isStopped what was not asked for yet has not failed
+ */
 export async function summarize(
   db: Kysely<Database>,
   planned: readonly PlannedSeries[],
   ids: readonly number[],
+  options: { readonly isStopped?: boolean } = {},
 ): Promise<Summary> {
   const states = await wantStates(db, { ids })
   const sum = (count: keyof WantCounts) => states.reduce((total, state) => total + state[count], 0)
@@ -69,9 +74,12 @@ export async function summarize(
     }
     // What is missing and was not even asked for: the service refused it, or the work was stopped.
     const rest = subtract(after[index]?.missing ?? [], normalized(known))
-    const reason = reasons.get(seriesText(series)) ?? 'not done'
+    const reason = reasons.get(seriesText(series)) ?? null
+    if (reason === null && options.isStopped === true) continue
     failed.push(
-      ...rest.filter((range) => subtract([range], missing).length === 0).map((range) => ({ series, ...range, reason })),
+      ...rest
+        .filter((range) => subtract([range], missing).length === 0)
+        .map((range) => ({ series, ...range, reason: reason ?? 'not done' })),
     )
   }
   const [requests, rows] = [sum('requests'), sum('candles')]

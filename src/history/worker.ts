@@ -33,10 +33,17 @@ export interface HistoryWorker {
   stop(): Promise<void>
 }
 
+interface RunningSlice {
+  readonly stop: AbortController
+  asking: Asking
+  ended: Promise<void>
+}
+
 const busyPollMs = 50
 const tailPollMs = 250
 const idlePollMs = 1_000
-const extendEveryMs = 5_000
+/** Cancelled slices are noticed within so long, too. */
+const extendEveryMs = 2_000
 const endWantsEveryMs = 5_000
 const afterErrorMs = 2_000
 
@@ -50,7 +57,7 @@ class Worker implements HistoryWorker {
   readonly #name = workerName()
   readonly #runner: SliceRunner
   readonly #stopping = new AbortController()
-  readonly #running = new Map<CandleSlice, { asking: Asking; ended: Promise<void> }>()
+  readonly #running = new Map<CandleSlice, RunningSlice>()
   readonly #loop: Promise<void>
   readonly #touched = new TouchedRollups()
   readonly #incidents: Incidents
@@ -76,7 +83,7 @@ class Worker implements HistoryWorker {
   async #work(): Promise<void> {
     const { db, clock, logger } = this.#options
     const { signal } = this.#stopping
-    const extend = everySoOften(clock, extendEveryMs, () => extendLeases(db, this.#name, [...this.#running.keys()]))
+    const extend = everySoOften(clock, extendEveryMs, () => this.#extendLeases())
     const endWants = everySoOften(clock, endWantsEveryMs, () => endSatisfiedWants(db))
     while (!signal.aborted) {
       let waitMs = busyPollMs
@@ -101,13 +108,19 @@ class Worker implements HistoryWorker {
     while (!this.#stopping.signal.aborted && this.#hasRoom()) {
       const slice = await takeSlice(this.#options.db, this.#name, cutSlice)
       if (slice === null) return this.#running.size > 0 ? tailPollMs : idlePollMs
-      const running = { asking: null as Asking, ended: Promise.resolve() }
+      const running: RunningSlice = { stop: new AbortController(), asking: null, ended: Promise.resolve() }
       this.#running.set(slice, running)
-      running.ended = this.#run(slice, (operation) => (running.asking = operation)).finally(() =>
-        this.#running.delete(slice),
-      )
+      running.ended = this.#run(slice, running).finally(() => this.#running.delete(slice))
     }
     return busyPollMs
+  }
+
+  /** A slice that is this worker's no more, such as one that was cancelled, is not gone on with. */
+  async #extendLeases(): Promise<void> {
+    const slices = [...this.#running.keys()]
+    const held = await extendLeases(this.#options.db, this.#name, slices)
+    for (const slice of slices)
+      if (!held.has(slice.id)) this.#running.get(slice)?.stop.abort(new Error('the lease has ended'))
   }
 
   #hasRoom(): boolean {
@@ -117,11 +130,12 @@ class Worker implements HistoryWorker {
   }
 
   /** Never rejects: a slice that cannot be settled is given up when leases are extended. */
-  async #run(slice: CandleSlice, onAsk: (operation: Asking) => void): Promise<void> {
+  async #run(slice: CandleSlice, running: RunningSlice): Promise<void> {
     const { logger } = this.#options
     const what = `backfill: ${seriesText(slice.series)}`
     try {
-      const result = await this.#runner.run(slice, onAsk, this.#stopping.signal)
+      const signal = AbortSignal.any([this.#stopping.signal, running.stop.signal])
+      const result = await this.#runner.run(slice, (operation) => (running.asking = operation), signal)
       this.#touched.add(slice, result)
       const { problem, failure, candles, requests } = result
       if (problem !== undefined) logger.warn(`${what}: will be retried later: ${problem}`)

@@ -159,6 +159,31 @@ describe('the backfill command', () => {
     await expectComplete()
   })
 
+  it('says after Ctrl-C that the daemon goes on, and is cancelled by name', async () => {
+    const quiet = { enabled: false }
+    const streams = { orderBooks: quiet, rpiOrderBooks: quiet, fills: quiet, rpiSymbols: quiet, candles: quiet }
+    const daemon = start(['start', '--config', await configure('slowest daemon', { streams }, 5)])
+    await daemon.printed(/collecting /)
+    for (let run = 0; run < 2; run++) {
+      const before = await storedCount()
+      const followed = backfill(config, '--json')
+      await followed.printed(/the recorder on this host is doing the work/)
+      await progressed(before)
+      followed.process.kill('SIGINT')
+      const { exitCode, stdout, stderr } = await followed.finished
+      expect(stderr).toContain('the recorder on this host goes on with it')
+      expect(stderr).not.toContain('missing:')
+      expect(JSON.parse(stdout)).toMatchObject({ failed: [] })
+      expect(exitCode).toBe(1)
+    }
+    const { rows } = await test.database.pool.query('select from recorder.candle_want')
+    expect(rows.length).toBe(symbols.length)
+    const cancelled = await start(['backfill', '--cancel', '--symbol', 'BTC*', '--config', config]).finished
+    expect(cancelled).toMatchObject({ exitCode: 0, stdout: 'cancelled: SPOT BTCUSDT market 1m\n' })
+    daemon.process.kill('SIGTERM')
+    await daemon.finished
+  })
+
   it('takes over when the daemon ends', async () => {
     const quiet = { enabled: false }
     const streams = { orderBooks: quiet, rpiOrderBooks: quiet, fills: quiet, rpiSymbols: quiet, candles: quiet }

@@ -111,17 +111,22 @@ export async function takeSlice(
   })
 }
 
-/** Extends the leases of a worker, and gives up those of slices that it does not work on any more but could not settle. */
+/**
+ * Extends the leases of a worker, and gives up those of slices that it does not work on any more but could not settle. Resolves to
+ * the ids of those that it still has: others were cancelled, or somebody else has them by now.
+ */
 export async function extendLeases(
   db: Kysely<Database>,
   worker: string,
   working: readonly CandleSlice[],
-): Promise<void> {
+): Promise<ReadonlySet<number>> {
   const ids = working.map(({ id }) => id)
-  await sql`
+  const { rows } = await sql<{ id: number }>`
     with released as (delete from recorder.candle_slice where leased_by = ${worker} and id <> all (${ids}::bigint[]))
     update recorder.candle_slice set leased_until = ${leaseEnd}
-    where leased_by = ${worker} and id = any (${ids}::bigint[])`.execute(db)
+    where leased_by = ${worker} and id = any (${ids}::bigint[])
+    returning id`.execute(db)
+  return new Set(rows.map(({ id }) => id))
 }
 
 /** Ends wants that others have satisfied. */

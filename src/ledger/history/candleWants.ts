@@ -81,7 +81,8 @@ export const provenOfWant = sql`
 const missingOfWant = sql`(w.ranges - w.done - ${provenOfWant})`
 
 /**
- * Stores what is wanted; one that an open want of the same kind contains is that one. Resolves to the ids of all of them.
+ * Stores what is wanted. An open want of the same kind and series grows by it, so that a series is never wanted twice; stretches of
+ * a review are wants of their own. Resolves to the ids of all of them.
  */
 export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[]): Promise<number[]> {
   if (wants.length === 0) return []
@@ -100,9 +101,18 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
         select s.*, s.ranges::tstzmultirange as wanted, (
           select min(w.id) from recorder.candle_want w
           where w.ended_at is null and w.kind = s.kind and w.again = s.again and ${sameCandles('w', 's')}
-            and w.ranges @> s.ranges::tstzmultirange
+            and (s.kind <> 'review' or w.ranges @> s.ranges::tstzmultirange)
         ) as known
         from ${source} as s
+      ), grown as (
+        update recorder.candle_want w set ranges = w.ranges + s.added, floor = least(w.floor, s.floor),
+          is_urgent = w.is_urgent or s.is_urgent, has_open_beginning = w.has_open_beginning or s.has_open_beginning
+        from (
+          select known, range_agg(r) as added, min(floor) as floor, bool_or(is_urgent) as is_urgent,
+            bool_or(has_open_beginning) as has_open_beginning
+          from source cross join lateral unnest(wanted) as r where known is not null group by known
+        ) s
+        where w.id = s.known and not w.ranges @> s.added
       ), inserted as (
         insert into recorder.candle_want (kind, category, symbol, type, interval, ranges, floor, again, is_urgent,
           has_open_beginning, next_to)
@@ -124,6 +134,39 @@ export async function endWants(trx: Kysely<Database>, series?: CandleSeries): Pr
       and not exists (
         select from recorder.candle_slice s join recorder.candle_want o on o.id = s.want_id
         where ${sameCandles('o', 'w')} and s.ranges && w.ranges)`.execute(trx)
+}
+
+/** Which backfills to end: those of which everything that is named here is so. */
+export interface CancelFilter {
+  readonly categories?: readonly string[]
+  readonly intervals?: readonly string[]
+  readonly types?: readonly string[]
+  readonly isSymbol: (symbol: string) => boolean
+}
+
+/** Ends open backfills; whoever works on one of them stops. Resolves to what they were about. */
+export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter): Promise<CandleSeries[]> {
+  return inTransaction(db, async (trx) => {
+    await lockInTransaction(trx, lockNames.candleWants)
+    const { rows: open } = await sql<CandleSeries & { id: number }>`
+      select id, category, symbol, type, interval from recorder.candle_want
+      where kind = 'backfill' and ended_at is null order by id`.execute(trx)
+    const isMeant = (names: readonly string[] | undefined, name: string) => names === undefined || names.includes(name)
+    const meant = open.filter(
+      ({ category, symbol, type, interval }) =>
+        isMeant(filter.categories, category) &&
+        isMeant(filter.types, type) &&
+        isMeant(filter.intervals, interval) &&
+        filter.isSymbol(symbol),
+    )
+    const ids = meant.map(({ id }) => id)
+    await sql`delete from recorder.candle_slice where want_id = any (${ids}::bigint[])`.execute(trx)
+    await sql`
+      update recorder.candle_want set ended_at = now(), problem = 'cancelled' where id = any (${ids}::bigint[])`.execute(
+      trx,
+    )
+    return meant.map(({ category, symbol, type, interval }) => ({ category, symbol, type, interval }))
+  })
 }
 
 /** The wants with these ids; or at most `limit` that are open or have failed in the last hours, the most urgent first. */

@@ -11,7 +11,13 @@ import {
   settleSlice,
   takeSlice,
 } from '../../../src/ledger/history/candleSlices.js'
-import { insertWants, type NewWant, rangeOutcomes, wantStates } from '../../../src/ledger/history/candleWants.js'
+import {
+  cancelBackfills,
+  insertWants,
+  type NewWant,
+  rangeOutcomes,
+  wantStates,
+} from '../../../src/ledger/history/candleWants.js'
 import { addCoverage } from '../../../src/ledger/proof/coverage.js'
 import { recordGap } from '../../../src/ledger/proof/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -130,12 +136,40 @@ describe('wants', () => {
     expect(order).toEqual(['REPAIR', 'URGENT', 'NEWER', 'OLDER', 'REVIEW'])
   })
 
-  it('that an open one contains are that one', async () => {
+  it('of a series that is wanted already are that want, which grows', async () => {
     const { db } = test.database
-    const [first] = await insertWants(db, [want('A', minutes(0, 100))])
-    expect(await insertWants(db, [want('A', minutes(20, 30))])).toEqual([first])
-    expect(await insertWants(db, [want('A', minutes(20, 130))])).not.toEqual([first])
+    const [first = 0] = await insertWants(db, [want('A', minutes(50, 100))])
+    expect(await insertWants(db, [want('A', minutes(60, 70)), want('A', minutes(20, 130))])).toEqual([first])
+    expect(await wantStates(db, { ids: [first] })).toMatchObject([{ total: 110, left: 110 }])
     expect(await insertWants(db, [want('A', minutes(20, 30), { kind: 'repair' })])).not.toEqual([first])
+    const review = { kind: 'review', again: true } as const
+    const [one] = await insertWants(db, [want('A', minutes(0, 50), review)])
+    expect(await insertWants(db, [want('A', minutes(20, 30), review)])).toEqual([one])
+    expect(await insertWants(db, [want('A', minutes(20, 60), review)])).not.toEqual([one])
+  })
+
+  it('that are cancelled end, and their slices with them', async () => {
+    const { db } = test.database
+    const ids = await insertWants(db, [
+      want('A', minutes(0, 100)),
+      want('B', minutes(0, 100)),
+      want('A', minutes(0, 10), { kind: 'repair' }),
+    ])
+    const slices = [await take(), await take(newest(50)), await take(newest(50))]
+    const cancelled = await cancelBackfills(db, { isSymbol: (symbol) => symbol === 'A', intervals: ['1m'] })
+    expect(cancelled).toEqual([seriesOf('A')])
+    expect((await wantStates(db, { ids })).map(({ isEnded, problem }) => [isEnded, problem])).toEqual([
+      [true, 'cancelled'],
+      [false, null],
+      [false, null],
+    ])
+    const held = await extendLeases(db, 'one', slices)
+    expect(slices.map(({ kind, series, id }) => [kind, series.symbol, held.has(id)])).toEqual([
+      ['repair', 'A', true],
+      ['backfill', 'A', false],
+      ['backfill', 'B', true],
+    ])
+    expect(await cancelBackfills(db, { isSymbol: () => true, types: ['mark'] })).toEqual([])
   })
 
   it('of one series never have the same candles fetched twice', async () => {
