@@ -45,8 +45,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       category market.category not null,
       type market.candle_type not null,
       interval market.candle_interval not null,
-      reached interval not null,
-      beyond interval,
+      age interval not null,
       learned_at timestamptz not null default now(),
       primary key (category, type, interval)
     );
@@ -119,9 +118,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         category: keyComments.category,
         type: 'What the candles are made of: market, mark, index or premium.',
         interval: 'Length of the candles, as the service names it.',
-        reached: 'Age up to which it answered.',
-        beyond: 'Age at which history-candles had candles and it had none; NULL where that was not met.',
-        learned_at: 'When this was last learned. It is looked at again after a week.',
+        age: 'Age of an opening time at which history-candles had a candle and it had none.',
+        learned_at: 'When this was last learned. It is learned anew after an hour.',
       },
     },
     'recorder.review': {

@@ -107,8 +107,7 @@ interface CandleReachTable {
   category: Category
   type: CandleType
   interval: Interval
-  reached: string
-  beyond: string | null
+  age: string
   learned_at: Generated<TimeMs>
 }
 

@@ -1,4 +1,4 @@
-import type { TimeMs } from '../market/values.js'
+import type { KnownReach } from '../ledger/history/candleReach.js'
 import type { Clock } from '../runtime/clock.js'
 
 /** How far back an operation gives candles, as the age of their opening times. */
@@ -9,11 +9,6 @@ export interface Reach {
   noteSeen(ageMs: number): Promise<void>
   /** The operation was silent about a candle of this age that another one has. */
   noteMissing(ageMs: number): Promise<void>
-}
-
-export interface KnownReach {
-  readonly ageMs: number
-  readonly learnedAt: TimeMs
 }
 
 export interface ReachMemory {

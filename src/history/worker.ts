@@ -1,16 +1,17 @@
+import { hostname } from 'node:os'
 import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
 import { seriesText } from '../market/candle.js'
 import type { Clock } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
+import { randomName } from '../runtime/randomness.js'
 import {
   type CandleSlice,
   endSatisfiedWants,
   extendLeases,
   isWorkLeft,
   takeSlice,
-  workerName,
 } from '../ledger/history/candleSlices.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
@@ -54,7 +55,7 @@ export function startHistoryWorker(options: HistoryWorkerOptions): HistoryWorker
 
 class Worker implements HistoryWorker {
   readonly #options: HistoryWorkerOptions
-  readonly #name = workerName()
+  readonly #name = `${hostname()} ${process.pid} ${randomName(6)}`
   readonly #runner: SliceRunner
   readonly #stopping = new AbortController()
   readonly #running = new Map<CandleSlice, RunningSlice>()

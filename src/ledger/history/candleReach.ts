@@ -15,7 +15,7 @@ export interface KnownReach {
 /** Null when nothing was learned. */
 export async function loadReach(db: Kysely<Database>, key: ReachKey): Promise<KnownReach | null> {
   const { rows } = await sql<KnownReach>`
-    select (extract(epoch from beyond) * 1000)::float8 as "ageMs", learned_at as "learnedAt"
+    select (extract(epoch from age) * 1000)::float8 as "ageMs", learned_at as "learnedAt"
     from recorder.candle_reach
     where category = ${key.category} and type = ${key.type} and interval = ${key.interval}`.execute(db)
   return rows[0] ?? null
@@ -24,8 +24,8 @@ export async function loadReach(db: Kysely<Database>, key: ReachKey): Promise<Kn
 export async function saveReach(db: Kysely<Database>, key: ReachKey, ageMs: number): Promise<void> {
   const age = sql`make_interval(secs => ${ageMs}::float8 / 1000)`
   await sql`
-    insert into recorder.candle_reach as r (category, type, interval, reached, beyond)
-    values (${key.category}, ${key.type}, ${key.interval}, ${age}, ${age})
+    insert into recorder.candle_reach as r (category, type, interval, age)
+    values (${key.category}, ${key.type}, ${key.interval}, ${age})
     on conflict (category, type, interval) do update
-      set reached = excluded.reached, beyond = excluded.beyond, learned_at = now()`.execute(db)
+      set age = excluded.age, learned_at = now()`.execute(db)
 }

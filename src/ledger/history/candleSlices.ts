@@ -1,9 +1,7 @@
-import { hostname } from 'node:os'
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import { randomName } from '../../runtime/randomness.js'
 import { byUrgency, endWants, provenOfWant, type WantCounts, type WantKind } from './candleWants.js'
 import { toDate } from '../../db/columns.js'
 import { multirange, rangesAsJson, toRanges } from '../proof/coverage.js'
@@ -49,11 +47,6 @@ const retryAfterSeconds = 5
 const leaseSeconds = 20
 const leaseEnd = sql`now() + make_interval(secs => ${leaseSeconds})`
 
-/** A name under which a worker takes slices, and no other one does. */
-export function workerName(): string {
-  return `${hostname()} ${process.pid} ${randomName(6)}`
-}
-
 /**
  * Whether anything is wanted or being fetched, by anybody. While it is not, there is nothing to take, to extend or to end: one
  * statement instead of theirs, for a worker that has nothing to do for most of the day.
@@ -69,6 +62,7 @@ export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
  * Leases the most urgent part of what is missing to a worker; null when nothing is to be done. A slice whose lease has ended is
  * missing again.
  *
+ * @param worker a name that no other worker has
  * @param cut the part of a want's missing ranges that makes a slice
  */
 export async function takeSlice(
