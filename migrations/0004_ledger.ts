@@ -257,8 +257,9 @@ async function describe(db: Kysely<unknown>): Promise<void> {
         day: 'The day, UTC.',
         version: 'Version of the day in the archive, from 1.',
         rows: 'Rows that it has.',
-        digest: 'SHA-256 of the digests of its rows by category.',
-        proof_digest: 'SHA-256 of the coverage, gaps, ranges without a trade and revisions that were archived with it.',
+        digest: 'SHA-256 that the manifest of this version has.',
+        proof_digest:
+          'SHA-256 of what the database had proven of the day then; empty when the day has to be written again.',
         archived_at: 'When this version was written.',
         removed_at: 'When its rows were removed from the database for their age; NULL while they are here.',
       },

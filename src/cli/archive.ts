@@ -77,7 +77,9 @@ async function runIt(options: RunOptions): Promise<void> {
     for (const { table, day, reason } of removal.kept) {
       process.stderr.write(`error: ${table} of ${day} and later stays in the database, past its age: ${reason}\n`)
     }
-    if (removal.kept.length > 0 || removal.problem !== null) process.exitCode = exitCodes.failed
+    for (const problem of result.problems) process.stderr.write(`error: ${problem}\n`)
+    const isWell = removal.kept.length + result.problems.length === 0 && removal.problem === null
+    if (!isWell) process.exitCode = exitCodes.failed
     if (options.json === true) return await writeOut(`${JSON.stringify({ ...result, ...removal })}\n`)
     if (options.dryRun === true) {
       for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
-import { withArchiveLock } from '../files/archive/lock.js'
+import { withArchiveLock } from '../files/archive/state.js'
 import { pruneArchive } from '../files/archive/prune.js'
 import { openArchive } from './archiveTarget.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'

@@ -5,7 +5,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { restoreArchive } from '../files/archive/restore.js'
 import { openArchive, tableOption } from './archiveTarget.js'
-import { failedOrStopped } from './failed.js'
+import { exitCodes, failedOrStopped } from './failed.js'
 import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
@@ -39,7 +39,7 @@ async function runRestore(options: RestoreOptions): Promise<void> {
   try {
     await prepareBeside(store, config, logger)
     const { table: tables = config.archive.tables, from, to } = options
-    const restored = await restoreArchive(
+    const { restored, problems } = await restoreArchive(
       store.database,
       target,
       { tables, from, to },
@@ -49,6 +49,8 @@ async function runRestore(options: RestoreOptions): Promise<void> {
           process.stderr.write(`${table} of ${done}: ${rows} rows, ${inserted} of them new\n`),
       },
     )
+    for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
+    if (problems.length > 0) process.exitCode = exitCodes.failed
     const inserted = restored.reduce((sum, one) => sum + one.inserted, 0)
     if (options.json === true) return await writeOut(`${JSON.stringify(restored)}\n`)
     await writeOut(`${restored.length} days of tables restored, ${inserted} rows were new\n`)

@@ -3,9 +3,8 @@ import { Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
 import { systemClock } from '../runtime/clock.js'
-import { folderTarget } from '../files/archive/folder.js'
+import { type ArchiveTarget, folderTarget } from '../files/archive/target.js'
 import { archivedTableNames } from '../market/archivedTable.js'
-import type { ArchiveTarget } from '../files/archive/target.js'
 
 /**
  * Opens the archive that the configuration names. What it takes to speak with a bucket is loaded only then.

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { openDatabase } from '../db/database.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
@@ -29,7 +30,7 @@ export function verifyCommand(): Command {
     .addHelpText(
       'after',
       '\nExample:\n  market-recorder archive verify --config recorder.yaml --offline\n\n' +
-        'A day that the database has otherwise is written anew by the next archive.\n' +
+        'A day that is damaged, or that the database has otherwise, is written anew by the next archive.\n' +
         'Exit code: 0 when everything is as it was written, 1 when anything is not.',
     )
     .action((_, command: Command) => runVerify(command.optsWithGlobals()))
@@ -40,6 +41,8 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   const stop = stopSignal()
   const target = await openArchive(config, stop.signal)
   const store = options.offline === true ? null : await openStore(config, createLogger('warn'))
+  // What a file of the archive names is looked up with no more rights than that takes.
+  const rowReader = store && openDatabase({ url: store.readUrl, isReadOnly: true })
   const results: VerifiedDay[] = []
   const count = { days: 0, rows: 0, compared: 0, problems: 0 }
   try {
@@ -48,6 +51,7 @@ async function runVerify(options: VerifyOptions): Promise<void> {
       from: options.from,
       to: options.to,
       database: store?.database,
+      rowReader: rowReader ?? undefined,
       signal: stop.signal,
     })
     for await (const result of days) {
@@ -61,11 +65,13 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   } finally {
     stop.release()
     await target.close()
+    await rowReader?.close()
     await store?.close()
   }
   if (options.json === true) await writeOut(`${JSON.stringify(results)}\n`)
   else {
     const { days, rows, compared, problems } = count
+    if (store === null) await writeOut('the database was not asked which days it has archived\n')
     await writeOut(
       `${days} days of tables read, ${rows} rows, ${compared} compared with the database: ${problems === 0 ? 'ok' : `${problems} problems`}\n`,
     )

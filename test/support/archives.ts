@@ -2,10 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { folderTarget } from '../../src/files/archive/folder.js'
 import { runArchive } from '../../src/files/archive/run.js'
 import { archivedTableNames } from '../../src/market/archivedTable.js'
-import type { ArchiveTarget } from '../../src/files/archive/target.js'
+import { type ArchiveTarget, folderTarget } from '../../src/files/archive/target.js'
 import type { RecorderDatabase } from '../../src/db/database.js'
 
 /** An archive in a folder of its own. */

@@ -1,93 +1,128 @@
 import type { RecorderDatabase } from '../../db/database.js'
-import type { Compression } from '../parquet/zstd.js'
+import { type ArchiveReader, checkDay } from './checkDay.js'
 import {
   dayFolder,
+  type Digests,
+  filePath,
   type Manifest,
   type ManifestColumn,
   manifestPath,
   manifestText,
   proofDigest,
+  readManifest,
+  sealManifest,
   type SeriesProof,
 } from './manifest.js'
-import { readManifest } from './manifests.js'
-import { readBack } from './readBack.js'
-import { restoreDay } from './restoreDay.js'
-import { withSnapshot } from './snapshot.js'
+import { mergeProof } from './mergeDay.js'
+import { readProof } from './proof.js'
+import { type Snapshot, withSnapshot } from './rows.js'
 import { type StagedDay, stageDay } from './stageDay.js'
-import { noteArchivedDay } from './state.js'
+import { type ArchivedDay, noteArchivedDay, whyForeign } from './state.js'
 import type { ArchivedTable, Day } from './tables.js'
-import type { ArchiveTarget } from './target.js'
+import { DamagedArchive } from './target.js'
 
-export interface ArchiveContext {
+export interface ArchiveContext extends ArchiveReader {
   readonly database: RecorderDatabase
-  readonly target: ArchiveTarget
   /** For files in the making. */
   readonly folder: string
-  readonly compression: Compression
   readonly isHypertable: boolean
   /** The newest migration. */
   readonly schema: string
-  /** Of the program. */
+  /** Version of the program. */
   readonly recorder: string
   readonly now: () => number
   /** Told the rows of the day so far; may throw to end it. */
   readonly onRows?: (rows: number) => void
 }
 
+export interface DueDay {
+  readonly table: ArchivedTable
+  readonly day: Day
+  /** Those that the archive has of the day, ascending. */
+  readonly versions: readonly number[]
+  /** What the database knows of the day in the archive. */
+  readonly known: ArchivedDay | undefined
+  /** The room that earlier days needed for their decimals. */
+  readonly columns: readonly ManifestColumn[]
+  /** Digests of the day before, of a table that is kept as a whole. */
+  readonly dayBefore?: Digests | undefined
+}
+
 /**
  * Writes a day into the archive as its next version: files first, then, when they were read back and are equal, the manifest that
- * makes them visible. Resolves to null when there is nothing to write, or nothing else than the archive has.
- *
- * @param versions those that the archive has of the day, ascending
- * @param known what earlier days needed for their decimals
- * @param former digests that a table kept as a whole had on the day before
+ * makes them visible. A version has all rows of the one before it. Resolves to null when there is nothing new to write. Throws a
+ * `DamagedArchive` when the version before is needed and not whole.
  */
-export async function archiveDay(
-  context: ArchiveContext,
-  table: ArchivedTable,
-  day: Day,
-  versions: readonly number[],
-  known: readonly ManifestColumn[],
-  former?: Manifest['digests'],
-): Promise<Manifest | null> {
-  const { target, database } = context
-  const manifests = await Promise.all(versions.map((version) => readManifest(target, table.name, day, version)))
-  const previous = manifests.at(-1)
-  const stage = () =>
-    withSnapshot(database, (snapshot) =>
-      stageDay(snapshot, table, day, { ...context, known: previous?.columns ?? known }),
-    )
-  let staged = await stage()
-  if (staged.rows === 0 && staged.proof.length === 0) return null
-  if (former !== undefined && isSameRows(staged.digests, former)) return null
-  if (previous !== undefined && lacksSome(staged, previous)) {
-    // Removed for its age, or another database's: a version must not have less than the one before it.
-    await restoreDay(database, target, previous, context)
-    staged = await stage()
+export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<Manifest | null> {
+  const { table, day, versions, known } = due
+  const former = await formerVersion(context, due)
+  const merging = former === null ? undefined : { reader: context, manifest: former }
+  const write = async (snapshot: Snapshot) => {
+    const options = { ...context, known: former?.columns ?? due.columns, former: merging }
+    return { staged: await stageDay(snapshot, table, day, options), own: await readProof(snapshot, table, day) }
   }
-  const proofSha256 = proofDigest(staged.proof)
-  if (previous?.proofSha256 === proofSha256 && isSameRows(staged.digests, previous.digests)) {
-    await noteArchivedDay(database.db, previous)
+  const { staged, own } = await withSnapshot(context.database, write)
+  // Otherwise the database knows the whole day, and may have taken back what it once claimed.
+  const isPart = former !== null && (known === undefined || known.isRemoved || staged.rowsOnlyArchived > 0)
+  const proof = isPart ? mergeProof(former.proof, own) : own
+  if (staged.rows === 0 && proof.length === 0) return null
+  if (due.dayBefore !== undefined && isSameRows(staged.digests, due.dayBefore)) return null
+  if (former === null && known !== undefined && staged.rows < known.rows) {
+    throw new DamagedArchive(
+      `${table.name} of ${day} is damaged in the archive, which had ${known.rows} rows, and the database has only ${staged.rows} of them: bring the day back from a copy of the archive`,
+    )
+  }
+  if (former?.proofSha256 === proofDigest(proof) && isSameRows(staged.digests, former.digests)) {
+    await noteArchivedDay(context.database.db, former, proofDigest(own))
     return null
   }
-  await removeOrphans(target, table.name, day, manifests)
-  return publish(context, table, day, (versions.at(-1) ?? 0) + 1, staged)
+  const manifest = await publish(context, due, staged, proof)
+  await noteArchivedDay(context.database.db, manifest, proofDigest(own))
+  return manifest
+
+  /** The newest version, whose rows the next one has as well; null when there is none that could be trusted. */
+  async function formerVersion({ target }: ArchiveContext, { table: { name, timeColumn } }: DueDay) {
+    const newest = versions.at(-1)
+    if (newest === undefined) {
+      if (known?.isRemoved === true) throw needed(`${name} of ${day} is not in the archive`)
+      return null
+    }
+    try {
+      const manifest = await readManifest(target, name, day, newest)
+      const foreign = whyForeign(manifest, known)
+      if (foreign !== null) throw new DamagedArchive(foreign)
+      const { problems } = await checkDay(context, manifest, { onRows: context.onRows })
+      if (problems.length > 0) throw new DamagedArchive(problems.join('; '))
+      return timeColumn === undefined ? null : manifest
+    } catch (error) {
+      if (!(error instanceof DamagedArchive)) throw error
+      // What this database has archived it can archive again while it has the rows.
+      if (known === undefined || known.isRemoved) throw needed(error.message)
+      return null
+    }
+  }
+}
+
+function needed(problem: string): DamagedArchive {
+  return new DamagedArchive(
+    `${problem}, and its rows are not in the database: bring the day back from a copy of the archive`,
+  )
 }
 
 async function publish(
   context: ArchiveContext,
-  { name }: ArchivedTable,
-  day: Day,
-  version: number,
+  { table: { name }, day, versions }: DueDay,
   staged: StagedDay,
+  proof: readonly SeriesProof[],
 ): Promise<Manifest> {
   const { target } = context
+  const version = (versions.at(-1) ?? 0) + 1
   const files = staged.files.map(({ localPath, number, ...file }) => ({
     localPath,
-    path: `${dayFolder(name, day)}category=${file.category}/${name}-v${version}-${number}.parquet`,
+    path: filePath({ table: name, day, version }, file.category, number),
     ...file,
   }))
-  const manifest: Manifest = {
+  const manifest = sealManifest({
     format: 1,
     table: name,
     day,
@@ -99,11 +134,12 @@ async function publish(
     rows: staged.rows,
     digests: staged.digests,
     files: files.map(({ localPath: _, ...file }) => file),
-    proofSha256: proofDigest(staged.proof),
-    proof: [...staged.proof],
-  }
+    proofSha256: proofDigest(proof),
+    proof: [...proof],
+  })
+  await removeOrphans(context, name, day, versions)
   for (const { localPath, path } of files) await target.publish(localPath, path)
-  const problems = await readBack(target, manifest, context)
+  const { problems } = await checkDay(context, manifest, { onRows: context.onRows })
   if (problems.length > 0) {
     for (const { path } of files) await target.remove(path)
     throw new Error(`${name} of ${day} was not archived: ${problems.join('; ')}`)
@@ -113,40 +149,18 @@ async function publish(
       `somebody else has just written version ${version} of ${name} of ${day} into ${target.name}: let one database write there`,
     )
   }
-  await noteArchivedDay(context.database.db, manifest)
   return manifest
 }
 
-/** What an archiver that was killed has left: files of the day that no manifest names. */
-async function removeOrphans(
-  target: ArchiveTarget,
-  table: string,
-  day: Day,
-  manifests: readonly Manifest[],
-): Promise<void> {
-  const named = new Set(manifests.flatMap(({ files }) => files.map(({ path }) => path)))
+/** Removes files of the day that no version has: a killed archiver left them. */
+async function removeOrphans({ target }: ArchiveContext, table: string, day: Day, versions: readonly number[]) {
   for (const { path } of await target.list(dayFolder(table, day))) {
-    if (!named.has(path)) await target.remove(path)
+    const version = Number(/-v(\d+)-\d+\.parquet$/.exec(path)?.[1])
+    if (!versions.includes(version)) await target.remove(path)
   }
 }
 
-function isSameRows(a: Manifest['digests'], b: Manifest['digests']): boolean {
-  const text = (digests: Manifest['digests']) =>
-    JSON.stringify(Object.entries(digests).toSorted(([x], [y]) => (x < y ? -1 : 1)))
+function isSameRows(a: Digests, b: Digests): boolean {
+  const text = (digests: Digests) => JSON.stringify(Object.entries(digests).toSorted(([x], [y]) => (x < y ? -1 : 1)))
   return text(a) === text(b)
-}
-
-/** Whether an earlier version has rows or proof that are not here. */
-function lacksSome(staged: StagedDay, { digests, proof }: Manifest): boolean {
-  const hasFewer = Object.entries(digests).some(([category, { rows }]) => (staged.digests[category]?.rows ?? 0) < rows)
-  if (hasFewer) return true
-  const keyOf = ({ category, symbol, type, interval }: SeriesProof) => [category, symbol, type, interval].join('\t')
-  const here = new Map(staged.proof.map((one) => [keyOf(one), one.coverage]))
-  return proof.some((one) => one.coverage.some((range) => !isWithin(range, here.get(keyOf(one)) ?? [])))
-}
-
-type Range = readonly [string, string]
-
-function isWithin([from, to]: Range, ranges: readonly Range[]): boolean {
-  return ranges.some((range) => Date.parse(range[0]) <= Date.parse(from) && Date.parse(to) <= Date.parse(range[1]))
 }

@@ -6,7 +6,7 @@ import { type BucketOptions, type BucketPlace, openBucket } from '../bucket/clie
 import { isKind } from '../bucket/errors.js'
 import { downloadObject, listObjects, readObject, removeObject } from '../bucket/objects.js'
 import { abortUploads, createObject, putBytes, uploadFile } from '../bucket/upload.js'
-import { manifestsRoot } from './manifest.js'
+import { isManifestPath } from './manifest.js'
 import type { ArchiveTarget } from './target.js'
 
 export interface BucketTargetOptions extends BucketOptions {
@@ -57,7 +57,7 @@ export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): 
       await rm(localPath)
     },
     async create(path, text) {
-      if (!path.startsWith(manifestsRoot)) throw new Error(`${path} is not a manifest`)
+      if (!isManifestPath(path)) throw new Error(`${path} is not a manifest`)
       const before = await readObject(bucket, path)
       if (before !== null) return before.toString('utf8') === text
       // Who can do it without a condition alone may write over another's: then the one who finds his own has written it.

@@ -1,18 +1,25 @@
 import type { ArchivedTableName } from '../../market/archivedTable.js'
-import type { Manifest, SeriesProof } from './manifest.js'
-import { listDays, readManifest } from './manifests.js'
+import { loadZstd } from '../parquet/zstd.js'
+import { archivedRows, type ArchiveReader } from './checkDay.js'
+import { type Digests, listTableDays, type Manifest, readManifest, type SeriesProof } from './manifest.js'
+import { type FileRow, RowDigest } from './rowText.js'
 import { type Day, dayEnd, daysBetween, dayStart } from './tables.js'
-import type { ArchiveTarget } from './target.js'
+import { type ArchiveTarget, DamagedArchive } from './target.js'
+
+/** A series; type and interval are empty where there is no such thing, and `*` stands for all symbols. */
+export type SeriesName = Pick<SeriesProof, 'symbol' | 'type' | 'interval'> & { readonly category: string }
 
 export interface Selection {
   readonly tables: readonly string[]
   /** Half-open, by day. */
   readonly from: Day
   readonly to: Day
-  readonly isWanted: (series: SeriesProof) => boolean
+  readonly isWanted: (series: SeriesName) => boolean
+  /** Ends it. */
+  readonly signal?: AbortSignal
 }
 
-/** What an archive proves of a dataset. Made of the archive alone: whoever has the same archive gets the same, byte by byte. */
+/** What an archive proves of a dataset. Made of the archive alone: the same archive gives the same, byte by byte. */
 export interface Certificate {
   readonly from: Day
   readonly to: Day
@@ -20,12 +27,18 @@ export interface Certificate {
 }
 export interface CertifiedTable {
   readonly table: string
+  /** Rows of the wanted series, as everything here. */
   readonly rows: number
-  /** The days that the archive has, with the digests of all their rows by category. */
-  readonly days: readonly { readonly day: Day; readonly rows: number; readonly digests: Manifest['digests'] }[]
+  /** The days that the archive has, with the digests of the wanted rows by category. */
+  readonly days: readonly CertifiedDay[]
   /** Days of the range that the archive does not have. */
   readonly missing: readonly Day[]
   readonly series: readonly CertifiedSeries[]
+}
+export interface CertifiedDay {
+  readonly day: Day
+  readonly rows: number
+  readonly digests: Digests
 }
 export interface CertifiedSeries {
   readonly category: string
@@ -46,22 +59,34 @@ export interface CertifiedSeries {
 /** Tables that have coverage. Snapshots are all that there is of the others: of their times in between nothing is claimed. */
 const covered: ReadonlySet<string> = new Set<ArchivedTableName>(['fills', 'candles'])
 
-/** Throws when a manifest is damaged. Whether the files are those of the manifests is for `verifyArchive` to say. */
-export async function certify(target: ArchiveTarget, selection: Selection): Promise<Certificate> {
+/**
+ * Reads every row of the range. A certificate is null, and the problems say why, when a part of the archive is damaged, or has nothing
+ * of what is wanted.
+ */
+export async function certify(
+  target: ArchiveTarget,
+  selection: Selection,
+): Promise<{ readonly certificate: Certificate | null; readonly problems: readonly string[] }> {
   const { from, to } = selection
-  const archived = await listDays(target)
+  const reader = { target, compression: await loadZstd() }
   const range = daysBetween(dayStart(from), dayStart(to))
+  const problems: string[] = []
   const tables: CertifiedTable[] = []
   for (const table of selection.tables) {
-    const versions = archived.get(table) ?? new Map<Day, readonly number[]>()
-    const days: { day: Day; rows: number; digests: Manifest['digests'] }[] = []
+    const versions = await listTableDays(target, table)
+    const days: CertifiedDay[] = []
     const series = new Map<string, GrowingSeries>()
     for (const day of range) {
       const version = versions.get(day)?.at(-1)
       if (version === undefined) continue
-      const manifest = await readManifest(target, table, day, version)
-      days.push({ day, rows: manifest.rows, digests: sorted(manifest.digests) })
-      for (const proof of manifest.proof.filter(selection.isWanted)) addDay(series, day, proof)
+      try {
+        const manifest = await readManifest(target, table, day, version)
+        days.push(await certifyDay(reader, manifest, selection))
+        for (const proof of manifest.proof.filter(selection.isWanted)) addDay(series, day, proof)
+      } catch (error) {
+        if (!(error instanceof DamagedArchive)) throw error
+        problems.push(error.message)
+      }
     }
     const known = new Set(days.map(({ day }) => day))
     tables.push({
@@ -74,7 +99,40 @@ export async function certify(target: ArchiveTarget, selection: Selection): Prom
         .map(([, growing]) => certified(growing, range, covered.has(table))),
     })
   }
-  return { from, to, tables }
+  const isEmpty = tables.every((one) => one.rows === 0 && one.series.every(({ symbol }) => symbol === '*'))
+  if (problems.length === 0 && isEmpty) problems.push('the archive has nothing of what is to be certified')
+  return { certificate: problems.length > 0 ? null : { from, to, tables }, problems }
+}
+
+/** Counts and digests the wanted rows of a day. Throws a `DamagedArchive` when any row of it is not as it was written. */
+async function certifyDay(reader: ArchiveReader, manifest: Manifest, selection: Selection): Promise<CertifiedDay> {
+  const isWanted = rowFilter(manifest, selection)
+  const digests: [string, { rows: number; sha256: string }][] = []
+  for (const category of Object.keys(manifest.digests).toSorted()) {
+    const digest = new RowDigest()
+    for await (const { rows, lines } of archivedRows(reader, manifest, category)) {
+      selection.signal?.throwIfAborted()
+      for (const [i, line] of lines.entries()) if (isWanted(rows[i] ?? [])) digest.add(line)
+    }
+    if (digest.rows > 0) digests.push([category, { rows: digest.rows, sha256: digest.hex() }])
+  }
+  const rows = digests.reduce((sum, [, one]) => sum + one.rows, 0)
+  return { day: manifest.day, rows, digests: Object.fromEntries(digests) }
+}
+
+function rowFilter({ columns }: Manifest, { isWanted }: Selection): (row: FileRow) => boolean {
+  const places = ['category', 'symbol', 'type', 'interval'].map((name) => columns.findIndex((one) => one.name === name))
+  const known = new Map<string, boolean>()
+  return (row) => {
+    const [category = '', symbol = '', type = '', interval = ''] = places.map((place) => {
+      const value = row[place]
+      return typeof value === 'string' ? value : ''
+    })
+    const key = [category, symbol, type, interval].join('\t')
+    const found = known.get(key) ?? isWanted({ category, symbol, type, interval })
+    known.set(key, found)
+    return found
+  }
 }
 
 interface GrowingSeries {
@@ -135,8 +193,4 @@ function rounded(share: number): number {
 
 function lengthMs(ranges: readonly (readonly [string, string])[]): number {
   return ranges.reduce((sum, [from, to]) => sum + Date.parse(to) - Date.parse(from), 0)
-}
-
-function sorted(digests: Manifest['digests']): Manifest['digests'] {
-  return Object.fromEntries(Object.entries(digests).toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }

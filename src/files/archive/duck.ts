@@ -9,9 +9,8 @@ import type { RecorderDatabase } from '../../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { hasHypertables } from '../../server/timescale/server.js'
 import { firstTime, lastTime } from './timeBounds.js'
-import type { ManifestColumn } from './manifest.js'
-import { listDays, readManifest } from './manifests.js'
-import { type Snapshot, withSnapshot } from './snapshot.js'
+import { listDays, type ManifestColumn, readManifest } from './manifest.js'
+import { type Snapshot, withSnapshot } from './rows.js'
 import { stageDay } from './stageDay.js'
 import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
 import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
@@ -164,7 +163,7 @@ async function fromDatabase(
   await mkdir(place, { recursive: true })
   const files: string[] = []
   for (const day of days) {
-    const options = { folder: place, compression, isHypertable, known, withProof: false }
+    const options = { folder: place, compression, isHypertable, known }
     const stage = (snapshot: Snapshot) => stageDay(snapshot, archivedTable(name), day, options)
     const staged = await withSnapshot(database, stage, { signal: query.signal })
     const asked = staged.files.filter(({ category }) => isCategoryAsked(query, category))

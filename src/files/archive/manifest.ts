@@ -1,84 +1,93 @@
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { sha256 } from './digest.js'
-import { archivedTableNames } from '../../market/archivedTable.js'
-import { type Day } from './tables.js'
+import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
+import { categories } from '../../market/category.js'
+import { messageOf } from '../../runtime/messageOf.js'
+import { archivedTable, type Day, dayEnd, dayStart } from './tables.js'
+import { type ArchiveTarget, DamagedArchive } from './target.js'
 
-const range = z.tuple([z.string(), z.string()])
+const time = z.string().regex(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$/)
+const range = z.tuple([time, time])
+const decimal = z.string().regex(/^-?\d+(\.\d+)?$/)
+const count = z.int().min(0)
+const digest = z.string().regex(/^[0-9a-f]{64}$/)
+const name = z.string().regex(/^[a-z_][a-z0-9_]{0,62}$/)
 
-/** What is proven of a series in a day. Times in ISO 8601, UTC; ranges half-open; all of it cut at the ends of the day but gaps. */
+/** What is proven of a series in a day. Ranges are half-open, and cut at the ends of the day except for gaps. */
 const seriesProof = z.strictObject({
   stream: z.string(),
-  category: z.string(),
+  category: z.enum(categories),
   symbol: z.string(),
   /** Of candles; empty otherwise, as is `interval`. */
   type: z.string(),
   interval: z.string(),
-  /** Proven to be known in full. */
+  /** Ranges known in full. */
   coverage: z.array(range),
-  /** Proven to be empty on the side of the service. */
+  /** Ranges in which the service has nothing. */
   empty: z.array(range),
   /** Candles that the service left out because nothing was traded. */
   noTrade: z.array(range),
-  /** Of these, what was looked at once more. */
+  /** The part of `noTrade` that was looked at once more. */
   noTradeConfirmed: z.array(range),
   gaps: z.array(
     z.strictObject({
-      from: z.string(),
-      to: z.string(),
+      from: time,
+      to: time,
       reason: z.string(),
       state: z.enum(['open', 'repaired', 'lost']),
-      detectedAt: z.string(),
-      repairedAt: z.string().nullable(),
-      lostAt: z.string().nullable(),
+      detectedAt: time,
+      repairedAt: time.nullable(),
+      lostAt: time.nullable(),
     }),
   ),
   /** Closed candles that the service changed later, with the values before and after. */
   revisions: z.array(
     z.strictObject({
-      openTime: z.string(),
-      revisedAt: z.string(),
+      openTime: time,
+      revisedAt: time,
       /** open, high, low, close, base volume, quote turnover */
-      old: z.array(z.string()).length(6),
-      new: z.array(z.string()).length(6),
+      old: z.array(decimal).length(6),
+      new: z.array(decimal).length(6),
     }),
   ),
-  /** History that the service rewrote as a whole, and that reaches into the day. */
+  /** Rewrites of history as a whole that reach into the day. */
   restatements: z.array(
     z.strictObject({
-      from: z.string(),
-      to: z.string(),
-      numerator: z.string(),
-      denominator: z.string(),
-      candles: z.int(),
-      detectedAt: z.string(),
+      from: time,
+      to: time,
+      numerator: decimal,
+      denominator: decimal,
+      candles: count,
+      detectedAt: time,
     }),
   ),
 })
 export type SeriesProof = z.infer<typeof seriesProof>
 
 const columnSchema = z.strictObject({
-  name: z.string(),
-  /** Of the database: text, numeric, _numeric, timestamptz, … */
-  type: z.string(),
+  name,
+  /** Type in the database: text, numeric, _numeric, timestamptz, … */
+  type: name,
   /** Of decimals: most digits before and after the point, from which the type in the files follows. */
-  digits: z.int().optional(),
-  scale: z.int().optional(),
+  digits: count.max(1_000_000).optional(),
+  scale: count.max(1_000_000).optional(),
 })
 export type ManifestColumn = z.infer<typeof columnSchema>
 
+const place = z.strictObject({ symbol: z.string(), time: time.nullable() })
 const fileSchema = z.strictObject({
   /** From the root of the archive. */
   path: z.string(),
-  category: z.string(),
-  bytes: z.int(),
-  rows: z.int(),
-  sha256: z.string(),
-  first: z.strictObject({ symbol: z.string(), time: z.string().nullable() }),
-  last: z.strictObject({ symbol: z.string(), time: z.string().nullable() }),
+  category: z.enum(categories),
+  bytes: count,
+  rows: count,
+  sha256: digest,
+  first: place,
+  last: place,
 })
 export type ManifestFile = z.infer<typeof fileSchema>
 
-const manifestSchema = z.strictObject({
+const bodySchema = z.strictObject({
   format: z.literal(1),
   table: z.enum(archivedTableNames),
   day: z.iso.date(),
@@ -89,53 +98,161 @@ const manifestSchema = z.strictObject({
   schema: z.string(),
   writtenAt: z.string(),
   columns: z.array(columnSchema),
-  rows: z.int(),
+  rows: count,
   /** SHA-256 of the rows, by category. */
-  digests: z.record(z.string(), z.strictObject({ rows: z.int(), sha256: z.string() })),
+  digests: z.partialRecord(z.enum(categories), z.strictObject({ rows: count, sha256: digest })),
   files: z.array(fileSchema),
-  proofSha256: z.string(),
+  proofSha256: digest,
   proof: z.array(seriesProof),
 })
-export type Manifest = z.infer<typeof manifestSchema>
+export type ManifestBody = z.infer<typeof bodySchema>
 
-/** Throws one line on a text that is none. */
-export function parseManifest(path: string, text: string): Manifest {
-  try {
-    const manifest = manifestSchema.parse(JSON.parse(text))
-    if (proofDigest(manifest.proof) !== manifest.proofSha256) throw new Error('its proof has another digest')
-    return manifest
-  } catch (error) {
-    throw new Error(`${path} is damaged: bring it back from a copy of the archive`, { cause: error })
-  }
+/** SHA-256 of everything else in it, table, day and version included. The database keeps it, too. */
+export type Manifest = ManifestBody & { readonly sha256: string }
+const manifestSchema = bodySchema.extend({ sha256: digest })
+
+export type Digests = ManifestBody['digests']
+
+/** Where a manifest lies says what it must be of. */
+export interface ManifestPlace {
+  readonly table: string
+  readonly day: Day
+  readonly version: number
 }
 
-export function manifestText(manifest: Manifest): string {
-  return `${JSON.stringify(manifest, null, 1)}\n`
+function sha256(bytes: Buffer | string): string {
+  return createHash('sha256').update(bytes).digest('hex')
 }
 
 export function proofDigest(proof: readonly SeriesProof[]): string {
   return sha256(JSON.stringify(proof))
 }
 
-export const manifestsRoot = 'manifests/'
+export function sealManifest(body: ManifestBody): Manifest {
+  const ordered = bodySchema.parse(body)
+  return { ...ordered, sha256: sha256(JSON.stringify(ordered)) }
+}
 
-export function manifestsOf(table: string): string {
-  return `${manifestsRoot}table=${table}/`
+export function manifestText(manifest: Manifest): string {
+  return `${JSON.stringify(manifest, null, 1)}\n`
+}
+
+/** Throws a `DamagedArchive` on a text that is no manifest, or not the one of this place. */
+function parseManifest(at: ManifestPlace, text: string): Manifest {
+  const path = manifestPath(at.table, at.day, at.version)
+  try {
+    const manifest = manifestSchema.parse(JSON.parse(text))
+    const problem = contradiction(manifest, at)
+    if (problem !== null) throw new Error(problem)
+    return manifest
+  } catch (error) {
+    const why =
+      error instanceof z.ZodError ? 'it is no manifest' : error instanceof SyntaxError ? 'it is no JSON' : null
+    throw new DamagedArchive(`${path} is damaged: ${why ?? messageOf(error)}`, { cause: error })
+  }
+}
+
+/** What a manifest says that cannot be true of its place, or of itself; null when nothing. */
+function contradiction({ sha256: seal, ...body }: Manifest, at: ManifestPlace): string | null {
+  const { table, day, version, files, digests, proof } = body
+  if (table !== at.table || day !== at.day || version !== at.version) {
+    return `it is of ${table} of ${day}, version ${version}`
+  }
+  if (sha256(JSON.stringify(body)) !== seal) return 'it has another digest'
+  if (proofDigest(proof) !== body.proofSha256) return 'its proof has another digest'
+  if (new Set(body.columns.map((column) => column.name)).size < body.columns.length) return 'it names a column twice'
+  const rows = new Map<string, number>()
+  const numbers = new Map<string, number>()
+  for (const file of files) {
+    const number = numbers.get(file.category) ?? 0
+    numbers.set(file.category, number + 1)
+    rows.set(file.category, (rows.get(file.category) ?? 0) + file.rows)
+    if (file.path !== filePath({ table, day, version }, file.category, number)) return `it names ${file.path}`
+  }
+  const named = new Set([...rows.keys(), ...Object.keys(digests)])
+  for (const category of named) {
+    const listed = digests[category as keyof Digests]?.rows ?? 0
+    if (listed !== (rows.get(category) ?? 0)) return `its files do not have the ${listed} rows of ${category}`
+  }
+  if (body.rows !== [...rows.values()].reduce((sum, each) => sum + each, 0)) return 'its rows do not add up'
+  return proof.map((one) => beyondDay(one, table, day)).find((problem) => problem !== null) ?? null
+}
+
+/** A proof reaches no further than its day, so that a forged one cannot claim years. */
+function beyondDay(proof: SeriesProof, table: ArchivedTableName, day: Day): string | null {
+  if (proof.stream !== archivedTable(table).stream) return `its proof is of ${proof.stream}`
+  const [start, end] = [dayStart(day), dayEnd(day)]
+  const within = [...proof.coverage, ...proof.empty, ...proof.noTrade, ...proof.noTradeConfirmed]
+  const isBeyond = within.some(([from, to]) => {
+    const [first, last] = [Date.parse(from), Date.parse(to)]
+    return !(first >= start && first < last && last <= end)
+  })
+  const touches = ({ from, to }: { readonly from: string; readonly to: string }) =>
+    Date.parse(from) < end && Date.parse(to) > start
+  const isElsewhere =
+    !proof.gaps.every(touches) ||
+    !proof.restatements.every(touches) ||
+    !proof.revisions.every(({ openTime }) => Date.parse(openTime) >= start && Date.parse(openTime) < end)
+  return isBeyond || isElsewhere ? `its proof of ${proof.symbol} reaches beyond the day` : null
+}
+
+const manifestsRoot = 'manifests/'
+
+export function isManifestPath(path: string): boolean {
+  return path.startsWith(manifestsRoot)
 }
 
 export function manifestPath(table: string, day: Day, version: number): string {
-  return `${manifestsOf(table)}day=${day}/v${String(version).padStart(4, '0')}.json`
-}
-
-/** What the path of a manifest says; null for anything else. */
-export function parseManifestPath(path: string): { table: string; day: Day; version: number } | null {
-  const match = /^manifests\/table=([a-z_]+)\/day=(\d{4}-\d{2}-\d{2})\/v(\d{4,})\.json$/.exec(path)
-  if (match === null) return null
-  const [, table = '', day = '', version = ''] = match
-  return { table, day, version: Number(version) }
+  return `${manifestsRoot}table=${table}/day=${day}/v${String(version).padStart(4, '0')}.json`
 }
 
 /** Where the files of a day lie. */
 export function dayFolder(table: string, day: Day): string {
   return `table=${table}/day=${day}/`
+}
+
+/** @param number within the category, from 0 */
+export function filePath({ table, day, version }: ManifestPlace, category: string, number: number): string {
+  return `${dayFolder(table, day)}category=${category}/${table}-v${version}-${number}.parquet`
+}
+
+function parseManifestPath(path: string): ManifestPlace | null {
+  const match = /^manifests\/table=([a-z_]+)\/day=(\d{4}-\d{2}-\d{2})\/v(\d{4,9})\.json$/.exec(path)
+  if (match === null) return null
+  const [, table = '', day = '', version = ''] = match
+  // The one spelling of a place, so that no version is there twice.
+  const isDay = !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day)
+  return isDay && manifestPath(table, day, Number(version)) === path ? { table, day, version: Number(version) } : null
+}
+
+/** Versions of each day of each table, ascending, by the manifests, which alone decide. */
+export type ArchivedDays = ReadonlyMap<string, ReadonlyMap<Day, readonly number[]>>
+
+/** @param table by default all of them */
+export async function listDays(target: ArchiveTarget, table?: string): Promise<ArchivedDays> {
+  const found = new Map<string, Map<Day, number[]>>()
+  for (const { path } of await target.list(table === undefined ? manifestsRoot : `${manifestsRoot}table=${table}/`)) {
+    const parsed = parseManifestPath(path)
+    if (parsed === null) continue
+    const days = found.get(parsed.table) ?? new Map<Day, number[]>()
+    found.set(parsed.table, days)
+    days.set(
+      parsed.day,
+      [...(days.get(parsed.day) ?? []), parsed.version].toSorted((a, b) => a - b),
+    )
+  }
+  return found
+}
+
+/** The days of a table that the archive has, ascending, each with its versions. */
+export async function listTableDays(target: ArchiveTarget, table: string): Promise<Map<Day, readonly number[]>> {
+  const days = (await listDays(target, table)).get(table) ?? []
+  return new Map([...days].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** Throws a `DamagedArchive` when it is absent or damaged. */
+export async function readManifest(target: ArchiveTarget, table: string, day: Day, version: number): Promise<Manifest> {
+  const bytes = await target.read(manifestPath(table, day, version))
+  if (bytes === null) throw new DamagedArchive(`${manifestPath(table, day, version)} is missing`)
+  return parseManifest({ table, day, version }, bytes.toString('utf8'))
 }

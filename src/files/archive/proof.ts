@@ -1,5 +1,5 @@
 import { type SeriesProof } from './manifest.js'
-import type { Snapshot } from './snapshot.js'
+import type { Snapshot } from './rows.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
 
 type Ranges = [string, string][]
@@ -11,7 +11,7 @@ const inDay = 'tstzrange($2::timestamptz, $3::timestamptz)'
 const rangesOf = (multirange: string) =>
   `(select coalesce(json_agg(json_build_array(lower(r), upper(r)) order by r), '[]') from unnest(${multirange}) as r)`
 
-/** What is proven of each series of a table in a day, in one order everywhere. A series of which nothing is known is left out. */
+/** Reads what is proven of each series of a table in a day, in one order everywhere. A series of which nothing is known is left out. */
 export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, day: Day): Promise<SeriesProof[]> {
   if (stream === null) return []
   const found = new Map<string, SeriesProof>()
@@ -93,7 +93,7 @@ function nothingKnown(
 ): SeriesProof {
   return {
     stream,
-    category: category ?? '',
+    category: (category ?? '') as SeriesProof['category'],
     symbol: symbol ?? '',
     type: type ?? '',
     interval: interval ?? '',

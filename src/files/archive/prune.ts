@@ -1,5 +1,4 @@
-import { manifestPath } from './manifest.js'
-import { listDays, readManifest } from './manifests.js'
+import { listDays, manifestPath, readManifest } from './manifest.js'
 import { archivedTableNames } from '../../market/archivedTable.js'
 import type { ArchiveTarget } from './target.js'
 
@@ -12,7 +11,7 @@ export interface Pruned {
 
 /**
  * Removes all but the newest version of each day, and files that no manifest names. To be called by one process at a time. A
- * manifest goes before its files, so that none is ever without them.
+ * manifest goes before its files, so that none is ever without them. Throws on a newest version that is damaged, and removes nothing.
  */
 export async function pruneArchive(
   target: ArchiveTarget,

@@ -4,18 +4,14 @@ import type { RecorderDatabase } from '../../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { hasHypertables } from '../../server/timescale/server.js'
 import { type TimeTable, timeTables } from '../../db/timeTables.js'
-import { compareWithDatabase } from './compare.js'
-import { firstTime } from './timeBounds.js'
-import { withArchiveLock } from './lock.js'
-import type { Manifest } from './manifest.js'
-import { listDays, readManifest } from './manifests.js'
-import { readBack } from './readBack.js'
-import { dropIfSame, forget, removeIfEqual } from './removeRows.js'
-import { symbolsOfDay } from './rows.js'
-import { withSnapshot } from './snapshot.js'
-import { forgetArchivedDay, noteRemoved } from './state.js'
+import { checkDay, type ArchiveReader } from './checkDay.js'
+import { listTableDays, readManifest } from './manifest.js'
+import { dayFingerprint, deleteDay, dropIfSame, forget, isHindered } from './removeRows.js'
+import { type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
+import { markDayDue, withArchiveLock } from './state.js'
 import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
-import type { ArchiveTarget } from './target.js'
+import { type ArchiveTarget, DamagedArchive } from './target.js'
+import { firstTime } from './timeBounds.js'
 
 export interface RemovalRequest {
   /** Of schema market, with the age at which their rows are removed, days. */
@@ -30,9 +26,9 @@ export interface RemovalResult {
 }
 
 /**
- * Removes rows that are older than the configuration keeps, day by day from the oldest, as long as each day is in the archive:
- * its files are what was written, and their rows those of the database at this moment, all of them. The first day that is not
- * stays, with all after it.
+ * Removes rows that are older than the configuration keeps, day by day from the oldest, as long as each day is in the archive: its
+ * files are read, and every row of the database is among theirs at this moment. The first day of which that is not true stays,
+ * with all after it.
  */
 export async function removeArchived(
   database: RecorderDatabase,
@@ -57,7 +53,7 @@ export async function removeArchived(
       if (stays === null) continue
       kept.push({ table: name, ...stays })
       // Otherwise the day would count as archived, and stay for ever.
-      if (stays.isDifferent) await forgetArchivedDay(database.db, name, stays.day)
+      if (stays.isDue) await markDayDue(database.db, name, stays.day)
     }
     return { removed, kept: kept.map(({ table, day, reason }) => ({ table, day, reason })) }
   })
@@ -66,8 +62,8 @@ export async function removeArchived(
 interface Kept {
   readonly day: Day
   readonly reason: string
-  /** Whether the archive has something else than the database. */
-  readonly isDifferent: boolean
+  /** Whether the archive would have it otherwise if it were written again. */
+  readonly isDue: boolean
 }
 
 interface Removed {
@@ -86,11 +82,14 @@ async function removeSafeDays(
   { name }: TimeTable,
   range: { readonly days: readonly Day[]; readonly isHypertable: boolean; readonly signal?: AbortSignal },
 ): Promise<Removed> {
-  const versions = (await listDays(target, name)).get(name)
-  const compression = await loadZstd()
+  const versions = await listTableDays(target, name)
+  const reader: ArchiveReader = { target, compression: await loadZstd() }
   const { days, signal, isHypertable } = range
   const onRows = () => signal?.throwIfAborted()
-  const equal: Manifest[] = []
+  const table = archivedTable(name)
+  /** Rows of the days that are safe: of a plain table they are gone. */
+  let rows = 0
+  const fingerprints = new Map<Day, string>()
   let stays: Kept | null = null
   let end: number | null = null
   for (const day of days) {
@@ -98,41 +97,48 @@ async function removeSafeDays(
     stays = await whyNot(day)
     if (stays !== null) break
     end = dayEnd(day)
-    if (!isHypertable) await noteRemoved(database.db, name, dayOf(end))
   }
   if (!isHypertable || end === null) {
-    const rows = equal.reduce((sum, manifest) => sum + manifest.rows, 0)
     return { what: rows === 0 ? null : `${rows} ${rows === 1 ? 'row' : 'rows'}`, end, stays }
   }
-  const { chunks, changed } = await dropIfSame(database, name, end, equal)
+  const { chunks, changed } = await dropIfSame(database, name, end, fingerprints)
   if (changed !== null) {
-    const reason = 'rows came to it while days were compared'
-    return { what: null, end: null, stays: { day: changed, reason, isDifferent: true } }
+    const reason = 'its rows changed while days were compared'
+    return { what: null, end: null, stays: { day: changed, reason, isDue: true } }
   }
-  await noteRemoved(database.db, name, dayOf(end))
   return { what: chunks === 0 ? null : `${chunks} ${chunks === 1 ? 'chunk' : 'chunks'}`, end, stays }
 
-  /** Of a plain table its rows are gone, too, when there is no reason against it. */
   async function whyNot(day: Day): Promise<Kept | null> {
-    const version = versions?.get(day)?.at(-1)
+    try {
+      return await withSnapshot(database, (snapshot) => compareAndRemove(snapshot, day), { canWrite: !isHypertable })
+    } catch (error) {
+      if (error instanceof DamagedArchive) return { day, reason: error.message, isDue: true }
+      if (!isHindered(error)) throw error
+      return { day, reason: 'somebody else was writing to it while it was compared', isDue: false }
+    }
+  }
+
+  /** Compares a day with the archive and, of a plain table, removes exactly the rows that were compared. */
+  async function compareAndRemove(snapshot: Snapshot, day: Day): Promise<Kept | null> {
+    const symbols = await symbolsOfDay(snapshot, table, day, isHypertable)
+    const version = versions.get(day)?.at(-1)
     if (version === undefined) {
-      const symbols = await withSnapshot(database, (snapshot) =>
-        symbolsOfDay(snapshot, archivedTable(name), day, isHypertable),
-      )
-      if (symbols.size > 0) return { day, reason: 'it is not in the archive', isDifferent: false }
+      if (symbols.size > 0) return { day, reason: 'it is not in the archive', isDue: false }
       if (!isHypertable) await forget(database, name, dayEnd(day))
       return null
     }
     const manifest = await readManifest(target, name, day, version)
-    const problems = await readBack(target, manifest, { compression, withRows: false })
-    if (problems.length > 0) return { day, reason: problems.join('; '), isDifferent: false }
-    const compared = isHypertable
-      ? await withSnapshot(database, (snapshot) => compareWithDatabase(snapshot, manifest, true, onRows))
-      : await removeIfEqual(database, manifest, onRows)
-    if (typeof compared === 'object') {
-      return { day, reason: `the archive has something else: ${compared.difference}`, isDifferent: true }
+    const { problems, compared } = await checkDay(reader, manifest, { database: { snapshot, isHypertable }, onRows })
+    if (problems.length > 0) throw new DamagedArchive(problems.join('; '))
+    if (typeof compared === 'object' && compared !== null) {
+      return { day, reason: `the archive has something else: ${compared.difference}`, isDue: true }
     }
-    if (compared === 'equal') equal.push(manifest)
+    if (isHypertable) fingerprints.set(day, await dayFingerprint(snapshot, table, day))
+    else {
+      rows += await deleteDay(snapshot, table, day, symbols)
+      // Before the rows are gone for others, so that nothing is claimed that is gone.
+      await forget(database, name, dayEnd(day))
+    }
     return null
   }
 }

@@ -1,73 +1,64 @@
 import { sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
 import { forgetCoverage } from '../../server/timescale/retention.js'
-import { type Comparison, compareWithDatabase } from './compare.js'
-import type { Manifest } from './manifest.js'
-import { rowsOfDay, symbolsOfDay } from './rows.js'
-import { type Snapshot, withSnapshot } from './snapshot.js'
-import { archivedTable, type Day, dayEnd, dayOf } from './tables.js'
+import { rowsOfDay, type Snapshot } from './rows.js'
+import { noteRemoved } from './state.js'
+import { archivedTable, type ArchivedTable, type Day, dayOf } from './tables.js'
 
 /** Neither may the recording wait for long, nor this for a reader that keeps a transaction open. */
 const maxWait = sql`set local lock_timeout = '10s'`
 
-/**
- * Compares a day of a plain table with the archive and, when they are equal, removes exactly the rows that were compared. What is
- * written to the day meanwhile stays; where a row was changed meanwhile, all of them do. Resolves to how they compared.
- */
-export async function removeIfEqual(
-  database: RecorderDatabase,
-  manifest: Manifest,
-  onRows: (rows: number) => void,
-): Promise<Comparison> {
-  const remove = async (snapshot: Snapshot): Promise<Comparison> => {
-    const compared = await compareWithDatabase(snapshot, manifest, false, onRows)
-    if (compared === 'equal') await deleteDay(snapshot, manifest, onRows)
-    // Before the rows are gone for others, so that nothing is claimed that is gone.
-    if (typeof compared !== 'object') await forget(database, manifest.table, dayEnd(manifest.day))
-    return compared
-  }
-  try {
-    return await withSnapshot(database, remove, { canWrite: true })
-  } catch (error) {
-    if (!isHindered(error)) throw error
-    return { difference: 'somebody else was writing to it while it was compared' }
-  }
-}
-
-async function deleteDay(snapshot: Snapshot, { table: name, day }: Manifest, onRows: (rows: number) => void) {
-  const table = archivedTable(name)
+/** Removes the rows of a day that a snapshot has, series by series along the key: there is no index on the time alone. */
+export async function deleteDay(
+  snapshot: Snapshot,
+  table: ArchivedTable,
+  day: Day,
+  symbols: ReadonlyMap<string, readonly string[]>,
+): Promise<number> {
   const { sql: rows, parameters } = rowsOfDay(table, day)
-  // Series by series, as the key has them: there is no index on the time alone.
-  for (const [category, symbols] of await symbolsOfDay(snapshot, table, day, false)) {
-    for (const symbol of symbols) {
-      await snapshot.query(`delete from ${rows} and t.category = $3::market.category and t.symbol = $4`, [
-        ...parameters,
-        category,
-        symbol,
-      ])
-      onRows(0)
+  let total = 0
+  for (const [category, named] of symbols) {
+    for (const symbol of named) {
+      const [[count] = []] = await snapshot.query(
+        `with gone as (delete from ${rows} and t.category = $3::market.category and t.symbol = $4 returning 1)
+         select count(*) from gone`,
+        [...parameters, category, symbol],
+      )
+      total += Number(count)
     }
   }
+  return total
 }
 
-/** Takes back what is claimed of the time before. */
+/** Takes back what is claimed of the time before, and notes in the same step that the archive has the only proof of it. */
 export async function forget({ db }: RecorderDatabase, table: string, before: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await maxWait.execute(trx)
     await forgetCoverage(trx, table, new Date(before))
+    await noteRemoved(trx, table, dayOf(before))
   })
+}
+
+/** Changes with any value of any row `t`, and takes the server a microsecond a row: a table stays locked meanwhile. */
+const fingerprint = `count(*)::text || ' ' || coalesce(sum(hash_record_extended(t, 0)), 0)::text`
+
+export async function dayFingerprint(snapshot: Snapshot, table: ArchivedTable, day: Day): Promise<string> {
+  const { sql: rows, parameters } = rowsOfDay(table, day)
+  const [[found] = []] = await snapshot.query(`select ${fingerprint} from ${rows}`, parameters)
+  return found ?? ''
 }
 
 /**
  * Drops the chunks of a hypertable that end by a time, as long as the table has before it what was compared with the archive, and
- * nothing else: no row came to a day that was compared, or to an older one. Resolves to how many went, and to the first day that has
- * another number of rows by now.
+ * nothing else: no row came, and none was changed. Resolves to how many went, and to the first day that has changed.
+ *
+ * @param compared fingerprints of the days when they were compared
  */
 export async function dropIfSame(
   database: RecorderDatabase,
   table: string,
   before: number,
-  compared: readonly Manifest[],
+  compared: ReadonlyMap<Day, string>,
 ): Promise<{ readonly chunks: number; readonly changed: Day | null }> {
   return database.db.transaction().execute(async (trx) => {
     await maxWait.execute(trx)
@@ -80,12 +71,12 @@ export async function dropIfSame(
       )
       return rows.map(({ chunk }) => chunk)
     }
-    const time = sql.ref(archivedTable(table).timeColumn ?? '')
+    const time = sql.ref(`t.${archivedTable(table).timeColumn ?? ''}`)
     const firstChanged = async () => {
-      const { rows } = await sql<{ day: number; count: string }>`
-        select date_bin('1 day', ${time}, timestamptz 'epoch') as day, count(*)::text as count from ${sql.table(name)}
-        where ${time} < ${end}::timestamptz group by 1`.execute(trx)
-      return firstDifferent(compared, new Map(rows.map(({ day, count }) => [dayOf(day), Number(count)])))
+      const { rows } = await sql<{ day: number; found: string }>`
+        select date_bin('1 day', ${time}, timestamptz 'epoch') as day, ${sql.raw(fingerprint)} as found
+        from ${sql.table(name)} t where ${time} < ${end}::timestamptz group by 1`.execute(trx)
+      return firstDifferent(compared, new Map(rows.map(({ day, found }) => [dayOf(day), found])))
     }
     // Whoever is writing to one ends first, and nobody begins.
     const locked = await listChunks()
@@ -104,15 +95,16 @@ export async function dropIfSame(
   })
 }
 
-/** The first day that has another number of rows than was compared: none of one that was not. */
-function firstDifferent(compared: readonly Manifest[], counted: ReadonlyMap<Day, number>): Day | null {
-  const expected = new Map(compared.map(({ day, rows }) => [day, rows]))
-  const days = [...new Set([...expected.keys(), ...counted.keys()])].toSorted()
-  return days.find((day) => (expected.get(day) ?? 0) !== (counted.get(day) ?? 0)) ?? null
+const nothing = '0 0'
+
+/** The first day that has other rows than were compared, or rows although it was not. */
+function firstDifferent(compared: ReadonlyMap<Day, string>, found: ReadonlyMap<Day, string>): Day | null {
+  const days = [...new Set([...compared.keys(), ...found.keys()])].toSorted()
+  return days.find((day) => (compared.get(day) ?? nothing) !== (found.get(day) ?? nothing)) ?? null
 }
 
 /** Serialization failures, deadlocks and locks that were not to be had. */
-function isHindered(error: unknown): boolean {
+export function isHindered(error: unknown): boolean {
   const { code } = error as { readonly code?: unknown }
   return code === '40001' || code === '40P01' || code === '55P03'
 }

@@ -1,11 +1,24 @@
+import { type Kysely, sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
+import type { Database, SeriesColumns } from '../../db/schema.js'
+import { seriesOf } from '../../db/series.js'
+import { addCoverages } from '../../ledger/proof/coverage.js'
 import { loadZstd } from '../parquet/zstd.js'
-import { withArchiveLock } from './lock.js'
-import { listDays, readManifest } from './manifests.js'
-import { restoreDay } from './restoreDay.js'
-import { noteArchivedDay } from './state.js'
+import { archivedRows, type ArchiveReader, checkDay } from './checkDay.js'
+import {
+  listTableDays,
+  type Manifest,
+  type ManifestColumn,
+  proofDigest,
+  readManifest,
+  type SeriesProof,
+} from './manifest.js'
+import { readProof } from './proof.js'
+import { tableColumns, withSnapshot } from './rows.js'
+import { type FileRow, serverRow, timeText } from './rowText.js'
+import { noteArchivedDay, readArchivedDays, whyForeign, withArchiveLock } from './state.js'
 import { archivedTable, type Day } from './tables.js'
-import type { ArchiveTarget } from './target.js'
+import { type ArchiveTarget, DamagedArchive } from './target.js'
 
 export interface RestoreRequest {
   readonly tables: readonly string[]
@@ -18,51 +31,205 @@ export interface RestoredDay {
   readonly table: string
   readonly day: Day
   readonly version: number
-  /** In the archive. */
+  /** Rows in the archive. */
   readonly rows: number
-  /** Of these, what the database did not have. */
+  /** The part of them that the database did not have. */
   readonly inserted: number
 }
 
-export interface RestoreArchiveOptions {
+export interface RestoreOptions {
   readonly signal?: AbortSignal
   readonly onDay?: (day: RestoredDay) => void
 }
 
-/** Brings days back into the database, with what is proven of them. What is there already stays: a second call changes nothing. */
+export interface RestoreResult {
+  readonly restored: readonly RestoredDay[]
+  /** Why days were not restored, one line each: the archive is damaged there. */
+  readonly problems: readonly string[]
+}
+
+const rowsPerStatement = 2_000
+
+/**
+ * Brings days back into the database, with what is proven of them. What is there already stays: a second call changes nothing. Of a
+ * day that is not as it was written nothing is restored.
+ */
 export async function restoreArchive(
   database: RecorderDatabase,
   target: ArchiveTarget,
-  request: RestoreRequest,
-  options: RestoreArchiveOptions = {},
-): Promise<RestoredDay[]> {
-  return withArchiveLock(database.db, () => restoreDays(database, target, request, options))
+  { tables, from, to }: RestoreRequest,
+  { signal, onDay }: RestoreOptions = {},
+): Promise<RestoreResult> {
+  return withArchiveLock(database.db, async () => {
+    const reader = { target, compression: await loadZstd() }
+    const restored: RestoredDay[] = []
+    const problems: string[] = []
+    for (const table of tables) {
+      const known = await readArchivedDays(database.db, table)
+      const before = [...(await listTableDays(target, table))].filter(([day]) => to === undefined || day < to)
+      const isWhole = archivedTable(table).timeColumn === undefined
+      const wanted = isWhole ? before.slice(-1) : before.filter(([day]) => from === undefined || day >= from)
+      for (const day of isWhole ? [] : known.keys()) {
+        const isAsked = (from === undefined || day >= from) && (to === undefined || day < to)
+        if (isAsked && !before.some(([there]) => there === day)) problems.push(goneFrom(table, day))
+      }
+      for (const [day, versions] of wanted) {
+        const version = versions.at(-1) ?? 0
+        try {
+          const manifest = await readManifest(target, table, day, version)
+          const foreign = whyForeign(manifest, known.get(day))
+          if (foreign !== null) throw new DamagedArchive(foreign)
+          const inserted = await restoreDay(database, reader, manifest, () => signal?.throwIfAborted())
+          const one = { table, day, version, rows: manifest.rows, inserted }
+          restored.push(one)
+          onDay?.(one)
+        } catch (error) {
+          if (!(error instanceof DamagedArchive)) throw error
+          problems.push(
+            `${error.message}; nothing of ${table} of ${day} was restored: bring it back from a copy of the archive`,
+          )
+        }
+      }
+    }
+    return { restored, problems }
+  })
 }
 
-async function restoreDays(
+function goneFrom(table: string, day: Day): string {
+  return `${table} of ${day} was archived, and is not in the archive: bring it back from a copy`
+}
+
+/** Resolves to how many rows were new. Rows go first, and what is proven of them follows when all of them were the archived ones. */
+async function restoreDay(
   database: RecorderDatabase,
-  target: ArchiveTarget,
-  { tables, from, to }: RestoreRequest,
-  options: RestoreArchiveOptions,
-): Promise<RestoredDay[]> {
-  const compression = await loadZstd()
-  const onRows = () => options.signal?.throwIfAborted()
-  const restored: RestoredDay[] = []
-  const days = await listDays(target)
-  for (const table of tables) {
-    const sorted = [...(days.get(table) ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1))
-    const before = sorted.filter(([day]) => to === undefined || day < to)
-    const isWhole = archivedTable(table).timeColumn === undefined
-    const wanted = isWhole ? before.slice(-1) : before.filter(([day]) => from === undefined || day >= from)
-    for (const [day, versions] of wanted) {
-      const version = versions.at(-1) ?? 0
-      const manifest = await readManifest(target, table, day, version)
-      const inserted = await restoreDay(database, target, manifest, { compression, onRows })
-      await noteArchivedDay(database.db, manifest)
-      const one = { table, day, version, rows: manifest.rows, inserted }
-      restored.push(one)
-      options.onDay?.(one)
+  reader: ArchiveReader,
+  manifest: Manifest,
+  onRows: () => void,
+): Promise<number> {
+  const { table, day, columns } = manifest
+  const described = await withSnapshot(database, (snapshot) => tableColumns(snapshot, archivedTable(table)))
+  const foreign = columns.find((one) => !described.some(({ name, type }) => name === one.name && type === one.type))
+  if (foreign !== undefined) {
+    throw new DamagedArchive(`${table} of ${day} has a column ${foreign.name}, which the database does not have`)
+  }
+  const { problems } = await checkDay(reader, manifest, { onRows })
+  if (problems.length > 0) throw new DamagedArchive(problems.join('; '))
+  let inserted = 0
+  for (const category of Object.keys(manifest.digests)) {
+    for await (const { rows } of archivedRows(reader, manifest, category)) {
+      for (let i = 0; i < rows.length; i += rowsPerStatement) {
+        inserted += await insertRows(database.db, manifest, rows.slice(i, i + rowsPerStatement))
+        onRows()
+      }
     }
   }
-  return restored
+  await database.db.transaction().execute((trx) => restoreProof(trx, manifest.proof))
+  const proof = await withSnapshot(database, (snapshot) => readProof(snapshot, archivedTable(table), day))
+  await noteArchivedDay(database.db, manifest, proofDigest(proof))
+  return inserted
+}
+
+/** @param columns whose names and types are those of the table */
+async function insertRows(
+  db: Kysely<Database>,
+  { table, columns }: Pick<Manifest, 'table' | 'columns'>,
+  rows: readonly FileRow[],
+): Promise<number> {
+  const toServer = serverRow(columns)
+  const texts = rows.map(toServer)
+  const arrays = columns.map(({ type }, i) => {
+    const text = (value: string) => (type === 'timestamptz' ? timeText(BigInt(value)) : value)
+    return sql`${texts.map((row) => (row[i] === null || row[i] === undefined ? null : text(row[i])))}::text[]`
+  })
+  const names = columns.map(({ name }) => sql.ref(name))
+  const values = columns.map((column, i) => sql`cast(${sql.ref(`v.c${i}`)} as ${castOf(column)})`)
+  const aliases = columns.map((_, i) => sql.ref(`c${i}`))
+  const { numAffectedRows = 0n } = await sql`
+    insert into ${sql.table(`market.${table}`)} (${sql.join(names)})
+    select ${sql.join(values)} from unnest(${sql.join(arrays)}) as v (${sql.join(aliases)})
+    on conflict do nothing`.execute(db)
+  return Number(numAffectedRows)
+}
+
+function castOf({ type }: ManifestColumn) {
+  if (type === '_numeric') return sql`numeric[]`
+  const isEnum = ['category', 'candle_type', 'candle_interval', 'side'].includes(type)
+  return isEnum ? sql.ref(`market.${type}`) : sql.ref(type)
+}
+
+/** Brings back coverage, gaps, ranges without a trade, revisions and restatements, as they were. */
+async function restoreProof(db: Kysely<Database>, proof: readonly SeriesProof[]): Promise<void> {
+  await addCoverages(
+    db,
+    proof.map((one) => ({ series: seriesOf(one as SeriesColumns), ranges: one.coverage.map(toRange) })),
+  )
+  for (const one of proof) {
+    const { stream, category, symbol, type, interval } = one
+    if (one.empty.length > 0) {
+      await sql`
+        insert into recorder.empty_range as e (stream, category, symbol, type, interval, ranges)
+        values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${multirangeOf(one.empty)}::tstzmultirange)
+        on conflict (stream, category, symbol, type, interval) do update
+          set ranges = e.ranges + excluded.ranges where not e.ranges @> excluded.ranges`.execute(db)
+    }
+    for (const gap of one.gaps) {
+      await sql`
+        insert into recorder.gap
+          (stream, category, symbol, type, interval, range, reason, state, detected_at, repaired_at, lost_at)
+        values (${stream}, ${category}, ${symbol}, ${type}, ${interval},
+          tstzrange(${gap.from}::timestamptz, ${gap.to}::timestamptz), ${gap.reason}, ${gap.state},
+          ${gap.detectedAt}::timestamptz, ${gap.repairedAt}::timestamptz, ${gap.lostAt}::timestamptz)
+        on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
+    }
+    if (stream === 'candles') await restoreCandleProof(db, one)
+  }
+}
+
+async function restoreCandleProof(db: Kysely<Database>, one: SeriesProof): Promise<void> {
+  const series = sql`${one.category}::market.category, ${one.symbol}, ${one.type}::market.candle_type,
+    ${one.interval}::market.candle_interval`
+  if (one.noTrade.length > 0) {
+    await sql`
+      insert into recorder.no_trade as n (category, symbol, type, interval, part, ranges, confirmed)
+      select ${series}, part, range_agg(r), range_agg(r) * ${multirangeOf(one.noTradeConfirmed)}::tstzmultirange
+      from unnest(${multirangeOf(one.noTrade)}::tstzmultirange) as r cross join lateral (
+        select date_bin(market.interval_length(${one.interval}::market.candle_interval) * 1440, lower(r),
+          timestamptz 'epoch') as part) as p
+      group by part
+      on conflict (category, symbol, type, interval, part) do update
+        set ranges = n.ranges + excluded.ranges, confirmed = n.confirmed + excluded.confirmed
+        where not (n.ranges @> excluded.ranges and n.confirmed @> excluded.confirmed)`.execute(db)
+  }
+  for (const { from, to, numerator, denominator, candles, detectedAt } of one.restatements) {
+    await sql`
+      insert into recorder.restatement
+        (category, symbol, type, interval, from_time, to_time, numerator, denominator, candles, detected_at)
+      select ${series}, ${from}::timestamptz, ${to}::timestamptz, ${numerator}::numeric, ${denominator}::numeric,
+        ${candles}::bigint, ${detectedAt}::timestamptz
+      where not exists (
+        select from recorder.restatement r
+        where (r.category, r.symbol, r.type, r.interval) = (${series})
+          and r.from_time = ${from}::timestamptz and r.to_time = ${to}::timestamptz
+          and r.detected_at = ${detectedAt}::timestamptz)`.execute(db)
+  }
+  const names = ['open', 'high', 'low', 'close', 'base_volume', 'quote_turnover']
+  const columns = ['old', 'new'].flatMap((when) => names.map((name) => sql.ref(`${when}_${name}`)))
+  for (const { openTime, revisedAt, old, new: replaced } of one.revisions) {
+    await sql`
+      insert into recorder.candle_revision (category, symbol, type, interval, open_time, revised_at, ${sql.join(columns)})
+      select ${series}, ${openTime}::timestamptz, ${revisedAt}::timestamptz,
+        ${sql.join([...old, ...replaced].map((value) => sql`${value}::numeric`))}
+      where not exists (
+        select from recorder.candle_revision r
+        where (r.category, r.symbol, r.type, r.interval) = (${series})
+          and r.open_time = ${openTime}::timestamptz and r.revised_at = ${revisedAt}::timestamptz)`.execute(db)
+  }
+}
+
+function toRange([from, to]: readonly [string, string]): { from: number; to: number } {
+  return { from: Date.parse(from), to: Date.parse(to) }
+}
+
+function multirangeOf(ranges: readonly (readonly [string, string])[]): string {
+  return `{${ranges.map(([from, to]) => `["${from}","${to}")`).join(',')}}`
 }

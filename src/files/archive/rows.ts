@@ -1,8 +1,83 @@
-import type { QueryRow } from '../../db/readOnlyQuery.js'
-import type { ParquetColumn } from '../parquet/columns.js'
-import type { Snapshot } from './snapshot.js'
+import type { RecorderDatabase } from '../../db/database.js'
+import { type QueryColumn, type QueryRow, queryText } from '../../db/readOnlyQuery.js'
 import { seriesByKey } from '../../db/timeTables.js'
+import { type ParquetColumn, quoteName } from '../parquet/columns.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
+
+/** One state of the database for as many reads as it takes: rows and what is proven of them belong together. */
+export interface Snapshot {
+  query(text: string, values?: readonly unknown[]): Promise<readonly QueryRow[]>
+  /** Reads any number of rows in bounded memory. One stream at a time. */
+  stream(text: string, values: readonly unknown[]): AsyncIterable<readonly QueryRow[]>
+}
+
+const rowsPerFetch = 2_000
+
+export interface SnapshotOptions {
+  /**
+   * Whether rows may be changed. They are changed as they were read: later rows are not touched, and the server refuses (40001)
+   * where somebody else has changed one meanwhile. Default: the transaction is read-only.
+   */
+  readonly canWrite?: boolean
+  /** Once it is aborted nothing more is asked. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Runs `work` in a transaction. Values come in the server's own text form, times in UTC. */
+export async function withSnapshot<Result>(
+  { pool }: Pick<RecorderDatabase, 'pool'>,
+  work: (snapshot: Snapshot) => Promise<Result>,
+  { canWrite = false, signal }: SnapshotOptions = {},
+): Promise<Result> {
+  const client = await pool.connect()
+  const query = async (text: string, values: readonly unknown[] = []) => {
+    signal?.throwIfAborted()
+    return (await queryText(client, text, values)).rows
+  }
+  try {
+    await client.query(`begin isolation level repeatable read ${canWrite ? 'read write' : 'read only'};
+      set local timezone = 'UTC'; set local jit = off; set local statement_timeout = 0`)
+    const result = await work({
+      query,
+      async *stream(text, values) {
+        await query(`declare archived_rows no scroll cursor for ${text}`, values)
+        const fetch = () => {
+          const rows = query(`fetch ${rowsPerFetch} from archived_rows`)
+          // Whoever stops reading does not wait for what was fetched ahead, or for its failure.
+          rows.catch(() => undefined)
+          return rows
+        }
+        let next = fetch()
+        for (;;) {
+          const rows = await next
+          const isLast = rows.length < rowsPerFetch
+          // The server finds the rows behind these while they are worked on.
+          if (!isLast) next = fetch()
+          if (rows.length > 0) yield rows
+          if (isLast) break
+        }
+        await query('close archived_rows')
+      },
+    })
+    await client.query('commit')
+    client.release()
+    return result
+  } catch (error) {
+    // With its transaction, in whatever state that is.
+    client.release(true)
+    throw error
+  }
+}
+
+/** The columns of a table, but for those that the database computes: readers compute them, too. */
+export async function tableColumns(snapshot: Snapshot, { name }: ArchivedTable): Promise<QueryColumn[]> {
+  const rows = await snapshot.query(
+    `select a.attname, t.typname from pg_attribute a join pg_type t on t.oid = a.atttypid
+     where a.attrelid = $1::regclass and a.attnum > 0 and not a.attisdropped and a.attgenerated = '' order by a.attnum`,
+    [`market.${name}`],
+  )
+  return rows.map(([column, type]) => ({ name: column ?? '', type: type ?? '' }))
+}
 
 /** The rows of a day as they stand after "from", or all of a table that is kept as a whole. */
 export function rowsOfDay({ name, timeColumn }: ArchivedTable, day: Day): { sql: string; parameters: unknown[] } {
@@ -32,7 +107,11 @@ export async function symbolsOfDay(
     else known.push(symbol ?? '')
   }
   const sorted = [...symbols].toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return new Map(sorted.map(([category, known]) => [category, known.toSorted((a, b) => (a < b ? -1 : 1))]))
+  return new Map(sorted.map(([category, known]) => [category, known.toSorted(byBytes)]))
+}
+
+export function byBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }
 
 /** A plain table has no index on the time alone: each series is found by a step in the key, and asked for one row of the day. */
@@ -54,7 +133,10 @@ export async function* rowsOf(
 ): AsyncIterable<readonly QueryRow[]> {
   const { day, category, symbols } = selection
   const { name, timeColumn, order } = table
-  const list = columns.map((column) => `${column.expression(`t."${column.name}"`)} as "${column.name}"`)
+  const list = columns.map((column) => {
+    const quoted = quoteName(column.name)
+    return `${column.expression(`t.${quoted}`)} as ${quoted}`
+  })
   const times =
     timeColumn === undefined ? '' : `and t.${timeColumn} >= $3::timestamptz and t.${timeColumn} < $4::timestamptz`
   const sort = order.length === 0 ? '' : `order by ${order.map((column) => `t.${column}`).join(', ')}`

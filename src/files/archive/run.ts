@@ -4,17 +4,13 @@ import type { RecorderDatabase } from '../../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { hasHypertables } from '../../server/timescale/server.js'
 import { archiveDay, type ArchiveContext } from './archiveDay.js'
-import { explainFullDisk } from './fullDisk.js'
-import { withArchiveLock } from './lock.js'
-import { firstTime, lastTime } from './timeBounds.js'
-import { proofDigest } from './manifest.js'
-import { listDays, readManifest } from './manifests.js'
+import { listTableDays, type Manifest, proofDigest, readManifest } from './manifest.js'
 import { readProof } from './proof.js'
-import { symbolsOfDay } from './rows.js'
-import { withSnapshot } from './snapshot.js'
-import { readArchivedDays } from './state.js'
+import { symbolsOfDay, withSnapshot } from './rows.js'
+import { type ArchivedDay, readArchivedDays, withArchiveLock } from './state.js'
 import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
-import type { ArchiveTarget } from './target.js'
+import { type ArchiveTarget, DamagedArchive, explainFullDisk } from './target.js'
+import { firstTime, lastTime } from './timeBounds.js'
 
 export interface ArchiveRequest {
   readonly tables: readonly string[]
@@ -44,8 +40,10 @@ export interface WrittenDay {
 
 export interface ArchiveResult {
   readonly written: readonly WrittenDay[]
-  /** Of a dry run: days that are new or have changed. */
+  /** Days that are new or have changed. */
   readonly due: readonly { readonly table: string; readonly day: Day }[]
+  /** Why days that are due could not be written, one line each: what the archive had of them is damaged. */
+  readonly problems: readonly string[]
 }
 
 /**
@@ -59,48 +57,64 @@ export async function runArchive(
   options: ArchiveOptions,
 ): Promise<ArchiveResult> {
   return withArchiveLock(database.db, async () => {
-    const written: WrittenDay[] = []
-    const due: { table: string; day: Day }[] = []
+    const result = { written: [] as WrittenDay[], due: [] as { table: string; day: Day }[], problems: [] as string[] }
     const context = await openContext(database, target, options)
     for (const name of request.tables) {
       const table = archivedTable(name)
-      const versions = (await listDays(target, name)).get(name) ?? new Map<Day, readonly number[]>()
-      const newest = [...versions.keys()].toSorted().at(-1)
-      const newestManifest =
-        newest === undefined ? undefined : await readManifest(target, name, newest, versions.get(newest)?.at(-1) ?? 0)
-      let known = newestManifest?.columns ?? []
-      const isWhole = table.timeColumn === undefined
-      for (const day of await daysDue(context, table, versions, options.now() - request.afterHours * hourMs)) {
+      const versions = await listTableDays(target, name)
+      const known = await readArchivedDays(database.db, name)
+      const newest = await newestManifest(target, name, versions)
+      let columns = newest?.columns ?? []
+      for (const day of await daysDue(context, table, versions, known, options.now() - request.afterHours * hourMs)) {
         options.signal?.throwIfAborted()
-        due.push({ table: name, day })
+        result.due.push({ table: name, day })
         if (request.isDryRun === true) continue
-        options.onProgress?.({ table: name, day, rows: 0 })
         const onRows = (rows: number) => {
           options.onProgress?.({ table: name, day, rows })
           options.signal?.throwIfAborted()
         }
-        const former = isWhole ? newestManifest?.digests : undefined
-        const manifest = await archiveDay(
-          { ...context, onRows },
+        onRows(0)
+        const due = {
           table,
           day,
-          versions.get(day) ?? [],
-          known,
-          former,
-        ).catch((error: unknown) => {
-          throw explainFullDisk(error, context.folder)
-        })
-        if (manifest === null) continue
-        known = manifest.columns
-        const { version, rows, files } = manifest
-        const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
-        const one = { table: name, day, version, rows, bytes, files: files.length }
-        written.push(one)
-        options.onDay?.(one)
+          columns,
+          versions: versions.get(day) ?? [],
+          known: known.get(day),
+          dayBefore: table.timeColumn === undefined ? newest?.digests : undefined,
+        }
+        try {
+          const manifest = await archiveDay({ ...context, onRows }, due)
+          if (manifest === null) continue
+          columns = manifest.columns
+          const one = describe(manifest)
+          result.written.push(one)
+          options.onDay?.(one)
+        } catch (error) {
+          // Other days are none the worse for it.
+          if (!(error instanceof DamagedArchive)) throw explainFullDisk(error, context.folder)
+          result.problems.push(error.message)
+        }
       }
     }
-    return { written, due }
+    return result
   })
+}
+
+function describe({ table, day, version, rows, files }: Manifest): WrittenDay {
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
+  return { table, day, version, rows, bytes, files: files.length }
+}
+
+/** The newest manifest that can be read: what it says of decimals is a hint, and no more. */
+async function newestManifest(target: ArchiveTarget, table: string, days: ReadonlyMap<Day, readonly number[]>) {
+  for (const [day, versions] of [...days].toReversed()) {
+    try {
+      return await readManifest(target, table, day, versions.at(-1) ?? 0)
+    } catch (error) {
+      if (!(error instanceof DamagedArchive)) throw error
+    }
+  }
+  return undefined
 }
 
 async function openContext(
@@ -127,34 +141,26 @@ async function daysDue(
   context: ArchiveContext,
   table: ArchivedTable,
   versions: ReadonlyMap<Day, readonly number[]>,
+  known: ReadonlyMap<Day, ArchivedDay>,
   settledAt: number,
 ): Promise<Day[]> {
   if (table.timeColumn === undefined) {
     const day = dayOf(settledAt - dayMs)
     return versions.has(day) ? [] : [day]
   }
-  const { database, target } = context
   const first = await firstTime(context, table)
   const last = await lastTime(context, table)
   if (first === null || last === null) return []
   // Beyond that there is nothing, on as many days as there may be.
   const until = Math.min(settledAt, dayEnd(dayOf(last)))
-  const known = await readArchivedDays(database.db, table.name)
   const due: Day[] = []
   for (const day of daysBetween(first, until)) {
-    const version = versions.get(day)?.at(-1)
-    if (version === undefined) {
-      due.push(day)
-      continue
-    }
     const state = known.get(day)
-    const digest =
-      state?.version === version
-        ? state.proofDigest
-        : (await readManifest(target, table.name, day, version)).proofSha256
-    const isDue = await withSnapshot(database, async (snapshot) => {
-      const proof = await readProof(snapshot, table, day)
-      if (proofDigest(proof) === digest && state?.version === version) return false
+    const version = versions.get(day)?.at(-1)
+    const isDue = await withSnapshot(context.database, async (snapshot) => {
+      const isAsNoted = state !== undefined && state.version === version
+      if (isAsNoted && proofDigest(await readProof(snapshot, table, day)) === state.proofDigest) return false
+      if (version === undefined && state?.isRemoved !== true) return true
       // Of a day that was removed for its age nothing is left here but gaps that reach beyond it.
       return (await symbolsOfDay(snapshot, table, day, context.isHypertable)).size > 0
     })

@@ -1,30 +1,28 @@
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { randomName } from '../../runtime/randomness.js'
-import { createParquetFile, type ParquetFile } from '../parquet/file.js'
-import type { ParquetColumn } from '../parquet/columns.js'
-import { UnfitDecimal } from '../parquet/decimals.js'
-import type { Compression } from '../parquet/zstd.js'
-import type { QueryRow } from '../../db/readOnlyQuery.js'
-import { parquetColumns, tableColumns, withExtents, withKnownExtents } from './columns.js'
-import { RowDigest } from './rowDigest.js'
-import type { Manifest, ManifestColumn, ManifestFile, SeriesProof } from './manifest.js'
-import { readProof } from './proof.js'
-import { rowsOf, rowsOfDay, symbolsOfDay } from './rows.js'
+import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import type { ArchivedTableName } from '../../market/archivedTable.js'
-import type { Snapshot } from './snapshot.js'
+import type { Category } from '../../market/category.js'
+import { randomName } from '../../runtime/randomness.js'
+import { extentList, extentsIn, isDecimal, type ParquetColumn } from '../parquet/columns.js'
+import { type DecimalExtent, shapeFor, UnfitDecimal, widen } from '../parquet/decimals.js'
+import { createParquetFile, type ParquetFile } from '../parquet/file.js'
+import type { Compression } from '../parquet/zstd.js'
+import { archivedOrder, mergeRows } from './mergeDay.js'
+import type { ArchiveReader } from './checkDay.js'
+import type { Digests, Manifest, ManifestColumn, ManifestFile } from './manifest.js'
+import { linesOf, parquetColumns, RowDigest, timeText } from './rowText.js'
+import { rowsOf, rowsOfDay, type Snapshot, symbolsOfDay, tableColumns } from './rows.js'
 import type { ArchivedTable, Day } from './tables.js'
-import { timeText } from './values.js'
+import { fileDigest } from './target.js'
 
 /** A day in files of this machine that nobody sees yet. */
 export interface StagedDay {
   readonly columns: readonly ManifestColumn[]
   readonly rows: number
-  readonly digests: Manifest['digests']
+  /** Of these, rows that only the former version had. */
+  readonly rowsOnlyArchived: number
+  readonly digests: Digests
   readonly files: readonly StagedFile[]
-  readonly proof: readonly SeriesProof[]
 }
 export interface StagedFile extends Omit<ManifestFile, 'path'> {
   readonly localPath: string
@@ -36,12 +34,12 @@ export interface StageOptions {
   readonly folder: string
   readonly compression: Compression
   readonly isHypertable: boolean
-  /** What earlier days needed for their decimals. */
+  /** The room that earlier days needed for their decimals. */
   readonly known: readonly ManifestColumn[]
-  /** Whether what is proven of the rows is read, too. Default true. */
-  readonly withProof?: boolean
-  /** Told the rows so far; may throw to end it. */
-  readonly onRows?: (rows: number) => void
+  /** A version whose rows are kept, except where the database has the same key. */
+  readonly former?: { readonly reader: ArchiveReader; readonly manifest: Manifest } | undefined
+  /** May throw to end it. */
+  readonly onRows?: ((rows: number) => void) | undefined
 }
 
 /** Many symbols in one file, so that a day has few; not so large that one has to be carried around whole. */
@@ -54,27 +52,32 @@ const charactersPerFile = 2_000_000_000
  */
 const levels: Readonly<Partial<Record<ArchivedTableName, number>>> = { candles: 9, fills: 1 }
 
-/** Writes what a snapshot has of a day. Memory does not grow with the day. */
+/** Writes the rows that a snapshot, and a former version, have of a day. Memory does not grow with the day. */
 export async function stageDay(
   snapshot: Snapshot,
   table: ArchivedTable,
   day: Day,
   options: StageOptions,
 ): Promise<StagedDay> {
+  const { former, isHypertable, onRows } = options
   const described = await tableColumns(snapshot, table)
-  const proof = options.withProof === false ? [] : await readProof(snapshot, table, day)
-  const symbols = await symbolsOfDay(snapshot, table, day, options.isHypertable)
-  const measured = () => withExtents(snapshot, rowsOfDay(table, day), described, options.known)
+  const symbols = await symbolsOfDay(snapshot, table, day, isHypertable)
+  const categories = [...new Set([...symbols.keys(), ...Object.keys(former?.manifest.digests ?? {})])].toSorted()
+  const order = former === undefined ? null : await archivedOrder(snapshot, table, described)
   const stage = async (columns: readonly ManifestColumn[]): Promise<StagedDay> => {
     const digests: Record<string, { rows: number; sha256: string }> = {}
     const files: StagedFile[] = []
     let rows = 0
-    for (const [category, known] of symbols) {
+    let rowsOnlyArchived = 0
+    for (const category of categories as Category[]) {
       const writer = new CategoryWriter(table, category, columns, options)
+      const own = rowsOf(snapshot, table, writer.columns, { day, category, symbols: symbols.get(category) ?? [] })
+      const onlyArchived = (count: number) => (rowsOnlyArchived += count)
+      const all = former && order ? mergeRows(own, { ...former, category, columns, order, onlyArchived }) : own
       try {
-        for await (const batch of rowsOf(snapshot, table, writer.columns, { day, category, symbols: known })) {
+        for await (const batch of all) {
           await writer.write(batch)
-          options.onRows?.(rows + writer.digest.rows)
+          onRows?.(rows + writer.digest.rows)
         }
       } finally {
         await writer.close()
@@ -83,37 +86,77 @@ export async function stageDay(
       files.push(...writer.files)
       digests[category] = { rows: writer.digest.rows, sha256: writer.digest.hex() }
     }
-    return { columns, rows, digests, files, proof }
+    return { columns, rows, rowsOnlyArchived, digests, files }
   }
+  const measured = () => withExtents(snapshot, rowsOfDay(table, day), described, options.known)
   const known = withKnownExtents(described, options.known)
-  if (known === null) return stage(symbols.size === 0 ? described : await measured())
+  if (known === null) return stage(categories.length === 0 ? [...described] : await measured())
   try {
     return await stage(known)
   } catch (error) {
     if (!(error instanceof UnfitDecimal)) throw error
-    // The cursor that was read is at its end or is broken off with the statement after it; the day is measured and written anew.
+    // The cursor is at its end or broken off: the day is measured and written anew.
     await snapshot.query('close all')
     return stage(await measured())
   }
 }
 
+/** Two digits more on each side at first cost nothing, and save most tables from a change of type. */
+const spare = 2
+
+/** Adds the room that earlier days needed; null when there is a decimal column that no day has had. */
+function withKnownExtents(columns: readonly QueryColumn[], known: readonly ManifestColumn[]): ManifestColumn[] | null {
+  const found = columns.map(({ name, type }): ManifestColumn | null => {
+    if (!isDecimal(type)) return { name, type }
+    const { digits, scale } = known.find((column) => column.name === name) ?? {}
+    return digits === undefined || scale === undefined ? null : { name, type, digits, scale }
+  })
+  return found.includes(null) ? null : (found as ManifestColumn[])
+}
+
+/** Adds the room that the rows of a day and earlier days need. */
+async function withExtents(
+  snapshot: Snapshot,
+  from: { readonly sql: string; readonly parameters: readonly unknown[] },
+  columns: readonly QueryColumn[],
+  known: readonly ManifestColumn[],
+): Promise<ManifestColumn[]> {
+  const list = extentList(columns)
+  if (list === '') return [...columns]
+  const [row = []] = await snapshot.query(`select ${list} from ${from.sql}`, from.parameters)
+  const extents = extentsIn(row, columns)
+  return columns.map(({ name, type }) => {
+    const found = extents.get(name)
+    if (found === undefined) return { name, type }
+    const before = known.find((column) => column.name === name)
+    if (before?.digits === undefined || before.scale === undefined) return { name, type, ...withSpare(found) }
+    return { name, type, ...widen({ digits: before.digits, scale: before.scale }, found) }
+  })
+}
+
+function withSpare(extent: DecimalExtent): DecimalExtent {
+  const wider = { digits: extent.digits + spare, scale: extent.scale + spare }
+  return shapeFor(wider) === 'text' ? extent : wider
+}
+
 class CategoryWriter {
   readonly files: StagedFile[] = []
-  readonly digest: RowDigest
+  readonly digest = new RowDigest()
   readonly columns: readonly ParquetColumn[]
+  readonly #line: (row: QueryRow) => string
   readonly #table: ArchivedTable
-  readonly #category: string
+  readonly #category: Category
   readonly #options: StageOptions
   readonly #symbolColumn: number
   readonly #timeColumn: number
   #open: { file: ParquetFile; localPath: string; rows: number; characters: number; first: QueryRow } | undefined
   #last: QueryRow = []
 
-  constructor(table: ArchivedTable, category: string, columns: readonly ManifestColumn[], options: StageOptions) {
+  constructor(table: ArchivedTable, category: Category, columns: readonly ManifestColumn[], options: StageOptions) {
     this.#table = table
     this.#category = category
     this.columns = parquetColumns(columns)
-    this.digest = new RowDigest(columns)
+    this.#line = linesOf(columns).ofServer
     this.#options = options
     this.#symbolColumn = columns.findIndex(({ name }) => name === 'symbol')
     this.#timeColumn = columns.findIndex(({ name }) => name === table.timeColumn)
@@ -124,10 +167,12 @@ class CategoryWriter {
     if (first === undefined) return
     this.#open ??= this.#openFile(first)
     await this.#open.file.write(rows)
-    this.digest.addServerRows(rows)
     this.#last = rows.at(-1) ?? first
     this.#open.rows += rows.length
-    for (const row of rows) for (const value of row) this.#open.characters += value?.length ?? 0
+    for (const row of rows) {
+      this.digest.add(this.#line(row))
+      for (const value of row) this.#open.characters += value?.length ?? 0
+    }
     if (this.#open.rows >= rowsPerFile || this.#open.characters >= charactersPerFile) await this.close()
   }
 
@@ -162,11 +207,4 @@ class CategoryWriter {
     const micros = row[this.#timeColumn] ?? null
     return { symbol: row[this.#symbolColumn] ?? '', time: micros === null ? null : timeText(BigInt(micros)) }
   }
-}
-
-/** Bytes and SHA-256 of a file, in bounded memory. */
-export async function fileDigest(localPath: string): Promise<{ bytes: number; sha256: string }> {
-  const hash = createHash('sha256')
-  for await (const chunk of createReadStream(localPath, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
-  return { bytes: (await stat(localPath)).size, sha256: hash.digest('hex') }
 }

@@ -1,12 +1,23 @@
 import { type Kysely, sql } from 'kysely'
+import { lockNames } from '../../db/locks/names.js'
+import { withSessionLockNow } from '../../db/locks/sessionLock.js'
 import type { Database } from '../../db/schema.js'
-import { sha256 } from './digest.js'
 import type { Manifest } from './manifest.js'
 import type { Day } from './tables.js'
+
+/** Runs one archiver of a database at a time; the lock ends with its session, however that ends. */
+export async function withArchiveLock<Result>(db: Kysely<Database>, work: () => Promise<Result>): Promise<Result> {
+  const refusal = () => new Error('another archiver of this database is at work: wait until it has ended')
+  return withSessionLockNow(db, lockNames.archive, refusal, work)
+}
 
 /** What the database knows of a day in the archive. */
 export interface ArchivedDay {
   readonly version: number
+  readonly rows: number
+  /** SHA-256 that the manifest of this version has. */
+  readonly digest: string
+  /** SHA-256 of what the database had proven when the day was archived; empty when the day has to be written again. */
   readonly proofDigest: string
   readonly isRemoved: boolean
 }
@@ -14,20 +25,22 @@ export interface ArchivedDay {
 export async function readArchivedDays(db: Kysely<Database>, table: string): Promise<Map<Day, ArchivedDay>> {
   const rows = await db
     .selectFrom('recorder.archived_day')
-    .select(['version', 'proof_digest', 'removed_at', sql<string>`day::text`.as('day')])
+    .select(['version', 'rows', 'digest', 'proof_digest', 'removed_at', sql<string>`day::text`.as('day')])
     .where('table_name', '=', table)
+    .orderBy('recorder.archived_day.day')
     .execute()
   return new Map(
-    rows.map(({ day, version, proof_digest, removed_at }) => [
+    rows.map(({ day, version, rows: count, digest, proof_digest, removed_at }) => [
       day,
-      { version, proofDigest: proof_digest, isRemoved: removed_at !== null },
+      { version, rows: count, digest, proofDigest: proof_digest, isRemoved: removed_at !== null },
     ]),
   )
 }
 
-export async function noteArchivedDay(db: Kysely<Database>, manifest: Manifest): Promise<void> {
-  const { table, day, version, rows, proofSha256 } = manifest
-  const values = { version, rows, digest: dayDigest(manifest), proof_digest: proofSha256 }
+/** @param proofDigest of what the database has proven, which may be less than the archive has */
+export async function noteArchivedDay(db: Kysely<Database>, manifest: Manifest, proofDigest: string): Promise<void> {
+  const { table, day, version, rows, sha256 } = manifest
+  const values = { version, rows, digest: sha256, proof_digest: proofDigest }
   await db
     .insertInto('recorder.archived_day')
     .values({ table_name: table, day, ...values })
@@ -37,20 +50,30 @@ export async function noteArchivedDay(db: Kysely<Database>, manifest: Manifest):
     .execute()
 }
 
-/** From then on the day is to be archived again, as its next version. */
-export async function forgetArchivedDay(db: Kysely<Database>, table: string, day: Day): Promise<void> {
-  await sql`delete from recorder.archived_day where table_name = ${table} and day = ${day}::date`.execute(db)
+/** Has the day written again as its next version, unless its rows have left the database. */
+export async function markDayDue(db: Kysely<Database>, table: string, day: Day): Promise<void> {
+  await db
+    .updateTable('recorder.archived_day')
+    .set({ proof_digest: '' })
+    .where('table_name', '=', table)
+    .where('day', '=', sql<string>`${day}::date`)
+    .execute()
 }
 
 /** @param before days that end by then */
 export async function noteRemoved(db: Kysely<Database>, table: string, before: Day): Promise<void> {
-  await sql`
-    update recorder.archived_day set removed_at = now()
-    where table_name = ${table} and day < ${before}::date and removed_at is null`.execute(db)
+  await db
+    .updateTable('recorder.archived_day')
+    .set({ removed_at: sql`now()` })
+    .where('table_name', '=', table)
+    .where('day', '<', sql<string>`${before}::date`)
+    .where('removed_at', 'is', null)
+    .execute()
 }
 
-/** One digest for all rows of a day. */
-function dayDigest({ digests }: Pick<Manifest, 'digests'>): string {
-  const sorted = Object.entries(digests).toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return sha256(sorted.map(([category, { rows, sha256: digest }]) => `${category} ${rows} ${digest}\n`).join(''))
+/** Why a manifest is not the one that this database wrote or restored; null when it is, or when the database does not know the day. */
+export function whyForeign({ table, day, version, sha256 }: Manifest, known: ArchivedDay | undefined): string | null {
+  if (known === undefined || (known.version === version && known.digest === sha256)) return null
+  const has = known.version === version ? 'another content' : `version ${version}`
+  return `${table} of ${day} has ${has} in the archive, and this database noted version ${known.version}, ${known.digest.slice(0, 8)}`
 }

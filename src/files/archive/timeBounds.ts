@@ -31,11 +31,9 @@ export async function lastTime({ database, isHypertable }: Place, table: Archive
       union all
       select to_time from market.coverage where stream = ${name}
       union all
-      select upper(range) from recorder.gap where stream = ${name}
+      select to_time from market.gaps where stream = ${name}
       union all
-      select upper(ranges) from recorder.empty_range where stream = ${name}
-      union all
-      select until from recorder.no_trade where ${name} = 'candles'
+      select to_time from market.no_trade where ${name} = 'candles'
     ) as found where t < 'infinity'`.execute(database.db)
   return rows[0]?.last ?? null
 }

@@ -1,21 +1,21 @@
 import type { RecorderDatabase } from '../../db/database.js'
-import { loadZstd } from '../parquet/zstd.js'
-import { hasHypertables } from '../../server/timescale/server.js'
-import { compareWithDatabase } from './compare.js'
-import { listDays, readManifest } from './manifests.js'
-import { readBack } from './readBack.js'
-import { withSnapshot } from './snapshot.js'
-import { forgetArchivedDay } from './state.js'
+import type { DatabasePool } from '../../db/pool.js'
 import { archivedTableNames } from '../../market/archivedTable.js'
+import { hasHypertables } from '../../server/timescale/server.js'
+import { loadZstd } from '../parquet/zstd.js'
+import { type ArchiveReader, checkDay } from './checkDay.js'
+import { listTableDays, readManifest } from './manifest.js'
+import { withSnapshot } from './rows.js'
+import { type ArchivedDay, markDayDue, readArchivedDays, whyForeign } from './state.js'
 import { archivedTable, type Day } from './tables.js'
-import type { ArchiveTarget } from './target.js'
+import { type ArchiveTarget, DamagedArchive } from './target.js'
 
 export interface VerifiedDay {
   readonly table: string
   readonly day: Day
   readonly version: number
   readonly rows: number
-  /** Against the database: null when there is none to compare with, or it has no rows of that day. */
+  /** Null when there is no database to compare with, or it has no more than a part of the day. */
   readonly isEqual: boolean | null
   readonly problems: readonly string[]
 }
@@ -25,54 +25,56 @@ export interface VerifyOptions {
   /** Half-open, by day. */
   readonly from?: Day | undefined
   readonly to?: Day | undefined
-  /** Without it the archive is verified by itself. */
+  /** Without it the archive is verified by itself, and a day that is gone as a whole is not noticed. */
   readonly database?: RecorderDatabase | undefined
-  readonly signal?: AbortSignal
+  /** Reads the rows of the database, by default with its own login: one that may do nothing else suffices. */
+  readonly rowReader?: DatabasePool | undefined
+  readonly signal?: AbortSignal | undefined
 }
 
+/** How a day comes right again. */
+const advice = {
+  writeAnew: 'the next market-recorder archive writes the day anew',
+  copy: 'its rows have left the database: bring the day back from a copy of the archive',
+  ask: 'archive verify without --offline says whether market-recorder archive can write the day anew',
+} as const
+
 /**
- * Reads every file of every version that the archive has and compares it with its manifest, row by row, and the newest version
- * with the database where that has the day as well; where they differ the day is due again. Gives one result for each day; ends with
- * what belongs to no day.
+ * Reads every file of every version that the archive has and compares it with its manifest, row by row, and the newest version with
+ * the database: with its list of archived days, and with its rows where it has them. A day that is damaged or different is due
+ * again. Gives one result for each day; ends with what belongs to no day.
  */
 export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptions = {}): AsyncIterable<VerifiedDay> {
-  const { database, signal, tables = archivedTableNames } = options
-  const compression = await loadZstd()
+  const { database, tables = archivedTableNames } = options
+  const reader = { target, compression: await loadZstd() }
   const isHypertable = database !== undefined && (await hasHypertables(database.db))
-  const onRows = () => signal?.throwIfAborted()
-  const days = await listDays(target)
   for (const table of tables) {
+    const known = database === undefined ? new Map<Day, ArchivedDay>() : await readArchivedDays(database.db, table)
+    const archived = await listTableDays(target, table)
     const named = new Set<string>()
-    for (const [day, versions] of [...(days.get(table) ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    for (const day of [...new Set([...archived.keys(), ...known.keys()])].toSorted()) {
       if (!isInside(day, options)) continue
-      for (const version of versions) {
-        const isNewest = version === versions.at(-1)
-        let manifest
-        try {
-          manifest = await readManifest(target, table, day, version)
-        } catch (error) {
-          yield { table, day, version, rows: 0, isEqual: null, problems: [(error as Error).message] }
-          continue
-        }
-        for (const { path } of manifest.files) named.add(path)
-        const problems = await readBack(target, manifest, { compression, onRows })
-        let isEqual: boolean | null = null
-        if (isNewest && database !== undefined && archivedTable(table).timeColumn !== undefined) {
-          const read = manifest
-          const compared = await withSnapshot(database, (snapshot) =>
-            compareWithDatabase(snapshot, read, isHypertable, onRows),
-          )
-          if (compared !== 'absent') isEqual = compared === 'equal'
-          if (typeof compared === 'object') {
-            // Nothing else would: rows may come to a day, from a spool, without a change of what is proven of it.
-            await forgetArchivedDay(database.db, table, day)
-            problems.push(`not as in the database: ${compared.difference}; the next archive writes it anew`)
-          }
-        }
-        yield { table, day, version, rows: manifest.rows, isEqual, problems }
+      const noted = known.get(day)
+      const versions = archived.get(day) ?? []
+      for (const version of versions.slice(0, -1)) {
+        yield await verifyVersion(reader, { table, day, version }, named, { signal: options.signal })
+      }
+      const version = versions.at(-1)
+      const newest =
+        version === undefined
+          ? { table, day, version: 0, rows: 0, isEqual: null, problems: ['it was archived, and it is gone'] }
+          : await verifyVersion(reader, { table, day, version, noted }, named, { ...options, isHypertable })
+      const [last] = newest.problems.slice(-1)
+      if (last === undefined) yield newest
+      else {
+        // Nothing else would: rows may come to a day, from a spool, without a change of what is proven of it.
+        if (database !== undefined) await markDayDue(database.db, table, day)
+        const isGone = noted?.isRemoved === true && newest.isEqual !== false
+        const next = database === undefined ? advice.ask : isGone ? advice.copy : advice.writeAnew
+        yield { ...newest, problems: [...newest.problems.slice(0, -1), `${last}; ${next}`] }
       }
     }
-    // Of a part of the days it cannot be told what the others have.
+    // Of a part of the days nobody can tell what the others have.
     if (options.from !== undefined || options.to !== undefined) continue
     for (const { path } of await target.list(`table=${table}/`)) {
       const day = /\/day=([\d-]+)\//.exec(path)?.[1]
@@ -80,6 +82,42 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
       const problems = [`${path} belongs to no manifest: readers of manifests do not see it; archive prune removes it`]
       yield { table, day: day ?? '', version: 0, rows: 0, isEqual: null, problems }
     }
+  }
+}
+
+interface Version {
+  readonly table: string
+  readonly day: Day
+  readonly version: number
+  readonly noted?: ArchivedDay | undefined
+}
+
+/** @param named takes the paths that the manifest names */
+async function verifyVersion(
+  reader: ArchiveReader,
+  { noted, ...version }: Version,
+  named: Set<string>,
+  { database, rowReader = database, signal, isHypertable = false }: VerifyOptions & { readonly isHypertable?: boolean },
+): Promise<VerifiedDay> {
+  const { table, day } = version
+  const onRows = () => signal?.throwIfAborted()
+  try {
+    const manifest = await readManifest(reader.target, table, day, version.version)
+    for (const { path } of manifest.files) named.add(path)
+    const isComparing = rowReader !== undefined && archivedTable(table).timeColumn !== undefined
+    const { problems, compared } = isComparing
+      ? await withSnapshot(rowReader, (snapshot) =>
+          checkDay(reader, manifest, { database: { snapshot, isHypertable }, onRows }),
+        )
+      : await checkDay(reader, manifest, { onRows })
+    const foreign = whyForeign(manifest, noted)
+    const found = [...problems, ...(foreign === null ? [] : [foreign])]
+    if (typeof compared === 'object' && compared !== null) found.push(`not as in the database: ${compared.difference}`)
+    const isEqual = compared === null || compared === 'within' ? null : compared === 'equal'
+    return { ...version, rows: manifest.rows, isEqual, problems: found }
+  } catch (error) {
+    if (!(error instanceof DamagedArchive)) throw error
+    return { ...version, rows: 0, isEqual: null, problems: [error.message] }
   }
 }
 

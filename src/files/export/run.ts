@@ -8,9 +8,8 @@ import { type Manifest, readManifest, writeManifest } from './manifest.js'
 import { fewerRows, requireReplaceable, withOutdatedDays } from './outdated.js'
 import { PartWriter } from './partWriter.js'
 import { type ExportRequest, type Part, partsOf, selectionOf } from './request.js'
-import { UnfitDecimal } from '../parquet/decimals.js'
-import { type DecimalExtent, shapeFor, widen } from '../parquet/decimalShape.js'
-import { extentList, extentsIn } from '../parquet/extents.js'
+import { extentList, extentsIn } from '../parquet/columns.js'
+import { type DecimalExtent, shapeFor, UnfitDecimal, widen } from '../parquet/decimals.js'
 import { selectedRows, selectRows } from './source.js'
 
 export interface ExportProgress {

@@ -1,5 +1,6 @@
 import type { DatabasePool } from '../../db/pool.js'
 import { type QueryColumn, readInBatches } from '../../db/readOnlyQuery.js'
+import { quoteName } from '../parquet/columns.js'
 
 /** What is exported: a relation of schema `market`, or a query. */
 export interface ExportSource {
@@ -51,19 +52,19 @@ export function selectRows(
   selection: Selection,
 ): Statement {
   const list = source.columns.map((column) => {
-    const quoted = quote(column.name)
+    const quoted = quoteName(column.name)
     return `${expression(column, `q.${quoted}`)} as ${quoted}`
   })
   const { sql, parameters } = selectedRows(source, selection)
   const { timeColumn } = source
-  const order = timeColumn === undefined ? '' : ` order by q.category, q.symbol, q.${quote(timeColumn)}`
+  const order = timeColumn === undefined ? '' : ` order by q.category, q.symbol, q.${quoteName(timeColumn)}`
   return { sql: `select ${list.join(', ')} from ${sql}${order}`, parameters }
 }
 
 /** The selected rows as they stand after "from". */
 export function selectedRows({ sql, timeColumn }: ExportSource, selection: Selection): Statement {
   if (timeColumn === undefined) return { sql, parameters: [] }
-  const time = `q.${quote(timeColumn)}`
+  const time = `q.${quoteName(timeColumn)}`
   const parameters: unknown[] = [selection.from, selection.to]
   const conditions = [`${time} >= $1::timestamptz`, `${time} < $2::timestamptz`]
   if (selection.categories !== undefined) {
@@ -81,10 +82,6 @@ export async function knownSymbols(database: DatabasePool): Promise<string[]> {
     'select symbol from market.instruments union select symbol from market.coverage order by 1',
   )
   return rows.map(({ symbol }) => symbol)
-}
-
-function quote(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
 }
 
 function withoutEnd(sql: string): string {

@@ -1,7 +1,6 @@
 import type { Encoding, SchemaElement } from 'hyparquet'
-import type { QueryColumn } from '../../db/readOnlyQuery.js'
-import { storeDecimal } from './decimals.js'
-import { type DecimalShape, type DecimalType, widestUsual } from './decimalShape.js'
+import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
+import { type DecimalExtent, type DecimalShape, type DecimalType, storeDecimal, widestUsual } from './decimals.js'
 
 /** How a column of the database becomes one of a Parquet file. */
 export interface ParquetColumn {
@@ -106,4 +105,39 @@ function hardlyRepeats(data: readonly unknown[]): boolean {
     if (found.add(value).size > maxDifferent) return true
   }
   return false
+}
+
+export function isDecimal(type: string): boolean {
+  return type === 'numeric' || type === '_numeric'
+}
+
+/** The list of a SELECT whose one row gives the room that the decimals of these columns need; empty when there are none. */
+export function extentList(columns: readonly QueryColumn[]): string {
+  const decimals = columns.filter(({ type }) => isDecimal(type))
+  const list = decimals.flatMap(({ name, type }) => {
+    const column = quoteName(name)
+    const maxOf = (expression: (value: string) => string) =>
+      type === 'numeric'
+        ? `max(${expression(column)})`
+        : `max((select max(${expression('element_')}) from unnest(${column}) as element_))`
+    return [maxOf((value) => `abs(${value})`), maxOf((value) => `scale(trim_scale(${value}))`)]
+  })
+  return list.join(', ')
+}
+
+/** Reads the row of an `extentList`, by column. */
+export function extentsIn(row: QueryRow, columns: readonly QueryColumn[]): Map<string, DecimalExtent> {
+  const decimals = columns.filter(({ type }) => isDecimal(type))
+  return new Map(decimals.map(({ name }, i) => [name, extentOf(row[i * 2] ?? null, row[i * 2 + 1] ?? null)]))
+}
+
+function extentOf(max: string | null, scale: string | null): DecimalExtent {
+  // NaN and infinities have no digits; they do not fit any decimal type.
+  const digits = max === null ? 0 : /^\d/.test(max) ? max.split('.')[0]?.replace(/^0$/, '').length : 99
+  return { digits: digits ?? 0, scale: Number(scale ?? 0) }
+}
+
+/** A name as SQL takes it, whatever is in it. */
+export function quoteName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
 }

@@ -1,4 +1,34 @@
-import type { DecimalType } from './decimalShape.js'
+/**
+ * How the decimals of a column are written: as whole numbers of their last digit, of 38 digits. DuckDB multiplies decimals of up to
+ * 18 digits in 64 bits, which overflows. `text` where 38 digits are too few.
+ */
+export type DecimalShape = DecimalType | 'text'
+
+export interface DecimalType {
+  readonly precision: 38
+  readonly scale: number
+}
+
+/** The room that the values of a column need. */
+export interface DecimalExtent {
+  /** Most digits before the point. */
+  readonly digits: number
+  /** Most digits after it, zeros at the end not counted. */
+  readonly scale: number
+}
+
+/** Room for all prices and sizes that were ever seen: 20 digits before the point and 18 after it. */
+export const widestUsual: DecimalType = { precision: 38, scale: 18 }
+
+/** The shape that holds values of this extent. It has no more digits after the point than they do: the others are for products. */
+export function shapeFor({ digits, scale }: DecimalExtent): DecimalShape {
+  return digits + scale <= 38 ? { precision: 38, scale } : 'text'
+}
+
+/** The room that two sets of values need together. */
+export function widen(a: DecimalExtent, b: DecimalExtent): DecimalExtent {
+  return { digits: Math.max(a.digits, b.digits), scale: Math.max(a.scale, b.scale) }
+}
 
 /** A value that the type of its column cannot hold exactly. */
 export class UnfitDecimal extends Error {

@@ -1,4 +1,11 @@
-import type { SchemaElement } from 'hyparquet'
+import {
+  asyncBufferFromFile,
+  type FileMetaData,
+  parquetMetadataAsync,
+  parquetRead,
+  type RowGroup,
+  type SchemaElement,
+} from 'hyparquet'
 import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import type { QueryRow } from '../../db/readOnlyQuery.js'
 import { columnsOf, type ParquetColumn } from './columns.js'
@@ -92,4 +99,95 @@ function nameDecimalBounds(writer: ParquetWriter): void {
       found.statistics = greatest < 0n ? rest : { ...rest, min_value: least, max_value: greatest }
     }
   }
+}
+
+/** A file of rows, in the values that are stored: decimals as their 16 bytes, times in microseconds. */
+export interface ParquetRows {
+  readonly rows: number
+  readonly columns: readonly string[]
+  /** Row group by row group. */
+  batches(): AsyncIterable<readonly (readonly unknown[])[]>
+}
+
+/** Throws on a file that is none, is cut off, or would unfold to more than is ever written. */
+export async function openParquet(path: string, compression: Compression): Promise<ParquetRows> {
+  const file = await asyncBufferFromFile(path)
+  const written = await parquetMetadataAsync(file)
+  for (const group of written.row_groups) requireBounded(group)
+  const metadata: FileMetaData = { ...written, schema: written.schema.map(withoutMeaning) }
+  const top = topLevel(written.schema)
+  return {
+    rows: Number(written.num_rows),
+    columns: top.map(({ name }) => name),
+    async *batches() {
+      let start = 0
+      for (const group of written.row_groups) {
+        const end = start + Number(group.num_rows)
+        let rows: readonly (readonly unknown[])[] = []
+        await parquetRead({
+          file,
+          metadata,
+          rowStart: start,
+          rowEnd: end,
+          compressors: { ZSTD: (input, bytes) => compression.decompress(input, bytes) },
+          onComplete: (found) => {
+            rows = found
+          },
+        })
+        if (textLength(rows) > charactersPerGroup * 8) throw new Error('its texts unfold to more than is ever written')
+        yield rows
+        start = end
+      }
+    },
+  }
+}
+
+/** The reader makes floats of decimals and dates of times: it is shown what they are stored as. */
+function withoutMeaning(element: SchemaElement): SchemaElement {
+  const { converted_type: type, ...rest } = element
+  if (type !== 'DECIMAL' && type !== 'TIMESTAMP_MICROS') return element
+  const { logical_type: _logical, ...plain } = rest
+  return plain
+}
+
+function topLevel([root, ...elements]: readonly SchemaElement[]): SchemaElement[] {
+  const found: SchemaElement[] = []
+  let next = 0
+  for (let i = 0; i < (root?.num_children ?? 0); i++) {
+    const element = elements[next]
+    if (element === undefined) break
+    found.push(element)
+    next = afterElement(elements, next)
+  }
+  return found
+}
+
+function afterElement(elements: readonly SchemaElement[], place: number): number {
+  let next = place + 1
+  for (let i = 0; i < (elements[place]?.num_children ?? 0); i++) next = afterElement(elements, next)
+  return next
+}
+
+/** A group as it is written takes 16 bytes for each decimal, which has at least a digit and a comma of text. */
+const maxValues = charactersPerGroup
+const maxBytes = 20 * maxValues
+
+/** A file of some kilobytes can unfold to gigabytes. No group that was written here does. */
+function requireBounded({ num_rows: rows, columns }: RowGroup): void {
+  const chunks = columns.map(({ meta_data: found }) => found)
+  const isUsual = chunks.every(
+    (found) =>
+      found !== undefined &&
+      (found.codec === 'ZSTD' || found.codec === 'UNCOMPRESSED') &&
+      Number(found.num_values) <= maxValues,
+  )
+  const bytes = chunks.reduce((sum, found) => sum + Number(found?.total_uncompressed_size ?? 0), 0)
+  if (!isUsual || Number(rows) > rowsPerGroup || bytes > maxBytes) {
+    throw new Error('it unfolds to more than is ever written')
+  }
+}
+
+function textLength(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  return Array.isArray(value) ? value.reduce<number>((sum, each) => sum + textLength(each), 0) : 0
 }

@@ -4,8 +4,12 @@ import { Zstd } from '@hpcc-js/wasm-zstd'
 export interface Compression {
   /** @param level from 1 (fast) up; default 3 */
   compress(input: Uint8Array, level?: number): Uint8Array
-  decompress(input: Uint8Array): Uint8Array
+  /** Throws unless it unfolds to exactly so many bytes, and not too many. */
+  decompress(input: Uint8Array, bytes: number): Uint8Array
 }
+
+/** Pages are written with about one MiB, and a single row may be longer. */
+const maxBytes = 1 << 28
 
 let loading: Promise<Compression> | undefined
 
@@ -14,21 +18,44 @@ export async function loadZstd(): Promise<Compression> {
     copyAtOnce(zstd)
     return {
       compress: (input, level = 3) => zstd.compress(input, level),
-      decompress: (input) => zstd.decompress(input),
+      decompress: (input, bytes) => {
+        if (bytes > maxBytes || contentBytes(input) !== bytes)
+          throw new Error('it unfolds to more than is ever written')
+        return zstd.decompress(input)
+      },
     }
   })
   return loading
 }
 
-/** What the library has its memory in. */
+/** What a frame says that it holds, which the library makes room for; null when it does not say. */
+function contentBytes(frame: Uint8Array): number | null {
+  const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength)
+  if (view.getUint32(0, true) !== 0xfd2fb528) return null
+  const descriptor = view.getUint8(4)
+  const isSingle = (descriptor & 0x20) !== 0
+  const place = 5 + (isSingle ? 0 : 1) + ([0, 1, 2, 4][descriptor & 3] ?? 0)
+  switch (descriptor >> 6) {
+    case 0:
+      return isSingle ? view.getUint8(place) : null
+    case 1:
+      return view.getUint16(place, true) + 256
+    case 2:
+      return view.getUint32(place, true)
+    default:
+      return Number(view.getBigUint64(place, true))
+  }
+}
+
+/** The library's memory. */
 interface Heap {
   heapView(block: unknown): Uint8Array
   heapToUint8Array(block: unknown): Uint8Array
 }
 
 /**
- * The library copies every result number by number through a list, which takes longer than compressing it. Where it is made as it
- * is known here, it copies it at once; otherwise it is left alone.
+ * The library copies every result number by number through a list, which takes longer than compressing it. This copies it at once,
+ * as long as the library is made as it is known here.
  */
 function copyAtOnce(zstd: Zstd): void {
   const heap = (zstd as unknown as { readonly ['_mainModule']?: Partial<Heap> })['_mainModule']

@@ -8,7 +8,7 @@ import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { archivedTableNames } from '../../../../src/market/archivedTable.js'
 import { verifyArchive } from '../../../../src/files/archive/verify.js'
 import type { WrittenDay } from '../../../../src/files/archive/run.js'
-import { withArchiveLock } from '../../../../src/files/archive/lock.js'
+import { withArchiveLock } from '../../../../src/files/archive/state.js'
 import { pruneArchive } from '../../../../src/files/archive/prune.js'
 import { upsertCandles } from '../../../../src/ledger/history/candles.js'
 import { addNoTrade } from '../../../../src/ledger/history/noTrade.js'
@@ -53,6 +53,7 @@ beforeAll(async () => {
   await recordGap(db, { ...tickers, range: { from: from + 10, to: from + 11 }, reason: 'the spool was full' })
   master = await temporaryArchive()
   written = [...(await archiveAll(source.database, master.target, later)).written]
+  await sql`create table recorder.noted_day as table recorder.archived_day`.execute(db)
 })
 afterAll(async () => {
   await master.drop()
@@ -63,6 +64,9 @@ let archive: Awaited<ReturnType<typeof temporaryArchive>>
 beforeEach(async () => {
   archive = await temporaryArchive()
   await cp(master.folder, archive.folder, { recursive: true })
+  const { db } = source.database
+  await sql`truncate recorder.archived_day`.execute(db)
+  await sql`insert into recorder.archived_day table recorder.noted_day`.execute(db)
   return () => archive.drop()
 })
 
@@ -88,18 +92,18 @@ describe('an archive', () => {
     const copy = await createTestDatabase()
     const other = await temporaryArchive()
     try {
-      const restored = await restoreArchive(copy.database, archive.target, { tables: archivedTableNames })
+      const { restored } = await restoreArchive(copy.database, archive.target, { tables: archivedTableNames })
       expect(restored.every(({ rows, inserted }) => rows === inserted)).toBe(true)
       expect(await everything(copy.database)).toEqual(await everything(source.database))
-      const again = await restoreArchive(copy.database, archive.target, { tables: archivedTableNames })
+      const { restored: again } = await restoreArchive(copy.database, archive.target, { tables: archivedTableNames })
       expect(again.every(({ inserted }) => inserted === 0)).toBe(true)
       expect(await everything(copy.database)).toEqual(await everything(source.database))
 
       await sql`truncate recorder.archived_day`.execute(copy.database.db)
       await archiveAll(copy.database, other.target, later)
-      const certificate = await certify(archive.target, wholeRange)
-      expect(await certify(other.target, wholeRange)).toEqual(certificate)
-      const rare = certificate.tables
+      const certified = await certify(archive.target, wholeRange)
+      expect(await certify(other.target, wholeRange)).toEqual(certified)
+      const rare = certified.certificate?.tables
         .find(({ table }) => table === 'candles')
         ?.series.find(({ symbol }) => symbol === 'RAREUSDT')
       expect(rare).toMatchObject({ noTradeSeconds: 7200, completeness: expect.closeTo(5 / 48, 4) as number })
@@ -141,27 +145,39 @@ describe('an archive', () => {
     await sql`delete from recorder.coverage where symbol = 'LATEUSDT'`.execute(db)
   })
 
-  test('never gets a version that has less: what is missing in the database is brought back first', async () => {
+  test('never gets a version that has less: what is missing in the database is taken from the version before', async () => {
     const copy = await createTestDatabase()
+    const whole = await createTestDatabase()
     try {
-      // Another database, which has recorded a single fill of that day.
+      // Another database, which has recorded a single fill of that day, and changed one.
       const { db } = copy.database
-      await insertFills(db, [aFill({ symbol: 'NEWUSDT', ts: from + 5, execId: 'one' })])
+      const oldest = source.database.db.selectFrom('market.fills').selectAll().orderBy('ts')
+      const known = await oldest.executeTakeFirstOrThrow()
+      const { category, symbol, ts, exec_id: execId } = known
+      const changed = aFill({ category, symbol, ts, execId, price: '7' })
+      await insertFills(db, [aFill({ symbol: 'NEWUSDT', ts: from + 5, execId: 'one' }), changed])
       const series = { stream: 'fills', category: 'SPOT', symbol: 'NEWUSDT', type: null, interval: null } as const
       await addCoverage(db, series, [{ from, to: from + hourMs }])
-      const changed = await archiveAll(copy.database, archive.target, later)
-      expect(changed.written.map(({ table, day, version }) => [table, day, version])).toEqual([
-        ['fills', '2026-03-02', 2],
-      ])
-      const count = async (database: typeof copy.database) =>
-        (
-          await sql<{
-            n: number
-          }>`select count(*)::int as n from market.fills where ts < ${new Date(from + dayMs)}`.execute(database.db)
-        ).rows[0]?.n
-      expect(await count(copy.database)).toBe(((await count(source.database)) ?? 0) + 1)
+      const { written: anew } = await archiveAll(copy.database, archive.target, later)
+      expect(anew.map(({ table, day, version }) => [table, day, version])).toEqual([['fills', '2026-03-02', 2]])
+      const fills = async (database: typeof copy.database) =>
+        (await everything(database))['market.fills']?.filter((row) => row.includes('"2026-03-02T')) ?? []
+      // Nothing comes into the database for it, and nothing is written again for a day that has not changed.
+      expect(await fills(copy.database)).toHaveLength(2)
+      expect((await archiveAll(copy.database, archive.target, later)).written).toEqual([])
+      await restoreArchive(whole.database, archive.target, { tables: ['fills'], to: '2026-03-03' })
+      const before = await fills(source.database)
+      const restored = await fills(whole.database)
+      expect(restored).toHaveLength(before.length + 1)
+      expect(before.filter((row) => !restored.includes(row))).toHaveLength(1)
+      expect(restored).toEqual(expect.arrayContaining(await fills(copy.database)))
+      const covered = async (database: typeof copy.database) =>
+        (await everything(database))['recorder.coverage']?.filter((row) => row.includes('"fills"')) ?? []
+      expect((await covered(whole.database)).some((row) => row.includes('NEWUSDT'))).toBe(true)
+      expect((await covered(whole.database)).length).toBeGreaterThan(1)
     } finally {
       await copy.drop()
+      await whole.drop()
     }
   })
 
@@ -210,7 +226,9 @@ describe('verify', () => {
         where ts = (select min(ts) from market.tickers)`.execute(db)
     await change(1)
     expect((await archiveAll(source.database, archive.target, later)).written).toEqual([])
-    expect((await verified()).problems).toEqual([expect.stringMatching(/the next archive writes it anew$/)])
+    expect((await verified()).problems).toEqual([
+      expect.stringMatching(/the next market-recorder archive writes the day anew$/),
+    ])
     const { written: anew } = await archiveAll(source.database, archive.target, later)
     expect(anew).toMatchObject([{ table: 'tickers', day: '2026-03-02', version: 2 }])
     expect((await verified()).problems).toEqual([])
@@ -257,7 +275,7 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
   const certificate = await run('certify', '--table', 'candles', '--symbol', 'RARE*', ...range)
   expect(certificate.said).toContain('| SPOT RAREUSDT market 1H | 20.83 % | 1 | 1 | 0 |')
   expect(certificate.said).toContain('Gap 2026-03-02T20:00:00Z to 2026-03-03T02:00:00Z, open: the service was away')
-  const listed = await run('certify', '--table', 'tickers', '--symbol', 'RARE*', ...range)
+  const listed = await run('certify', '--table', 'tickers', '--symbol', 'BTC*', ...range)
   expect(listed.said).toContain('| SPOT * | not claimed | 1 | 0 | 0 |')
   expect(listed.said).toContain('open: the spool was full')
   expect(listed.said).not.toContain('Incomplete')

@@ -1,0 +1,136 @@
+import { createHash } from 'node:crypto'
+import type { QueryRow } from '../../db/readOnlyQuery.js'
+import { elements, type ParquetColumn, parquetColumn } from '../parquet/columns.js'
+import { decimalText, shapeFor, trimmedDecimal } from '../parquet/decimals.js'
+import type { ManifestColumn } from './manifest.js'
+
+type Column = Pick<ManifestColumn, 'type' | 'digits' | 'scale'>
+
+/** A row as a file gives it: decimals as their 16 bytes, times in microseconds. */
+export type FileRow = readonly unknown[]
+
+/**
+ * The line of a row that is digested: its values in the order of the columns, each ended by a tab. Decimals are written without
+ * zeros at the end, times as microseconds since the epoch, lists in brackets, NULL as \\N, and texts as they are, or as JSON where
+ * they hold quotes, backslashes or control characters. The types of a file do not matter: a row from the server and the same row
+ * from a file have one line.
+ */
+export function linesOf(columns: readonly Column[]): {
+  readonly ofServer: (row: QueryRow) => string
+  readonly ofFile: (row: FileRow) => string
+} {
+  const server = columns.map(lineOfServer)
+  const file = columns.map(lineOfFile)
+  return {
+    ofServer(row) {
+      let line = ''
+      for (let i = 0; i < server.length; i++) {
+        const value = row[i]
+        line += value === null || value === undefined ? '\\N\t' : `${server[i]?.(value)}\t`
+      }
+      return line
+    },
+    ofFile(row) {
+      let line = ''
+      for (let i = 0; i < file.length; i++) line += `${file[i]?.(row[i])}\t`
+      return line
+    },
+  }
+}
+
+/** SHA-256 of lines in their order, each with a line end. */
+export class RowDigest {
+  rows = 0
+  readonly #hash = createHash('sha256')
+  #pending = ''
+
+  add(line: string): void {
+    this.#pending += `${line}\n`
+    this.rows++
+    if (this.#pending.length > 65_536) this.#flush()
+  }
+
+  /** Ends it: nothing can be added afterwards. */
+  hex(): string {
+    this.#flush()
+    return this.#hash.digest('hex')
+  }
+
+  #flush(): void {
+    this.#hash.update(this.#pending)
+    this.#pending = ''
+  }
+}
+
+const special = /[\p{Cc}"\\]/u
+
+/** No two values of a column have the same text, and none has a tab or a line end in it. */
+function quoted(text: string): string {
+  return special.test(text) ? JSON.stringify(text) : text
+}
+
+function lineOfServer({ type, digits, scale }: Column) {
+  const isText = digits !== undefined && scale !== undefined && shapeFor({ digits, scale }) === 'text'
+  const decimal = isText ? quoted : trimmedDecimal
+  switch (type) {
+    case 'numeric':
+      return decimal
+    case '_numeric':
+      return (text: string) =>
+        `[${elements(text)
+          .map((each) => (each === 'NULL' ? '\\N' : decimal(each)))
+          .join(',')}]`
+    case 'bool':
+      return (text: string) => (text === 't' ? 'true' : 'false')
+    case 'float4':
+    case 'float8':
+      return (text: string) => String(Number(text))
+    case 'int2':
+    case 'int4':
+    case 'int8':
+    case 'timestamptz':
+      return (text: string) => text
+    default:
+      return quoted
+  }
+}
+
+function lineOfFile({ scale }: Column) {
+  const textOf = (value: unknown): string => {
+    if (value === null || value === undefined) return '\\N'
+    if (typeof value === 'string') return quoted(value)
+    if (value instanceof Uint8Array) return decimalText(value, scale ?? 0)
+    if (Array.isArray(value)) return `[${value.map(textOf).join(',')}]`
+    return `${value as bigint | number | boolean}`
+  }
+  return textOf
+}
+
+/** Makes of a row of a file what the server would have given: times in microseconds. */
+export function serverRow(columns: readonly Column[]): (row: FileRow) => (string | null)[] {
+  const texts = columns.map(({ scale }) => {
+    const textOf = (value: unknown): string => {
+      if (value instanceof Uint8Array) return decimalText(value, scale ?? 0)
+      if (Array.isArray(value)) return `{${value.map((each) => (each === null ? 'NULL' : textOf(each))).join(',')}}`
+      if (typeof value === 'boolean') return value ? 't' : 'f'
+      return String(value)
+    }
+    return textOf
+  })
+  return (row) => texts.map((text, i) => (row[i] === null || row[i] === undefined ? null : text(row[i])))
+}
+
+export function parquetColumns(columns: readonly ManifestColumn[]): ParquetColumn[] {
+  return columns.map(({ name, type, digits, scale }) =>
+    digits === undefined || scale === undefined
+      ? parquetColumn({ name, type })
+      : parquetColumn({ name, type }, shapeFor({ digits, scale })),
+  )
+}
+
+/** Microseconds since the epoch as ISO 8601, exact. */
+export function timeText(micros: bigint): string {
+  const rest = ((micros % 1000n) + 1000n) % 1000n
+  const iso = new Date(Number((micros - rest) / 1000n)).toISOString()
+  return rest === 0n ? iso : `${iso.slice(0, -1)}${String(rest).padStart(3, '0')}Z`
+}
