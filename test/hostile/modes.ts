@@ -31,6 +31,8 @@ const success = (data: string, requestTime: number | string = Date.now(), more =
 const answer = (data: () => string) => (attacked: Attacked) => send(success(data()))(attacked)
 
 const ticker = (more: string) => `{"category":"SPOT","symbol":"BTCUSDT","lastPrice":"${evilPrice}",${more}}`
+/** Only what a row can do without is wrong with it: the row is stored without that. */
+const halfGood = (more: string) => ticker(more).replace(evilPrice, '555.5')
 const ts = () => `"ts":"${Date.now()}"`
 const tickers = (name: string, row: () => string): Mode => ({
   name,
@@ -76,21 +78,21 @@ export const modes: readonly Mode[] = [
   tickers('a row with 20,000 unknown fields, of another category', () =>
     ticker(`"category":"MARGIN",${Array.from({ length: 20_000 }, (_, i) => `"f${i}":1`).join(',')},"ts":"${year9999}"`),
   ),
-  tickers('a row of a megabyte', () => ticker(`${ts()},"note":"${bytes(1_000_000)}"`)),
+  tickers('a row of a megabyte', () => halfGood(`${ts()},"note":"${bytes(1_000_000)}"`)),
   body('700,000 bad rows', () => success(`[${bytes(14_000_000, '{"symbol":1.50,"a":2},')}{}]`)),
   body('millions of empty rows', () => success(`[${bytes(9_000_000, '{},')}{}]`)),
-  tickers('nesting of 100,000 levels', () => ticker(`${ts()},"x":${bytes(100_000, '[')}${bytes(100_000, ']')}`)),
+  tickers('nesting of 100,000 levels', () => halfGood(`${ts()},"x":${bytes(100_000, '[')}${bytes(100_000, ']')}`)),
   tickers('wrong types everywhere', () => `{"category":7,"symbol":["${evilPrice}"],"lastPrice":{},"ts":true}`),
   tickers('rows that are no objects', () => `null,1,"x",[],true,[[${evilPrice}]]`),
-  tickers('NaN and Infinity as text', () => ticker(`${ts()},"bid1Price":"NaN","ask1Price":"Infinity"`)),
-  tickers('a decimal of 1e999999', () => ticker(`${ts()},"bid1Price":1e999999`)),
-  tickers('a decimal of a million digits', () => ticker(`${ts()},"bid1Price":${bytes(200_000, '12345')}`)),
+  tickers('NaN and Infinity as text', () => halfGood(`${ts()},"bid1Price":"NaN","ask1Price":"Infinity"`)),
+  tickers('a decimal of 1e999999', () => halfGood(`${ts()},"bid1Price":1e999999`)),
+  tickers('a decimal of a million digits', () => halfGood(`${ts()},"bid1Price":${bytes(200_000, '12345')}`)),
   tickers('a symbol with control characters', () => ticker(`${ts()},"symbol":"\\u0000\\u001b[2J"`)),
   tickers('a symbol of 600 characters', () => ticker(`${ts()},"symbol":"${bytes(600)}"`)),
   tickers('half a surrogate pair', () => ticker(`${ts()},"symbol":"\\ud800"`)),
   tickers('an empty symbol', () => ticker(`${ts()},"symbol":""`)),
   tickers('prototype keys', () =>
-    ticker('"__proto__":{"lastPrice":"1"},"constructor":{"prototype":{"x":1}},"ts":true'),
+    halfGood('"__proto__":{"lastPrice":"1"},"constructor":{"prototype":{"x":1}},"ts":true'),
   ),
   tickers('rows of another category', () =>
     ticker(`${ts()},"category":"USDC-FUTURES"`).replace('"category":"SPOT",', ''),
