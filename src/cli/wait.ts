@@ -9,3 +9,9 @@ export async function sleepUnlessStopped(seconds: number | undefined, signal: Ab
     await systemClock.sleep(restMs, signal).catch(() => undefined)
   }
 }
+
+/** Ends a process whose work is done but that something keeps, such as a log that nobody reads. Output that is still read is waited for. */
+export function endWithin(timeoutMs: number): void {
+  const end = () => process.stdout.writableLength === 0 && process.exit()
+  setInterval(end, timeoutMs).unref()
+}

@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
-import { type Logger, type LoggerOptions, pino } from 'pino'
+import { type Logger, type LoggerOptions, pino, symbols } from 'pino'
 import type { PinoPretty } from 'pino-pretty'
+import { type LogDestination, openLogDestination } from './logDestination.js'
 import type { LogLevel } from './logLevel.js'
 import { printable } from './printable.js'
 
@@ -19,17 +20,32 @@ export function createLogger(level: LogLevel): Logger {
       },
     },
   }
-  return pino(options, process.stderr.isTTY ? prettyStream() : pino.destination(2))
+  const destination = openLogDestination((lost, reason) =>
+    logger.warn(`${lost} ${lost === 1 ? 'line' : 'lines'} of this log could not be written: ${reason}`),
+  )
+  const logger = pino(options, process.stderr.isTTY ? prettyLines(destination) : destination)
+  return logger
+}
+
+/** Lines that a logger of `createLogger` could not write since the start. */
+export function lostLogLines(logger: Logger): number {
+  const { [symbols.streamSym]: stream } = logger as { [symbols.streamSym]?: Partial<LogDestination> }
+  return stream?.lostLines ?? 0
 }
 
 /** Only a terminal needs it: it is loaded here, and in no thread of its own, which would take longer to start than most commands run. */
-function prettyStream(): PinoPretty.PrettyStream {
-  const { build } = createRequire(import.meta.url)('pino-pretty') as typeof PinoPretty
-  return build({
-    destination: 2,
-    sync: true,
+function prettyLines(destination: LogDestination): LogDestination {
+  const { prettyFactory } = createRequire(import.meta.url)('pino-pretty') as typeof PinoPretty
+  const pretty = prettyFactory({
+    colorize: true,
     ignore: 'pid,hostname',
     translateTime: 'SYS:HH:MM:ss.l',
     singleLine: true,
   })
+  return {
+    write: (line) => destination.write(pretty(line)),
+    get lostLines() {
+      return destination.lostLines
+    },
+  }
 }

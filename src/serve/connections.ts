@@ -33,24 +33,33 @@ export function boundConnections(server: Server): void {
 export function oneRequestAtATime(
   listener: (request: IncomingMessage, response: ServerResponse) => void,
 ): RequestListener {
-  const inHand = new Map<Socket, ServerResponse>()
+  const inHand = new Map<Socket, Set<ServerResponse>>()
   /** Of connections that are about to be closed: how many requests they have sent ahead. */
   const ahead = new WeakMap<Socket, number>()
-  return (request: IncomingMessage, response: ServerResponse) => {
+  return (request, response) => {
     const { socket } = request
-    const earlier = inHand.get(socket)
-    const aheadBefore = ahead.get(socket) ?? 0
-    if (earlier !== undefined || aheadBefore > 0) {
-      ahead.set(socket, aheadBefore + 1)
-      if (aheadBefore === maxAhead) socket.destroy()
-      if (aheadBefore > 0 || earlier === undefined) return
-      socket.pause()
-      if (!earlier.headersSent) earlier.shouldKeepAlive = false
-      earlier.once('finish', () => socket.destroySoon())
+    const before = ahead.get(socket)
+    if (before !== undefined) {
+      ahead.set(socket, before + 1)
+      if (before === maxAhead) socket.destroy()
       return
     }
-    inHand.set(socket, response)
-    response.once('close', () => inHand.delete(socket))
+    const responses = inHand.get(socket) ?? new Set()
+    const [earlier] = responses
+    // A client may have read the end of a response before this process learns that it was sent.
+    if (earlier !== undefined && !(earlier.writableEnded && responses.size === 1)) {
+      ahead.set(socket, 1)
+      socket.pause()
+      const last = [...responses].at(-1)
+      if (last?.headersSent === false) last.shouldKeepAlive = false
+      last?.once('finish', () => socket.destroySoon())
+      return
+    }
+    inHand.set(socket, responses.add(response))
+    response.once('close', () => {
+      responses.delete(response)
+      if (responses.size === 0) inHand.delete(socket)
+    })
     let unsentBytes = 0
     for (const { writableLength } of inHand.keys()) unsentBytes += writableLength
     if (unsentBytes <= maxUnsentBytes) return listener(request, response)

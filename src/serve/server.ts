@@ -11,7 +11,7 @@ import { inUrl } from '../runtime/host.js'
 import type { Config } from '../config/resolve.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type Clock, systemClock } from '../runtime/clock.js'
-import type { Logger } from '../runtime/logger.js'
+import { type Logger, lostLogLines } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
 import { randomName } from '../runtime/randomness.js'
 import { openDatabase } from '../db/database.js'
@@ -87,7 +87,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   app.use(compress({ encoding: 'gzip' }))
 
   app.get('/metrics', async (context) => {
-    statusMetrics.update(await reporter.report(), hub.size)
+    statusMetrics.update(await reporter.report(), hub.size, lostLogLines(logger))
     return context.body(await metrics.registry.metrics(), 200, { 'Content-Type': metrics.registry.contentType })
   })
   app.get('/healthz', (context) => context.json({ ok: true, reasons: [] }))

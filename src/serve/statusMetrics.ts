@@ -12,14 +12,18 @@ export class StatusMetrics {
     this.#metrics = define(registry)
   }
 
-  /** @param pageClients how many pages are open */
-  update(status: Status, pageClients: number): void {
+  /**
+   * @param pageClients how many pages are open
+   * @param lostLogLines how many lines of the log could not be written
+   */
+  update(status: Status, pageClients: number, lostLogLines: number): void {
     const m = this.#metrics
     const { budget, database, backlog, spool, time } = status
     m.ready.set(status.problems.some(({ isBlocking }) => isBlocking) ? 0 : 1)
     m.ownsBudget.set(status.phase === 'waiting' || !status.maySend ? 0 : 1)
     m.start.set(status.startedAt / milli)
     m.clients.set(pageClients)
+    setCounter(m.lostLogLines, {}, lostLogLines)
     this.#updateStreams(status)
 
     for (const { operation, used, limit } of budget.operations) {
@@ -211,6 +215,7 @@ function define(registry: Registry) {
     backfillDone: gauge('backfill_done_ratio', 'How much of the running backfills is done, their mean.'),
     backfillEta: gauge('backfill_eta_seconds', 'Estimated time left of the longest running backfill.'),
     clients: gauge('page_clients', 'Pages that are open.'),
+    lostLogLines: counter('log_lines_lost_total', 'Lines of the log that could not be written.'),
   }
 }
 
