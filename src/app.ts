@@ -220,7 +220,7 @@ async function serve(
 ): Promise<RunningServer> {
   const { dataDir } = config.database
   const version = packageVersion()
-  const server = await startServer({ config, source, metrics, databaseUrl: store.readUrl, version, logger, clock })
+  const server = await startServer({ config, source, metrics, databaseUrl: store.pageUrl, version, logger, clock })
   logger.info(`the page is at ${server.url}`)
   await writeAddress(dataDir, server.url).catch((error: Error) =>
     logger.warn(`the status command will not find the page by itself: ${error.message}`),

@@ -7,8 +7,10 @@ export interface OpenStore {
   readonly database: RecorderDatabase
   /** Connection string, with its password. */
   readonly url: string
-  /** The same for who only reads: of a login in market_reader, unless the configuration has none. */
+  /** Connection string of a login in market_reader, unless the configuration has none. */
   readonly readUrl: string
+  /** The login of the page, which on the embedded server is one of its own. */
+  readonly pageUrl: string
   readonly isEmbedded: boolean
   close(): Promise<void>
 }
@@ -37,6 +39,7 @@ export async function openStore(
       database,
       url,
       readUrl: readUrl ?? embedded?.readUrl ?? url,
+      pageUrl: readUrl ?? embedded?.pageUrl ?? url,
       isEmbedded: embedded !== undefined,
       async close() {
         await database.close()

@@ -113,8 +113,8 @@ const database = z
       })
       .exactOptional()
       .describe(
-        'Connection string of a login in market_reader, which query, export and the page use. A secret: prefer DATABASE_READ_URL or DATABASE_READ_URL_FILE. ' +
-          'Without it they use database.url, in read-only transactions, but with a login that could write; the embedded PostgreSQL has a read-only login of its own.',
+        'Connection string of a login in market_reader, which query, export and the page use, and nobody else: analysts get their own. A secret: prefer DATABASE_READ_URL or DATABASE_READ_URL_FILE. ' +
+          'Without it they use database.url, in read-only transactions, but with a login that could write; the embedded PostgreSQL has read-only logins of its own.',
       ),
     dataDir: z.string().min(1).default('./data').describe('Folder of the embedded PostgreSQL and of local state.'),
     poolSize: whole(1, 100)

@@ -12,7 +12,8 @@ const largestLogBytes = 10_000_000
 /** For a small machine that does other things too. */
 const tuning = {
   shared_buffers: '128MB',
-  max_connections: '40',
+  max_connections: '60',
+  reserved_connections: '40',
   effective_cache_size: '512MB',
   maintenance_work_mem: '64MB',
   work_mem: '16MB',
@@ -81,6 +82,7 @@ async function createClusterIn(dataDir: string, account: Account, binaries: Bina
   const paths = embeddedPaths(dataDir)
   const passwords = {
     owner: await rememberedPassword(paths.password, account),
+    page: await rememberedPassword(paths.pagePassword, account),
     reader: await rememberedPassword(paths.readerPassword, account),
   }
   await removeUnfinished(dataDir)
@@ -142,11 +144,14 @@ async function rotateLog(log: string): Promise<void> {
 
 interface Passwords {
   readonly owner: string
+  readonly page: string
   readonly reader: string
 }
 
 /** People who ask at once; more would take connections from the recording. */
 const maxReaders = 12
+/** More than the page's pool has, so that a recorder that starts again does not wait for the connections of the one before. */
+const maxPageConnections = 8
 
 /** Also for databases that are created later. Large objects and messages in the log are nothing that a reader has a use for. */
 const closeToPublic = `
@@ -179,13 +184,17 @@ function roleStatements(passwords: Passwords): string[] {
       if to_regrole('${owner}') is null then create role ${owner}; end if;
       if to_regrole('market_reader') is null then create role market_reader; end if;
       if to_regrole('recorder_writer') is null then create role recorder_writer; end if;
+      if to_regrole('${logins.page}') is null then create role ${logins.page} in role market_reader; end if;
       if to_regrole('${logins.reader}') is null then create role ${logins.reader} in role market_reader; end if;
     end
     $$`,
     `alter role ${owner} login createdb createrole password '${passwords.owner}'`,
+    `alter role ${logins.page} login connection limit ${maxPageConnections} password '${passwords.page}'`,
     `alter role ${logins.reader} login connection limit ${maxReaders} password '${passwords.reader}'`,
     // So that it can grant them, and end the session of somebody whose query is in the way.
     `grant market_reader, recorder_writer, ${logins.reader} to ${owner} with admin option`,
+    // Whatever other logins there are: the recorder and its page find a connection.
+    `grant pg_use_reserved_connections to ${owner}, ${logins.page}`,
     'revoke connect on database postgres, template1 from public',
     `grant connect on database postgres, template1 to ${owner}`,
   ]

@@ -19,8 +19,10 @@ import {
 export interface EmbeddedPostgres {
   /** Connection string of the owner of the database, with the password, on 127.0.0.1. The owner is not a superuser. */
   readonly url: string
-  /** Connection string of a login that reads the market and changes nothing. */
+  /** Connection string of a login that reads the market and changes nothing, for analysts and commands. */
   readonly readUrl: string
+  /** Connection string of a login with the same rights, for the page alone. */
+  readonly pageUrl: string
   /**
    * Gives the server up. Resolves when it has shut down, or at once when other processes still use it: it ends with its last
    * user. A second call does nothing.
@@ -73,10 +75,12 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   try {
     const { port } = await startOrJoin(options.port)
     const passwords = await readPasswords(dataDir)
+    if (isAlive(child)) await restorePassword(port, passwords)
     const watching = watch(port)
     return {
       url: serverUrl(port, database, logins.owner, passwords.owner),
       readUrl: serverUrl(port, database, logins.reader, passwords.reader),
+      pageUrl: serverUrl(port, database, logins.page, passwords.page),
       async stop() {
         ending.abort()
         await watching
@@ -183,7 +187,9 @@ async function makeDirectory(dataDir: string): Promise<void> {
   }
 }
 
-async function readPasswords(dataDir: string): Promise<{ readonly owner: string; readonly reader: string }> {
+type Passwords = Readonly<Record<'owner' | 'page' | 'reader', string>>
+
+async function readPasswords(dataDir: string): Promise<Passwords> {
   const paths = embeddedPaths(dataDir)
   const read = async (file: string) => {
     const text = await readFile(file, 'utf8').catch((cause: Error) => {
@@ -191,7 +197,24 @@ async function readPasswords(dataDir: string): Promise<{ readonly owner: string;
     })
     return text.trim()
   }
-  return { owner: await read(paths.password), reader: await read(paths.readerPassword) }
+  return {
+    owner: await read(paths.password),
+    page: await read(paths.pagePassword),
+    reader: await read(paths.readerPassword),
+  }
+}
+
+/** Any login may change its own password. Each start gives that of the analysts back, which commands know from a file. */
+async function restorePassword(port: number, passwords: Passwords): Promise<void> {
+  const client = new pg.Client({ connectionString: serverUrl(port, database, logins.owner, passwords.owner) })
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    await client.query('set scram_iterations = 1')
+    await client.query(`alter role ${logins.reader} password ${client.escapeLiteral(passwords.reader)}`)
+  } finally {
+    await client.end().catch(() => undefined)
+  }
 }
 
 /** Gives up a place; waits for the server's end if it was the last. */

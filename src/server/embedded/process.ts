@@ -14,6 +14,7 @@ export function embeddedPaths(dataDir: string) {
     users: join(dataDir, 'users.fifo'),
     log: join(dataDir, 'server.log'),
     password: join(dataDir, 'password'),
+    pagePassword: join(dataDir, 'page-password'),
     readerPassword: join(dataDir, 'reader-password'),
     port: join(dataDir, 'port'),
   }
@@ -21,11 +22,12 @@ export function embeddedPaths(dataDir: string) {
 
 /**
  * The logins of the embedded server. `recorder` owns the database and can create roles, which migrations need, and nothing
- * beyond: no statement of its sessions reads or writes files or ends other people's sessions. `reader` is a member of
- * market_reader: what people ask (query, export, the page) runs as it. The superuser `postgres` has no password, so that
- * nobody can log in as it; to become it, stop the server and run `postgres --single`.
+ * beyond: no statement of its sessions reads or writes files or ends other people's sessions. `page` and `reader` are members of
+ * market_reader. The page alone uses the first, so that analysts, who use the second, as do query and export, can neither
+ * change its password nor hold its connections. The superuser `postgres` has no password, so that nobody can log in as it;
+ * to become it, stop the server and run `postgres --single`.
  */
-export const logins = { owner: 'recorder', reader: 'reader', superuser: 'postgres' } as const
+export const logins = { owner: 'recorder', page: 'page', reader: 'reader', superuser: 'postgres' } as const
 
 /** What the server writes about itself while it runs. */
 export interface ServerState {

@@ -45,7 +45,7 @@ describe('the logins of a new embedded server', () => {
 
   it('are no superusers, and nobody can log in as the one that there is', async () => {
     expect(await ask(server.url, superusers)).toEqual(['postgres'])
-    for (const url of [server.url, server.readUrl]) {
+    for (const url of [server.url, server.readUrl, server.pageUrl]) {
       expect(await ask(url, 'select rolsuper from pg_roles where rolname = current_user')).toEqual([false])
       for (const statement of forbidden) {
         await expect(ask(url, statement), statement).rejects.toMatchObject({ code: '42501' })
@@ -74,6 +74,31 @@ describe('the logins of a new embedded server', () => {
     other.pathname = '/postgres'
     await expect(ask(other.href, 'select 1')).rejects.toMatchObject({ code: '42501' })
     await ask(server.url, 'drop schema market cascade')
+  })
+
+  it('leave the page its own, whatever an analyst does to hers', async () => {
+    const held: pg.Client[] = []
+    for (;;) {
+      const client = new pg.Client({ connectionString: server.readUrl })
+      client.on('error', () => undefined)
+      try {
+        await client.connect()
+      } catch {
+        break
+      }
+      held.push(client)
+    }
+    expect(held).toHaveLength(12)
+    const asPage = (sql: string) => ask(server.pageUrl, sql)
+    expect(await asPage('select current_user')).toEqual(['page'])
+    await held[0]?.query("alter role reader password 'mine'")
+    await expect(held[0]?.query("alter role page password 'mine'")).rejects.toMatchObject({ code: '42501' })
+    await Promise.all(held.map((client) => client.end()))
+    await expect(ask(server.readUrl, 'select 1')).rejects.toMatchObject({ code: '28P01' })
+    expect(await asPage('select 1')).toEqual([1])
+    await server.stop()
+    server = await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), settings })
+    expect(await ask(server.readUrl, 'select 1')).toEqual([1])
   })
 
   it('run what people ask as the one that reads', async () => {
