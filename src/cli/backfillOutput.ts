@@ -30,12 +30,12 @@ export async function printSummary(summary: Summary): Promise<void> {
     `requests                ${grouped(requests)}`,
     `pages saved by coverage ${grouped(pagesSaved)}`,
     `confirmed empty         ${grouped(empty.length)}`,
-    `silent, not proven      ${grouped(unanswered.length)}`,
+    `nothing came, open      ${grouped(unanswered.length)}`,
     `ranges that failed      ${grouped(failed.length)}`,
     `candles left            ${grouped(left)}`,
     ...named(empty).map((text) => `empty: ${text}`),
     ...named(unanswered).map(
-      (text) => `silent: ${text}: no response shows a candle on both sides; will be checked again later`,
+      (text) => `nothing came: ${text}: it is asked for again after an hour; only then it may count as empty`,
     ),
   ]
   await writeOut(`${lines.join('\n')}\n`)

@@ -5,7 +5,7 @@ import { dayMs, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { countOpenWants, insertWants, type NewWant } from '../ledger/history/candleWants.js'
-import { unconfirmedParts } from '../ledger/history/noTrade.js'
+import { askedOnce, unconfirmedParts } from '../ledger/history/noTrade.js'
 import { type Fraction, seriesToReadAgain } from '../ledger/history/restatements.js'
 import { type DueReview, dueReviews } from '../ledger/history/reviews.js'
 import type { Database } from '../db/schema.js'
@@ -23,6 +23,8 @@ export interface ReviewOptions {
   readonly seriesEveryMs?: number
 }
 
+/** Seconds of empty responses must not prove emptiness: two looks that find it lie so far apart at least. */
+export const confirmEmptyAfterMs = 3_600_000
 /** A page of `candles`: all of the daily candles of years, some hours of minutes. */
 const stretchCandles = 1_000
 /** What is found due is wanted in such portions: the rest waits until these are done. */
@@ -31,8 +33,8 @@ const maxAtOnce = 200
 const nearCandles = 100
 
 /**
- * Looks again at the past, with what everything else leaves of the budget: at each silence once, a day after it was noted, and
- * at a stretch of each series once a week, from its newest candles back to its oldest and then anew; at once where an
+ * Looks again at the past, with what everything else leaves of the budget: after an hour at what was silent or empty when it was asked
+ * for once, at each silence between two candles once, a day after it was noted, and at a stretch of each series once a week, from its newest candles back to its oldest and then anew; at once where an
  * instrument was listed anew.
  */
 export function startReview(options: ReviewOptions): Routine {
@@ -45,11 +47,13 @@ export async function reviewOnce(options: ReviewOptions): Promise<number[]> {
   if ((await countOpenWants(db, 'review')) >= maxAtOnce) return []
   const now = clock.now()
   const silent = await unconfirmedParts(db, { before: now - silenceAfterMs, limit: maxAtOnce })
+  const once = await askedOnce(db, { before: now - confirmEmptyAfterMs, limit: maxAtOnce })
   const due = await dueReviews(db, { before: now - seriesEveryMs, limit: maxAtOnce })
   const looks = silent.flatMap(({ series, silent: ranges }) => {
     return stretchesOf(series, ranges).map((range) => readAgain(series, range))
   })
-  return insertWants(db, [...looks, ...due.map((review) => nextStretch(review))])
+  const seconds = once.map(({ series, range }) => ({ ...readAgain(series, range), again: false }))
+  return insertWants(db, [...seconds, ...looks, ...due.map((review) => nextStretch(review))])
 }
 
 /** Has the whole past of an instrument read again, because the service has rewritten that of one of its series. */

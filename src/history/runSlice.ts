@@ -10,7 +10,14 @@ import type { Logger } from '../runtime/logger.js'
 import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../ledger/history/candleCoverage.js'
 import { loadReach, saveReach } from '../ledger/history/candleReach.js'
 import { type CandleSlice, settleSlice, type SliceResult } from '../ledger/history/candleSlices.js'
-import { confirmNoTrade, isSparse, isUnanswered, putOffLook, replaceUnanswered } from '../ledger/history/noTrade.js'
+import {
+  confirmNoTrade,
+  isSparse,
+  isUnanswered,
+  putOffLook,
+  replaceUnanswered,
+  unansweredRanges,
+} from '../ledger/history/noTrade.js'
 import { lastRevision } from '../ledger/history/restatements.js'
 import { noteReview } from '../ledger/history/reviews.js'
 import type { Database } from '../db/schema.js'
@@ -20,7 +27,7 @@ import { PageSource } from './pageSource.js'
 import { ReachBook } from './reach.js'
 import type { Asking } from './slices.js'
 import { foldRestatement } from './restatement.js'
-import { readAllAgain } from './review.js'
+import { confirmEmptyAfterMs, readAllAgain } from './review.js'
 import { messageOf } from '../runtime/messageOf.js'
 
 /** What all slices of a process share. */
@@ -110,13 +117,14 @@ export class SliceRunner {
         )
       }
       // What was found silent below the slice need not be looked at by the next one.
-      const done = union(slice.ranges, intersect(normalized(silent), slice.missing))
-      const result: SliceResult = { ...counts(), done }
+      const looked = union(slice.ranges, intersect(normalized(silent), slice.missing))
       return await db.transaction().execute(async (trx) => {
-        await concludeMissing(trx, series, done, { empty, anchor, hasRejected: rejected > 0 })
-        if (slice.kind === 'review') await concludeReview(trx, slice, source.silence, clock.now())
+        const shown = { empty, anchor, hasRejected: rejected > 0, now: clock.now() }
+        const provisional = await concludeMissing(trx, series, looked, shown)
+        if (slice.kind === 'review' && slice.again) await concludeReview(trx, slice, source.silence, clock.now())
         const restatedBy = slice.again && updated > 0 ? await foldRestatement(trx, series, before, logger) : null
         if (restatedBy !== null) await readAllAgain(trx, series, restatedBy)
+        const result = { ...counts(), done: union(looked, intersect(provisional, slice.missing)) }
         await settleSlice(trx, slice, result)
         return result
       })
@@ -161,20 +169,31 @@ function breakingOff(
 }
 
 /**
- * Books what is proven to be empty and what is still missing; the database says what that is. Of a series that is dense, it is a
- * gap. Where a series is silent for long, no response may be long enough to show a candle on both sides: nothing is claimed of
- * that, and it is asked for again later.
+ * Books what is empty and what is still missing; the database says what that is. Emptiness that is found for the first time counts as
+ * unanswered, and for good when a look after an hour finds it again. What else is missing of a series that is dense is a gap. Where a
+ * series is silent for long, no response may be long enough to show a candle on both sides: nothing is claimed of that, and it is
+ * asked for again later. Resolves to the emptiness that waits to be confirmed.
  */
 async function concludeMissing(
   trx: Kysely<Database>,
   series: CandleSeries,
   ranges: readonly TimeRange[],
-  shown: { readonly empty: readonly TimeRange[]; readonly anchor: TimeMs | null; readonly hasRejected: boolean },
-): Promise<void> {
-  await addEmptyRanges(trx, series, shown.empty)
+  shown: {
+    readonly empty: readonly TimeRange[]
+    readonly anchor: TimeMs | null
+    readonly hasRejected: boolean
+    readonly now: TimeMs
+  },
+): Promise<TimeRange[]> {
+  const unanswered = await unansweredRanges(trx, series, union(ranges, shown.empty))
+  const before = shown.now - confirmEmptyAfterMs
+  const confirmed = intersect(shown.empty, normalized(unanswered.filter(({ askedAt }) => askedAt <= before)))
+  const provisional = subtract(shown.empty, confirmed)
+  await addEmptyRanges(trx, series, confirmed)
+
   const known = await openGaps(trx, series)
-  const touched = known.filter((gap) => intersect([gap], ranges).length > 0)
-  const asked = union(ranges, touched)
+  const touched = known.filter((gap) => intersect([gap], union(ranges, provisional)).length > 0)
+  const asked = union(union(ranges, provisional), union(touched, normalized(unanswered)))
   const states = await missingCandles(
     trx,
     asked.map((range) => ({ series, range })),
@@ -185,12 +204,22 @@ async function concludeMissing(
     states.flatMap(({ missing }) => missing),
   )
   const isSilent = !shown.hasRejected && series.type === 'market' && left.length > 0 && (await isSparse(trx, series))
-  await replaceUnanswered(trx, series, ranges, isSilent ? subtract(left, known) : [])
-  const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
+  const open = isSilent ? union(provisional, subtract(left, known)) : union(provisional, normalized(unanswered))
+  const still = withCandles(grid, intersect(open, left))
+  // The time of the first look counts: slices below it say nothing new.
+  const isNoted = (range: TimeRange) =>
+    !isSilent && unanswered.some(({ from, to }) => from === range.from && to === range.to)
+  await replaceUnanswered(trx, series, union(ranges, provisional), {
+    fresh: still.filter((range) => !isNoted(range)),
+    kept: still.filter(isNoted),
+  })
   // Mostly all has come, and nothing was missing before.
-  if (left.length === 0 && known.length === 0) return
-  await replaceGaps(trx, series, ranges, isSilent ? intersect(left, known) : left, reason)
-  await settleGaps(trx, series)
+  if (left.length > 0 || known.length > 0) {
+    const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
+    await replaceGaps(trx, series, union(ranges, provisional), subtract(left, open), reason)
+    await settleGaps(trx, series)
+  }
+  return provisional
 }
 
 /** Of gaps that a fetched slice leaves, as market.gaps shows them. */

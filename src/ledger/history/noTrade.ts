@@ -99,16 +99,19 @@ export async function isSparse(db: Kysely<Database>, series: CandleSeries): Prom
   return rows[0]?.isSparse ?? true
 }
 
-/** Remembers what of these ranges was asked for without a response that says anything, instead of what was remembered of it. */
+/**
+ * Remembers what of these ranges was asked for without a response that says anything, instead of what was remembered of it; what
+ * is kept stays as it is.
+ */
 export async function replaceUnanswered(
   db: Kysely<Database>,
   series: CandleSeries,
   asked: readonly TimeRange[],
-  unanswered: readonly TimeRange[],
+  { fresh, kept = [] }: { readonly fresh: readonly TimeRange[]; readonly kept?: readonly TimeRange[] },
 ): Promise<void> {
   const { category, symbol, type, interval } = series
-  const ranges = multirange(unanswered)
-  if (unanswered.length > 0)
+  const ranges = multirange(fresh)
+  if (fresh.length > 0)
     await sql`
     insert into recorder.unanswered (category, symbol, type, interval, range, asked_at, times)
     select ${category}, ${symbol}, ${type}, ${interval}, r, now(),
@@ -119,7 +122,34 @@ export async function replaceUnanswered(
   await sql`
     delete from recorder.unanswered
     where ${ofCandles(series)} and range && ${multirange(asked)}
-      and not exists (select from unnest(${ranges}) as r where r = range)`.execute(db)
+      and range <> all (array(select unnest(${ranges}) union all select unnest(${multirange(kept)})))`.execute(db)
+}
+
+export interface Unanswered extends TimeRange {
+  readonly askedAt: TimeMs
+}
+
+/** What was asked for without a response that says anything, of the ranges that touch `ranges`; ascending. */
+export async function unansweredRanges(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
+): Promise<Unanswered[]> {
+  const { rows } = await sql<Unanswered>`
+    select lower(range) as "from", upper(range) as "to", asked_at as "askedAt" from recorder.unanswered
+    where ${ofCandles(series)} and range && ${multirange(ranges)} order by 1`.execute(db)
+  return rows
+}
+
+/** What was asked for once, before `before`, and not again since; the longest ago first. */
+export async function askedOnce(
+  db: Kysely<Database>,
+  { before, limit }: { readonly before: TimeMs; readonly limit: number },
+): Promise<{ readonly series: CandleSeries; readonly range: TimeRange }[]> {
+  const { rows } = await sql<CandleSeries & TimeRange>`
+    select category, symbol, type, interval, lower(range) as "from", upper(range) as "to" from recorder.unanswered
+    where times = 1 and asked_at < ${toDate(before)}::timestamptz order by asked_at limit ${limit}`.execute(db)
+  return rows.map(({ from, to, ...series }) => ({ series, range: { from, to } }))
 }
 
 /** Whether some of the ranges was asked for in vain before. */

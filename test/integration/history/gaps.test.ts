@@ -5,6 +5,9 @@ import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { listGaps } from '../../../src/ledger/proof/gaps.js'
 import { claims, runBackfill, storedCandles, trueCandles } from '../../support/backfill.js'
+import { reviewOnce } from '../../../src/history/review.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { createLogger } from '../../../src/runtime/logger.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 const minuteMs = 60_000
@@ -21,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   await test.database.pool.query(
-    'truncate market.candles, recorder.coverage, recorder.gap, recorder.empty_range, recorder.candle_reach, recorder.candle_revision, recorder.rejected_row',
+    'truncate market.candles, recorder.coverage, recorder.gap, recorder.empty_range, recorder.candle_reach, recorder.candle_revision, recorder.rejected_row, recorder.unanswered',
   )
 })
 afterEach(async () => {
@@ -88,6 +91,35 @@ describe('a backfill from a service that', () => {
     await expectTruth(service, launch - dayMs, now, '1D')
     const again = await runBackfill(test, service, request('launch', now, '1D'), { serviceNow: now })
     expect(again.requests).toBe(0)
+  })
+
+  it('lies that there is nothing: no emptiness is final before a look an hour later finds it again', async () => {
+    const lie = { from: launch, to: Math.floor((now - 2 * hourMs) / minuteMs) * minuteMs }
+    const service = await startService({ hiddenCandles: [lie] })
+    const from = now - 4 * hourMs
+    const asked = () => runBackfill(test, service, request(from), { serviceNow: now })
+    const hourPasses = () =>
+      test.database.pool.query(`update recorder.unanswered set asked_at = asked_at - interval '1 hour 1 second'`)
+    expect((await asked()).summary).toMatchObject({ empty: [], unanswered: [{ to: lie.to }], left: 0 })
+    // What is asked again at once proves no more, and is not asked for.
+    expect(await asked()).toMatchObject({ requests: 0, summary: { empty: [] } })
+    service.control.setQuirks({ hiddenCandles: [] })
+    await hourPasses()
+    const logger = createLogger('silent')
+    const [id = 0] = await reviewOnce({ db: test.database.db, clock: systemClock, logger })
+    expect(id).toBeGreaterThan(0)
+    await asked()
+    await expectTruth(service, from)
+    expect(await listGaps(test.database.db, { exceptState: 'repaired' })).toEqual([])
+    expect((await test.database.pool.query('select from recorder.unanswered')).rows).toEqual([])
+
+    await test.database.pool.query(
+      'truncate market.candles, recorder.coverage, recorder.gap, recorder.candle_want cascade',
+    )
+    service.control.setQuirks({ hiddenCandles: [lie] })
+    await asked()
+    await hourPasses()
+    expect((await asked()).summary).toMatchObject({ empty: [{ to: lie.to }], unanswered: [], failed: [] })
   })
 
   it('responds with empty pages at first', async () => {
@@ -197,7 +229,8 @@ describe('a backfill from a service that', () => {
       world: { ...service.world, listings: () => service.world.listings().map((l) => ({ ...l, launchTime: launch })) },
     }
     const { summary } = await runBackfill(test, launchedEarlier, listed, { serviceNow: now })
-    expect(summary.empty).toContainEqual(expect.objectContaining({ to: first }))
+    expect(summary.unanswered).toContainEqual(expect.objectContaining({ to: first }))
+    expect(summary.empty).toEqual([])
     await expectTruth(service, first)
     expect((await runBackfill(test, launchedEarlier, listed, { serviceNow: now })).requests).toBe(0)
   })
