@@ -7,7 +7,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create table recorder.service (
       is_only boolean primary key default true check (is_only),
       base_url text not null check (base_url <> ''),
-      noted_at timestamptz not null default now()
+      noted_at timestamptz not null default now(),
+      rollups_final_before timestamptz
     );
 
     create table recorder.lock (
@@ -50,6 +51,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         is_only: 'Always true: there is one row.',
         base_url: 'Its address, as configured. Recording from another host is refused unless that is accepted.',
         noted_at: 'When the address was noted.',
+        rollups_final_before:
+          'Candles from before this time were removed for their age; their rollups stay as they are. Null: none were.',
       },
     },
     'recorder.lock': {

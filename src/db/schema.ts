@@ -43,7 +43,12 @@ export interface Database {
   'recorder.rejected_row': RejectedRowTable
   'recorder.lock': LockTable
   'recorder.archived_day': ArchivedDayTable
-  'recorder.service': { is_only: Generated<boolean>; base_url: string; noted_at: Generated<TimeMs> }
+  'recorder.service': {
+    is_only: Generated<boolean>
+    base_url: string
+    noted_at: Generated<TimeMs>
+    rollups_final_before: TimeMs | null
+  }
 }
 
 /** A lock that a session holds; of those that a transaction holds, the names alone. */

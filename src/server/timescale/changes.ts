@@ -1,21 +1,21 @@
 import { type Kysely, sql } from 'kysely'
 import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../../db/schema.js'
-import { type CurrentState, policyKey } from './currentState.js'
+import { type CurrentState, type Policy, policyKey } from './currentState.js'
 import {
   bucketsPerBatch,
   createRollup,
   fillRollup,
   liveMs,
+  noteRemoval,
   readRollup,
-  refreshHours,
   type Rollup,
   rollups,
 } from './rollups.js'
 import type { ServerKind } from './server.js'
 import { type TimeTable, timeTables } from '../../db/timeTables.js'
 import type { StorageSettings, TableSettings } from './settings.js'
-import { hourMs } from '../../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 
 /** One step towards what the configuration asks for. */
 export interface Change {
@@ -28,7 +28,12 @@ export interface Change {
 const upkeepMs = hourMs
 
 /** What is to be done, in order, so that a database in this state has what the settings ask for. */
-export function changesNeeded(kind: ServerKind, current: CurrentState, settings: StorageSettings): Change[] {
+export function changesNeeded(
+  kind: ServerKind,
+  current: CurrentState,
+  settings: StorageSettings,
+  now: TimeMs = systemClock.now(),
+): Change[] {
   if (kind === 'postgresql') return []
   const hypertables = timeTables.flatMap((table) => hypertableChanges(table, current, settings[table.name]))
   if (kind === 'timescale-apache') return hypertables
@@ -36,7 +41,7 @@ export function changesNeeded(kind: ServerKind, current: CurrentState, settings:
     ...hypertables,
     ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.name])),
     // Before any removal is scheduled, so that what is about to be removed is still rolled up.
-    ...rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles)),
+    ...rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles, now)),
     ...timeTables.flatMap((table) => retentionChanges(table, current, settings[table.name])),
   ]
 }
@@ -132,6 +137,8 @@ function retentionChanges({ name }: TimeTable, { policies }: CurrentState, setti
       text: `remove rows of market.${name} after ${retentionDays} days`,
       async apply(db) {
         await remove(db)
+        // Before the server removes the first candle, so that no refresh comes between.
+        if (name === 'candles') await noteRemoval(db, new Date(systemClock.now() - retentionDays * dayMs))
         await sql`
           select public.add_retention_policy(${relation(name)},
             drop_after => make_interval(days => ${retentionDays}::int), schedule_interval => ${interval(upkeepMs)})
@@ -143,8 +150,9 @@ function retentionChanges({ name }: TimeTable, { policies }: CurrentState, setti
 
 function rollupChanges(
   rollup: Rollup,
-  { rollups: existing, rollupViews, policies }: CurrentState,
+  { rollups: existing, rollupViews, policies, rollupsFinalBefore }: CurrentState,
   candles: TableSettings,
+  now: TimeMs,
 ): Change[] {
   const { name, refreshEveryMs } = rollup
   const changes: Change[] = []
@@ -155,7 +163,7 @@ function rollupChanges(
     })
   }
   const policy = policies.get(policyKey('refresh', name))
-  const afterHours = refreshHours(candles) ?? null
+  const afterHours = refreshHours(rollup, candles, { rollupsFinalBefore, policy, now })
   if (policy === undefined) {
     // The schedule comes last, so that it also says that the filling was finished. Without that, what is older than the
     // schedule's first run would be missing and never come.
@@ -185,6 +193,24 @@ function rollupChanges(
     changes.push({ text: `let market.${name} read recorder.${name}`, apply: (db) => readRollup(db, rollup) })
   }
   return changes
+}
+
+/**
+ * How far back the schedule of a rollup looks for changes, hours; null is everything. Only the rollup that reads candles must
+ * not look where candles were removed for their age: TimescaleDB would take their rollups along. Others read rollups, which stay.
+ */
+function refreshHours(
+  { source }: Rollup,
+  { retentionDays }: TableSettings,
+  known: { readonly rollupsFinalBefore: TimeMs | null; readonly policy: Policy | undefined; readonly now: TimeMs },
+): number | null {
+  if (source !== 'market.candles') return null
+  const { rollupsFinalBefore, policy, now } = known
+  const wanted = retentionDays === undefined ? Infinity : retentionDays * 24
+  const bound = rollupsFinalBefore === null ? Infinity : Math.floor((now - rollupsFinalBefore) / hourMs)
+  if (wanted <= bound) return Number.isFinite(wanted) ? wanted : null
+  // The bound moves with the time. A schedule that keeps to it need not follow.
+  return policy?.afterHours != null && policy.afterHours <= bound ? policy.afterHours : bound
 }
 
 async function addRefresh(db: Kysely<Database>, rollup: Rollup, afterHours: number | null): Promise<void> {

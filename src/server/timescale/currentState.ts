@@ -1,5 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
+import type { TimeMs } from '../../market/values.js'
+import { finalBefore } from './rollups.js'
 import type { ServerKind } from './server.js'
 
 /** The time-series features that a database has. */
@@ -12,6 +14,8 @@ export interface CurrentState {
   readonly rollupViews: ReadonlySet<string>
   /** By kind and the name of what it works on: `retention candles`. */
   readonly policies: ReadonlyMap<string, Policy>
+  /** The time before which rollups outlive their candles; null where none was removed for its age. */
+  readonly rollupsFinalBefore: TimeMs | null
 }
 
 export interface Hypertable {
@@ -35,6 +39,7 @@ export const emptyState: CurrentState = {
   rollups: new Set(),
   rollupViews: new Set(),
   policies: new Map(),
+  rollupsFinalBefore: null,
 }
 
 export function policyKey(kind: PolicyKind, name: string): string {
@@ -71,6 +76,7 @@ export async function readCurrentState(db: Kysely<Database>, kind: ServerKind): 
     rollups: new Set(rollups.map(({ name }) => name)),
     rollupViews: new Set(rollups.filter(({ isRead }) => isRead).map(({ name }) => name)),
     policies: await readPolicies(db),
+    rollupsFinalBefore: rollups.length === 0 ? null : await finalBefore(db),
   }
 }
 

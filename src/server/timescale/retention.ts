@@ -2,6 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import { candleLengths } from '../../db/candleLengths.js'
 import type { Database } from '../../db/schema.js'
+import { noteRemoval } from './rollups.js'
 import { detectServer } from './server.js'
 import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
 import type { StorageSettings } from './settings.js'
@@ -28,6 +29,7 @@ export async function applyRetention(
     const before = new Date(now - retentionDays * dayMs)
     // First, so that nothing is claimed that is gone. What stays a while longer with its chunk is then merely not claimed.
     await forgetCoverage(db, table.name, before)
+    if (table.name === 'candles') await noteRemoval(db, before)
     const what = await removeRows[kind](db, table, before, signal)
     if (what !== undefined) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
   }

@@ -4,7 +4,6 @@ import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../../db/schema.js'
 import { detectServer } from './server.js'
-import type { TableSettings } from './settings.js'
 
 /** A rollup: `market.<name>`, which on TimescaleDB Community reads the continuous aggregate `recorder.<name>`. */
 export interface Rollup {
@@ -30,14 +29,6 @@ export const rollups: readonly Rollup[] = [
  * was stored without them would show that until its next refresh.
  */
 export const liveMs = 10 * minuteMs
-
-/**
- * How far back the server looks for changes. Everywhere, so that nothing is missed: a refresh costs what has changed, and half
- * a second more. But rows that were removed for their age count as changes too, and would take their rollups with them.
- */
-export function refreshHours({ retentionDays, chunkHours }: TableSettings): number | undefined {
-  return retentionDays === undefined ? undefined : Math.max(72, retentionDays * 24 - 2 * chunkHours)
-}
 
 /**
  * How much one transaction of a refresh rolls up: a day at least. The server's own choice, ten buckets, reads all that a chunk
@@ -75,9 +66,26 @@ async function commentOnRollup(db: Kysely<Database>, name: string): Promise<void
   }
 }
 
-/** Rolls up everything from the beginning. Cannot run in a transaction. */
+/** Rolls up all candles that are kept. Cannot run in a transaction. */
 export async function fillRollup(db: Kysely<Database>, rollup: Rollup, now: TimeMs): Promise<void> {
-  await refresh(db, rollup, null, lastWhole(rollup, now))
+  await refresh(db, rollup, await finalBefore(db), lastWhole(rollup, now))
+}
+
+/**
+ * Notes that candles from before this time are being removed for their age. TimescaleDB takes a removed candle for a change: a
+ * refresh would remove its rollups, too. They are final from now on.
+ */
+export async function noteRemoval(db: Kysely<Database>, before: Date): Promise<void> {
+  await db
+    .updateTable('recorder.service')
+    .set({ rollups_final_before: sql`greatest(rollups_final_before, ${before}::timestamptz)` })
+    .execute()
+}
+
+/** The time before which rollups outlive their candles; null where no candle was removed for its age. */
+export async function finalBefore(db: Kysely<Database>): Promise<TimeMs | null> {
+  const row = await db.selectFrom('recorder.service').select('rollups_final_before as before').executeTakeFirst()
+  return row?.before ?? null
 }
 
 /** Lets the analysts' view read the continuous aggregate. Whoever uses the view keeps using it. */
@@ -100,8 +108,8 @@ export async function readRollup(db: Kysely<Database>, { name }: Rollup): Promis
 
 /**
  * Brings the rollups up to date over the ranges of candles that were written, such as those of a backfill; elsewhere that is
- * left to the server's own schedule. Does nothing where rollups are plain views, or belong to someone else: their schedule finds
- * the change within three hours, step by step. Cannot run in a transaction.
+ * left to the server's own schedule. Rollups that outlive their candles stay as they are. Does nothing where rollups are plain
+ * views, or belong to someone else: their schedule finds the change within three hours. Cannot run in a transaction.
  */
 export async function refreshRollups(
   db: Kysely<Database>,
@@ -113,8 +121,13 @@ export async function refreshRollups(
     select view_name as name from timescaledb_information.continuous_aggregates
     where view_schema = 'recorder' and pg_has_role(view_owner, 'usage')`.execute(db)
   const names = new Set(ours.map(({ name }) => name))
+  const final = await finalBefore(db)
+  const kept =
+    final === null
+      ? ranges
+      : ranges.flatMap(({ from, to }) => (to > final ? [{ from: Math.max(from, final), to }] : []))
   for (const rollup of rollups.filter(({ name }) => names.has(name))) {
-    for (const { from, to } of wholeBuckets(ranges, rollup.widthMs, lastWhole(rollup, now))) {
+    for (const { from, to } of wholeBuckets(kept, rollup.widthMs, lastWhole(rollup, now))) {
       await refresh(db, rollup, from, to)
     }
   }
@@ -135,6 +148,7 @@ function lastWhole({ widthMs }: Rollup, now: TimeMs): TimeMs {
 }
 
 async function refresh(db: Kysely<Database>, rollup: Rollup, from: TimeMs | null, to: TimeMs): Promise<void> {
+  if (from !== null && from >= to) return
   const start = from === null ? null : new Date(from)
   await sql`
     call public.refresh_continuous_aggregate(${`recorder.${rollup.name}`}::regclass,

@@ -116,10 +116,6 @@ describe('the time-series features', () => {
       ...chunks,
       'convert chunks of market.fills to the columnstore after 30 hours',
       'refresh recorder.ohlcv_5m every 5 minutes',
-      'refresh recorder.ohlcv_15m every 15 minutes',
-      'refresh recorder.ohlcv_1h every 30 minutes',
-      'refresh recorder.ohlcv_4h every 60 minutes',
-      'refresh recorder.ohlcv_1d every 60 minutes',
       'remove rows of market.candles after 400 days',
     ]
     const expected = { none: [], apache: chunks, community: all }[found]

@@ -21,6 +21,7 @@ const complete: CurrentState = {
   ),
   rollups: new Set(rollups.map(({ name }) => name)),
   rollupViews: new Set(rollups.map(({ name }) => name)),
+  rollupsFinalBefore: null,
   policies: new Map<string, Policy>([
     ...timeTables.map(
       ({ name }) =>
@@ -86,11 +87,18 @@ describe('changes that are needed', () => {
     ])
   })
 
-  test('rollups look no further back than candles are kept', () => {
+  test('a rollup of candles looks no further back than candles are kept, or were removed before', () => {
     const settings = { ...testStorage, candles: { ...testStorage.candles, retentionDays: 30 } }
     expect(texts('timescale-community', complete, settings)).toEqual([
-      ...[5, 15, 30, 60, 60].map((minutes, i) => `refresh recorder.${rollups[i]?.name} every ${minutes} minutes`),
+      'refresh recorder.ohlcv_5m every 5 minutes',
       'remove rows of market.candles after 30 days',
     ])
+    const now = Date.now()
+    const kept = { ...complete, rollupsFinalBefore: now - 20 * 24 * hour }
+    expect(texts('timescale-community', kept, testStorage, now)).toEqual(['refresh recorder.ohlcv_5m every 5 minutes'])
+    const [, refresh] = [...complete.policies].find(([key]) => key === policyKey('refresh', 'ohlcv_5m')) ?? []
+    const policies = new Map(complete.policies)
+    if (refresh !== undefined) policies.set(policyKey('refresh', 'ohlcv_5m'), { ...refresh, afterHours: 19 * 24 })
+    expect(texts('timescale-community', { ...kept, policies }, testStorage, now)).toEqual([])
   })
 })
