@@ -1,5 +1,5 @@
 import { minuteMs } from '../src/market/values.js'
-import { storeBatch } from '../src/ledger/batch/storeBatch.js'
+import { storeBatch } from '../src/ledger/batch/storeBatches.js'
 import type { RecorderDatabase } from '../src/db/database.js'
 import { addCoverage } from '../src/ledger/proof/coverage.js'
 import { fillPage } from './costRows.js'

@@ -79,6 +79,12 @@ export function rowsFrom<Row>(
   return sql(sourceText(columns, kinds), ...shared, ...arrays)
 }
 
+/** Values as the text of an array, for a parameter that is cast to one; empty where all are null, which `unnest` makes of it again. */
+export function arrayText<Row>(rows: readonly Row[], valueOf: (row: Row) => ColumnValue): string {
+  const { elements, isShared } = elementTexts(rows, 0, valueOf)
+  return isShared && elements[0] === 'NULL' ? '{}' : `{${elements.join(',')}}`
+}
+
 /** One column of rows, as elements of an array literal; `isShared` when they are all the same. */
 function elementTexts<Row>(
   rows: readonly Row[],

@@ -161,15 +161,15 @@ function rootOf(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error))
 }
 
+/** Whether a statement was cancelled, because it took too long or somebody wished so. */
+export function isTimeout(error: unknown): boolean {
+  return (rootOf(error) as ErrorDetails).code === '57014'
+}
+
 /**
  * Whether a statement has ended itself by `1 / (condition)::int`, because what it would have gone by is not so any more. Nothing
  * else in ours divides by what may be zero.
  */
 export function isFailedCheck(error: unknown): boolean {
   return (error as ErrorDetails | null)?.code === '22012'
-}
-
-/** A row was inserted that is there already. */
-export function isDuplicateError(error: unknown): boolean {
-  return (error as ErrorDetails | null)?.code === '23505'
 }

@@ -8,6 +8,8 @@ import * as recorders from '../../migrations/0006_recorders.js'
 import * as rollups from '../../migrations/0007_rollups.js'
 import * as analystFunctions from '../../migrations/0008_analyst_functions.js'
 import * as roles from '../../migrations/0009_roles.js'
+import * as fillProof from '../../migrations/0010_fill_proof.js'
+import * as fillPages from '../../migrations/0011_fill_pages.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/messageOf.js'
@@ -23,6 +25,8 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0007_rollups': rollups,
   '0008_analyst_functions': analystFunctions,
   '0009_roles': roles,
+  '0010_fill_proof': fillProof,
+  '0011_fill_pages': fillPages,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -9,7 +9,7 @@ import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError, isConnectionError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import type { Batch } from '../ledger/batch/batch.js'
-import { storeBatch } from '../ledger/batch/storeBatch.js'
+import { storeBatch } from '../ledger/batch/storeBatches.js'
 
 export interface CandlePage {
   readonly candles: readonly Candle[]

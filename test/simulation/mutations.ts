@@ -9,27 +9,33 @@ export interface Mutation {
 export const mutations: readonly Mutation[] = [
   {
     name: 'two responses follow on without a shared fill',
-    file: 'src/ledger/batch/fillContinuity.ts',
-    find: 'const joined = stretchBefore(covered, gapEnds, page)',
-    replace: 'const joined = stretchBefore(covered, gapEnds, page) ?? covered.at(-1)',
+    file: 'migrations/0011_fill_pages.ts',
+    find: 'if joined is not null then',
+    replace: 'joined := coalesce(joined, upper(runs));\n              if joined is not null then',
   },
   {
     name: 'a loss between two responses is no gap',
-    file: 'src/ledger/batch/storeFills.ts',
-    find: 'if (gap !== null) {',
-    replace: 'if (gap !== null && gap.to - gap.from > 3_600_000) {',
+    file: 'migrations/0011_fill_pages.ts',
+    find: 'if before < begins then gap',
+    replace: "if before < begins - interval '1 hour' then gap",
   },
   {
     name: 'a response is proven up to when it was asked for',
-    file: 'src/ledger/batch/storeFills.ts',
-    find: 'const ranges = subtract([proven], missing)',
-    replace: 'const ranges = [{ from: proven.from, to: batch.requestTime }]',
+    file: 'migrations/0011_fill_pages.ts',
+    find: 'ends := least(f.newest, f.requested);',
+    replace: 'ends := f.requested;',
   },
   {
     name: 'a response that follows on is proven beyond its newest fill',
-    file: 'src/ledger/batch/followingPages.ts',
-    find: 'tstzrange(until, newest)',
-    replace: "tstzrange(until, newest + interval '20 seconds')",
+    file: 'migrations/0011_fill_pages.ts',
+    find: 'ends := least(f.newest, f.requested);',
+    replace: "ends := f.newest + interval '20 seconds';",
+  },
+  {
+    name: 'a response that leaves out what is stored joins all the same',
+    file: 'migrations/0011_fill_pages.ts',
+    find: 'if f.hidden = 0 then',
+    replace: 'if true then',
   },
   {
     name: 'acknowledged before it is committed',
@@ -72,10 +78,10 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a batch counts as replayed before it is stored',
     file: 'src/collect/queue/replay.ts',
-    find: `          await store(joined)
-          for (const index of indexes) stored.add(index)`,
-    replace: `          for (const index of indexes) stored.add(index)
-          await store(joined)`,
+    find: `          await store(batch)
+          stored.add(index)`,
+    replace: `          stored.add(index)
+          await store(batch)`,
   },
   {
     name: 'what an earlier run left on the disk waits for the next failure',

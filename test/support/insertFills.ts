@@ -2,11 +2,23 @@ import type { Kysely } from 'kysely'
 import type { Fill } from '../../src/market/fill.js'
 import type { Database } from '../../src/db/schema.js'
 import type { WriteResult } from '../../src/db/writeResult.js'
-import { type FillPageResult, insertFillPages } from '../../src/ledger/live/fills.js'
+import { appendRows, rowTable } from '../../src/db/writeRows.js'
+
+const table = rowTable<Fill>('market.fills', ['category', 'symbol', 'ts', 'exec_id'], {
+  category: 'category',
+  symbol: 'text',
+  ts: 'time',
+  execId: 'text',
+  execLinkId: 'text',
+  side: 'side',
+  price: 'decimal',
+  size: 'decimal',
+  isRpi: 'boolean',
+  receivedAt: 'time',
+  extra: 'json',
+})
 
 /** Stores fills without what responses prove of them; those that are there already stay as they are. */
 export async function insertFills(db: Kysely<Database>, fills: readonly Fill[]): Promise<WriteResult> {
-  const [result] = await insertFillPages(db, [fills])
-  const { inserted, updated, unchanged } = result as FillPageResult
-  return { inserted, updated, unchanged }
+  return appendRows(db, table, fills)
 }

@@ -4,15 +4,14 @@ import { join } from 'node:path'
 import type pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest'
-import type { Batch } from '../../src/ledger/batch/batch.js'
 import { BatchSpool } from '../../src/collect/queue/batchSpool.js'
 import { Incidents } from '../../src/runtime/incidents.js'
 import { Sink } from '../../src/collect/queue/sink.js'
 import { type CollectorStats, createStats } from '../../src/collect/streamStats.js'
-import type { StreamName } from '../../src/market/stream.js'
 import { systemClock } from '../../src/runtime/clock.js'
 import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
 import { createTestDatabase, type TestDatabase } from './database.js'
+import { batchOf } from './batches.js'
 import { aFill } from './marketRows.js'
 import { startTcpProxy, type TcpProxy } from './tcpProxy.js'
 
@@ -104,10 +103,6 @@ export function sinkUnderTest(): SinkUnderTest {
 }
 
 export const at = 1_760_000_000_000
-export function batchOf(stream: StreamName, target: unknown, rows: readonly unknown[], requestTime: number): Batch {
-  const nothing = { rejected: [], proven: [], gaps: [], isPart: false }
-  return { stream, target, requestTime, receivedAt: requestTime, rows, ...nothing }
-}
 /** An answer with one new fill, and the one before. */
 export const fills = (index: number) =>
   batchOf(

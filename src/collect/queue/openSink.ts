@@ -58,7 +58,6 @@ export async function openSink({ config, url, clock, disk, logger, metrics }: Op
     silenceTimeoutMs: 30_000,
     // As long as one is open, no server takes the place of another without being noticed.
     keepOpen: 1,
-    onConnectionLost: () => sink.doubtServer(),
   })
   const stats = createStats()
   const incidents = new Incidents(logger, clock)

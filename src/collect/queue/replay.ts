@@ -1,9 +1,8 @@
 import pLimit from 'p-limit'
 import { backoffMs } from '../../runtime/backoff.js'
 import type { Clock } from '../../runtime/clock.js'
-import { seriesKey } from '../../ledger/batch/batch.js'
+import { type Batch, seriesKey } from '../../ledger/batch/batch.js'
 import { type BatchSpool, type Lane, lanes, type SpooledSegment } from './batchSpool.js'
-import { join, type JoinedBatch, joinKey } from '../../ledger/batch/joinBatches.js'
 
 export interface ReplayOptions {
   readonly spool: BatchSpool
@@ -11,7 +10,7 @@ export interface ReplayOptions {
   /** How many batches are stored at once. */
   readonly parallel: number
   /** Stores a batch, all of it or nothing. Rejects when the database is away. */
-  readonly store: (batch: JoinedBatch) => Promise<void>
+  readonly store: (batch: Batch) => Promise<void>
   /** Rejects while the database does not respond. */
   readonly probe: () => Promise<void>
   readonly onFailure: (error: unknown) => void
@@ -157,20 +156,19 @@ export class Replay {
     const limit = pLimit(parallel)
     const tails = new Map<string, Promise<void>>()
     const inHand = new Set<Promise<void>>()
-    const open = new Map<string, Part>()
     let failure: { readonly error: unknown } | undefined
     const isOver = () => failure !== undefined || this.#stopping.signal.aborted
-    const hand = async ({ joined, indexes }: Part) => {
+    const hand = async (batch: Batch, index: number) => {
       // In memory is only what is being stored and little more.
       if (inHand.size >= parallel * 2) await Promise.race(inHand)
-      const order = joinKey(joined.whole) ?? seriesKey(joined.whole)
+      const order = seriesKey(batch)
       const before = tails.get(order)
       const storing = limit(async () => {
         await before
         if (failure !== undefined) return
         try {
-          await store(joined)
-          for (const index of indexes) stored.add(index)
+          await store(batch)
+          stored.add(index)
         } catch (error) {
           failure ??= { error }
         }
@@ -182,31 +180,10 @@ export class Replay {
     for (const [index, record] of segment.records.entries()) {
       if (stored.has(index)) continue
       if (isOver()) break
-      for (const batch of await spool.decode(record)) {
-        const key = joinKey(batch)
-        const unjoined = { joined: { whole: batch, parts: [batch] }, indexes: [index] }
-        if (key === null) {
-          await hand(unjoined)
-          continue
-        }
-        const part = open.get(key)
-        const joined = part && join(part.joined, batch)
-        if (part && joined) open.set(key, { joined, indexes: [...part.indexes, index] })
-        else {
-          open.set(key, unjoined)
-          if (part) await hand(part)
-        }
-      }
+      for (const batch of await spool.decode(record)) await hand(batch, index)
     }
-    for (const part of open.values()) if (!isOver()) await hand(part)
     await Promise.all(inHand)
     if (failure !== undefined) throw failure.error
     return !this.#stopping.signal.aborted || stored.size === segment.records.length
   }
-}
-
-interface Part {
-  readonly joined: JoinedBatch
-  /** The places of its parts in the segment. */
-  readonly indexes: readonly number[]
 }

@@ -3,17 +3,14 @@ import type { InstrumentKey } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
 import { type Clock, within } from '../../runtime/clock.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
-import { describeDatabaseError, isConflictError, isUnavailable } from '../../db/databaseError.js'
+import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
 import type { Batch } from '../../ledger/batch/batch.js'
 import type { BatchSpool } from './batchSpool.js'
 import { gapsOfDropped } from './droppedBatches.js'
 import type { Incidents } from '../../runtime/incidents.js'
-import { takeGroup } from '../../ledger/batch/groups.js'
-import type { JoinedBatch } from '../../ledger/batch/joinBatches.js'
-import { NewestPages } from '../../ledger/batch/newestPages.js'
 import { Replay } from './replay.js'
-import { commitBatch, commitGroup, rejectBatch, storeBatch, type StoredBatch } from '../../ledger/batch/storeBatch.js'
+import { storeBatch, storeBatches, type StoredBatch } from '../../ledger/batch/storeBatches.js'
 import type { CollectorStats } from '../streamStats.js'
 import { UnnotedGaps } from './unnotedGaps.js'
 import { messageOf } from '../../runtime/messageOf.js'
@@ -42,7 +39,9 @@ export interface Backlog {
 /** A database that takes longer than this to store a batch does not hold up the next one: the batch goes to the disk. */
 const patienceMs = 2_000
 const handoverMs = 250
-const attemptsAfterConflict = 4
+/** What one call stores: few enough that a slow database is done with them in time. */
+const maxGroup = 64
+const maxGroupRows = 5_000
 
 /**
  * Where responses become durable: in the database, or in the spool while the database does not take them.
@@ -58,7 +57,6 @@ export class Sink {
   /** Batches that wait for a connection: those that may go together are stored in one transaction. */
   readonly #queue: Queued[] = []
   #writes = 0
-  readonly #newestPages = new NewestPages()
   readonly #replay: Replay
   /** In the order of arrival, so the first is the oldest. */
   readonly #waiting = new Set<Batch>()
@@ -102,11 +100,6 @@ export class Sink {
     }
     spool.onUnnoted = (notes) => this.#unnoted.add(notes)
     this.#replayLeft()
-  }
-
-  /** Call it when a connection broke: what responds next may be another server, without what the first one stored last. */
-  doubtServer(): void {
-    this.#newestPages.forget()
   }
 
   /** Stores also what recorders left on this disk that have ended in the meantime, before what is written from now on. */
@@ -200,7 +193,7 @@ export class Sink {
   /** Never lets a batch wait for others to come: groups are made of what waits while all connections are busy. */
   #writeQueued(): void {
     while (this.#writes < this.#options.maxInFlightWrites && this.#queue.length > 0) {
-      const group = takeGroup(this.#queue).filter((queued) => {
+      const group = this.#takeGroup().filter((queued) => {
         // Its turn came too late: it is on the disk, or about to be.
         const isWanted = queued.isWanted && !this.#isSpooling
         if (!isWanted) queued.resolve(false)
@@ -215,33 +208,30 @@ export class Sink {
     }
   }
 
+  #takeGroup(): Queued[] {
+    let [count, rows] = [0, 0]
+    for (const { batch } of this.#queue) {
+      rows += batch.rows.length
+      if (count > 0 && (count >= maxGroup || rows > maxGroupRows)) break
+      count++
+    }
+    return this.#queue.splice(0, count)
+  }
+
   /** Never rejects: each batch is told what became of it. */
   async #storeGroup(group: readonly Queued[]): Promise<void> {
-    const storeSingly = async ({ batch, resolve, reject }: Queued) =>
-      this.#store(single(batch)).then(() => resolve(true), reject)
-    const [first, ...others] = group
-    if (first === undefined) return
-    if (others.length === 0) return storeSingly(first)
     const startedMs = this.#options.clock.monotonicMs()
-    try {
-      const results = await commitGroup(
-        this.#db,
-        group.map(({ batch }) => batch),
-        this.#newestPages,
-      )
-      for (const [index, { batch, resolve }] of group.entries()) {
-        this.#newestPages.stored(batch)
-        this.#count(single(batch), results[index] as StoredBatch, startedMs)
+    const outcomes = await storeBatches(
+      this.#db,
+      group.map(({ batch }) => batch),
+    )
+    for (const [index, { batch, resolve, reject }] of group.entries()) {
+      const outcome = outcomes[index]
+      if (outcome?.isStored !== true) reject(outcome?.error)
+      else {
+        this.#count(batch, outcome, startedMs)
         resolve(true)
       }
-    } catch (error) {
-      if (isUnavailable(error)) {
-        this.doubtServer()
-        for (const { reject } of group) reject(error)
-        return
-      }
-      // One of them is refused, or another transaction was in the way: whose fault it is shows when each goes by itself.
-      for (const queued of group) await storeSingly(queued)
     }
   }
 
@@ -264,29 +254,22 @@ export class Sink {
   }
 
   async #storeInTime(batch: Batch): Promise<boolean> {
-    const stored = this.#store(single(batch)).then(
+    const stored = this.#store(batch).then(
       () => true,
       () => false,
     )
     return within(this.#options.clock, patienceMs, stored, false)
   }
 
-  /** Rejects when the database is away. A batch that it refuses for another reason is kept as rejected rows. */
-  async #store(batch: JoinedBatch): Promise<void> {
+  /** Rejects when the database is away. */
+  async #store(batch: Batch): Promise<void> {
     const startedMs = this.#options.clock.monotonicMs()
-    const result = await this.#storeOrReject(batch)
-    if (result === null) {
-      // Each counts when it is stored: the database may go away before the last of them.
-      for (const part of batch.parts) await this.#store(single(part))
-      return
-    }
-    if (result.rejected === 0) this.#newestPages.stored(batch.whole)
-    this.#count(batch, result, startedMs)
+    this.#count(batch, await storeBatch(this.#db, batch), startedMs)
   }
 
-  #count(batch: JoinedBatch, result: StoredBatch, startedMs: number): void {
-    const { clock, stats, metrics } = this.#options
-    const { stream: name, receivedAt } = batch.whole
+  #count(batch: Batch, result: StoredBatch, startedMs: number): void {
+    const { clock, stats, metrics, incidents } = this.#options
+    const { stream: name, receivedAt, target } = batch
     const stream = stats[name]
     stream.rowsWritten += result.inserted + result.updated
     stream.rowsUnchanged += result.unchanged
@@ -295,34 +278,10 @@ export class Sink {
     stream.lastStoredAt = clock.now()
     metrics?.writeDuration.observe({ stream: name }, (clock.monotonicMs() - startedMs) / 1000)
     metrics?.storeLag.observe({ stream: name }, Math.max(0, clock.now() - receivedAt) / 1000)
-    if (!metrics?.instrumentStored) return
-    for (const { target } of batch.parts) {
-      if (!isInstrument(target)) continue
-      const { category, symbol } = target
-      metrics.instrumentStored.set({ stream: name, category, symbol }, clock.now() / 1000)
-    }
-  }
-
-  /** Null when it is refused and consists of several parts: whose fault it is shows when each goes by itself. */
-  async #storeOrReject({ whole, parts }: JoinedBatch): Promise<StoredBatch | null> {
-    const isAlone = parts.length === 1
-    for (let attempt = 1; ; attempt++) {
-      try {
-        if (isAlone) return await storeBatch(this.#db, whole, this.#newestPages)
-        const stored = await commitBatch(this.#db, whole, this.#newestPages)
-        // What several of the parts held was there already for all but the first of them.
-        const rows = parts.reduce((sum, part) => sum + part.rows.length, 0)
-        return { ...stored, unchanged: stored.unchanged + rows - whole.rows.length }
-      } catch (error) {
-        // Two transactions got into each other's way: the database has ended one of them, which may try again.
-        if (isConflictError(error) && attempt < attemptsAfterConflict) continue
-        if (isUnavailable(error)) {
-          this.doubtServer()
-          throw error
-        }
-        return isAlone ? rejectBatch(this.#db, whole, error) : null
-      }
-    }
+    for (const remark of result.remarks) incidents.failed(`${name} rows`, remark)
+    if (!metrics?.instrumentStored || !isInstrument(target)) return
+    const { category, symbol } = target
+    metrics.instrumentStored.set({ stream: name, category, symbol }, clock.now() / 1000)
   }
 }
 
@@ -332,10 +291,6 @@ interface Queued {
   isWanted: boolean
   readonly resolve: (isStored: boolean) => void
   readonly reject: (error: unknown) => void
-}
-
-function single(batch: Batch): JoinedBatch {
-  return { whole: batch, parts: [batch] }
 }
 
 function isInstrument(target: unknown): target is InstrumentKey {

@@ -1,127 +1,166 @@
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { type Fill, fillsPerPage } from '../../market/fill.js'
-import { subtract, type TimeRange } from '../../market/timeRange.js'
-import type { TimeMs } from '../../market/values.js'
-import type { Series } from '../../db/series.js'
-import { addLockedCoverages, lockCoverage } from '../proof/coverage.js'
-import { type FillPageResult, insertFillPages, newestFillBefore } from '../live/fills.js'
-import { closeGaps, gapEndsWithin, recordGap } from '../proof/gaps.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { Extra, TimeMs } from '../../market/values.js'
+import { arrayText, type ColumnValue } from '../../db/columns.js'
 import type { Database } from '../../db/schema.js'
 import type { WriteResult } from '../../db/writeResult.js'
-import { type FillBatch, missingRows } from './batch.js'
-import { type FillPage, judgeFills, type KnownFills } from './fillContinuity.js'
+import { multirangeText } from '../proof/coverage.js'
+import { type FillBatch, missingRows, seriesKey } from './batch.js'
 
 export interface StoredFills extends WriteResult {
   readonly gapsFound: number
+  /** Fills that came with other values than the stored ones. They are kept among the rejected rows. */
+  readonly conflicting: number
+  /** Stored fills that the page leaves out although they are of its time: then it proves nothing. */
+  readonly hidden: number
 }
 
 /** Of the gap before a page that does not follow on, as market.gaps shows it. */
 export const lostFillsReason = 'more fills happened between two responses than one response shows'
 
-/** Stores a response's fills with what they prove and what they show to be lost. Call it in a transaction. */
-export async function storeFills(db: Kysely<Database>, batch: FillBatch): Promise<StoredFills> {
-  const [stored] = await storeFillPages(db, [batch])
-  if (stored === undefined) throw new Error('a page was not stored')
-  return stored
-}
+/** A statement with so many fills stays clear of the columnstore's limit on rows that one may decompress. */
+const maxFills = 5_000
 
 /**
- * The same for responses of several instruments, each at most once, in as many statements as one takes. In a transaction: a
- * fill that is stored without the judgement of its page would make the next page look as if it followed on.
+ * Stores pages of fills with what they prove and what they show to be lost, by `recorder.store_fills`. Pages of one instrument
+ * are judged in their order. Several statements are needed only beyond 5,000 fills: then call it in a transaction.
  */
-export async function storeFillPages(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
-  // Two recorders may store the same instrument: one after a takeover, the other what it had spooled before.
-  const wanted = batches.map(({ target: { category, symbol }, rows }) => ({
-    series: { stream: 'fills', category, symbol, type: null, interval: null } as const,
-    since: rows.length === 0 ? null : timesOf(rows).oldest,
-  }))
-  const covered = await lockCoverage(db, wanted)
-  const results = await insertFillPages(
-    db,
-    batches.map(({ rows }) => rows),
-  )
-  const claims: { readonly series: Series; readonly ranges: readonly TimeRange[] }[] = []
+export async function storeFills(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
   const stored: StoredFills[] = []
-  for (const [index, batch] of batches.entries()) {
-    const { series } = wanted[index] as (typeof wanted)[number]
-    const { sharedFrom, ...result } = results[index] as FillPageResult
-    const known = covered[index] ?? []
-    const page = pageOf(batch, sharedFrom)
-    const { proven, gap } = judgeFills(await knownFills(db, series, known, batch, page), page)
-    const unread = unreadTimes(batch)
-    if (proven !== null && unread !== 'unknown') {
-      const missing = unread.filter(({ from }) => from >= proven.from && from < proven.to)
-      const ranges = subtract([proven], missing)
-      claims.push({ series, ranges })
-      // A response that comes late, out of a spool, may lie in what was taken for a gap.
-      if (known.some(({ from }) => from > proven.from))
-        for (const range of ranges) await closeGaps(db, series, range, batch.receivedAt)
-      const reason = 'a fill could not be understood; see recorder.rejected_row'
-      for (const range of missing) await recordGap(db, { ...series, range, reason, state: 'lost' })
-    }
-    if (gap !== null) {
-      await recordGap(db, { ...series, range: gap, reason: lostFillsReason, state: 'lost' })
-    }
-    stored.push({ gapsFound: gap === null ? 0 : 1, ...result })
+  for (let start = 0; start < batches.length;) {
+    let fills = 0
+    let end = start
+    while (end < batches.length && (end === start || fills + (batches[end] as FillBatch).rows.length <= maxFills))
+      fills += (batches[end++] as FillBatch).rows.length
+    stored.push(...(await storeAtOnce(db, batches.slice(start, end))))
+    start = end
   }
-  await addLockedCoverages(db, claims)
   return stored
 }
 
-/** Asks for the rarer parts only where the verdict depends on them: behind a loss, or within a sweep. */
-async function knownFills(
-  db: Kysely<Database>,
-  series: Series,
-  covered: readonly TimeRange[],
-  { rows }: FillBatch,
-  { sharedFrom, times }: FillPage,
-): Promise<KnownFills> {
-  if (times === null) return { covered, gapEnds: [], storedUntil: null }
-  if (sharedFrom === null) {
-    return { covered, gapEnds: [], storedUntil: await newestFillBefore(db, series, times.oldest, rows) }
-  }
-  const isInside = covered.some(({ from, to }) => from - 1 <= sharedFrom && sharedFrom < to)
-  const gapEnds = isInside ? [] : await gapEndsWithin(db, series, { from: sharedFrom, to: sharedFrom + 1 })
-  return { covered, gapEnds, storedUntil: null }
+interface Page {
+  readonly batch: FillBatch
+  /** Each of its fills once. */
+  readonly fills: readonly Fill[]
+  readonly times: TimeSpan | null
+  /** Several pages of a series have one turn each, in their order. */
+  readonly turn: number
 }
 
-/** @param sharedFrom see FillPage */
-export function pageOf(batch: FillBatch, sharedFrom: TimeMs | null): FillPage {
-  const { rows, requestTime } = batch
-  return {
-    times: rows.length === 0 ? null : timesOf(rows),
-    isFull: rows.length + missingRows(batch) >= fillsPerPage,
-    sharedFrom,
-    requestTime,
-  }
+interface TimeSpan {
+  readonly oldest: TimeMs
+  readonly newest: TimeMs
+}
+
+interface PageResult {
+  readonly page: number
+  readonly inserted: number
+  readonly gaps: number
+  readonly hidden: number
+  readonly conflicting: number
+}
+
+async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
+  const pages = inTurns(batches)
+  const rows = pages.flatMap(({ fills }, place) => fills.map((fill) => ({ page: place + 1, fill })))
+  const ofPages = (valueOf: (page: Page) => ColumnValue) => arrayText(pages, valueOf)
+  const ofRows = (valueOf: (fill: Fill) => ColumnValue) => arrayText(rows, ({ fill }) => valueOf(fill))
+  const { rows: results } = await sql<PageResult>`
+    select page, inserted, gaps, hidden, conflicting from recorder.store_fills(
+      ${ofPages(({ batch }) => batch.target.category)}::market.category[],
+      ${ofPages(({ batch }) => batch.target.symbol)}::text[],
+      ${ofPages(({ batch }) => batch.rows.length + missingRows(batch) >= fillsPerPage)}::boolean[],
+      ${ofPages(({ batch }) => timeText(batch.requestTime))}::timestamptz[],
+      ${ofPages(({ batch }) => timeText(batch.receivedAt))}::timestamptz[],
+      ${ofPages(({ batch }) => unreadTimes(batch))}::tstzmultirange[],
+      ${ofPages(({ times }) => times && timeText(times.oldest))}::timestamptz[],
+      ${ofPages(({ times }) => times && timeText(times.newest))}::timestamptz[],
+      ${ofPages(({ fills }) => fills.length)}::integer[],
+      ${ofPages(({ turn }) => turn)}::integer[],
+      ${arrayText(rows, ({ page }) => page)}::integer[],
+      ${ofRows(({ ts }) => ts)}::float8[],
+      ${ofRows(({ execId }) => execId)}::text[],
+      ${ofRows(({ execLinkId }) => execLinkId)}::text[],
+      ${ofRows(({ side }) => side)}::market.side[],
+      ${ofRows(({ price }) => price)}::numeric[],
+      ${ofRows(({ size }) => size)}::numeric[],
+      ${ofRows(({ isRpi }) => isRpi)}::boolean[],
+      ${ofRows(({ extra }) => (isEmpty(extra) ? null : extra))}::jsonb[])`.execute(db)
+  const resultOf = new Map(results.map((result) => [pages[result.page - 1]?.batch, result]))
+  return batches.map((batch) => {
+    const { inserted, gaps, hidden, conflicting } = resultOf.get(batch) as PageResult
+    return { inserted, updated: 0, unchanged: batch.rows.length - inserted, gapsFound: gaps, hidden, conflicting }
+  })
+}
+
+/** Those of the first turn come first: one of each series. */
+function inTurns(batches: readonly FillBatch[]): Page[] {
+  const turns = new Map<string, number>()
+  const pages = batches.map((batch) => {
+    const key = seriesKey(batch)
+    const turn = (turns.get(key) ?? 0) + 1
+    turns.set(key, turn)
+    return { batch, fills: withoutRepeats(batch).rows, times: timesOf(batch.rows), turn }
+  })
+  return pages.toSorted((a, b) => a.turn - b.turn)
 }
 
 /**
- * The milliseconds of the fills of a response that are not stored, because they could not be understood or the database refused
- * them; `unknown` where even the time of one cannot be told. Nothing may be claimed of them.
+ * The milliseconds of the fills of a page that are not stored, because they could not be understood or the database refused them,
+ * as a multirange. Null where even the time of one cannot be told. Nothing may be claimed of them.
  */
-function unreadTimes(batch: FillBatch): readonly TimeRange[] | 'unknown' {
-  if (missingRows(batch) === 0) return []
+function unreadTimes(batch: FillBatch): string | null {
+  if (missingRows(batch) === 0) return '{}'
   const lost = batch.rejected.filter(({ isRowStored }) => isRowStored !== true)
-  if (lost.length < missingRows(batch) || batch.rows.length === 0) return 'unknown'
-  const { oldest, newest } = timesOf(batch.rows)
+  if (lost.length < missingRows(batch) || batch.rows.length === 0) return null
+  const { oldest, newest } = timesOf(batch.rows) as TimeSpan
   const ranges: TimeRange[] = []
   for (const { raw } of lost) {
     const ts = Number(timeInText.exec(raw)?.[1] ?? Number.NaN)
     // A time that is not among those of the others may be what is wrong with the row.
-    if (!(ts >= oldest && ts <= newest)) return 'unknown'
+    if (!(ts >= oldest && ts <= newest)) return null
     ranges.push({ from: ts, to: ts + 1 })
   }
-  return ranges
+  return multirangeText(ranges)
 }
 
-const timeInText = /"ts":\s*"?(\d{13})\b/
-
-function timesOf(rows: readonly Fill[]): { readonly oldest: TimeMs; readonly newest: TimeMs } {
+function timesOf(rows: readonly Fill[]): TimeSpan | null {
   let [oldest, newest] = [Infinity, -Infinity]
   for (const { ts } of rows) {
     if (ts < oldest) oldest = ts
     if (ts > newest) newest = ts
   }
-  return { oldest, newest }
+  return rows.length === 0 ? null : { oldest, newest }
+}
+
+function timeText(time: TimeMs): string {
+  return new Date(time).toISOString()
+}
+
+function isEmpty(extra: Extra): boolean {
+  for (const _ in extra) return false
+  return true
+}
+
+const timeInText = /"ts":\s*"?(\d{13})\b/
+
+/**
+ * Leaves each fill in the page once. One that stands in it twice with different values is stored as it came first; `others` are the
+ * fills that differ from it.
+ */
+export function withoutRepeats({ rows }: FillBatch): {
+  readonly rows: readonly Fill[]
+  readonly others: readonly Fill[]
+} {
+  const others: Fill[] = []
+  if (new Set(rows.map(({ execId }) => execId)).size === rows.length) return { rows, others }
+  const first = new Map<string, Fill>()
+  for (const fill of rows) {
+    const key = `${fill.ts} ${fill.execId}`
+    const known = first.get(key)
+    if (known === undefined) first.set(key, fill)
+    else if (known.price !== fill.price || known.size !== fill.size || known.side !== fill.side) others.push(fill)
+  }
+  return { rows: [...first.values()], others }
 }

@@ -15,12 +15,15 @@ import { insertOrderBooks, insertRpiOrderBooks } from '../live/orderBooks.js'
 import { recordRpiSymbols } from '../live/rpiSymbols.js'
 import { insertTickers } from '../live/tickers.js'
 import { type Batch, isWholeList, missingRows } from './batch.js'
-import { storeCandles } from './storeCandles.js'
-import { storeFills } from './storeFills.js'
+import { type StoredCandles, storeCandles } from './storeCandles.js'
+import { type StoredFills, storeFills } from './storeFills.js'
 import type { BookTarget, CandleTarget, CategoryTarget, TradedCategoryTarget } from './targets.js'
 
-/** Stores the rows of a batch of its stream; called in a transaction. */
-type Writer<Target, Row> = (db: Kysely<Database>, batch: Batch<Target, Row>) => Promise<WriteResult>
+/** What a writer says; gaps are found by that of fills, and late candles by that of candles. */
+export type Written = WriteResult & Partial<StoredFills & StoredCandles>
+
+/** Stores the rows of batches of its stream and says what became of each: all of them or nothing, in the transaction that `db` is in. */
+type Writer<Target, Row> = (db: Kysely<Database>, batches: readonly Batch<Target, Row>[]) => Promise<Written[]>
 
 interface Writers {
   readonly instruments: Writer<CategoryTarget, Instrument>
@@ -33,19 +36,50 @@ interface Writers {
 }
 
 const writers: Writers = {
-  instruments: (db, batch) =>
+  instruments: oneByOne((db, batch) =>
     recordInstruments(db, batch.target.category, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
-  rpi_symbols: (db, batch) => recordRpiSymbols(db, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
-  tickers: (db, { rows }) => insertTickers(db, rows),
-  order_books: (db, { rows }) => insertOrderBooks(db, rows),
-  rpi_order_books: (db, { rows }) => insertRpiOrderBooks(db, rows),
+  ),
+  rpi_symbols: oneByOne((db, batch) =>
+    recordRpiSymbols(db, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
+  ),
+  tickers: together(insertTickers),
+  order_books: together(insertOrderBooks),
+  rpi_order_books: together(insertRpiOrderBooks),
   fills: storeFills,
-  candles: (db, batch) => storeCandles(db, batch.rows, silenceOf(batch)),
+  candles: oneByOne((db, batch) => storeCandles(db, batch.rows, silenceOf(batch))),
 }
 
 /** The writer of a stream: target and rows of a batch are those that the same stream made, also after a time on disk. */
 export function writerOf(stream: StreamName): Writer<unknown, unknown> {
   return writers[stream] as Writer<unknown, unknown>
+}
+
+function oneByOne<Target, Row>(
+  write: (db: Kysely<Database>, batch: Batch<Target, Row>) => Promise<Written>,
+): Writer<Target, Row> {
+  return async (db, batches) => {
+    const written: Written[] = []
+    for (const batch of batches) written.push(await write(db, batch))
+    return written
+  }
+}
+
+/** Rows that stand for themselves go into one statement. What it brings is counted with the first batches. */
+function together<Target, Row>(
+  insert: (db: Kysely<Database>, rows: readonly Row[]) => Promise<WriteResult>,
+): Writer<Target, Row> {
+  return async (db, batches) => {
+    const { inserted } = await insert(
+      db,
+      batches.flatMap(({ rows }) => rows),
+    )
+    let left = inserted
+    return batches.map(({ rows }) => {
+      const own = Math.min(left, rows.length)
+      left -= own
+      return { inserted: own, updated: 0, unchanged: rows.length - own }
+    })
+  }
 }
 
 /** What a response left out between two of its candles. A response that is not whole says nothing by what it lacks. */

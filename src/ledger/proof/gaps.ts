@@ -4,7 +4,7 @@ import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { toDate } from '../../db/columns.js'
 import type { Database, GapState } from '../../db/schema.js'
-import { ofSeries, type Series, seriesColumns, seriesOf } from '../../db/series.js'
+import { type Series, seriesColumns, seriesOf } from '../../db/series.js'
 
 /** A gap that has just been found. */
 export interface NewGap extends Series {
@@ -39,37 +39,6 @@ export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void
       tstzrange(${toDate(from)}::timestamptz, ${toDate(to)}::timestamptz), ${gap.reason}, ${state}, ${detectedAt},
       ${state === 'lost' ? detectedAt : sql`null`})
     on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
-}
-
-/** Takes a range out of the gaps of a series, because its rows came after all: a gap that is filled wholly is repaired. */
-export async function closeGaps(db: Kysely<Database>, series: Series, filled: TimeRange, at: TimeMs): Promise<void> {
-  const range = sql`tstzrange(${toDate(filled.from)}::timestamptz, ${toDate(filled.to)}::timestamptz)`
-  // What is left of a gap may be two gaps; each keeps what is known of the one it was.
-  await sql`
-    with touched as (
-      select * from recorder.gap
-      where ${ofSeries(series)} and range && ${range} and state <> 'repaired'
-    ), repaired as (
-      update recorder.gap g set state = 'repaired', repaired_at = ${toDate(at)}::timestamptz, lost_at = null
-      from touched t where g.id = t.id and t.range <@ ${range}
-    ), cut as (
-      delete from recorder.gap g using touched t where g.id = t.id and not t.range <@ ${range}
-    )
-    insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, lost_at)
-    select t.stream, t.category, t.symbol, t.type, t.interval, rest, t.reason, t.state, t.detected_at, t.lost_at
-    from touched t cross join lateral unnest(tstzmultirange(t.range) - tstzmultirange(${range})) as rest
-    where not t.range <@ ${range}
-    on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
-}
-
-/** Where known gaps of a series end, ascending: those ends that lie in the range, both of its limits included. */
-export async function gapEndsWithin(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeMs[]> {
-  const { rows } = await sql<{ end: TimeMs }>`
-    select distinct upper(range) as "end" from recorder.gap
-    where ${ofSeries(series)} and state <> 'repaired'
-      and upper(range) between ${toDate(range.from)}::timestamptz and ${toDate(range.to)}::timestamptz
-    order by 1`.execute(db)
-  return rows.map(({ end }) => end)
 }
 
 export interface GapFilter {

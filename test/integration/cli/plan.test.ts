@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Plan } from '../../../src/collect/plan/plan.js'
 import { startSimulator, type Simulator } from '../../../src/simulator/server.js'
-import { insertFillPages } from '../../../src/ledger/live/fills.js'
+import { insertFills } from '../../support/insertFills.js'
 import { recordInstruments } from '../../../src/ledger/live/instruments.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill, anInstrument } from '../../support/marketRows.js'
@@ -23,7 +23,7 @@ test('the plan goes by rates of fills that the database has, and says so; withou
   const now = Date.now()
   const fills = Array.from({ length: 100 }, (_, i) => aFill({ execId: String(i), ts: now - i * 1000, receivedAt: now }))
   await recordInstruments(db, 'SPOT', [anInstrument({ symbol: 'BTCUSDT' })], now - 86_400_000)
-  await db.transaction().execute((trx) => insertFillPages(trx, [fills]))
+  await insertFills(db, fills)
   const planWith = async (env: Readonly<Record<string, string>>) => {
     const { exitCode, stdout } = await runProgram(['plan', '--json'], { EXCHANGE_BASE_URL: simulator.url, ...env })
     expect(exitCode).toBe(0)

@@ -6,7 +6,8 @@ import { hourMs } from '../../../src/market/values.js'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
 import { aTicker } from '../../support/marketRows.js'
 import { pollContext } from '../../support/pollContext.js'
-import { at, batchOf, sinkUnderTest } from '../../support/sinkUnderTest.js'
+import { batchOf } from '../../support/batches.js'
+import { at, sinkUnderTest } from '../../support/sinkUnderTest.js'
 
 const own = sinkUnderTest()
 

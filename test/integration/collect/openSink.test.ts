@@ -7,7 +7,8 @@ import { createLogger } from '../../../src/runtime/logger.js'
 import { createMetrics } from '../../../src/runtime/metrics.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill } from '../../support/marketRows.js'
-import { at, batchOf } from '../../support/sinkUnderTest.js'
+import { batchOf } from '../../support/batches.js'
+import { at } from '../../support/sinkUnderTest.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const dataDir = temporaryFolder('open-sink')

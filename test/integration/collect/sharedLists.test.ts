@@ -6,7 +6,7 @@ import { loadConfig } from '../../../src/config/load.js'
 import type { Instrument } from '../../../src/market/instrument.js'
 import { type Clock, systemClock } from '../../../src/runtime/clock.js'
 import type { Batch } from '../../../src/ledger/batch/batch.js'
-import { storeBatch } from '../../../src/ledger/batch/storeBatch.js'
+import { storeBatch } from '../../../src/ledger/batch/storeBatches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aTicker } from '../../support/marketRows.js'
 

@@ -4,7 +4,7 @@ import { describeDatabaseError, rowChecks } from '../../../src/db/databaseError.
 import { storeBatches } from '../../../src/ledger/batch/storeBatches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill, someTime } from '../../support/marketRows.js'
-import { batchOf } from '../../support/sinkUnderTest.js'
+import { batchOf } from '../../support/batches.js'
 
 let test: TestDatabase
 beforeAll(async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { insertFillPages } from '../../../src/ledger/live/fills.js'
+import { insertFills } from '../../support/insertFills.js'
 import { recordInstruments } from '../../../src/ledger/live/instruments.js'
 import { recentFillRates } from '../../../src/ledger/read/fillRates.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -27,7 +27,7 @@ it('rates are those of the newest fills, up to the newest of all; silence lowers
     fills('SLOW', 11, 60_000, someTime - 600_000),
     fills('OLD', 50, 1_000, someTime - 4 * 86_400_000),
   ]) {
-    await db.transaction().execute((trx) => insertFillPages(trx, [page]))
+    await insertFills(db, page)
   }
   const rates = await recentFillRates(db, someTime)
   expect(rates.map(({ symbol }) => symbol)).toEqual(['BUSY', 'SLOW'])

@@ -88,20 +88,22 @@ async function record(round: number): Promise<void> {
   const seenAt = someTime + round * 1000
   await recordInstruments(db, 'SPOT', [anInstrument({ status: `in round ${round}` })], seenAt, { complete: true })
   await recordRpiSymbols(db, [{ category: 'SPOT', symbol: 'BTCUSDT' }], seenAt)
-  const stored = await db.transaction().execute((trx) =>
-    storeFills(trx, {
-      stream: 'fills',
-      target: { category: 'SPOT', symbol: 'BTCUSDT' },
-      proven: [],
-      gaps: [],
-      isPart: false,
-      rows: [aFill({ execId: String(round), ts: seenAt })],
-      rejected: [],
-      requestTime: seenAt + 1,
-      receivedAt: seenAt + 2,
-    }),
+  const [stored] = await db.transaction().execute((trx) =>
+    storeFills(trx, [
+      {
+        stream: 'fills',
+        target: { category: 'SPOT', symbol: 'BTCUSDT' },
+        proven: [],
+        gaps: [],
+        isPart: false,
+        rows: [aFill({ execId: String(round), ts: seenAt })],
+        rejected: [],
+        requestTime: seenAt + 1,
+        receivedAt: seenAt + 2,
+      },
+    ]),
   )
-  expect(stored.inserted).toBe(1)
+  expect(stored?.inserted).toBe(1)
   expect(await reconcile(db, { settings: testStorage })).toEqual([])
   const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
   const flags = { again: false, isUrgent: false, hasOpenBeginning: false }

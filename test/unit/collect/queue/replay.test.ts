@@ -11,7 +11,6 @@ import { systemClock } from '../../../../src/runtime/clock.js'
 let root: string
 let spool: BatchSpool
 /** How many batches were stored at once, each time. */
-let together: number[]
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'market-recorder-replay-'))
   spool = await BatchSpool.open({ root, maxBytes: 1_000_000, segmentBytes: 300, onDamage: () => undefined })
@@ -39,7 +38,6 @@ const nameOf = ({ stream, target, requestTime }: Batch) =>
 /** Replays everything; `fails` says which attempts find the database away. */
 async function replayAll(fails: (attempt: number) => boolean = () => false): Promise<string[]> {
   const stored: string[] = []
-  together = []
   let attempts = 0
   await new Promise<void>((resolve) => {
     const replay = new Replay({
@@ -48,10 +46,9 @@ async function replayAll(fails: (attempt: number) => boolean = () => false): Pro
       parallel: 4,
       store: async (given) => {
         // One lane is much faster than the other.
-        await systemClock.sleep(given.whole.stream === 'candles' ? 10 : Math.random() * 3)
+        await systemClock.sleep(given.stream === 'candles' ? 10 : Math.random() * 3)
         if (fails(attempts++)) throw new Error('away')
-        stored.push(...given.parts.map(nameOf))
-        together.push(given.parts.length)
+        stored.push(nameOf(given))
       },
       probe: () => Promise.resolve(),
       onFailure: () => undefined,
@@ -85,19 +82,6 @@ describe('the replay', () => {
     for (const next of given) await spool.append(next)
     const stored = await replayAll((attempt) => attempt % 7 === 6)
     expect(stored.toSorted()).toEqual(given.map(nameOf).toSorted())
-  })
-
-  test('joins order books, of which an answer has but one, and nothing else', async () => {
-    const given = Array.from({ length: 200 }, (_, index) => batch(index % 2 ? 'order_books' : 'tickers', 'S', index))
-    const withGap = {
-      ...batch('order_books', 'S', 200),
-      gaps: [{ category: 'SPOT', symbol: 'S', range: { from: 0, to: 1 }, reason: 'test' }],
-    } as const
-    for (const next of [...given, withGap]) await spool.append(next)
-    const stored = await replayAll((attempt) => attempt === 20)
-    expect(stored.toSorted()).toEqual([...given, withGap].map(nameOf).toSorted())
-    expect(Math.max(...together)).toBeGreaterThan(1)
-    expect(together.reduce((sum, count) => sum + count, 0)).toBe(201)
   })
 
   test('tells segments of different lanes apart, though they were begun in the same millisecond', async () => {

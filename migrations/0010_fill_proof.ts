@@ -1,0 +1,155 @@
+import { type Kysely, sql } from 'kysely'
+import { commentOn, keyComments } from './comments.js'
+
+/** What is proven of fills: its lock, claims, gaps, and fills that contradict stored ones. recorder.store_fills is made of these. */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table recorder.fill_series (
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      unsettled tstzmultirange not null default '{}',
+      primary key (category, symbol)
+    ) with (fillfactor = 50);
+
+    -- Adds proven ranges of fills, of series that the transaction has locked. Their ranges are kept in parts by time, of which a
+    -- page writes the newest: in one value, months of gaps would cost a page more than all else about it. A full part is left as it
+    -- is, and what comes after a gap begins the next one. parts: where a claim goes on from the newest range, its part.
+    create function recorder.claim_fills(
+      categories market.category[], symbols text[], parts timestamptz[], claims tstzmultirange[]
+    )
+    returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+    begin
+      insert into recorder.coverage as c (stream, category, symbol, type, interval, part, ranges)
+      select 'fills', k.category, k.symbol, '', '', k.part, k.ranges
+      from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges) where k.part is not null
+      on conflict (stream, category, symbol, type, interval, part) do update
+        set ranges = c.ranges + excluded.ranges, updated_at = now();
+      if array_position(parts, null) is null then return; end if;
+      insert into recorder.coverage as c (stream, category, symbol, type, interval, part, ranges)
+      select 'fills', k.category, k.symbol, '', '', p.part, range_agg(r * tstzrange(p.part, p.until))
+      from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges)
+      cross join lateral (
+        select part, lead(part) over (order by part) as until from (
+          -- From the one that the claim begins in.
+          select s.part from recorder.coverage s
+          where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = ''
+            and s.part >= (
+              select max(b.part) from recorder.coverage b
+              where b.stream = 'fills' and b.category = k.category and b.symbol = k.symbol and b.type = '' and b.interval = ''
+                and b.part <= lower(k.ranges))
+          union
+          select upper(n.ranges) from (
+            select s.ranges from recorder.coverage s
+            where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = ''
+            order by s.part desc limit 1
+          ) n
+          -- 128 ranges are a thousandth of a second's work, and two kilobytes of WAL.
+          where upper(n.ranges) < lower(k.ranges) and (select count(*) from unnest(n.ranges)) >= 128
+        ) as found
+      ) p cross join lateral unnest(k.ranges) as r
+      where k.part is null and r && tstzrange(p.part, p.until)
+      group by k.category, k.symbol, p.part
+      on conflict (stream, category, symbol, type, interval, part) do update
+        set ranges = c.ranges + excluded.ranges, updated_at = now()
+        where not c.ranges @> excluded.ranges;
+    end
+    $$;
+
+    -- Keeps fills of a page that differ from those that are stored. Returns their milliseconds.
+    create function recorder.reject_fills(
+      of_category market.category, of_symbol text, why text, at timestamptz, row_ms double precision[], row_exec_id text[],
+      row_side market.side[], row_price numeric[], row_size numeric[], row_page integer[], of_page integer
+    )
+    returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
+      with differing as materialized (
+        select t.ts, jsonb_build_object('ts', r.time_ms, 'execId', r.exec_id, 'side', r.side, 'price', r.price::text,
+          'size', r.size::text)::text as raw
+        from unnest(row_ms, row_exec_id, row_side, row_price, row_size, row_page)
+          as r (time_ms, exec_id, side, price, size, page)
+        join market.fills t on t.category = of_category and t.symbol = of_symbol and t.ts = to_timestamp(r.time_ms / 1000)
+          and t.exec_id = r.exec_id
+        where r.page = of_page and (t.price <> r.price or t.size <> r.size or t.side <> r.side)
+      ), kept as (
+        insert into recorder.rejected_row as kept
+          (digest, operation, parameters, reason, raw, raw_sha256, raw_bytes, first_seen_at, last_seen_at)
+        select encode(sha256(convert_to(of_category::text || ' ' || of_symbol || ' ' || d.raw, 'UTF8')), 'hex'), 'fills',
+          jsonb_build_object('category', of_category, 'symbol', of_symbol), why, d.raw,
+          encode(sha256(convert_to(d.raw, 'UTF8')), 'hex'), octet_length(d.raw), at, at
+        from differing d
+        on conflict (digest) do update
+          set last_seen_at = excluded.last_seen_at, times_seen = kept.times_seen + 1
+          where excluded.last_seen_at > kept.last_seen_at
+      )
+      select range_agg(tstzrange(ts, ts + interval '1 millisecond')) from differing
+    $$;
+
+    -- Withdraws a claim, of a series that the transaction has locked.
+    create function recorder.withdraw_fills(of_category market.category, of_symbol text, doubted tstzmultirange)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      update recorder.coverage c set ranges = c.ranges - doubted, updated_at = now()
+      where c.stream = 'fills' and c.category = of_category and c.symbol = of_symbol and c.type = '' and c.interval = ''
+        and c.ranges && doubted
+    $$;
+
+    -- Names gaps of fills that the service does not have any more. The same gap found again changes nothing.
+    create function recorder.lose_fills(of_category market.category, of_symbol text, lost tstzmultirange, why text)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, lost_at)
+      select 'fills', of_category, of_symbol, '', '', r, why, 'lost', now(), now() from unnest(lost) as r
+      on conflict (stream, category, symbol, type, interval, range) do nothing
+    $$;
+
+    -- Takes a claim out of the gaps of its series: a gap that it fills wholly is repaired, and what is left may be two gaps.
+    create function recorder.close_fill_gaps(of_category market.category, of_symbol text, filled tstzmultirange, at timestamptz)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      with touched as (
+        select * from recorder.gap
+        where stream = 'fills' and category = of_category and symbol = of_symbol and type = '' and interval = ''
+          and range && filled and state <> 'repaired'
+      ), repaired as (
+        update recorder.gap g set state = 'repaired', repaired_at = at, lost_at = null
+        from touched t where g.id = t.id and t.range <@ filled
+      ), cut as (
+        delete from recorder.gap g using touched t where g.id = t.id and not t.range <@ filled
+      )
+      insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, lost_at)
+      select t.stream, t.category, t.symbol, t.type, t.interval, rest, t.reason, t.state, t.detected_at, t.lost_at
+      from touched t cross join lateral unnest(tstzmultirange(t.range) - filled) as rest
+      where not t.range <@ filled
+      on conflict (stream, category, symbol, type, interval, range) do nothing
+    $$;
+
+    -- Makes other transactions wait that change what is proven of these series: by the row of their first part, in one order. None
+    -- is locked before all are there, so that two transactions never wait for each other.
+    create function recorder.lock_fills(categories market.category[], symbols text[])
+    returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+    begin
+      insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
+      select 'fills', k.category, k.symbol, '', '', '{}'
+      from unnest(categories, symbols) as k (category, symbol)
+      where not exists (
+        select from recorder.coverage c
+        where c.stream = 'fills' and c.category = k.category and c.symbol = k.symbol and c.type = '' and c.interval = ''
+          and c.part = '-infinity')
+      order by k.category, k.symbol
+      on conflict do nothing;
+      perform from unnest(categories, symbols) as k (category, symbol)
+      join recorder.coverage c using (category, symbol)
+      where c.stream = 'fills' and c.type = '' and c.interval = '' and c.part = '-infinity'
+      order by c.category, c.symbol for update of c;
+    end
+    $$;
+  `.execute(db)
+  await commentOn(db, {
+    'recorder.fill_series': {
+      kind: 'table',
+      comment:
+        'An instrument whose newest fills are not wholly claimed yet. Its row is written under the lock of its coverage.',
+      columns: {
+        ...keyComments,
+        unsettled:
+          'Ends of unbroken runs of fills in which fills may still turn up: claimed by the next page that follows on.',
+      },
+    },
+  })
+}

@@ -1,0 +1,193 @@
+import fc from 'fast-check'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { FillBatch } from '../../../src/ledger/batch/batch.js'
+import { storeFills } from '../../../src/ledger/batch/storeFills.js'
+import { fillsPerPage } from '../../../src/market/fill.js'
+import { normalized, type TimeRange } from '../../../src/market/timeRange.js'
+import { batchOf } from '../../support/batches.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aFill } from '../../support/marketRows.js'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+interface Watched {
+  /** Places of the fills of the market that are stored. */
+  readonly stored: ReadonlySet<number>
+  readonly covered: readonly TimeRange[]
+  readonly gaps: readonly TimeRange[]
+}
+
+const start = 1_760_000_000_000
+
+interface Market {
+  /** When its fills happened. */
+  readonly times: readonly number[]
+  /** How many had happened at each response. */
+  readonly pollAfter: readonly number[]
+}
+
+interface Watching {
+  /** The order in which the responses are stored. */
+  readonly order?: (polls: number[]) => number[]
+  /** How many responses go into one call. */
+  readonly together?: number
+  /** How long after the newest fill the service was asked. */
+  readonly askedAfterMs?: number
+}
+
+/** What the database holds after such responses. */
+async function watch(
+  { times, pollAfter }: Market,
+  { order = (polls) => polls, together = 1, askedAfterMs = 60_000 }: Watching = {},
+): Promise<Watched> {
+  const { db } = database.database
+  await sql`truncate market.fills, recorder.coverage, recorder.gap, recorder.fill_series`.execute(db)
+  const stored = new Set<number>()
+  const pages = order([...pollAfter]).map((happened): FillBatch => {
+    const places = [...times.keys()].slice(Math.max(0, happened - fillsPerPage), happened)
+    for (const place of places) stored.add(place)
+    const rows = places.map((place) => aFill({ ts: start + (times[place] ?? 0), execId: String(place) })).toReversed()
+    const asked = start + (times[happened - 1] ?? (times[0] ?? 0) - 1) + (happened === 0 ? 0 : askedAfterMs)
+    return batchOf('fills', { category: 'SPOT', symbol: 'BTCUSDT' }, rows, asked) as FillBatch
+  })
+  for (let at = 0; at < pages.length; at += together) {
+    const call = pages.slice(at, at + together)
+    await db.transaction().execute((trx) => storeFills(trx, call))
+  }
+  const rangesOf = async (view: string) => {
+    const { rows } = await sql<TimeRange>`
+      select from_time as "from", to_time as "to" from ${sql.table(view)} where stream = 'fills' order by 1, 2`.execute(
+      db,
+    )
+    return rows.map(({ from, to }) => ({ from: from - start, to: to - start }))
+  }
+  const { rows } = await sql<{ id: string }>`select exec_id as id from market.fills`.execute(db)
+  expect(new Set(rows.map(({ id }) => Number(id)))).toEqual(stored)
+  return { stored, covered: await rangesOf('market.coverage'), gaps: await openGaps() }
+
+  async function openGaps(): Promise<TimeRange[]> {
+    const { rows: found } = await sql<TimeRange>`
+      select from_time as "from", to_time as "to" from market.gaps
+      where stream = 'fills' and state <> 'repaired' order by 1, 2`.execute(db)
+    return found.map(({ from, to }) => ({ from: from - start, to: to - start }))
+  }
+}
+
+/** Time passes between fills, a little or not at all; hundreds of them may share a millisecond. */
+const steps = fc
+  .array(
+    fc.oneof(
+      fc.array(fc.integer({ min: 0, max: 5 }), { minLength: 1, maxLength: 120 }),
+      fc.integer({ min: 1, max: 450 }).map((count) => Array.from({ length: count }, (_, i) => (i === 0 ? 1 : 0))),
+    ),
+    { minLength: 1, maxLength: 14, size: 'max' },
+  )
+  .map((parts) => parts.flat().slice(0, 1_500))
+
+const market = fc
+  .record({
+    steps,
+    polls: fc.array(fc.integer({ min: 0, max: 220 }), { minLength: 1, maxLength: 16, size: 'max' }),
+  })
+  .map(({ steps: drawn, polls }): Market => {
+    let time = 1_000_000
+    const times = drawn.map((step) => (time += step))
+    let happened = 0
+    const pollAfter = polls.map((more) => (happened = Math.min(times.length, happened + more)))
+    return { times, pollAfter }
+  })
+  // Responses that adjoin without sharing a fill cannot be told from responses with a gap between them.
+  .filter(({ pollAfter }) =>
+    pollAfter.every((happened, poll) => happened - (pollAfter[poll - 1] ?? 0) !== fillsPerPage),
+  )
+
+const lies = (time: number | undefined, { from, to }: TimeRange) => from <= (time ?? 0) && (time ?? 0) < to
+
+describe('judging fills', () => {
+  test('what is called proven is stored without exception, however late it is asked for', async () => {
+    await fc.assert(
+      fc.asyncProperty(market, fc.constantFrom(0, 300, 1_000, 60_000), async (drawn, askedAfterMs) => {
+        const { stored, covered } = await watch(drawn, { askedAfterMs })
+        for (const [place, time] of drawn.times.entries()) {
+          if (covered.some((range) => lies(time, range))) expect(stored.has(place)).toBe(true)
+        }
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  test('every fill that was missed after the first response lies in a gap, and no gap is without a missed fill', async () => {
+    await fc.assert(
+      fc.asyncProperty(market, fc.constantFrom(0, 60_000), async (drawn, askedAfterMs) => {
+        const { times, pollAfter } = drawn
+        const { stored, gaps } = await watch(drawn, { askedAfterMs })
+        // An empty response is a beginning, too: whatever happens after it is missed if it is not seen.
+        const first = pollAfter[0] === 0 ? -1 : Math.min(...stored)
+        const last = Math.max(...stored)
+        const missed = [...times.keys()].filter((place) => place > first && place < last && !stored.has(place))
+        for (const place of missed) expect(gaps.some((gap) => lies(times[place], gap))).toBe(true)
+        for (const gap of gaps) expect(missed.some((place) => lies(times[place], gap))).toBe(true)
+      }),
+      { numRuns: 80 },
+    )
+  })
+
+  test('responses that are stored again, or late, leave the same proof and the same gaps', async () => {
+    await fc.assert(
+      fc.asyncProperty(market, fc.nat(), fc.nat(), async (drawn, at, length) => {
+        const plain = await watch(drawn)
+        const from = at % drawn.pollAfter.length
+        const again = await watch(drawn, {
+          order: (polls) => [...polls, ...polls.slice(from, from + (length % 4) + 1)],
+        })
+        expect(again.covered).toEqual(plain.covered)
+        expect(normalized([...again.gaps])).toEqual(normalized([...plain.gaps]))
+      }),
+      { numRuns: 40 },
+    )
+  })
+
+  test('responses that are stored in one call leave what they leave one after the other', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        market,
+        fc.integer({ min: 2, max: 20 }),
+        fc.constantFrom(0, 60_000),
+        async (drawn, together, ms) => {
+          const plain = await watch(drawn, { askedAfterMs: ms })
+          expect(await watch(drawn, { together, askedAfterMs: ms })).toEqual(plain)
+        },
+      ),
+      { numRuns: 40 },
+    )
+  })
+
+  test('what another recorder had spooled fills the gap that its successor found', async () => {
+    const times = Array.from({ length: 400 }, (_, index) => 1_000 + index * 10)
+    const inOrder = await watch({ times, pollAfter: [100, 190, 280, 370] })
+    // The second and third response come last.
+    const order = ([a = 0, b = 0, c = 0, d = 0]: number[]) => [a, d, b, c]
+    const late = await watch({ times, pollAfter: [100, 190, 280, 370] }, { order })
+    expect((await watch({ times, pollAfter: [100, 370] })).gaps).toHaveLength(1)
+    expect(late.gaps).toEqual([])
+    expect(late.covered).toEqual(inOrder.covered)
+  })
+
+  test('an instrument that never traded follows on from its empty response', async () => {
+    const quiet = Array.from({ length: 150 }, (_, index) => 5_000 + index * 10)
+    const first = await watch({ times: quiet, pollAfter: [0, 50] })
+    expect(first.gaps).toEqual([])
+    expect(first.covered).toEqual([{ from: 4_998, to: 5_490 }])
+    const full = await watch({ times: quiet, pollAfter: [0, 150] })
+    expect(full.covered).toEqual([
+      { from: 4_998, to: 4_999 },
+      { from: 5_501, to: 6_490 },
+    ])
+    expect(full.gaps).toEqual([{ from: 4_999, to: 5_501 }])
+  })
+})

@@ -1,0 +1,208 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type Fill, fillsPerPage } from '../../../src/market/fill.js'
+import type { TimeRange } from '../../../src/market/timeRange.js'
+import { dayMs } from '../../../src/market/values.js'
+import type { Batch, FillBatch } from '../../../src/ledger/batch/batch.js'
+import { storeBatches, type StoredBatch } from '../../../src/ledger/batch/storeBatches.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aFill, someTime } from '../../support/marketRows.js'
+import { batchOf } from '../../support/batches.js'
+
+let test: TestDatabase
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test?.drop())
+const clear = () =>
+  sql`truncate market.fills, recorder.coverage, recorder.gap, recorder.fill_series, recorder.rejected_row`.execute(
+    test.database.db,
+  )
+beforeEach(clear)
+
+const at = (ms: number) => someTime + ms
+
+/** A page of fills at these milliseconds, asked for long after all of them had settled, unless it is said otherwise. */
+function page(times: readonly number[], { symbol = 'BTCUSDT', requested = Math.max(0, ...times) + 60_000 } = {}) {
+  const rows = times.map((ms) => aFill({ symbol, execId: `id ${ms}`, ts: at(ms) })).toReversed()
+  return batchOf('fills', { category: 'SPOT', symbol }, rows, at(requested)) as FillBatch
+}
+const every = (stepMs: number, from: number, to: number) =>
+  Array.from({ length: Math.ceil((to - from) / stepMs) }, (_, index) => from + index * stepMs)
+const full = (stepMs: number, to: number, options = {}) => page(every(stepMs, to - fillsPerPage * stepMs, to), options)
+
+async function store(...batches: Batch[]): Promise<StoredBatch[]> {
+  const outcomes = await storeBatches(test.database.db, batches)
+  return outcomes.map((outcome) => {
+    if (!outcome.isStored) throw outcome.error
+    return outcome
+  })
+}
+
+async function ranges(table: 'coverage' | 'gaps', symbol = 'BTCUSDT'): Promise<[number, number][]> {
+  const { rows } = await sql<TimeRange>`
+    select from_time as "from", to_time as "to" from ${sql.table(`market.${table}`)}
+    where stream = 'fills' and symbol = ${symbol} ${sql.raw(table === 'gaps' ? `and state <> 'repaired'` : '')}
+    order by 1`.execute(test.database.db)
+  return rows.map(({ from, to }) => [from - someTime, to - someTime])
+}
+const claimed = (symbol?: string) => ranges('coverage', symbol)
+const lost = (symbol?: string) => ranges('gaps', symbol)
+const count = async () =>
+  Number((await sql<{ n: number }>`select count(*) as n from market.fills`.execute(test.database.db)).rows[0]?.n)
+
+describe('pages of fills', () => {
+  it('that share a fill are one run, in one call or in several', async () => {
+    expect(await store(full(10, 1_000))).toMatchObject([{ inserted: 100, gapsFound: 0 }])
+    expect(await store(full(10, 1_600), full(10, 2_000), full(10, 2_000))).toMatchObject([
+      { inserted: 60, unchanged: 40, gapsFound: 0 },
+      { inserted: 40, unchanged: 60, gapsFound: 0 },
+      { inserted: 0, unchanged: 100, gapsFound: 0 },
+    ])
+    expect(await claimed()).toEqual([[1, 1_990]])
+    expect(await lost()).toEqual([])
+  })
+
+  it('that do not share one leave a gap, and pages that come late close it', async () => {
+    await store(full(10, 1_000))
+    expect(await store(full(10, 3_500))).toMatchObject([{ inserted: 100, gapsFound: 1 }])
+    expect(await claimed()).toEqual([
+      [1, 990],
+      [2_501, 3_490],
+    ])
+    expect(await lost()).toEqual([[990, 2_501]])
+    await store(full(10, 1_800))
+    expect(await lost()).toEqual([[1_790, 2_501]])
+    await store(full(10, 2_600))
+    expect(await claimed()).toEqual([[1, 3_490]])
+    expect(await lost()).toEqual([])
+  })
+
+  it('of many instruments are judged in one call, each by its own', async () => {
+    await store(full(10, 1_000, { symbol: 'A' }), full(10, 1_000, { symbol: 'B' }))
+    const stored = await store(
+      full(10, 1_000, { symbol: 'C' }),
+      full(10, 5_000, { symbol: 'B' }),
+      full(10, 1_500, { symbol: 'A' }),
+    )
+    expect(stored).toMatchObject([{ gapsFound: 0 }, { gapsFound: 1 }, { inserted: 50, gapsFound: 0 }])
+    expect([await claimed('A'), await lost('A'), (await lost('B')).length]).toEqual([[[1, 1_490]], [], 1])
+  })
+
+  it('may hold a fill twice', async () => {
+    const { rows, ...batch } = page([10, 20, 30])
+    expect(await store({ ...batch, rows: [...rows, rows[0]] })).toMatchObject([
+      { inserted: 3, unchanged: 1, rejected: 0 },
+    ])
+  })
+
+  it('are stored by two recorders at once without a deadlock or a gap', async () => {
+    const all = Array.from({ length: 8 }, (_, index) => `N${index}`)
+    for (let to = 1_000; to <= 3_000; to += 500) {
+      const call = (symbols: readonly string[]) => store(...symbols.map((symbol) => full(10, to, { symbol })))
+      const stored = await Promise.all([call(all), call(all.toReversed()), call(all.slice(3))])
+      for (const { gapsFound } of stored.flat()) expect(gapsFound).toBe(0)
+    }
+    for (const symbol of all) expect(await claimed(symbol)).toEqual([[1, 2_990]])
+  })
+})
+
+describe('what is not claimed', () => {
+  it('is the time in which fills may still turn up: the last seconds before a response', async () => {
+    await store(full(100, 10_000, { requested: 10_000 }))
+    expect(await claimed()).toEqual([[1, 8_000]])
+    // Fills that come 0.4 and 1.5 seconds late.
+    await store(
+      page(
+        [...every(100, 2_000, 12_000), 9_450, 9_550].toSorted((a, b) => a - b),
+        { requested: 12_000 },
+      ),
+    )
+    expect(await claimed()).toEqual([[1, 10_000]])
+    expect(await count()).toBe(122)
+    // It goes on when nothing else happens.
+    await store(page(every(100, 2_000, 12_000), { requested: 20_000 }))
+    expect(await lost()).toEqual([])
+  })
+
+  it('is what follows a fill that is dated ahead', async () => {
+    const ahead = (times: readonly number[], requested: number) => page([...times, 60_000], { requested })
+    await store(ahead(every(100, 100, 10_000), 10_000))
+    // Ten seconds are lost: only the fill that is ahead joins the two.
+    expect(await store(ahead(every(100, 20_100, 30_000), 30_000))).toMatchObject([{ gapsFound: 1 }])
+    expect(await claimed()).toEqual([
+      [101, 8_000],
+      [20_101, 28_000],
+    ])
+    expect(await lost()).toEqual([[8_000, 20_101]])
+    // Its time has come: it is still no bridge.
+    await store(full(100, 70_000))
+    expect((await claimed()).some(([from, to]) => from < 31_000 && to > 31_000)).toBe(false)
+  })
+
+  it('is anything by a page that leaves out a stored fill of its time', async () => {
+    await store(full(10, 1_000))
+    // One old fill, and the newest 99 of many.
+    const lie = page([500, ...every(10, 20_010, 21_000)])
+    expect(await store(lie)).toMatchObject([{ inserted: 99, gapsFound: 0 }])
+    expect((await store(lie))[0]?.remarks.join()).toMatch(/SPOT BTCUSDT left out \d+ stored fills .*proves nothing/)
+    expect(await claimed()).toEqual([[1, 990]])
+    expect(await store(full(10, 21_500))).toMatchObject([{ gapsFound: 1 }])
+    expect(await lost()).toEqual([[990, 20_501]])
+  })
+
+  it('is a time that an empty page of long ago may not have shown', async () => {
+    await store(page([], { requested: 1_000 }))
+    await store(page([], { requested: 10 * 3_600_000 }))
+    const soon = 20 * 3_600_000
+    await store(page([soon - 500], { requested: soon }))
+    expect(await claimed()).toEqual([[999, soon - 2_000]].map(([from, to]) => [from, Math.min(to ?? 0, soon - 500)]))
+
+    await store(page([], { symbol: 'OLD', requested: 1_000 }))
+    const later = 21 * dayMs
+    expect(await store(page([later - 5_000, later - 4_000], { symbol: 'OLD', requested: later }))).toMatchObject([
+      { gapsFound: 1 },
+    ])
+    expect(await claimed('OLD')).toEqual([
+      [999, 1_000],
+      [later - dayMs, later - 4_000],
+    ])
+    expect(await lost('OLD')).toEqual([[1_000, later - dayMs]])
+  })
+
+  it('is the millisecond of a fill that came again with another price: the second is kept', async () => {
+    const first = full(10, 1_000)
+    await store(first)
+    const changed = first.rows.map((row) => (row.execId === 'id 500' ? aFill({ ...row, price: '7' }) : row))
+    for (let times = 1; times <= 2; times++) {
+      const [stored] = await store({ ...first, rows: changed, receivedAt: first.receivedAt + times })
+      expect(stored).toMatchObject({ inserted: 0, rejected: 1, gapsFound: 0 })
+      expect(stored?.remarks.join()).toMatch(/1 stored fills of SPOT BTCUSDT came again with other values/)
+    }
+    expect(await claimed()).toEqual([
+      [1, 500],
+      [501, 990],
+    ])
+    expect(await lost()).toEqual([[500, 501]])
+    const { rows } = await sql<{ raw: string }>`
+      select raw, times_seen as seen from recorder.rejected_row`.execute(test.database.db)
+    expect(rows).toEqual([{ raw: expect.stringContaining('"price": "7"') as string, seen: 2 }])
+    // It stays so, and what follows goes on.
+    await store(full(10, 1_500))
+    expect(await claimed()).toEqual([
+      [1, 500],
+      [501, 1_490],
+    ])
+  })
+
+  it('nor is one that stands in a page twice with different values', async () => {
+    const first = full(10, 1_000)
+    const twice = [...first.rows, aFill({ ...(first.rows[50] as Fill), size: '77' })]
+    expect(await store({ ...first, rows: twice })).toMatchObject([{ inserted: 100, rejected: 1 }])
+    expect(await claimed()).toEqual([
+      [1, 490],
+      [491, 990],
+    ])
+    expect(await lost()).toEqual([[490, 491]])
+  })
+})
