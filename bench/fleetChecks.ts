@@ -19,6 +19,9 @@ export const limits = {
     'history-candles': 4,
     'futures-fills-history': 2,
     'spot-fills-history': 2,
+    'history-fund-rate': 4,
+    'current-fund-rate': 4,
+    liquidations: 2,
   },
 } as const
 

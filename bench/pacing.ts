@@ -170,6 +170,12 @@ function request(client: ExchangeClient, operation: Operation, options: RequestO
       return client.pastFills({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' }, options)
     case 'spot-fills-history':
       return client.pastFills(spot, options)
+    case 'history-fund-rate':
+      return client.fundingRates({ ...spot, category: 'USDT-FUTURES' }, options)
+    case 'current-fund-rate':
+      return client.fundingForecasts({ category: 'USDT-FUTURES' }, options)
+    case 'liquidations':
+      return client.liquidations({ ...spot, category: 'USDT-FUTURES' }, options)
   }
 }
 

@@ -3,7 +3,9 @@ import { readResponse, type ServiceResponse } from '../src/exchange/response.js'
 import { candleFormat } from '../src/exchange/formats/candles.js'
 import { fillFormat, pastFillFormat } from '../src/exchange/formats/fills.js'
 import type { Format } from '../src/exchange/formats/format.js'
+import { fundingForecastFormat, fundingRateFormat } from '../src/exchange/formats/funding.js'
 import { instrumentFormat } from '../src/exchange/formats/instruments.js'
+import { liquidationFormat } from '../src/exchange/formats/liquidations.js'
 import { orderBookFormat, rpiOrderBookFormat } from '../src/exchange/formats/orderBooks.js'
 import { readRows } from '../src/exchange/formats/rows.js'
 import { rpiSymbolFormat } from '../src/exchange/formats/rpiSymbols.js'
@@ -13,6 +15,7 @@ import { type Operation, operations } from '../src/market/stream.js'
 import { broken, cuts, nastyNumber, nastyText, one } from './fuzzInputs.js'
 
 const query = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+const futures = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
 const reader =
   <Query, Row, Wire>(format: Format<Query, Row, Wire>, query: Query) =>
   (response: ServiceResponse, operation: Operation, parameters: Readonly<Record<string, string>>) =>
@@ -29,6 +32,9 @@ const readers: Readonly<Record<Operation, ReturnType<typeof reader>>> = {
   'history-candles': candles,
   'futures-fills-history': reader(pastFillFormat, query),
   'spot-fills-history': reader(pastFillFormat, query),
+  'history-fund-rate': reader(fundingRateFormat, futures),
+  'current-fund-rate': reader(fundingForecastFormat, futures),
+  liquidations: reader(liquidationFormat, futures),
 }
 
 const field = fc.oneof(

@@ -23,6 +23,9 @@ const limits = z
         'history-candles': perSecond('history-candles', 20),
         'futures-fills-history': perSecond('fills-history of futures', 10),
         'spot-fills-history': perSecond('fills-history of spot', 10),
+        'history-fund-rate': perSecond('history-fund-rate', 20),
+        'current-fund-rate': perSecond('current-fund-rate', 20),
+        liquidations: perSecond('liquidations', 10),
       })
       .prefault({})
       .describe("Each operation's own limit, per IP address."),

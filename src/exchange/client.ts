@@ -1,5 +1,6 @@
 import type { Candle } from '../market/candle.js'
 import type { Fill } from '../market/fill.js'
+import type { FundingForecast, FundingRate, Liquidation } from '../market/funding.js'
 import type { Instrument } from '../market/instrument.js'
 import type { OrderBook, RpiOrderBook, RpiSymbol } from '../market/orderBook.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
@@ -10,7 +11,14 @@ import { systemClock } from '../runtime/clock.js'
 import { candleFormat, type CandleQuery } from './formats/candles.js'
 import { fillFormat, type FillQuery, pastFillFormat, pastFillParameters, type PastFillQuery } from './formats/fills.js'
 import type { Format } from './formats/format.js'
+import {
+  fundingForecastFormat,
+  type FundingForecastQuery,
+  fundingRateFormat,
+  type FundingRateQuery,
+} from './formats/funding.js'
 import { instrumentFormat, type InstrumentQuery } from './formats/instruments.js'
+import { liquidationFormat, type LiquidationQuery } from './formats/liquidations.js'
 import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from './formats/orderBooks.js'
 import { type PossibleTimes, readRows } from './formats/rows.js'
 import { rpiSymbolFormat } from './formats/rpiSymbols.js'
@@ -38,6 +46,8 @@ export interface Page<Row> {
   readonly rejectedUnkept: number
   /** How many more rows the response held than it may: they were not read. */
   readonly surplusRows: number
+  /** Names the next page of older rows, where the operation gives one. */
+  readonly cursor?: string
   /** Names of fields that the specification doesn't have, each once; their values are in the rows' `extra`. */
   readonly unknownFields: readonly string[]
 }
@@ -61,6 +71,10 @@ export interface ExchangeClient {
   pastFills(query: PastFillQuery, options?: RequestOptions): Promise<Page<Fill>>
   candles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
+  /** The three that follow may be absent, as the past of fills. */
+  fundingRates(query: FundingRateQuery, options?: RequestOptions): Promise<Page<FundingRate>>
+  fundingForecasts(query: FundingForecastQuery, options?: RequestOptions): Promise<Page<FundingForecast>>
+  liquidations(query: LiquidationQuery, options?: RequestOptions): Promise<Page<Liquidation>>
   /**
    * Waits for a place within the limits, for a caller that decides only then what to ask for: by then it knows more. The
    * request that takes it goes in its options.
@@ -97,8 +111,9 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       const requestTime = response.requestTime ?? receivedAt
       const times = options.serviceClock && hasEnvelope ? possibleTimes(requestTime) : undefined
       const read = await readRows(format, response, { operation, parameters, query, requestTime, receivedAt, times })
-      const { surplusRows } = response
-      return { operation, parameters, requestTime, hasEnvelope, sentAt, receivedAt, ...read, surplusRows }
+      const { surplusRows, cursor } = response
+      const page = { operation, parameters, requestTime, hasEnvelope, sentAt, receivedAt, ...read, surplusRows }
+      return cursor === undefined ? page : { ...page, cursor }
     })
   }
 
@@ -123,6 +138,9 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       ),
     candles: (query, request) => candles('candles', query, request),
     historyCandles: (query, request) => candles('history-candles', query, request),
+    fundingRates: (query, request) => call('history-fund-rate', query, fundingRateFormat, request),
+    fundingForecasts: (query, request) => call('current-fund-rate', query, fundingForecastFormat, request),
+    liquidations: (query, request) => call('liquidations', query, liquidationFormat, request),
     turn: (operation, request) => sender.turn(operation, request),
     stats: () => sender.stats(),
     suspend: () => sender.suspend(),

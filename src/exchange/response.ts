@@ -5,28 +5,35 @@ import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, retryableCode
 import { parseJson, textOf } from './json.js'
 import { messageOf } from '../runtime/messageOf.js'
 
-/** The maximum that a response of an operation may hold. Far above anything honest: what is beyond it is not read. */
-interface ResponseBounds {
-  /** Of the body, after decompression. */
+/** How an operation responds, and what a response may hold at most: far above anything honest. */
+interface ResponseTraits {
+  /** Of the body, after decompression. A larger one is not read. */
   readonly bytes: number
   /** Rows that are read; those after them are counted. */
   readonly rows: number
+  /** Where the rows are: they are the data, they stand in it under this name, or the data is the only row. */
+  readonly data?: 'rows' | 'object' | { readonly rows: string }
+  /** It lies beside the specification. A service that lacks it responds with any kind of page. */
+  readonly mayLack?: true
 }
 
 const mebibyte = 1_048_576
 
 /** The longest lists of the service have some 3,400 rows in 1.7 MB, books 1,000 levels, fills 100 rows, candles 1,000. */
-export const responseBounds: Readonly<Record<Operation, ResponseBounds>> = {
+export const responseTraits: Readonly<Record<Operation, ResponseTraits>> = {
   instruments: { bytes: 8 * mebibyte, rows: 20_000 },
   tickers: { bytes: 8 * mebibyte, rows: 20_000 },
   'rpi-symbols': { bytes: 2 * mebibyte, rows: 20_000 },
-  orderbook: { bytes: mebibyte / 2, rows: 1 },
-  'rpi-orderbook': { bytes: mebibyte / 2, rows: 1 },
+  orderbook: { bytes: mebibyte / 2, rows: 1, data: 'object' },
+  'rpi-orderbook': { bytes: mebibyte / 2, rows: 1, data: 'object' },
   fills: { bytes: mebibyte, rows: 1_000 },
   candles: { bytes: 2 * mebibyte, rows: 10_000 },
   'history-candles': { bytes: 2 * mebibyte, rows: 10_000 },
-  'futures-fills-history': { bytes: 2 * mebibyte, rows: 10_000 },
-  'spot-fills-history': { bytes: 2 * mebibyte, rows: 10_000 },
+  'futures-fills-history': { bytes: 2 * mebibyte, rows: 10_000, mayLack: true },
+  'spot-fills-history': { bytes: 2 * mebibyte, rows: 10_000, mayLack: true },
+  'history-fund-rate': { bytes: mebibyte, rows: 1_000, data: { rows: 'resultList' }, mayLack: true },
+  'current-fund-rate': { bytes: 2 * mebibyte, rows: 20_000, mayLack: true },
+  liquidations: { bytes: mebibyte, rows: 1_000, data: { rows: 'list' }, mayLack: true },
 }
 
 /** A response as HTTP brought it. */
@@ -47,6 +54,8 @@ export interface ServiceResponse {
   readonly rows: readonly unknown[]
   /** How many more rows it holds than a response of the operation may have. */
   readonly surplusRows: number
+  /** Names the next page of older rows, where the operation gives one. */
+  readonly cursor?: string
 }
 
 interface Request {
@@ -55,10 +64,6 @@ interface Request {
 }
 
 const candleOperations: ReadonlySet<Operation> = new Set<Operation>(['candles', 'history-candles'])
-/** Operations beside the specification: a service that lacks one responds with any kind of page. */
-const additions: ReadonlySet<Operation> = new Set<Operation>(['futures-fills-history', 'spot-fills-history'])
-const singleObjectOperations: ReadonlySet<Operation> = new Set<Operation>(['orderbook', 'rpi-orderbook'])
-
 /**
  * Reads the envelope. Success and failure are told by its `code`, at any HTTP status, because the service sends
  * failures with HTTP 200 as well as 400. Throws an `ExchangeError` for everything that is not rows.
@@ -77,12 +82,13 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
       ...(raw.retryAfterMs === undefined ? {} : { retryAfterMs: raw.retryAfterMs }),
     })
 
+  const { rows: maxRows, data: shape = 'rows', mayLack = false } = responseTraits[request.operation]
   if (raw.status === 429) throw fail('rate-limited', 'HTTP 429, too many requests', { code: '429' })
   if (raw.body.length === 0) {
     // Seen right after a listing. Elsewhere it comes from a proxy, and is no response.
     if (raw.status === 200 && candleOperations.has(request.operation))
       return { requestTime: null, rows: [], surplusRows: 0 }
-    if (raw.status === 404 && additions.has(request.operation)) throw fail('absent', 'HTTP 404 with an empty body')
+    if (raw.status === 404 && mayLack) throw fail('absent', 'HTTP 404 with an empty body')
     throw fail(...kindOfStatus(raw, 'an empty body'))
   }
 
@@ -90,8 +96,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   try {
     envelope = parseJson(raw.body)
   } catch (error) {
-    const isAbsent =
-      additions.has(request.operation) && (raw.status === 404 || (raw.status === 200 && isPage(raw.body)))
+    const isAbsent = mayLack && (raw.status === 404 || (raw.status === 200 && isPage(raw.body)))
     if (isAbsent) throw fail('absent', `HTTP ${raw.status} with ${notJson(raw.body, error)}`)
     const [kind, what, more] = kindOfStatus(raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
@@ -113,13 +118,18 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   if (!Number.isSafeInteger(requestTime) || requestTime <= 0)
     throw fail('malformed', 'a success without a requestTime in milliseconds', { code })
   const { data } = envelope
-  if (singleObjectOperations.has(request.operation)) {
-    if (!isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
-    return { requestTime, rows: [data], surplusRows: 0 }
+  if (shape !== 'rows' && !isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
+  if (shape === 'object') return { requestTime, rows: [data], surplusRows: 0 }
+  const rows: unknown = shape === 'rows' ? data : (data as Record<string, unknown>)[shape.rows]
+  if (!Array.isArray(rows))
+    throw fail('malformed', `a success whose ${shape === 'rows' ? 'data' : shape.rows} is not an array`, { code })
+  const cursor = isRecord(data) ? textOf(data['cursor']) : undefined
+  return {
+    requestTime,
+    rows: rows.slice(0, maxRows),
+    surplusRows: Math.max(0, rows.length - maxRows),
+    ...(cursor === undefined || cursor === '' ? {} : { cursor }),
   }
-  if (!Array.isArray(data)) throw fail('malformed', 'a success whose data is not an array', { code })
-  const maxRows = responseBounds[request.operation].rows
-  return { requestTime, rows: data.slice(0, maxRows), surplusRows: Math.max(0, data.length - maxRows) }
 }
 
 /** What a response without the service's envelope means is left to the HTTP status. */

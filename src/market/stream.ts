@@ -1,6 +1,6 @@
 /**
- * The service's public market-data operations, by the last part of their path. The history of fills lies beside the specification:
- * there is one for futures and one for spot, and a service may lack them.
+ * The service's public market-data operations, by the last part of their path. Those from the history of fills
+ * on lie beside the specification: a service may lack them.
  */
 export const operations = [
   'instruments',
@@ -13,6 +13,9 @@ export const operations = [
   'history-candles',
   'futures-fills-history',
   'spot-fills-history',
+  'history-fund-rate',
+  'current-fund-rate',
+  'liquidations',
 ] as const
 export type Operation = (typeof operations)[number]
 

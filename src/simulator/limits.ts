@@ -12,6 +12,9 @@ export const specifiedPerSecond: Readonly<Record<Operation, number>> = {
   'history-candles': 20,
   'futures-fills-history': 10,
   'spot-fills-history': 10,
+  'history-fund-rate': 20,
+  'current-fund-rate': 20,
+  liquidations: 10,
 }
 
 export interface LimitOptions {

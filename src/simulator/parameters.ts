@@ -68,7 +68,7 @@ export function symbolOf(query: Query): string {
   return required(query, 'symbol')
 }
 
-function wholeNumber(query: Query, name: string): number | undefined {
+export function wholeNumber(query: Query, name: string): number | undefined {
   const value = query[name]
   if (value === undefined || value === '') return undefined
   if (!/^\d{1,15}$/.test(value)) throw new ServiceFailure('40020', `Parameter ${name} error`)

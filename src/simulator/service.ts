@@ -145,7 +145,7 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
       note(0, null)
       return { kind: fault.kind }
     }
-    const lacking = operation.endsWith('fills-history') ? lackingOf(quirks.current) : null
+    const lacking = lackingOf(operation, quirks.current)
     const { data, outgoing: whole } = lacking ?? (await contentOf(operation, query, atMs))
     const headers = { ...whole.headers, 'x-mbx-used-remain-limit': String(remaining) }
     const other = fault ? spoiled(fault, { ...whole, headers }, atMs, quirks.current.errorHttpStatus) : null
@@ -165,15 +165,17 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
 }
 
 /** What a service says that does not have an operation. */
-function lackingOf({ noFillsHistory, errorHttpStatus }: Quirks): (ResponseData & { outgoing: Outgoing }) | null {
-  if (noFillsHistory === null) return null
+function lackingOf(operation: Operation, quirks: Quirks): (ResponseData & { outgoing: Outgoing }) | null {
+  const { noFillsHistory, lackingOperations, errorHttpStatus } = quirks
+  const how = operation.endsWith('fills-history') ? noFillsHistory : null
+  if (how === null && !lackingOperations.includes(operation)) return null
   const page = '<html><head><title>404 Not Found</title></head><body>Not Found</body></html>'
   const [status, body] = {
     code: [errorHttpStatus, '{"code":"40404","msg":"Request URL NOT FOUND","data":null}'] as const,
     notFound: [404, page] as const,
     html: [200, page] as const,
-  }[noFillsHistory]
-  const headers = { 'content-type': noFillsHistory === 'code' ? 'application/json' : 'text/html' }
+  }[how ?? 'code']
+  const headers = { 'content-type': body.startsWith('{') ? 'application/json' : 'text/html' }
   return { data: null, text: body, outgoing: { status, headers, body: [body] } }
 }
 

@@ -219,6 +219,9 @@ function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
       return (answer.data as string[][]).map((row) => candle(row, answer, settleMs))
     case 'futures-fills-history':
     case 'spot-fills-history':
+    case 'history-fund-rate':
+    case 'current-fund-rate':
+    case 'liquidations':
       return []
   }
 }

@@ -7,7 +7,7 @@ import { onAbort } from '../../runtime/abort.js'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/messageOf.js'
 import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
-import { type RawResponse, responseBounds } from '../response.js'
+import { type RawResponse, responseTraits } from '../response.js'
 import { acceptEncoding, adapterOver, type RequestMoments, tooLargeCode } from './adapter.js'
 import { createLookup } from './lookup.js'
 
@@ -122,7 +122,7 @@ async function get(
   options: TransportOptions,
 ): Promise<RawResponse> {
   const { timeoutMs, clock = systemClock } = options
-  const maxContentLength = Math.min(options.maxResponseBytes, responseBounds[operation].bytes)
+  const maxContentLength = Math.min(options.maxResponseBytes, responseTraits[operation].bytes)
   const cut = new AbortController()
   let isLate = false
   // One deadline over everything, from connecting to the last byte.

@@ -1,4 +1,5 @@
 import { dayMs, type TimeMs } from '../../market/values.js'
+import { fundingHours } from './funding.js'
 import type { Quirks } from './quirks.js'
 import { fixed } from './decimals.js'
 import { mix, mixText } from './hash.js'
@@ -68,7 +69,7 @@ export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): Ins
     set('priceMultiplier', fixed(1, listing.priceDecimals))
     set('quantityMultiplier', fixed(1, listing.sizeDecimals))
     set('maxMarketOrderQty', fixed(listing.meanSizeLots * 400, listing.sizeDecimals))
-    set('fundInterval', ['1', '2', '4', '8'][mix(key, 6) % 4])
+    set('fundInterval', String(fundingHours(listing)))
     set('minLeverage', '1')
     notSet('maintainTime', true)
     if (quirks.futuresFieldsOnSpot) set('isRwa', listing.isRwa ? 'YES' : 'NO')

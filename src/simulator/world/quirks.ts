@@ -98,6 +98,8 @@ export const quirksSchema = z.strictObject({
     .default([]),
   /** How the history of fills is missing where a service lacks it; null where it is there. */
   noFillsHistory: z.enum(['code', 'notFound', 'html']).nullable().default(null),
+  /** Operations that the service does not have. */
+  lackingOperations: z.array(z.enum(operations)).default([]),
   /** How far back the history of fills reaches. */
   fillsHistoryDays: z.number().positive().default(90),
   /** The ids in the history of fills: those of the newest fills, or others. */

@@ -6,6 +6,13 @@ import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minutesOf 
 import { type ActivityProfile, createCatalogue, defaultActivity, type Scale } from './catalogue.js'
 import { createCommonFactor } from './commonFactor.js'
 import { type FillRow, fillRow, indexOfId, type PastFillRow, pastFillRow } from './fillRows.js'
+import {
+  type FundingForecastRow,
+  fundingForecastRow,
+  type FundingRateRow,
+  fundingRateRows,
+  liquidationRows,
+} from './funding.js'
 import { mix, mixText, unit } from './hash.js'
 import { type InstrumentRow, instrumentRow } from './instrumentRows.js'
 import { nextOpenTime, openTimeBefore, openTimeOf, type ServedSeries } from './intervals.js'
@@ -49,6 +56,16 @@ export interface World {
   latestFills(category: Category, symbol: string, at: TimeMs, limit: number): readonly FillRow[]
   /** The newest fills of a half-open range, newest first, as their history gives them; only those with ids below `idBelow`. */
   pastFills(category: Category, symbol: string, range: PastFillRange, limit: number): readonly PastFillRow[]
+  /** As the operations give them, newest first. */
+  fundingRates(category: Category, symbol: string, at: TimeMs, page: number, limit: number): readonly FundingRateRow[]
+  fundingForecasts(category: Category, at: TimeMs): readonly FundingForecastRow[]
+  liquidations(
+    category: Category,
+    symbol: string,
+    at: TimeMs,
+    before: number,
+    limit: number,
+  ): ReturnType<typeof liquidationRows>
   /** Every candle that opens in the half-open range, ascending, as of `at`: the forming one too. */
   candles(series: ServedSeries, from: TimeMs, to: TimeMs, at: TimeMs): readonly CandleRow[]
   rpiSymbols(at: TimeMs): readonly { readonly category: string; readonly symbol: string }[]
@@ -166,6 +183,13 @@ export function createWorld(options: WorldOptions): World {
       const [first, end] = market.fillRange(0, at + 1)
       return fillRows(market, Math.max(first, end - limit), end).toReversed()
     },
+    fundingRates: (category, symbol, at, page, limit) => fundingRateRows(marketOf(category, symbol), at, page, limit),
+    fundingForecasts: (category, at) =>
+      shown(category, at)
+        .filter((listing) => isTrading(listing, at) && listing.contract === 'perpetual')
+        .map((listing) => fundingForecastRow(stateOf(listing).market, at)),
+    liquidations: (category, symbol, at, before, limit) =>
+      liquidationRows(marketOf(category, symbol), at, before, limit),
     pastFills(category, symbol, { from, to, idBelow }, limit) {
       const market = marketOf(category, symbol)
       const [first, end] = market.fillRange(from, to)

@@ -1,0 +1,104 @@
+import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
+import { fixed } from './decimals.js'
+import { mix, mixText, mixWide } from './hash.js'
+import type { Listing } from './listing.js'
+import { fillAt, type Market } from './market.js'
+
+/** How far back the service shows settled rates, and liquidations. */
+const ratesReachMs = 90 * dayMs
+const liquidationsReachMs = 3 * dayMs
+/** A liquidation is shown so much later than it happened. */
+const liquidationDelayMs = 4_000
+
+export interface FundingRateRow {
+  readonly symbol: string
+  readonly fundingRate: string
+  readonly fundingRateTimestamp: string
+}
+
+export interface FundingForecastRow {
+  readonly symbol: string
+  readonly fundingRate: string
+  readonly fundingRateInterval: string
+  readonly nextUpdate: string
+  readonly minFundingRate: string | null
+  readonly maxFundingRate: string | null
+  readonly cashDividend: string
+  readonly cashDividendNextUpdate: string
+}
+
+export interface LiquidationRow {
+  readonly symbol: string
+  readonly side: 'buy' | 'sell'
+  readonly price: string
+  readonly amount: string
+  readonly ts: string
+}
+
+/** Hours between two settlements of an instrument. */
+export function fundingHours({ marketId, category }: Listing): 1 | 2 | 4 | 8 {
+  return ([1, 2, 4, 8] as const)[mix(mixText(marketId, category), 6) % 4] ?? 8
+}
+
+/** The settled rates as of `at`, newest first: page `page`, from 1, of `limit` rows. */
+export function fundingRateRows(market: Market, at: TimeMs, page: number, limit: number): FundingRateRow[] {
+  const { listing } = market
+  const { symbol, launchTime, offTime } = listing
+  const everyMs = fundingHours(listing) * hourMs
+  const newest = Math.floor(Math.min(at, offTime ?? at) / everyMs)
+  const oldest = Math.ceil(Math.max(at - ratesReachMs, launchTime) / everyMs)
+  const rows: FundingRateRow[] = []
+  for (let place = newest - (page - 1) * limit; place >= oldest && rows.length < limit; place--) {
+    const fundingRate = fixed(millionths(market, place), 6)
+    rows.push({ symbol, fundingRate, fundingRateTimestamp: String(place * everyMs) })
+  }
+  return rows
+}
+
+/** The rate that forms: it stays near the one that will be settled. A few instruments tell no bounds. */
+export function fundingForecastRow(market: Market, at: TimeMs): FundingForecastRow {
+  const hours = fundingHours(market.listing)
+  const next = Math.floor(at / (hours * hourMs)) + 1
+  const away = (mix(market.key, Math.floor(at / minuteMs), 0xf1) % 21) - 10
+  const hasBounds = mix(market.key, 0xb0) % 60 !== 0
+  return {
+    symbol: market.listing.symbol,
+    fundingRate: fixed(millionths(market, next) + away, 6),
+    fundingRateInterval: String(hours),
+    nextUpdate: String(next * hours * hourMs),
+    minFundingRate: hasBounds ? '-0.003' : null,
+    maxFundingRate: hasBounds ? '0.003' : null,
+    cashDividend: '0',
+    cashDividendNextUpdate: '0',
+  }
+}
+
+function millionths(market: Market, place: number): number {
+  return (mix(market.key, place, 0xf0) % 400) - 100
+}
+
+/**
+ * Liquidations as of `at`, newest first, of fills with numbers below `before`; and the number to go on below, or null at the end.
+ * Every fortieth fill is one, and some of them stand for two that are equal.
+ */
+export function liquidationRows(
+  market: Market,
+  at: TimeMs,
+  before: number,
+  limit: number,
+): { readonly rows: readonly LiquidationRow[]; readonly next: number | null } {
+  const { listing } = market
+  const [first, end] = market.fillRange(at - liquidationsReachMs, at - liquidationDelayMs + 1)
+  const rows: LiquidationRow[] = []
+  for (let index = Math.min(end, before) - 1; index >= first; index--) {
+    const chance = mixWide(market.key ^ 0x11d, index) % 200
+    if (chance >= 5) continue
+    if (rows.length + 2 > limit) return { rows, next: index + 1 }
+    const { side, priceTicks, sizeLots, ts } = fillAt(market, index)
+    const [price, amount] = [fixed(priceTicks, listing.priceDecimals), fixed(sizeLots, listing.sizeDecimals)]
+    const row = { symbol: listing.symbol, side, price, amount, ts: String(ts) }
+    rows.push(row)
+    if (chance === 0) rows.push(row)
+  }
+  return { rows, next: null }
+}
