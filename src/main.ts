@@ -1,8 +1,20 @@
 #!/usr/bin/env node
-import { runProgram } from './cli/program.js'
-import { endWithin } from './cli/wait.js'
-import { keepHeapSmall } from './runtime/heap.js'
+// Node would open its inspector, through which anybody with this user's rights could run code here.
+process.on('SIGUSR1', () => undefined)
 
-keepHeapSmall()
-process.exitCode = await runProgram(process.argv)
-endWithin(3_000)
+try {
+  // Imported here, so that a module that cannot be loaded is one line, too.
+  const { keepHeapSmall } = await import('./runtime/heap.js')
+  keepHeapSmall()
+  const { runProgram } = await import('./cli/program.js')
+  process.exitCode = await runProgram(process.argv)
+  const { endWithin } = await import('./cli/wait.js')
+  endWithin(3_000)
+} catch (error) {
+  const why =
+    (error as NodeJS.ErrnoException).code === 'EMFILE'
+      ? 'too many open files; raise the limit (ulimit -n 1024)'
+      : String(error)
+  process.stderr.write(`error: the program cannot be loaded: ${why.replaceAll(/\s*\n\s*/g, ' ')}\n`)
+  process.exitCode = 1
+}

@@ -6,8 +6,7 @@ import { auth as credentialsOf } from 'hono/utils/basic-auth'
 import type { Config } from '../config/resolve.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { type Compare, Passwords } from './passwords.js'
-import type { PasswordThread } from './passwordThread.js'
+import { Passwords } from './passwords.js'
 import { isLoopback } from '../runtime/host.js'
 import { readWebConfig, type WebConfig } from './webConfig.js'
 import { messageOf } from '../runtime/messageOf.js'
@@ -18,7 +17,7 @@ export interface Protection {
   readonly authenticate: MiddlewareHandler
   /** From now on the server uses what the file says, whenever that changes. */
   follow(server: Server, onUsersChanged: () => void): void
-  close(): Promise<void>
+  close(): void
 }
 
 const lookEveryMs = 1_000
@@ -35,8 +34,7 @@ export async function openProtection(
   if (current.tls === null && !isLoopback(host))
     logger.warn(`${file}: without tls_server_config passwords cross the network as plain text`)
   const stopped = new AbortController()
-  const thread = lazyThread()
-  const passwords = new Passwords(thread.compare, clock)
+  const passwords = new Passwords(compareLater, clock)
 
   return {
     tlsOptions: current.tls === null ? null : { ...current.tls, handshakeTimeout },
@@ -53,10 +51,7 @@ export async function openProtection(
         if (!isSame) onUsersChanged()
       })
     },
-    async close() {
-      stopped.abort()
-      await thread.close()
-    },
+    close: () => stopped.abort(),
   }
 
   /** A file may be seen half written: what is wrong with it is told when it is still so at the next look, and once. */
@@ -110,22 +105,8 @@ function authentication(users: () => ReadonlyMap<string, string>, passwords: Pas
   }
 }
 
-/** A thread that is started with the first password, and anew when it has ended. */
-function lazyThread(): { readonly compare: Compare; close(): Promise<void> } {
-  let running: Promise<PasswordThread> | undefined
-  const start = async () => (await import('./passwordThread.js')).startPasswordThread()
-  return {
-    async compare(password, hash) {
-      running ??= start()
-      try {
-        return await (await running).compare(password, hash)
-      } catch (error) {
-        running = undefined
-        throw error
-      }
-    },
-    async close() {
-      await (await running)?.close()
-    },
-  }
+/** Loaded with the first password. It lets other work run after each tenth of a second. */
+async function compareLater(password: string, hash: string): Promise<boolean> {
+  const { compare } = await import('bcryptjs')
+  return compare(password, hash)
 }

@@ -137,7 +137,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   try {
     await listen(server, config.serve)
   } catch (error) {
-    await protection?.close()
+    protection?.close()
     reporter.close()
     await database.close()
     throw error
@@ -146,7 +146,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   return {
     url: urlOf(server, config.serve.host),
     async close() {
-      await protection?.close()
+      protection?.close()
       hub.close()
       reporter.close()
       const closed = new Promise((resolve) => server.close(resolve))

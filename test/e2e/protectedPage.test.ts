@@ -15,7 +15,6 @@ import { createEmptyDatabase, type TestDatabase } from '../support/database.js'
 import { type Running, runProgram, startProgram } from '../support/program.js'
 import { readRepositoryFile } from '../support/repositoryFiles.js'
 
-// The built program: a thread of its own checks passwords, and has to be found in the bundle.
 if (!hasOpenssl) process.stderr.write('not tested: the protected page (there is no openssl to make a certificate)\n')
 
 let simulator: Simulator

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 
-const entryPoint = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url))
+/** The built program. */
+export const entryPoint = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url))
 
 let folder: string | undefined
 /** Where programs of a test file run: what one leaves in its default data directory must not come into another's database. */

@@ -1,9 +1,10 @@
+import { spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { upsertCandles } from '../../../src/ledger/history/candles.js'
 import { insertOrderBooks } from '../../../src/ledger/live/orderBooks.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aBook, aCandle } from '../../support/marketRows.js'
-import { runProgram } from '../../support/program.js'
+import { entryPoint, runProgram } from '../../support/program.js'
 
 let created: TestDatabase
 beforeAll(async () => {
@@ -45,6 +46,19 @@ describe('query', () => {
     expect(await query('--csv', 'select 1 as one where false')).toBe('one\n')
     expect(JSON.parse(await query('--json', 'select 1 as one where false'))).toEqual([])
     expect(await query('select 1 as one where false')).toBe('0 rows\n')
+  })
+
+  test('gives control characters to programs as they are, and to a terminal spelled out', async () => {
+    const sql = "select e'\\x1b[31mred' as text"
+    expect(await query('--csv', sql)).toBe('text\n\u001b[31mred\n')
+    // Of util-linux: it runs a command on a terminal of its own.
+    const command = `'${process.execPath}' '${entryPoint}' query --csv "${sql}"`
+    const { stdout } = spawnSync('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
+      env: { ...process.env, DATABASE_URL: created.url },
+      encoding: 'utf8',
+    })
+    expect(stdout).toContain(String.raw`\x1b[31mred`)
+    expect(stdout).not.toContain('\u001b[31m')
   })
 
   test('gives every row to programs, and the first thousand to people', async () => {
