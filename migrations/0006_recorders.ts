@@ -24,24 +24,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     -- Rows that transactions lock; a lock of a session comes and goes with its row.
     insert into recorder.lock (name) values ('rpi-symbols'), ('candle wants'), ('archive');
 
-    create table recorder.egress (
+    create sequence recorder.lease_epoch;
+    -- Renewed twice a second in place.
+    create table recorder.lease (
       egress text primary key check (egress <> ''),
-      owner text not null check (owner <> ''),
-      held_since timestamptz not null,
-      released_at timestamptz,
+      owner text,
+      epoch bigint not null,
+      until timestamptz not null,
+      waited_until timestamptz,
+      place text not null,
       fleet text,
-      budget integer check (budget > 0),
-      place text,
-      heartbeat_at timestamptz
-    );
-
-    create table recorder.fleet (
-      fleet text primary key check (fleet <> ''),
-      version bigint not null,
-      members jsonb not null,
-      placements jsonb not null,
-      changed_at timestamptz not null
-    );
+      weight integer check (weight > 0)
+    ) with (fillfactor = 50);
   `.execute(db)
   await commentOn(db, {
     'recorder.service': {
@@ -70,35 +64,21 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         taken_at: 'When it was taken.',
       },
     },
-    'recorder.egress': {
+    'recorder.lease': {
       kind: 'table',
       comment:
-        'Which recorder owns the request budget of an egress IP, or owned it last (recorder.lock decides), and whether it takes ' +
-        'part in the recording.',
+        'The right to send requests from an address: one recorder at a time has it, and renews it twice a second. Recorders see by ' +
+        'it who else is there.',
       columns: {
         egress: 'Name of the IP address that requests leave from (collector.egress).',
-        owner: 'The recorder, by its host, process and a random number.',
-        held_since: 'When it took the budget.',
-        released_at: 'When it gave the budget up; NULL while it has it, and when it ended without doing so.',
-        fleet: 'Whom it shares the work with: all whose streams are configured alike. NULL for a command.',
-        budget: 'Requests a minute that the service allows its address.',
-        place: 'Where it runs: host, process and address that it sends from.',
-        heartbeat_at:
-          'When it last said that it is there, about once a second; after 5 s of silence others take over what it asked for. ' +
-          'NULL for one that does not record, or said that it ends.',
-      },
-    },
-    'recorder.fleet': {
-      kind: 'table',
-      comment:
-        'Who asks for what, for recorders that share the work. An instrument belongs to the member that wins it by weighted ' +
-        'rendezvous hashing, unless it is placed otherwise.',
-      columns: {
-        fleet: 'Digest of the configuration of the streams: recorders with the same one share.',
-        version: 'Counts the changes.',
-        members: 'The recorders that share: [{"egress": name, "weight": requests a minute}].',
-        placements: 'Instruments that are not where their hash puts them: {stream: {"CATEGORY SYMBOL": egress}}.',
-        changed_at: 'When it last changed.',
+        owner: 'The recorder that has it, by its host, process and a random number; NULL when it was given back.',
+        epoch: 'A new number for each owner.',
+        until: 'When it ends unless it is renewed: 3.5 s after the last renewal.',
+        waited_until: 'Until then another recorder waits for it; NULL when none ever did.',
+        place: 'Where the owner runs: host, process and address that it sends from.',
+        fleet:
+          'Digest of the configuration of the streams: recorders with the same one share the work. NULL for one that takes no part.',
+        weight: 'Requests a minute that the service allows the address.',
       },
     },
   })

@@ -45,7 +45,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         revoke update, delete on recorder.candle_revision from recorder_writer;
         revoke insert, update, delete on recorder.migration, recorder.migration_lock from recorder_writer;
         grant update (restatement_id) on recorder.candle_revision to recorder_writer;
-        grant usage on all sequences in schema recorder to recorder_writer;
+        grant select, usage on all sequences in schema recorder to recorder_writer;
         alter default privileges in schema market, recorder grant select on tables to recorder_writer;
         alter default privileges in schema recorder grant insert, update, delete on tables to recorder_writer;
         alter default privileges in schema recorder grant usage on sequences to recorder_writer;

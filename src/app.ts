@@ -23,8 +23,7 @@ import { removeAddress, writeAddress } from './serve/address.js'
 import { collectorSource } from './serve/collectorSource.js'
 import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
-import { acquireEgressLock } from './lease/egressLock.js'
-import type { EgressLock } from './lease/egressOptions.js'
+import { acquireLease, type Lease } from './lease/lease.js'
 
 /** Name of the address that requests are sent from: recorders that share one send in turn. A proxy sends from its own. */
 export function egressOf({ collector, exchange }: Config): string {
@@ -95,7 +94,7 @@ export async function startRecorder(
   const parts: RunningParts = {}
   const client = openExchange(config, logger, clock, {
     onRequest: (event) => observeRequest(metrics, event),
-    mayDepart: () => parts.lock?.check() ?? true,
+    mayDepart: () => parts.lease?.check() ?? false,
     ...(adapter && { adapter }),
   })
   const store = await openStore(config, logger, {
@@ -109,7 +108,7 @@ export async function startRecorder(
     clock,
     logger,
     disk,
-    file: join(config.database.dataDir, 'assignment.json'),
+    file: join(config.database.dataDir, 'fleet.json'),
     universe: () => parts.collector?.universe.planned() ?? { kind: 'listed', instruments: [] },
     isReady: () => parts.collector?.phase === 'collecting',
     pausedMs: () => client.stats().pausedMs,
@@ -120,7 +119,7 @@ export async function startRecorder(
   const stop = async (lastLook?: () => Promise<void>) => {
     stopping.abort()
     // The others need not wait for what is under way here.
-    await parts.lock?.leave()
+    await fleet.leave(() => parts.lease?.leave() ?? Promise.resolve())
     await parts.history?.stop()
     const startedMs = clock.monotonicMs()
     const drained = (await parts.collector?.stop()) ?? true
@@ -128,7 +127,7 @@ export async function startRecorder(
     await parts.retention?.stop()
     client.close()
     await parts.server?.close()
-    await parts.lock?.release()
+    await parts.lease?.release()
     try {
       await lastLook?.()
     } finally {
@@ -154,22 +153,22 @@ export async function startRecorder(
         storing,
         collector: () => parts.collector,
         budget: () => client.stats(),
-        maySend: () => parts.lock?.maySend === true,
+        maySend: () => parts.lease?.maySend === true,
         fleet: () => fleet.report(),
         backfills: async () => (await parts.history?.reports()) ?? [],
       })
       parts.server = await serve(config, source, metrics, store, logger, clock)
     }
     await fleet.recall()
-    parts.lock = await acquireEgressLock(store.url, egress, {
+    parts.lease = await acquireLease(store.url, egress, {
       logger,
       clock,
       // What is waiting for its turn goes on waiting until this recorder may send again.
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
       isPatient: isDatabaseAway,
       disk,
-      noteFile: join(config.database.dataDir, 'egress.json'),
-      sharing: { entry: fleet.entry, look: (run, session) => fleet.look(run, session) },
+      noteFile: join(config.database.dataDir, 'lease.json'),
+      sharing: fleet,
       ...(options.signal && { signal: options.signal }),
     })
     // The one it waited for may have run on this disk.
@@ -203,7 +202,7 @@ interface RunningParts {
   /** Ends when the database is as it should be and the rest, which needs it, has begun; or when the recorder stops. */
   preparing?: Promise<void>
   server?: RunningServer
-  lock?: EgressLock
+  lease?: Lease
   storing?: OpenSink
   collector?: Collector
   history?: History

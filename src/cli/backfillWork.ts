@@ -23,7 +23,7 @@ export async function openBackfill(
   return openSession({
     db: store.database.db,
     url: store.url,
-    client: openExchange(config, logger),
+    openClient: (mayDepart) => openExchange(config, logger, systemClock, { mayDepart }),
     egress: egressOf(config),
     settleMs: config.streams.candles.settleMs,
     clock: systemClock,

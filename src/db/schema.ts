@@ -42,6 +42,7 @@ export interface Database {
   'recorder.candle_revision': CandleRevisionTable
   'recorder.rejected_row': RejectedRowTable
   'recorder.lock': LockTable
+  'recorder.lease': LeaseTable
   'recorder.archived_day': ArchivedDayTable
   'recorder.service': {
     is_only: Generated<boolean>
@@ -60,6 +61,17 @@ export interface LockTable {
   session: string | null
   holder: string | null
   taken_at: NullableInstant
+}
+
+interface LeaseTable {
+  egress: string
+  owner: string | null
+  epoch: number
+  until: Instant
+  waited_until: NullableInstant
+  place: string
+  fleet: string | null
+  weight: number | null
 }
 
 /** The columns of a table that has one for each field of its rows, named after it. The numbers among them are instants. */

@@ -4,9 +4,8 @@ import type { TradedCategory } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { acquireEgressLock } from '../lease/egressLock.js'
-import { isEgressOwned } from '../lease/egressOwned.js'
-import type { EgressLock } from '../lease/egressOptions.js'
+import { acquireLease, type Lease } from '../lease/lease.js'
+import { isLeaseHeld } from '../lease/leaseRow.js'
 import { type InstrumentSummary, listInstruments, recordInstruments } from '../ledger/live/instruments.js'
 import type { Database } from '../db/schema.js'
 import { type HistoryWorker, startHistoryWorker } from './worker.js'
@@ -15,7 +14,8 @@ import { messageOf } from '../runtime/messageOf.js'
 export interface SessionOptions {
   readonly db: Kysely<Database>
   readonly url: string
-  readonly client: ExchangeClient
+  /** Opens the way to the service. Nothing departs while `mayDepart` is false. */
+  readonly openClient: (mayDepart: () => boolean) => ExchangeClient
   readonly egress: string
   readonly settleMs: number
   readonly clock: Clock
@@ -39,23 +39,24 @@ export interface BackfillSession {
 }
 
 export async function openSession(options: SessionOptions): Promise<BackfillSession> {
-  const { db, url, client, egress, clock, logger } = options
+  const { db, url, openClient, egress, clock, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
+  let lease: Lease | undefined
+  const client = openClient(() => lease?.check() ?? false)
   const acquire = () =>
-    acquireEgressLock(url, egress, {
+    acquireLease(url, egress, {
       logger,
       clock,
       signal,
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
     })
-  let lock: EgressLock | undefined
   let worker: HistoryWorker | undefined
   let takingOver: Promise<void> = Promise.resolve()
-  if (!(await isEgressOwned(db, egress))) lock = await acquire()
+  if (!(await isLeaseHeld(db, egress))) lease = await acquire()
 
   const startWorker = () => {
-    worker ??= startHistoryWorker(options)
+    worker ??= startHistoryWorker({ ...options, client })
   }
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))
@@ -63,11 +64,11 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     await worker?.stop()
   }
   return {
-    isOwner: () => lock !== undefined,
+    isOwner: () => lease !== undefined,
     async instruments(categories) {
       let serviceNow = clock.now()
       // Where another process owns the budget, that one reads the lists.
-      for (const category of lock === undefined ? [] : categories) {
+      for (const category of lease === undefined ? [] : categories) {
         const page = await client.instruments({ category }, { signal })
         await recordInstruments(db, category, page.rows, page.requestTime, {
           complete: page.rejected.length + page.surplusRows === 0 && page.rows.length > 0,
@@ -81,10 +82,10 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       }
     },
     work() {
-      if (lock !== undefined) return startWorker()
+      if (lease !== undefined) return startWorker()
       takingOver = acquire().then(
         (acquired) => {
-          lock = acquired
+          lease = acquired
           startWorker()
         },
         (error: unknown) => {
@@ -96,7 +97,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     async close() {
       await rest()
       client.close()
-      await lock?.release()
+      await lease?.release()
     },
   }
 }

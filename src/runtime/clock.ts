@@ -27,6 +27,14 @@ export function momentOf(clock: Clock): Moment {
   return { wall: clock.now(), ms: clock.monotonicMs() }
 }
 
+/**
+ * How long ago a moment was, by whichever clock has run further. The monotonic clock stands still on a suspended machine, and the
+ * wall clock can be set back.
+ */
+export function elapsedMs(clock: Clock, since: Moment): number {
+  return Math.max(clock.monotonicMs() - since.ms, clock.now() - since.wall)
+}
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonicMs: () => performance.now(),

@@ -84,13 +84,12 @@ export class StatusMetrics {
     }
   }
 
-  #updateFleet({ fleet: { version, recorders, unowned } }: Status): void {
+  #updateFleet({ fleet: { recorders, unowned } }: Status): void {
     const m = this.#metrics
     for (const state of ['recording', 'gone'] as const) {
       m.fleetRecorders.set({ state }, recorders.filter((recorder) => recorder.state === state).length)
     }
     m.fleetUnowned.set(unowned)
-    setOrRemove(m.fleetVersion, {}, version === 0 ? null : version)
     for (const metric of [m.fleetSilence, m.fleetInstruments, m.fleetRequests]) metric.reset()
     for (const { egress, silentMs, instruments, perSecond } of recorders) {
       m.fleetSilence.set({ egress }, silentMs / milli)
@@ -198,11 +197,7 @@ function define(registry: Registry) {
       'fleet_unowned_instruments',
       'Instruments, counted per stream, whose recorder is gone and that no other has taken over.',
     ),
-    fleetVersion: gauge(
-      'fleet_assignment_version',
-      'Version of the assignment of instruments to recorders; absent before it is first read.',
-    ),
-    fleetSilence: gauge('fleet_silent_seconds', 'Time since the last heartbeat of a recorder.', 'egress'),
+    fleetSilence: gauge('fleet_silent_seconds', 'Time since a recorder last renewed its lease.', 'egress'),
     fleetInstruments: gauge('fleet_instruments', 'Instruments that a recorder requests, counted per stream.', 'egress'),
     fleetRequests: gauge('fleet_demand_requests', 'Requests per second that these take, as far as is known.', 'egress'),
 

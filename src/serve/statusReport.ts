@@ -77,8 +77,8 @@ export function statusReport(input: ReportInput): Status {
 }
 
 function fleetStatus(source: RecorderSource): Status['fleet'] {
-  const { version, unowned, recorders } = source.fleet()
-  return { version, unowned, recorders: recorders.map((recorder) => ({ ...recorder })) }
+  const { unowned, recorders } = source.fleet()
+  return { unowned, recorders: recorders.map((recorder) => ({ ...recorder })) }
 }
 
 function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {

@@ -81,18 +81,8 @@ test('two recorders share the work, take over from one that is frozen or dies, a
   const stoppedAt = Date.now()
   await eventually(() => expect(asked(two, stoppedAt + 3_000).size).toBe(10))
 
-  const continuedAt = Date.now()
   first.process.kill('SIGCONT')
   await settled(one, two, 10)
-  const { rows } = await database.database.pool.query<{ changedAt: number; members: { egress: string }[] }>(
-    'select extract(epoch from changed_at)::float8 * 1000 as "changedAt", members from recorder.fleet',
-  )
-  expect(rows[0]?.members.map(({ egress }) => egress)).toEqual([one, two])
-  // By the time it was a member again it had asked; nothing that it had in mind before it was stopped went out until then.
-  const afterWaking = simulator.control.journal().filter(({ source, atMs }) => source === one && atMs > continuedAt)
-  expect(Math.min(...afterWaking.map(({ atMs }) => atMs))).toBeGreaterThanOrEqual(
-    Math.floor(rows[0]?.changedAt ?? Infinity),
-  )
 
   second.process.kill('SIGKILL')
   const killedAt = Date.now()

@@ -1,7 +1,8 @@
 import type pg from 'pg'
 import type { Done } from './clientPatch.js'
-import type { Received } from './lockKnowledge.js'
+import type { Received } from './leaseKnowledge.js'
 import type { RealClient } from './realClient.js'
+import type { WhenAwake } from './virtualTime.js'
 
 /** How the way between one machine and its database is at the moment. */
 export interface DatabaseLink {
@@ -15,6 +16,7 @@ export interface LinkOptions {
   readonly link: DatabaseLink
   readonly random: () => number
   readonly isDead: () => boolean
+  readonly whenAwake: WhenAwake
   /** Told of each result that comes through. */
   readonly onReceived: (received: Received) => void
 }

@@ -4,12 +4,12 @@ import type { LinkOptions, Session, Statement } from './databaseLink.js'
 import { begin, LockWatch, type Running } from './lockWatch.js'
 import { PollMemory } from './pollMemory.js'
 import { prepared, RealClient, type RealServer, searchPath } from './realClient.js'
-import type { VirtualTime } from './virtualTime.js'
+import type { Happening, VirtualTime } from './virtualTime.js'
 
 const beginsTransaction = /^\s*(?:begin|start transaction)\b/i
 const endsTransaction = /^\s*(?:commit|rollback(?! to))\b/i
 /** Statements that ask the server for the time, or leave it to the default of a column. */
-const readsTime = /\bnow\(\)|insert into\W*recorder\W+(?!coverage|lock|egress)/i
+const readsTime = /\bnow\(\)|insert into\W*recorder\W+(?!coverage|lock|lease)/i
 
 /**
  * The database of a world: the real server, asked one statement at a time while time stands still. Whoever waits for a lock of
@@ -85,8 +85,8 @@ export class SimulatedDatabase implements ClientTarget {
         isOver: false,
         stopTimers: [],
       })
-      if (timeoutMs > 0) stopTimeout = this.#time.after(timeoutMs, () => fail(new Error('timeout expired')))
-      this.#time.after(0.2 + options.random(), async () => {
+      if (timeoutMs > 0) stopTimeout = this.#on(options, timeoutMs, () => fail(new Error('timeout expired')))
+      this.#on(options, 0.2 + options.random(), async () => {
         if (options.isDead() || session.isOver || options.link.state === 'silent') return
         stopTimeout()
         if (options.link.state === 'refused')
@@ -103,6 +103,11 @@ export class SimulatedDatabase implements ClientTarget {
         resolve()
       })
     })
+  }
+
+  /** Something that happens on a machine: not before the machine is awake. */
+  #on({ whenAwake }: LinkOptions, ms: number, happen: Happening): () => void {
+    return this.#time.after(ms, () => whenAwake(happen))
   }
 
   query(client: pg.Client, config: unknown, values: unknown, done: Done): void {
@@ -129,11 +134,11 @@ export class SimulatedDatabase implements ClientTarget {
     const timeoutMs = Number(own.connectionParameters.query_timeout || 0)
     if (timeoutMs > 0)
       statement.stopTimers.push(
-        this.#time.after(timeoutMs, () => this.#finish(session, statement, new Error('Query read timeout'))),
+        this.#on(session.options, timeoutMs, () => this.#finish(session, statement, new Error('Query read timeout'))),
       )
     if (session.silenceMs !== undefined)
       statement.stopTimers.push(
-        this.#time.after(session.silenceMs, () => {
+        this.#on(session.options, session.silenceMs, () => {
           if (!session.isOver && !statement.isOver && !session.options.isDead()) session.onSilence?.()
         }),
       )
@@ -168,7 +173,7 @@ export class SimulatedDatabase implements ClientTarget {
     const own = visible(session.client)
     own['_queryable'] = false
     own['_ending'] = true
-    this.#time.after(0, () => {
+    this.#on(session.options, 0, () => {
       this.#time.after(0, () => this.#closeWhenReached(session))
       if (session.options.isDead()) return
       const error = new Error(message)
@@ -184,15 +189,6 @@ export class SimulatedDatabase implements ClientTarget {
     if (session.options.link.state === 'silent' && !session.options.isDead())
       return void this.#time.after(200, () => this.#closeWhenReached(session))
     await this.#close(session)
-  }
-
-  /** The server ends sessions that asked it to look after them more often, and cannot be reached. */
-  async endUnreachable(which: (options: LinkOptions) => boolean): Promise<void> {
-    for (const session of Array.from(this.#sessions)) {
-      const { connectionParameters } = visible(session.client)
-      if (which(session.options) && connectionParameters.application_name.includes('egress lock'))
-        await this.#close(session)
-    }
   }
 
   /** Breaks the sessions of a machine, or of all. */
@@ -324,17 +320,17 @@ export class SimulatedDatabase implements ClientTarget {
     const { random, link, isDead } = session.options
     const deliver = (): void => {
       if (isDead() || session.isOver) return
-      if (link.state === 'silent') return void this.#time.after(200, deliver)
+      if (link.state === 'silent') return void this.#on(session.options, 200, deliver)
       this.#finish(session, statement, error, value)
     }
-    this.#time.after(0.05 + random() * 0.3 + random() * link.slowMs * 0.2, deliver)
+    this.#on(session.options, 0.05 + random() * 0.3 + random() * link.slowMs * 0.2, deliver)
   }
 
   #finish(session: Session, statement: Statement, error: Error | null, value?: unknown): void {
     if (statement.isOver || session.options.isDead()) return
     statement.isOver = true
     for (const stop of statement.stopTimers) stop()
-    if (error === null) session.options.onReceived({ session, statement, value })
+    if (error === null) session.options.onReceived({ statement, value })
     const place = session.sent.indexOf(statement)
     if (place >= 0) session.sent.splice(place, 1)
     const next = session.sent[0]

@@ -9,7 +9,7 @@ export interface PlannedFault {
   readonly machine: number
 }
 
-/** `database half open`: as silent, and the server ends the sessions at once, of which the recorder hears nothing. */
+/** `machine suspended`: nothing runs on the machine, its monotonic clock stands still, and the time of day goes on. */
 export const faultKinds = [
   'network cut',
   'network loss',
@@ -25,7 +25,7 @@ export const faultKinds = [
   'database silent',
   'database slow',
   'database severed',
-  'database half open',
+  'machine suspended',
   'disk full',
   'disk slow',
   'crash',
@@ -45,7 +45,7 @@ export interface FaultPlanOptions {
 const companions: readonly (readonly FaultKind[])[] = [
   ['database refused', 'disk full', 'crash'],
   ['database silent', 'disk slow', 'restart'],
-  ['database severed', 'database half open', 'crash'],
+  ['database severed', 'machine suspended', 'crash'],
   ['network cut', 'restart', 'clock jump'],
 ]
 

@@ -19,9 +19,6 @@ export interface FaultTargets {
   readonly deadTimes: DeadTime[]
 }
 
-/** So long the server looks for the session of a lock that does not respond. */
-const unreachableMs = 5_000
-
 /** Lets every fault begin and end at its time. */
 export function applyFaults({
   faults,
@@ -55,11 +52,7 @@ export function applyFaults({
       const isOfMachine = ({ link }: { link: object }) => link === machine.link
       if (isOfServer(fault)) database.sever(({ link }) => machines.some((one) => one.link === link))
       if (fault.what === 'database severed') database.sever(isOfMachine)
-      if (fault.what === 'database half open') await database.endUnreachable(isOfMachine)
-      if (fault.what === 'database silent')
-        time.after(unreachableMs, async () => {
-          if (active.has(fault)) await database.endUnreachable(isOfMachine)
-        })
+      if (fault.what === 'machine suspended') machine.suspend(fault.forMs)
       if (fault.what === 'crash') {
         const dead = { from: now(), to: now() + fault.forMs, slowestMs: slowestSyncMs(faults, fault) }
         deadTimes.push(dead)
@@ -79,7 +72,7 @@ export function applyFaults({
 
 /**
  * Whether it meets all machines. A connection that is refused tells a recorder that there is no server: it goes by that
- * (src/lease/egressRight.ts), so that one who is refused while others are not is beyond what is promised.
+ * (src/lease/lease.ts), so that one who is refused while others are not is beyond what is promised.
  */
 function isOfServer({ what }: PlannedFault): boolean {
   return what === 'database refused'
@@ -92,8 +85,7 @@ function spoil({ way, link, diskState }: SimulatedMachine, { what, size }: Plann
   else if (what === 'network slow') way.slowMs = size * 4_000
   else if (what === 'service refused') way.isRefused = true
   else if (what === 'database refused') link.state = 'refused'
-  else if (what === 'database silent' || what === 'database half open')
-    link.state = link.state === 'refused' ? 'refused' : 'silent'
+  else if (what === 'database silent') link.state = link.state === 'refused' ? 'refused' : 'silent'
   else if (what === 'database slow') link.slowMs = size ** 2 * 4_000
   else if (what === 'disk full') diskState.isFull = true
   else if (what === 'disk slow') diskState.syncMs = syncMsOf(size)

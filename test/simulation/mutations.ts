@@ -110,15 +110,21 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'the right to send has no end',
-    file: 'src/lease/egressRight.ts',
-    find: 'if (!isOwner || hasLapsed) return false',
-    replace: 'if (nowMs > 0) return true',
+    file: 'src/lease/right.ts',
+    find: 'elapsedMs(this.#clock, this.#provenAt) < rightMs',
+    replace: 'elapsedMs(this.#clock, this.#provenAt) < Infinity',
   },
   {
-    name: 'a successor does not wait for its predecessor to fall silent',
-    file: 'src/lease/egressLock.ts',
-    find: 'await this.#clock.sleep(quietMs, signal)',
-    replace: 'await this.#clock.sleep(0, signal)',
+    name: 'a suspended machine sends on waking',
+    file: 'src/runtime/clock.ts',
+    find: 'return Math.max(clock.monotonicMs() - since.ms, clock.now() - since.wall)',
+    replace: 'return clock.monotonicMs() - since.ms',
+  },
+  {
+    name: 'a successor does not wait for the lease of its predecessor to end',
+    file: 'src/lease/lease.ts',
+    find: 'this.#clock.monotonicMs() - watch.sinceMs >= leaseMs',
+    replace: 'this.#clock.monotonicMs() - watch.sinceMs >= 0',
   },
   {
     name: 'a request has no end when nothing comes',

@@ -4,7 +4,7 @@ import type { Operation } from '../../src/market/stream.js'
 import { type Query, queryOf } from '../../src/simulator/parameters.js'
 import { operationAt } from '../../src/simulator/server.js'
 import type { Service } from '../../src/simulator/service.js'
-import type { VirtualTime } from './virtualTime.js'
+import type { VirtualTime, WhenAwake } from './virtualTime.js'
 
 /** How the way between a machine and the service is at the moment. */
 export interface Way {
@@ -32,6 +32,8 @@ export interface NetworkOptions {
   readonly jitterMs: number
   readonly way: Way
   readonly isDead: () => boolean
+  /** Does it once nothing keeps the machine from working. */
+  readonly whenAwake: WhenAwake
   readonly onDeparture: () => void
   readonly onArrival: (operation: Operation, address: string) => void
   readonly onResponse: (operation: Operation, status: number | 'lost' | 'reset') => void
@@ -41,7 +43,7 @@ const fastestMs = 4
 
 /** A way to the service as a function: what departs arrives after a while, or does not; the same for what comes back. */
 export function createNetwork(options: NetworkOptions): AxiosAdapter {
-  const { time, service, random, way, isDead, address } = options
+  const { time, service, random, way, isDead, whenAwake, address } = options
   return (config) =>
     new Promise((resolve, reject) => {
       const { moments, signal, maxContentLength = Infinity } = config
@@ -88,13 +90,13 @@ export function createNetwork(options: NetworkOptions): AxiosAdapter {
         const trickleMs = fault?.kind === 'slowBody' ? fault.overMs : 0
         const isLostBack = random() < way.lossShare
         const backMs = fastestMs / 2 + random() * 10 + random() * way.slowMs
-        time.after(backMs, () => {
+        const arrive = () => {
           if (isOver || isDead() || way.isCut || isLostBack) {
             delivered('none')
             return lost('lost')
           }
           moments?.onResponse()
-          time.after(trickleMs, () => {
+          const end = () => {
             if (isOver || isDead() || way.isCut) return delivered('none')
             if (isTorn) {
               delivered('torn')
@@ -110,8 +112,10 @@ export function createNetwork(options: NetworkOptions): AxiosAdapter {
             options.onResponse(operation, outgoing.status)
             const { status, headers } = outgoing
             resolve({ data: body, status, statusText: '', headers, config })
-          })
-        })
+          }
+          time.after(trickleMs, () => whenAwake(end))
+        }
+        time.after(backMs, () => whenAwake(arrive))
       }
     })
 }

@@ -12,13 +12,8 @@ interface Poll {
 /** Statements that change which sessions there are, or what they are called. */
 const changesSessions = /\bpg_terminate_backend\b|'application_name'/
 
-/** Who writes to it, or makes others wait for a row of it. Heartbeats, one a second of each recorder, only look at it. */
-const changesLock = /\b(?:insert into|update|delete from)\W+recorder\W+lock\b|\brecorder\W+lock\b[^;]*\bfor update\b/i
-
 /** None of them depends on the time. */
 const polls: readonly Poll[] = [
-  { isIt: /^\s*select count\(\*\)::int as holders from recorder\.lock l\b/, changedBy: changesLock },
-  { isIt: /^\s*insert into recorder\.lock as known\b/, changedBy: changesLock, tries: true },
   {
     isIt: /^\s*select exists \(select from recorder\.candle_want\b[^;]*\bas needed\s*$/,
     changedBy: /\brecorder\.candle_(?:want|slice)\b/,

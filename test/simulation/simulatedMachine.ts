@@ -4,7 +4,7 @@ import { type Config, resolveConfig } from '../../src/config/resolve.js'
 import type { Service } from '../../src/simulator/service.js'
 import type { DatabaseLink } from './databaseLink.js'
 import type { SimulatedDatabase } from './driver.js'
-import { LockKnowledge, type Presence, type Received } from './lockKnowledge.js'
+import { LeaseKnowledge, type Presence, type Received } from './leaseKnowledge.js'
 import { DiskContent, mountDisk } from './memoryDisk.js'
 import type { Sender } from './sendersWatch.js'
 import { clearWay, createNetwork, type NetworkOptions, type Way } from './network.js'
@@ -50,7 +50,7 @@ export class SimulatedMachine {
   readonly #name: string
   readonly #around: Surroundings
   readonly #drift: number
-  readonly #knowledge: LockKnowledge
+  readonly #knowledge: LeaseKnowledge
   #runs = 0
   #run: Run | undefined
   /** How far its wall clock is off; stays so over a restart. */
@@ -62,7 +62,7 @@ export class SimulatedMachine {
   constructor(name: string, around: Surroundings) {
     this.#name = name
     this.#around = around
-    this.#knowledge = new LockKnowledge(egress)
+    this.#knowledge = new LeaseKnowledge(egress)
     this.#drift = (around.random() - 0.5) * 2e-4
   }
 
@@ -112,8 +112,9 @@ export class SimulatedMachine {
     const run = this.#run
     if (this.#stopping !== undefined || run === undefined) return this.#stopping ?? Promise.resolve()
     this.#trace('is told to stop')
-    run.stopping.abort(new Error('told to stop'))
     const stopping = (async () => {
+      await new Promise<void>((resolve) => void run.clock.whenAwake(resolve))
+      run.stopping.abort(new Error('told to stop'))
       await run.started
       const drained = await run.recorder?.stop()
       if (run.isDead) return
@@ -138,6 +139,14 @@ export class SimulatedMachine {
         resolve()
       })
     })
+  }
+
+  /** Nothing runs on the machine for so long, and its monotonic clock stands still. */
+  suspend(forMs: number): void {
+    const clock = this.#run?.clock
+    if (clock === undefined) return
+    clock.suspend()
+    this.#around.time.after(forMs, () => clock.wake())
   }
 
   setClock(skewMs: number): void {
@@ -168,7 +177,8 @@ export class SimulatedMachine {
     const isDead = () => run.isDead
     this.#knowledge.begins(time.nowMs)
     const onReceived = (received: Received) => this.#knowledge.hears(received, time.nowMs)
-    database.addMachine(host, { link: this.link, random, isDead, onReceived })
+    const { whenAwake } = clock
+    database.addMachine(host, { link: this.link, random, isDead, whenAwake, onReceived })
     const disk = mountDisk(this.disk, {
       isFull: () => this.diskState.isFull && random() < 0.8,
       random,
@@ -176,7 +186,7 @@ export class SimulatedMachine {
         new Promise((resolve) => {
           const ms = 0.05 + random() * (kind === 'sync' ? 3 + this.diskState.syncMs : 0.2)
           time.after(ms, () => {
-            if (!run.isDead) resolve()
+            if (!run.isDead) void whenAwake(resolve)
           })
         }),
     })
@@ -189,6 +199,7 @@ export class SimulatedMachine {
       jitterMs,
       way: this.way,
       isDead,
+      whenAwake,
       onDeparture: () => this.#around.onDeparture(sender),
       onArrival: (operation, from) => {
         this.#trace(`${operation} arrives`)

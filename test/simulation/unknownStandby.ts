@@ -1,14 +1,14 @@
 import type { FaultKind, PlannedFault } from './faultPlan.js'
-import type { Presence } from './lockKnowledge.js'
+import type { Presence } from './leaseKnowledge.js'
 import { apartMs } from './sendersWatch.js'
 
-/** So long a recorder may have waited for its turn without the owner knowing of it: two looks, on a slow way. */
+/** So long a recorder may have waited for its turn without the owner knowing of it: two renewals, on a slow way. */
 const knownAfterMs = 2_000
 /** After its way to the database is clear again an owner learns within so long that it is none. */
 const learnsWithinMs = 3_000
 
 /** Of a way that is slow enough both sides give up the connection, too. */
-const losesConnection: ReadonlySet<FaultKind> = new Set(['database silent', 'database half open', 'database slow'])
+const losesConnection: ReadonlySet<FaultKind> = new Set(['database silent', 'database slow'])
 
 interface Stretch {
   readonly fromMs: number

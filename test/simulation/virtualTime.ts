@@ -4,7 +4,10 @@ import { afterSleep } from '../support/afterSleep.js'
 import { untilIdle } from './machine.js'
 
 /** Something that happens at a moment. While what it returns is not settled, time stands still. */
-type Happening = () => void | Promise<void>
+export type Happening = () => void | Promise<void>
+
+/** Lets something happen on a machine: at once, or when the machine wakes. */
+export type WhenAwake = (happen: Happening) => void | Promise<void>
 
 interface Timer {
   readonly atMs: number
@@ -90,6 +93,10 @@ export class MachineClock implements Clock {
   skewMs = 0
   /** After a crash nobody is woken up any more. */
   isDead = false
+  /** While the machine is suspended: since when. */
+  #suspendedMs: number | null = null
+  #sleptMs = 0
+  readonly #waiting: Happening[] = []
 
   /** @param latenessMs how much later than asked for a sleep ends */
   constructor(time: VirtualTime, epochMs: number, latenessMs: () => number) {
@@ -99,20 +106,48 @@ export class MachineClock implements Clock {
   }
 
   now(): number {
-    return Math.floor(this.#epochMs + this.skewMs + this.monotonicMs())
+    return Math.floor(this.#epochMs + this.skewMs + this.#time.nowMs * (1 + this.drift))
   }
 
   monotonicMs(): number {
-    return this.#time.nowMs * (1 + this.drift)
+    return (this.#time.nowMs - this.#slept()) * (1 + this.drift)
+  }
+
+  suspend(): void {
+    this.#suspendedMs ??= this.#time.nowMs
+  }
+
+  async wake(): Promise<void> {
+    this.#sleptMs = this.#slept()
+    this.#suspendedMs = null
+    for (const happen of this.#waiting.splice(0)) if (!this.isDead) await happen()
+  }
+
+  readonly whenAwake: WhenAwake = (happen) => {
+    if (this.#suspendedMs === null) return happen()
+    this.#waiting.push(happen)
+  }
+
+  #slept(): number {
+    return this.#sleptMs + (this.#suspendedMs === null ? 0 : this.#time.nowMs - this.#suspendedMs)
   }
 
   sleep(ms: number, signal?: Ending): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted === true) return reject(signal.reason as Error)
-      const cancel = this.#time.after(ms / (1 + this.drift) + this.#latenessMs(), () => {
-        forget()
-        if (!this.isDead) resolve()
-      })
+      let sleptMs = this.#slept()
+      let cancel = (): void => undefined
+      const fire = () => {
+        const owedMs = this.#slept() - sleptMs
+        sleptMs += owedMs
+        // Timers of a suspended machine go by its monotonic clock.
+        if (owedMs > 0) cancel = this.#time.after(owedMs, () => this.whenAwake(fire))
+        else {
+          forget()
+          if (!this.isDead) resolve()
+        }
+      }
+      cancel = this.#time.after(ms / (1 + this.drift) + this.#latenessMs(), () => this.whenAwake(fire))
       const forget = onAbort(signal, () => {
         cancel()
         if (!this.isDead) reject(signal?.reason as Error)

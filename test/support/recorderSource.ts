@@ -44,7 +44,7 @@ export function settableSource(startedAt: TimeMs): SettableSource {
     },
     spool: { bytes: 0, limitBytes: 1_000_000, since: null, droppedRows: 0 },
     maySend: true,
-    fleet: { version: 1, unowned: 0, recorders: [] },
+    fleet: { unowned: 0, recorders: [] },
     backfills: [],
   }
   return {

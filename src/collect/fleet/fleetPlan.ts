@@ -1,16 +1,15 @@
 import type { Config } from '../../config/resolve.js'
 import { enabledStreams, streamOptions } from '../../config/streamOptions.js'
 import { instrumentText } from '../../market/category.js'
-import { operationOf, operations, type StreamName, streamNames } from '../../market/stream.js'
+import { operationOf, operations, type StreamName } from '../../market/stream.js'
 import { type LimitUse, type Plan, planConfig } from '../plan/plan.js'
 import { safeRates } from '../plan/planBudget.js'
 import { planNotes } from '../plan/planNotes.js'
 import { type StreamDemand, streamDemand } from '../plan/planDemand.js'
 import { watchesPerSecond } from '../plan/tickerWatch.js'
 import type { PlanInstrument, PlanUniverse } from '../universe/planUniverse.js'
-import { Assignment } from './assignment.js'
-import { fleetDemand } from './fleetDemand.js'
-import { reassign } from './reassign.js'
+import { fleetDemand } from './fleetReport.js'
+import { ownershipOf, Rendezvous } from './rendezvous.js'
 
 /** A plan for several addresses: figures are of all of them together, and it fits when it fits each. */
 export interface FleetPlan extends Plan {
@@ -24,8 +23,10 @@ const lists: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols', 't
 
 /** Where each plan needs to know all instruments, so many are reckoned one by one, and of more these stand for all. */
 const maxReckoned = 64
-/** Of a limit, what can be planned for: the rest is for second attempts, and for shares that are not quite even. */
-const plannedShare = 0.85
+/** Of a limit, what can be planned for: the rest is for second attempts. */
+const plannedShare = 0.9
+/** Shares are left to chance: hardly any address has more instruments than its mean share by so many standard deviations. */
+const deviations = 3.5
 
 /** What a configuration asks of so many addresses with the same limits. */
 export function planFleet(config: Config, universe: PlanUniverse, egresses: number): FleetPlan {
@@ -33,15 +34,14 @@ export function planFleet(config: Config, universe: PlanUniverse, egresses: numb
   if (egresses === 1) return { ...planConfig(config, universe), egresses, egressesNeeded }
   const weight = config.exchange.limits.overallPerMinute
   const members = Array.from({ length: egresses }, (_, index) => ({ egress: `egress ${index + 1}`, weight }))
-  const nobody = new Assignment({ members: [], placements: [] })
-  const assignment = reassign(nobody, members, fleetDemand(config, universe))
+  const rendezvous = new Rendezvous(members)
   // A number of instruments counts for all together: then each plan needs to know the whole ranking.
   const isSplit = enabledStreams(config).every((stream) => !takesNumber(config, stream))
   const reckoned = isSplit ? members : members.slice(0, maxReckoned)
-  const instrumentsOf = isSplit ? splitByOwner(assignment, universe) : null
+  const instrumentsOf = isSplit ? splitByOwner(rendezvous, universe) : null
   const plans = reckoned.map(({ egress }) => {
     const instruments = instrumentsOf === null ? universe.instruments : (instrumentsOf.get(egress) ?? [])
-    return planConfig(config, { ...universe, instruments, ownership: assignment.ownershipOf(egress) })
+    return planConfig(config, { ...universe, instruments, ownership: ownershipOf(egress, rendezvous) })
   })
   const factor = egresses / reckoned.length
   const [first] = plans
@@ -100,17 +100,13 @@ function takesNumber({ streams }: Config, stream: StreamName): boolean {
   return 'select' in options && options.select.busiest !== 'fit' && options.select.busiest !== Infinity
 }
 
-/** What each asks for in any stream. */
-function splitByOwner(assignment: Assignment, { instruments }: PlanUniverse): Map<string, PlanInstrument[]> {
+function splitByOwner(rendezvous: Rendezvous, { instruments }: PlanUniverse): Map<string, PlanInstrument[]> {
   const byOwner = new Map<string, PlanInstrument[]>()
   for (const instrument of instruments) {
-    const key = instrumentText(instrument)
-    const owners = new Set(streamNames.map((stream) => assignment.ownerOf(stream, key) ?? ''))
-    for (const owner of owners) {
-      const own = byOwner.get(owner)
-      if (own === undefined) byOwner.set(owner, [instrument])
-      else own.push(instrument)
-    }
+    const owner = rendezvous.ownerOf(instrumentText(instrument)) ?? ''
+    const own = byOwner.get(owner)
+    if (own === undefined) byOwner.set(owner, [instrument])
+    else own.push(instrument)
   }
   return byOwner
 }
@@ -118,14 +114,29 @@ function splitByOwner(assignment: Assignment, { instruments }: PlanUniverse): Ma
 function egressesNeededFor(config: Config, universe: PlanUniverse): number {
   const safe = safeRates(config)
   const watchPerSecond = watchesPerSecond(config)
-  const demands = enabledStreams(config).map((stream) => {
+  const ofInstruments = fleetDemand(config, universe)
+  const streams = enabledStreams(config).map((stream) => {
     const { requestsPerSecond } = streamDemand(stream, config, universe, Infinity)
-    return { stream, perSecond: requestsPerSecond - (stream === 'tickers' ? watchPerSecond : 0) }
+    const perSecond = requestsPerSecond - (stream === 'tickers' ? watchPerSecond : 0)
+    return { stream, perSecond, parts: ofInstruments.filter((demand) => demand.stream === stream) }
   })
-  const ofStreams = demands.map(
-    ({ stream, perSecond }) => perSecond / (safe.perSecond[operationOf[stream]] * plannedShare),
+  const ofStreams = streams.map(({ stream, perSecond, parts }) =>
+    addressesFor(perSecond, parts, safe.perSecond[operationOf[stream]] * plannedShare),
   )
-  const all = demands.reduce((total, { perSecond }) => total + perSecond, 0)
-  const overall = all / Math.max(1e-9, safe.overall * plannedShare - watchPerSecond)
-  return Math.max(1, Math.ceil(Math.max(overall, ...ofStreams)))
+  const all = streams.reduce((total, { perSecond }) => total + perSecond, 0)
+  // All streams of an instrument are asked for by one recorder.
+  const byInstrument = new Map<string, number>()
+  for (const { key, perSecond } of ofInstruments) byInstrument.set(key, (byInstrument.get(key) ?? 0) + perSecond)
+  const parts = [...byInstrument.values()].map((perSecond) => ({ perSecond }))
+  const overall = addressesFor(all, parts, Math.max(1e-9, safe.overall * plannedShare - watchPerSecond))
+  return Math.max(1, overall, ...ofStreams)
+}
+
+/** So many that an address with more than its mean share, as chance has it, still has room. */
+function addressesFor(total: number, parts: readonly { readonly perSecond: number }[], room: number): number {
+  if (total <= room) return 1
+  const spread = deviations * Math.sqrt(parts.reduce((sum, { perSecond }) => sum + perSecond ** 2, 0))
+  // Of n addresses one has total / n on average, and spread / √n more where chance is unkind.
+  const root = (Math.sqrt(spread ** 2 + 4 * total * room) - spread) / (2 * total)
+  return Math.ceil(1 / root ** 2)
 }

@@ -1,7 +1,30 @@
-import type { FleetSight } from '../../lease/fleetState.js'
-import type { Assignment } from './assignment.js'
-import { isGone } from './presence.js'
-import type { Demand } from './reassign.js'
+import type { Config } from '../../config/resolve.js'
+import { enabledStreams } from '../../config/streamOptions.js'
+import type { SeenRecorder } from '../../lease/leaseRow.js'
+import { instrumentText } from '../../market/category.js'
+import type { StreamName } from '../../market/stream.js'
+import { instrumentDemands } from '../plan/planDemand.js'
+import type { PlanUniverse } from '../universe/planUniverse.js'
+import type { Rendezvous } from './rendezvous.js'
+
+/** What a stream of an instrument takes. */
+export interface Demand {
+  readonly stream: StreamName
+  readonly key: string
+  /** Requests a second. Above 0. */
+  readonly perSecond: number
+}
+
+/** What each instrument of each stream takes: as recorded lately where that is known, and otherwise as its ticker claims. */
+export function fleetDemand(config: Config, { kind, instruments }: PlanUniverse): Demand[] {
+  return enabledStreams(config).flatMap((stream) =>
+    instrumentDemands(stream, config, { kind, instruments }).map(({ instrument, perSecond }) => ({
+      stream,
+      key: instrumentText(instrument),
+      perSecond,
+    })),
+  )
+}
 
 /** A recorder that shares the work, or did until a moment ago. */
 export interface FleetRecorder {
@@ -9,7 +32,7 @@ export interface FleetRecorder {
   readonly place: string
   /** `gone`: it ended without a word, or cannot reach the database. */
   readonly state: 'recording' | 'gone'
-  /** How long ago it last said that it is there. */
+  /** Time since it last renewed its lease. */
   readonly silentMs: number
   /** Instruments of streams that it asks for. */
   readonly instruments: number
@@ -18,8 +41,6 @@ export interface FleetRecorder {
 }
 
 export interface FleetReport {
-  /** Counts the changes of the assignment; 0 before the first look. */
-  readonly version: number
   readonly recorders: readonly FleetRecorder[]
   /** Instruments of streams whose owner is gone and that nobody has taken over yet. */
   readonly unowned: number
@@ -28,30 +49,26 @@ export interface FleetReport {
 /** How the work is shared. Of a recorder without others it says that it is there. */
 export function reportOf(
   self: string,
-  sight: FleetSight | null,
-  assignment: Assignment | null,
+  recorders: readonly SeenRecorder[],
+  rendezvous: Rendezvous | null,
   demand: () => readonly Demand[],
 ): FleetReport {
-  if (sight === null || assignment === null) return { version: 0, recorders: [], unowned: 0 }
-  const present = new Set(
-    sight.recorders.filter((seen) => seen.egress === self || !isGone(seen)).map(({ egress }) => egress),
-  )
-  present.add(self)
+  if (rendezvous === null) return { recorders: [], unowned: 0 }
+  const live = new Set(recorders.filter(({ isLive }) => isLive).map(({ egress }) => egress)).add(self)
   const shares = new Map<string, { instruments: number; perSecond: number }>()
   let unowned = 0
-  for (const { stream, key, perSecond } of assignment.members.length > 1 ? demand() : []) {
-    const owner = assignment.ownerOf(stream, key) ?? ''
+  for (const { key, perSecond } of rendezvous.members.length > 1 ? demand() : []) {
+    const owner = rendezvous.ownerOf(key) ?? ''
     const share = shares.get(owner) ?? { instruments: 0, perSecond: 0 }
     shares.set(owner, { instruments: share.instruments + 1, perSecond: share.perSecond + perSecond })
-    if (!present.has(owner)) unowned++
+    if (!live.has(owner)) unowned++
   }
   return {
-    version: sight.version,
     unowned,
-    recorders: sight.recorders.map(({ egress, place, silentMs }) => ({
+    recorders: recorders.map(({ egress, place, silentMs }) => ({
       egress,
       place,
-      state: present.has(egress) ? 'recording' : 'gone',
+      state: live.has(egress) ? 'recording' : 'gone',
       silentMs: egress === self ? 0 : silentMs,
       ...(shares.get(egress) ?? { instruments: 0, perSecond: 0 }),
     })),

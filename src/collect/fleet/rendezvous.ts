@@ -1,40 +1,82 @@
-import type { FleetMember } from '../../lease/fleetState.js'
+import { type Category, instrumentText } from '../../market/category.js'
+import type { StreamName } from '../../market/stream.js'
+import type { Ownership } from '../universe/ownership.js'
+
+/** A recorder that shares the work, by the address that it sends from. */
+export interface FleetMember {
+  /** Name of the address: collector.egress. */
+  readonly egress: string
+  /** Requests a minute that the service allows its address. Above 0. */
+  readonly weight: number
+}
 
 /**
- * Weighted rendezvous hashing: each member draws a number for each key, and the highest has it. What a member draws depends on
- * nobody else, so one that leaves loses its own keys and nobody another, and one that joins takes only those that it wins.
- * Of all keys a member wins its share of all weights.
+ * Weighted rendezvous hashing: each member draws a number for each key, and the highest has it. A member's number depends on no
+ * other member. One that leaves loses its own keys and nobody another, and one that joins takes only those that it wins. Of all
+ * keys a member wins its share of all weights.
  */
 export class Rendezvous {
-  readonly #members: readonly { readonly member: FleetMember; readonly hash: number }[]
+  readonly members: readonly FleetMember[]
+  readonly #hashes: readonly number[]
+  readonly #owners = new Map<string, string | null>()
 
   constructor(members: readonly FleetMember[]) {
-    this.#members = members.map((member) => ({ member, hash: hashOf(member.egress) }))
+    this.members = members
+    this.#hashes = members.map(({ egress }) => hashOf(egress))
   }
 
-  /** Whose a key is; null where there is nobody. */
-  winner(key: string): FleetMember | null {
+  /** The address that asks for an instrument, with all its streams; null without members. */
+  ownerOf(key: string): string | null {
+    const known = this.#owners.get(key)
+    if (known !== undefined) return known
+    const owner = this.#winner(key)
+    this.#owners.set(key, owner)
+    return owner
+  }
+
+  ownerOfList(stream: StreamName, category: Category | null): string | null {
+    return this.ownerOf(`list of ${stream} ${category ?? ''}`)
+  }
+
+  #winner(key: string): string | null {
     const keyHash = hashOf(key)
     let best: FleetMember | null = null
     let bestScore = -Infinity
-    for (const { member, hash } of this.#members) {
-      const score = scoreOf(hash, keyHash, member.weight)
-      // Two that draw the same: every recorder has to decide alike, in whatever order it knows them.
+    for (const [place, member] of this.members.entries()) {
+      const score = scoreOf(this.#hashes[place] ?? 0, keyHash, member.weight)
+      // Of two that draw the same number every recorder has to choose alike, in whatever order it knows them.
       if (score > bestScore || (score === bestScore && best !== null && member.egress < best.egress)) {
         best = member
         bestScore = score
       }
     }
-    return best
+    return best?.egress ?? null
   }
+}
 
-  /** All members, in the order in which they would have a key if those before them were gone. */
-  ranking(key: string): FleetMember[] {
-    const keyHash = hashOf(key)
-    return this.#members
-      .map(({ member, hash }) => ({ member, score: scoreOf(hash, keyHash, member.weight) }))
-      .toSorted((a, b) => b.score - a.score || (a.member.egress < b.member.egress ? -1 : 1))
-      .map(({ member }) => member)
+/**
+ * What is one member's own. @param before the members that these follow on
+ * @param keepsBefore whether it also asks for what was its own before: until whoever has it now certainly asks for it
+ */
+export function ownershipOf(
+  egress: string,
+  now: Rendezvous,
+  before: Rendezvous | null = null,
+  keepsBefore = false,
+): Ownership {
+  const kept = keepsBefore ? before : null
+  const present = new Set(now.members.map((member) => member.egress))
+  return {
+    hasInstrument(_stream, instrument) {
+      const key = instrumentText(instrument)
+      return now.ownerOf(key) === egress || kept?.ownerOf(key) === egress
+    },
+    hasList: (stream, category) =>
+      now.ownerOfList(stream, category) === egress || kept?.ownerOfList(stream, category) === egress,
+    isOrphan(_stream, instrument) {
+      const owner = before?.ownerOf(instrumentText(instrument)) ?? null
+      return owner !== null && !present.has(owner)
+    },
   }
 }
 
@@ -44,7 +86,7 @@ function scoreOf(memberHash: number, keyHash: number, weight: number): number {
   return -weight / Math.log((drawn + 0.5) / 2 ** 32)
 }
 
-/** FNV-1a, mixed: the same in every process. */
+/** FNV-1a, mixed: equal in every process. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)

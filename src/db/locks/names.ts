@@ -5,8 +5,6 @@
  *
  * | lock                       | who takes it                              | what holds it      | for how long            |
  * | -------------------------- | ----------------------------------------- | ------------------ | ----------------------- |
- * | egress NAME                | the daemon that sends from an address     | a session          | as long as it records   |
- * | egress standby NAME        | daemons that wait for it, each for itself | a session          | as long as they wait    |
  * | a row of candle_slice      | the worker that fetches a slice           | a lease in the row | 20 s, extended          |
  * | reconcile                  | start and migrate, changing features      | a session          | seconds to hours        |
  * | archive                    | who writes the archive or restores from it | a session         | minutes to hours        |
@@ -17,8 +15,6 @@
  * | recorder.migration_lock    | start and migrate, changing the schema    | a transaction      | seconds                 |
  */
 export const lockNames = {
-  egress: (egress: string) => `egress ${egress}`,
-  egressStandby: (egress: string) => `egress standby ${egress}`,
   reconcile: 'reconcile',
   archive: 'archive',
   instruments: (category: string) => `instruments ${category}`,

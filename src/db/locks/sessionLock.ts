@@ -21,20 +21,13 @@ export function lockSessionName(purpose: string): string {
 }
 
 /** A condition on a row of recorder.lock: whether its session is there. */
-export const holds = (row: string) => `exists (
+const holds = (row: string) => `exists (
   select from pg_stat_activity s
   where s.pid = ${row}.pid and s.usesysid = ${row}.login and s.application_name = ${row}.session)`
 
 /** Takes a lock that one session at a time holds. False when another one has it. */
 export async function tryLock(query: RunQuery, name: string): Promise<boolean> {
   return take(query, name, '')
-}
-
-/** Takes a place in a lock that many sessions may hold, each a place of its own. */
-export async function lockShared(query: RunQuery, name: string, place: string): Promise<void> {
-  // Places of processes that have died.
-  await query(`delete from recorder.lock where name = $1 and place <> $2 and not ${holds('lock')}`, [name, place])
-  await take(query, name, place)
 }
 
 async function take(query: RunQuery, name: string, place: string): Promise<boolean> {
@@ -52,17 +45,8 @@ async function take(query: RunQuery, name: string, place: string): Promise<boole
 }
 
 /** Gives a lock of this session back. Nothing happens when it is not its own. */
-export async function unlock(query: RunQuery, name: string, place = ''): Promise<void> {
+async function unlock(query: RunQuery, name: string, place = ''): Promise<void> {
   await query('delete from recorder.lock where name = $1 and place = $2 and pid = pg_backend_pid()', [name, place])
-}
-
-/** How many sessions hold a lock at this moment. */
-export async function countHolders(query: RunQuery, name: string): Promise<number> {
-  const { rows } = await query(
-    `select count(*)::int as holders from recorder.lock l where l.name = $1 and ${holds('l')}`,
-    [name],
-  )
-  return (rows as { readonly holders: number }[])[0]?.holders ?? 0
 }
 
 const askEveryMs = 200
@@ -73,7 +57,7 @@ async function waitForLock(query: RunQuery, name: string): Promise<void> {
 }
 
 /** Statements of this module on a connection, or on any of a pool where none of its own is needed. */
-export function queryOn(db: Kysely<Database>): RunQuery {
+function queryOn(db: Kysely<Database>): RunQuery {
   return (text, values) => db.executeQuery(CompiledQuery.raw(text, [...values]))
 }
 

@@ -141,7 +141,6 @@ export const status = z.strictObject({
   }),
   fleet: z
     .strictObject({
-      version: count('Version of the assignment of instruments to recorders; 0 before it is first read.'),
       unowned: count('Instruments, counted per stream, whose recorder is gone and that no other has taken over yet.'),
       recorders: z.array(
         z.strictObject({
@@ -150,7 +149,7 @@ export const status = z.strictObject({
           state: z
             .enum(['recording', 'gone'])
             .describe('gone: it ended within the last day without signing off, or does not reach the database.'),
-          silentMs: z.number().nonnegative().describe('Time since its last heartbeat, milliseconds.'),
+          silentMs: z.number().nonnegative().describe('Time since it last renewed its lease, milliseconds.'),
           instruments: count('Instruments that it requests, counted per stream; 0 when it shares with no other.'),
           perSecond: z.number().nonnegative().describe('Requests per second that these take, as far as is known.'),
         }),

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { acquireEgressLock } from '../../../src/lease/egressLock.js'
+import { acquireLease } from '../../../src/lease/lease.js'
 import { describeDatabaseError } from '../../../src/db/databaseError.js'
 import { openDatabase } from '../../../src/db/database.js'
 import { startProgram } from '../../support/program.js'
@@ -67,7 +67,7 @@ describe('a password in DATABASE_URL', () => {
       const url = wrongUrls()[what] ?? ''
       const lines: string[] = []
       const logger = pino({ level: 'trace' }, { write: (line: string) => lines.push(line) })
-      const failure = await acquireEgressLock(url, 'x', { logger }).catch((error: unknown) => error as Error)
+      const failure = await acquireLease(url, 'x', { logger }).catch((error: unknown) => error as Error)
       const database = openDatabase({ url })
       const refused = await database.pool.query('select 1').catch((error: unknown) => error as Error)
       await database.close()

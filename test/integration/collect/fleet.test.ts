@@ -2,30 +2,27 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { Fleet } from '../../../src/collect/fleet/fleet.js'
 import { loadConfig } from '../../../src/config/load.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { systemDisk } from '../../../src/runtime/disk.js'
-import { lockNames } from '../../../src/db/locks/names.js'
-import { lockSessionName, queryOn, tryLock } from '../../../src/db/locks/sessionLock.js'
-import { openDatabase } from '../../../src/db/database.js'
-import { acquireEgressLock } from '../../../src/lease/egressLock.js'
-import type { EgressLock } from '../../../src/lease/egressOptions.js'
-import { lookAround } from '../../../src/lease/fleetState.js'
+import { acquireLease, type Lease } from '../../../src/lease/lease.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { startTcpProxy } from '../../support/tcpProxy.js'
 
 const logger = pino({ level: 'silent' })
 let database: TestDatabase
 let folder: string
-const locks: EgressLock[] = []
+const leases: Lease[] = []
 
 beforeAll(async () => {
   database = await createTestDatabase()
   folder = await mkdtemp(join(tmpdir(), 'market-recorder-fleet-'))
 })
 afterEach(async () => {
-  for (const lock of locks.splice(0)) await lock.release()
+  for (const lease of leases.splice(0)) await lease.release()
 })
 afterAll(async () => {
   await database.drop()
@@ -33,7 +30,7 @@ afterAll(async () => {
 })
 
 /** A recorder as far as the others see it: a session, and a part of the work. */
-async function startMember(egress: string) {
+async function startMember(egress: string, url = database.url) {
   const state = { pausedMs: 0 }
   const fleet = new Fleet({
     config: loadConfig({ env: {} }),
@@ -47,11 +44,10 @@ async function startMember(egress: string) {
     isReady: () => true,
     pausedMs: () => state.pausedMs,
   })
-  const sharing = { entry: fleet.entry, look: fleet.look.bind(fleet) }
-  const lock = await acquireEgressLock(database.url, egress, { logger, sharing })
-  locks.push(lock)
+  const lease = await acquireLease(url, egress, { logger, sharing: fleet })
+  leases.push(lease)
   const keys = Array.from({ length: 200 }, (_, index) => ({ category: 'SPOT', symbol: `X${index}` }) as const)
-  return { fleet, state, has: () => keys.filter((key) => fleet.ownership.hasInstrument('fills', key)).length }
+  return { fleet, lease, state, has: () => keys.filter((key) => fleet.ownership.hasInstrument('fills', key)).length }
 }
 const eventually = (check: () => void) => vi.waitFor(check, { timeout: 30_000, interval: 20 })
 
@@ -75,20 +71,38 @@ test('one that the service blocks leaves its part to the others, and the last on
   await eventually(both)
 })
 
-test('of one that has been silent for a moment it is known whether its session is there', async () => {
-  const { db } = database.database
-  const session = openDatabase({ url: database.url, poolSize: 1, applicationName: lockSessionName('test') })
-  await tryLock(queryOn(session.db), lockNames.egress('with'))
-  await database.database.pool.query(
-    `insert into recorder.egress (egress, owner, held_since, fleet, budget, place, heartbeat_at)
-     select name, 'x', now(), 'other', 6000, 'somewhere', now() - make_interval(secs => case name when 'spoke' then 0 else 10 end)
-     from unnest(array['with', 'without', 'spoke']) as name`,
+test('one that comes shares the work, and what it leaves belongs to the others before it stops asking', async () => {
+  const one = await startMember('c')
+  await eventually(() => expect(one.has()).toBe(200))
+  const other = await startMember('d')
+  await eventually(() => expect(other.has()).toBeLessThan(150))
+  // Each keeps what was its own until the other certainly asks for it.
+  for (const untilMs = performance.now() + 6_000; performance.now() < untilMs; await sleep(20))
+    expect(one.has() + other.has()).toBeGreaterThanOrEqual(200)
+  await eventually(() => expect(one.has() + other.has()).toBe(200))
+  const report = one.fleet.report()
+  expect(report.recorders.map(({ egress, state }) => `${egress} ${state}`)).toEqual(['c recording', 'd recording'])
+
+  await other.fleet.leave(() => other.lease.leave())
+  await eventually(() => expect([one.has(), other.has()]).toEqual([200, 0]))
+})
+
+test('the database going away and coming back moves nothing', async () => {
+  const proxy = await startTcpProxy(database.url)
+  onTestFinished(() => proxy.close())
+  const [one, other] = [
+    await startMember('e', proxy.through(database.url)),
+    await startMember('f', proxy.through(database.url)),
+  ]
+  await eventually(() =>
+    expect([one.fleet, other.fleet].map((fleet) => fleet.report().recorders.length)).toEqual([2, 2]),
   )
-  const seen = async () => {
-    const { recorders } = await lookAround(queryOn(db), 'other')
-    return recorders.map(({ egress, hasSession }) => `${egress} ${hasSession}`)
-  }
-  expect(await seen()).toEqual(['spoke true', 'with true', 'without false'])
-  await session.close()
-  await vi.waitFor(async () => expect(await seen()).toContain('with false'), { timeout: 10_000 })
+  await sleep(5_000)
+  const before = [one.has(), other.has()]
+  expect(before[0]).toBeLessThan(150)
+  await proxy.refuse()
+  await sleep(5_000)
+  await proxy.restore()
+  for (const untilMs = performance.now() + 6_000; performance.now() < untilMs; await sleep(20))
+    expect([one.has(), other.has()]).toEqual(before)
 })

@@ -6,8 +6,7 @@ import { BatchSpool } from '../../../src/collect/queue/batchSpool.js'
 import { loadConfig } from '../../../src/config/load.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import type { Status } from '../../../src/serve/api/contract.js'
-import { acquireEgressLock } from '../../../src/lease/egressLock.js'
-import type { EgressLock } from '../../../src/lease/egressOptions.js'
+import { acquireLease, type Lease } from '../../../src/lease/lease.js'
 import { lastingPort } from '../../support/lastingPort.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { fills } from '../../support/sinkUnderTest.js'
@@ -19,11 +18,11 @@ const root = join(dataDir, 'spool')
 const segments = async () => (await readdir(root, { recursive: true })).filter((name) => name.endsWith('.seg'))
 const logger = createLogger('silent')
 let database: TestDatabase
-let owner: EgressLock
+let owner: Lease
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  owner = await acquireEgressLock(database.url, 'shared', { logger })
+  owner = await acquireLease(database.url, 'shared', { logger })
 })
 afterAll(async () => {
   await owner.release()
@@ -75,7 +74,7 @@ test('what is on the disk is stored while another recorder sends; what is left t
 })
 
 test('one that is told to stop while it waits for another one stores what it was about to, and leaves nothing open', async () => {
-  owner = await acquireEgressLock(database.url, 'shared', { logger })
+  owner = await acquireLease(database.url, 'shared', { logger })
   const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
   config.database.dataDir = dataDir
   config.collector.egress = 'shared'

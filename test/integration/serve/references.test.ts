@@ -22,7 +22,7 @@ beforeAll(async () => {
   source.state.phase = 'waiting'
   source.state.incidents = [{ what: 'x', message: 'y', count: 1, since: 0, lastAt: 0, until: null }]
   const recorder = { egress: 'x', place: 'y', state: 'recording', silentMs: 0, instruments: 1, perSecond: 1 } as const
-  source.state.fleet = { version: 1, unowned: 0, recorders: [recorder] }
+  source.state.fleet = { unowned: 0, recorders: [recorder] }
   source.state.backfills = [
     { id: '1', what: 'x', state: 'waiting', doneShare: null, reachedAt: null, etaMs: null, message: null },
   ]

@@ -3,8 +3,7 @@ import pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, afterEach, describe, expect, it } from 'vitest'
 import { storeFills } from '../../../src/ledger/batch/storeFills.js'
-import { acquireEgressLock } from '../../../src/lease/egressLock.js'
-import type { EgressLock } from '../../../src/lease/egressOptions.js'
+import { acquireLease, type Lease } from '../../../src/lease/lease.js'
 import { recordInstruments } from '../../../src/ledger/live/instruments.js'
 import { lockSessionName, tryLock } from '../../../src/db/locks/sessionLock.js'
 import { migrateToLatest } from '../../../src/db/migrate.js'
@@ -29,7 +28,7 @@ const egress = 'one address'
 let created: TestDatabase
 let reader: Login
 let attacker: pg.Client
-let lock: EgressLock
+let lock: Lease
 
 beforeAll(async () => {
   created = await createTestDatabase()
@@ -44,7 +43,7 @@ afterAll(async () => {
   await created.drop()
 })
 beforeEach(async () => {
-  lock = await acquireEgressLock(created.url, egress, { logger: pino({ level: 'silent' }) })
+  lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }) })
   attacker = new pg.Client({ connectionString: reader.url })
   attacker.on('error', () => undefined)
   await attacker.connect()
@@ -54,10 +53,10 @@ afterEach(async () => {
   await lock.release()
 })
 
-async function lockingBackend(): Promise<number> {
-  const { rows } = await created.database.pool.query<{ pid: number }>('select pid from recorder.lock where name = $1', [
-    `egress ${egress}`,
-  ])
+async function leaseBackend(): Promise<number> {
+  const { rows } = await created.database.pool.query<{ pid: number }>(
+    `select pid from pg_stat_activity where application_name = 'market-recorder lease' and datname = current_database()`,
+  )
   return rows[0]?.pid ?? 0
 }
 
@@ -120,7 +119,7 @@ describe('a login in market_reader', () => {
   it('calls every function that changes anything, and disturbs nothing', async () => {
     // What its first time creates is not the reader's doing.
     await record(0)
-    const pid = await lockingBackend()
+    const pid = await leaseBackend()
     const functions = await changingFunctions(attacker, pid)
     expect(functions.length).toBeGreaterThan(100)
     const before = await world()
@@ -145,7 +144,7 @@ describe('a login in market_reader', () => {
     await attacker.query('commit')
     await sleep(600)
     expect(lock.maySend).toBe(true)
-    expect(await lockingBackend()).toBe(pid)
+    expect(await leaseBackend()).toBe(pid)
     const { locks, ...after } = await world()
     expect({ ...after, locks: before.locks }).toEqual(before)
     expect(locks).toEqual(expect.arrayContaining(before.locks as unknown[]))
@@ -166,7 +165,7 @@ describe('a login in market_reader', () => {
     }
     await record(3)
     await lock.release()
-    lock = await acquireEgressLock(created.url, egress, { logger: pino({ level: 'silent' }) })
+    lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }) })
     expect(lock.maySend).toBe(true)
   })
 
@@ -217,14 +216,18 @@ describe('a login in market_reader', () => {
       'select lo_creat(-1)',
       "select lo_from_bytea(0, 'x')",
       "select pg_logical_emit_message(false, 'x', 'y')",
-      "insert into recorder.lock (name) values ('egress mine')",
+      "insert into recorder.lock (name) values ('mine')",
+      'delete from recorder.lease',
+      'update recorder.lease set owner = null',
+      'do $$ begin lock table recorder.lease in share mode; end $$',
+      "select nextval('recorder.lease_epoch')",
       "select from recorder.lock where name = 'rpi-symbols' for update",
       'do $$ begin lock table recorder.migration_lock in share mode; end $$',
       'do $$ begin lock table market.fills in row exclusive mode; end $$',
       'select pg_create_physical_replication_slot($$mine$$)',
       "select pg_read_file('postgresql.conf')",
       "select lo_export(1, '/tmp/mine')",
-      `select pg_terminate_backend(${await lockingBackend()})`,
+      `select pg_terminate_backend(${await leaseBackend()})`,
     ]) {
       await expect(attacker.query(statement), statement).rejects.toMatchObject({ code: '42501' })
     }
@@ -236,7 +239,7 @@ describe('a lock that a session holds', () => {
     await sleep(1_200)
     const { rows } = await created.database.pool.query(
       `select state, backend_xid, backend_xmin, xact_start from pg_stat_activity where pid = $1`,
-      [await lockingBackend()],
+      [await leaseBackend()],
     )
     expect(rows).toEqual([{ state: 'idle', backend_xid: null, backend_xmin: null, xact_start: null }])
   })

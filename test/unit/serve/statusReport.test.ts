@@ -120,7 +120,7 @@ describe('what is wrong is said in words', () => {
     const of = (egress: string, state: 'recording' | 'gone', silentMs: number) =>
       ({ egress, place: 'host 1', state, silentMs, instruments: 3, perSecond: 0.5 }) as const
     const withFleet = (source: SettableSource) => {
-      source.state.fleet = { version: 4, unowned: 0, recorders: [of('a', 'recording', 0), of('b', 'gone', 90_000)] }
+      source.state.fleet = { unowned: 0, recorders: [of('a', 'recording', 0), of('b', 'gone', 90_000)] }
     }
     expect(messages(withFleet)).toEqual([
       {

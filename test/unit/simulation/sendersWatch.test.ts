@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
-import { lockNames } from '../../../src/db/locks/names.js'
-import { countHolders, lockShared, type RunQuery, tryLock } from '../../../src/db/locks/sessionLock.js'
+import { lookAtRow, renewRow, type RunQuery, takeRow } from '../../../src/lease/leaseRow.js'
 import type { PlannedFault } from '../../simulation/faultPlan.js'
-import { LockKnowledge, type Presence } from '../../simulation/lockKnowledge.js'
+import { LeaseKnowledge, type Presence } from '../../simulation/leaseKnowledge.js'
 import { watchSenders } from '../../simulation/sendersWatch.js'
 import { mayBothSend } from '../../simulation/unknownStandby.js'
 
@@ -20,7 +19,7 @@ test('two senders at once are told of, one after the other are not', () => {
 })
 
 const silence: PlannedFault = { atMs: 100_000, forMs: 20_000, what: 'database silent', size: 0.5, machine: 0 }
-const longer: PlannedFault = { ...silence, atMs: 119_000, forMs: 30_000, what: 'database half open' }
+const longer: PlannedFault = { ...silence, atMs: 119_000, forMs: 30_000, what: 'database slow' }
 const refusal: PlannedFault = { ...silence, what: 'database refused', machine: 1 }
 const later: PlannedFault = { ...refusal, atMs: 118_000, machine: 0 }
 
@@ -110,53 +109,43 @@ test.each([
   expect(mayBothSend(faults, [knows, other], nowMs, 1_000)).toBe(isExcused)
 })
 
-/** What a recorder hears when the functions of its lock ask, and the database says this. */
+const me = { egress: 'address', owner: 'me', place: 'here' }
+const part = { fleet: null, weight: null, lookAt: null }
+
+/** What a recorder hears when the functions of its lease ask, and the database says this. */
 async function hearing(
-  knowledge: LockKnowledge,
+  knowledge: LeaseKnowledge,
   ask: (run: RunQuery) => Promise<unknown>,
-  rows: object[],
+  rows: Record<string, unknown>[],
   nowMs: number,
 ) {
-  const session = { of: nowMs }
   await ask(async (text, values) => {
-    knowledge.hears({ session, statement: { text, values }, value: { rows } }, nowMs)
+    knowledge.hears({ statement: { text, values }, value: { rows } }, nowMs)
     return { rows }
   })
 }
 
 test('what a recorder knows of others follows from what its own questions brought', async () => {
-  const knowledge = new LockKnowledge('address')
-  const [right, standby] = [lockNames.egress('address'), lockNames.egressStandby('address')]
-  expect(knowledge.presence).toEqual({
-    startedMs: undefined,
-    firstHeardMs: undefined,
-    visibleSinceMs: undefined,
-    aloneUntilMs: -Infinity,
-  })
+  const knowledge = new LeaseKnowledge('address')
+  const nothing = { startedMs: undefined, firstHeardMs: undefined, visibleSinceMs: undefined }
+  expect(knowledge.presence).toEqual({ ...nothing, aloneUntilMs: -Infinity })
   knowledge.begins(5)
-  await hearing(knowledge, (run) => tryLock(run, right), [], 10)
-  expect(knowledge.presence).toEqual({
-    startedMs: 5,
-    firstHeardMs: 10,
-    visibleSinceMs: undefined,
-    aloneUntilMs: -Infinity,
-  })
-  await hearing(knowledge, (run) => lockShared(run, standby, 'me'), [{}], 20)
-  await hearing(knowledge, (run) => countHolders(run, standby), [{ holders: 0 }], 30)
+  await hearing(knowledge, (run) => takeRow(run, me, null), [], 10)
+  expect(knowledge.presence).toEqual({ ...nothing, startedMs: 5, firstHeardMs: 10, aloneUntilMs: -Infinity })
+  await hearing(knowledge, (run) => lookAtRow(run, 'address'), [{ stamp: 'other' }], 20)
+  expect(knowledge.presence).toMatchObject({ visibleSinceMs: 20, aloneUntilMs: -Infinity })
+  await hearing(knowledge, (run) => takeRow(run, me, 'other'), [{ epoch: 2, waited: true }], 600)
+  await hearing(knowledge, (run) => renewRow(run, me, '2', part), [{ waited: false, recorders: [] }], 1_100)
   expect(knowledge.presence).toEqual({ startedMs: 5, firstHeardMs: 10, visibleSinceMs: 20, aloneUntilMs: Infinity })
-  // Of other locks nothing is learned.
-  await hearing(knowledge, (run) => countHolders(run, right), [{ holders: 1 }], 40)
-  await hearing(knowledge, (run) => tryLock(run, lockNames.archive), [], 45)
+  // Of other addresses nothing is learned.
+  await hearing(knowledge, (run) => lookAtRow(run, 'elsewhere'), [{ stamp: 'other' }], 1_200)
   expect(knowledge.presence.aloneUntilMs).toBe(Infinity)
-  await hearing(knowledge, (run) => countHolders(run, standby), [{ holders: 1 }], 50)
-  await hearing(knowledge, (run) => tryLock(run, right), [{}], 60)
-  expect(knowledge.presence).toEqual({ startedMs: 5, firstHeardMs: 10, visibleSinceMs: 60, aloneUntilMs: 50 })
-  await hearing(knowledge, (run) => countHolders(run, standby), [{ holders: 0 }], 70)
-  knowledge.begins(80)
-  expect(knowledge.presence).toEqual({
-    startedMs: 80,
-    firstHeardMs: undefined,
-    visibleSinceMs: undefined,
-    aloneUntilMs: 80,
-  })
+  await hearing(knowledge, (run) => renewRow(run, me, '2', part), [{ waited: true, recorders: [] }], 1_300)
+  await hearing(knowledge, (run) => renewRow(run, me, '2', part), [], 1_400)
+  expect(knowledge.presence).toMatchObject({ visibleSinceMs: 20, aloneUntilMs: 1_300 })
+  // The others have seen nothing of it for longer than a lease.
+  await hearing(knowledge, (run) => lookAtRow(run, 'address'), [{ stamp: 'other' }], 9_000)
+  expect(knowledge.presence.visibleSinceMs).toBe(9_000)
+  knowledge.begins(9_500)
+  expect(knowledge.presence).toEqual({ ...nothing, startedMs: 9_500, aloneUntilMs: 1_300 })
 })

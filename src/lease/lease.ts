@@ -1,0 +1,341 @@
+import { hostname } from 'node:os'
+import type { Socket } from 'node:net'
+import pg from 'pg'
+import { type Clock, elapsedMs, type Moment, momentOf, sleepFor, systemClock, within } from '../runtime/clock.js'
+import { type Disk, systemDisk } from '../runtime/disk.js'
+import { readNote, writeNote } from '../runtime/diskNote.js'
+import type { Logger } from '../runtime/logger.js'
+import { randomName } from '../runtime/randomness.js'
+import { describeDatabaseError, isUnavailable } from '../db/databaseError.js'
+import { connectionString } from '../db/pool.js'
+import {
+  releaseRow,
+  isGivenToNobody,
+  isReply,
+  lookAtRow,
+  renewRow,
+  type RunQuery,
+  type SeenRecorder,
+  type Stamp,
+  takeRow,
+} from './leaseRow.js'
+import { leaseMs, rightMs, SendingRight } from './right.js'
+
+const beatMs = 500
+const shortestPauseMs = 100
+const judgeEveryMs = 100
+const responseWithinMs = 1_000
+/** Shorter than the wait for a response, so that a lock is told from silence. */
+const lockTimeoutMs = 700
+const shareEveryMs = 1_000
+
+export interface LeaseOptions {
+  readonly logger: Logger
+  readonly clock?: Clock
+  readonly signal?: AbortSignal
+  /** Told whenever the right to send is lost (`false`) or gained (`true`). */
+  readonly onChange?: (maySend: boolean) => void
+  /** Where to note whether another recorder waits, for a start without the database. */
+  readonly noteFile?: string
+  readonly disk?: Disk
+  /** Do not give up when the database is away at first. */
+  readonly isPatient?: boolean
+  /** The part that this recorder takes in sharing the work; without it, it takes none. */
+  readonly sharing?: Sharing
+}
+
+export interface Sharing {
+  /** A name that all recorders have that share the work. */
+  readonly fleet: string
+  /** Requests a minute that the service allows its address. */
+  readonly weight: number
+  readonly place: string
+  /** Whether the others can rely on this recorder for its part of the work. */
+  takesPart(): boolean
+  /**
+   * Told about once a second which recorders there are.
+   *
+   * @param connectedMs how long the connection to the database has lasted
+   */
+  onSight(recorders: readonly SeenRecorder[], connectedMs: number): void
+}
+
+/** The right to send requests from an address. */
+export interface Lease {
+  /** Whether requests may be sent, as of a moment ago. */
+  readonly maySend: boolean
+  /** The same now: false in a process that was stopped for a while, until the database has confirmed its right. */
+  check(): boolean
+  /** Leaves its part of the work to the others. */
+  leave(): Promise<void>
+  release(): Promise<void>
+}
+
+/**
+ * Takes the right to send requests from an address: the service counts per address, so one recorder owns its whole budget. Waits
+ * while another one has it. Rejects when `signal` aborts meanwhile, or when the database cannot be reached at first. A patient
+ * recorder begins without the database as soon as a connection is refused, unless another one was waiting when it last knew.
+ *
+ * The right is one row of `recorder.lease`. Two recorders never exceed the limits of an address together, because:
+ *
+ * 1. The owner renews its row twice a second, `where owner = me and epoch = mine`. Each renewal lets it send for 3 s, counted from
+ *    when the renewal was sent, by whichever of its two clocks runs further (right.ts). Every departure checks that.
+ * 2. A row that was given back can be taken at once. Any other row, also a missing one, is taken only by a recorder that has seen
+ *    it unrenewed for 3.5 s: at a look each half second, all on one connection. The take compares the row with what was seen.
+ * 3. Each look writes to the row. Whatever keeps the owner from renewing, a lock, a full disk, no server, keeps others from
+ *    looking. Such a failure extends a right that still holds by 3 s: whoever looks afterwards begins to wait afterwards.
+ * 4. A renewal that finds no row of its own ends the right at once: who deletes a row, or puts a pooler in between, stops
+ *    recorders and starts none.
+ * 5. A failure that tells nothing extends the right only while no other recorder waits. This is the one exception: a recorder that
+ *    begins to wait while the owner's way to the database is silent is not known to the owner, and takes over beside it. The
+ *    alternative would be to lose what is sent during every silence. A start without the database has the same exception.
+ */
+export async function acquireLease(url: string, egress: string, options: LeaseOptions): Promise<Lease> {
+  const lease = new RowLease(url, egress, options)
+  await lease.acquire()
+  return lease
+}
+
+class RowLease implements Lease {
+  readonly #url: string
+  readonly #egress: string
+  readonly #options: LeaseOptions
+  readonly #clock: Clock
+  readonly #claimant
+  readonly #right: SendingRight
+  readonly #ended = new AbortController()
+  #client: pg.Client | undefined
+  #connectedMs = 0
+  /** Of the row that this recorder owns. */
+  #epoch: string | null = null
+  /** The row of another recorder: its state, since when it is like that, and when it was last looked at. */
+  #watch: { readonly stamp: Stamp; readonly sinceMs: number; readonly lookedAt: Moment } | null = null
+  #maySend = false
+  #isStandby = false
+  #noted: boolean | undefined
+  #sharedMs = -Infinity
+  #hasLeft = false
+  #attempt: Promise<unknown> = Promise.resolve()
+  #loops: Promise<unknown> = Promise.resolve()
+
+  constructor(url: string, egress: string, options: LeaseOptions) {
+    const owner = `${hostname()} ${process.pid} ${randomName(4)}`
+    this.#url = url
+    this.#egress = egress
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+    this.#claimant = { egress, owner, place: options.sharing?.place ?? owner }
+    this.#right = new SendingRight(this.#clock)
+  }
+
+  get maySend(): boolean {
+    return this.#maySend
+  }
+
+  check(): boolean {
+    this.#judge()
+    return this.#maySend
+  }
+
+  async acquire(): Promise<void> {
+    const { signal, isPatient } = this.#options
+    try {
+      signal?.throwIfAborted()
+      if (isPatient !== true) await this.#connect()
+      // From here on the database may go away and come back: a recorder that waits goes on waiting.
+      for (;;) {
+        const sentAt = momentOf(this.#clock)
+        const failure = await this.#try(signal)
+        if (failure !== undefined && !isUnavailable(failure)) throw failure
+        if (isPatient === true && failure !== undefined && isGivenToNobody(failure)) await this.#beginWithout(sentAt)
+        if (this.#right.holds()) break
+        await this.#clock.sleep(beatMs, signal)
+      }
+    } catch (error) {
+      await this.#disconnect()
+      throw error
+    }
+    this.#judge()
+    this.#loops = Promise.all([this.#keepTrying(), this.#keepJudging()])
+  }
+
+  async leave(): Promise<void> {
+    this.#hasLeft = true
+    if (this.#options.sharing !== undefined && this.#epoch !== null) await this.#try()
+  }
+
+  async release(): Promise<void> {
+    this.#ended.abort()
+    await this.#loops
+    this.#maySend = false
+    this.#right.lost()
+    if (this.#client !== undefined) await releaseRow(this.#run, this.#claimant).catch(() => undefined)
+    await this.#disconnect()
+  }
+
+  async #keepTrying(): Promise<void> {
+    const { signal } = this.#ended
+    for (let pauseMs = beatMs; await sleepFor(this.#clock, pauseMs, signal);) {
+      const startedMs = this.#clock.monotonicMs()
+      await this.#try(signal)
+      pauseMs = Math.max(shortestPauseMs, beatMs - (this.#clock.monotonicMs() - startedMs))
+    }
+  }
+
+  async #keepJudging(): Promise<void> {
+    while (await sleepFor(this.#clock, judgeEveryMs, this.#ended.signal)) this.#judge()
+  }
+
+  /** Renews the row or tries to take it, one attempt after the other. Resolves to why that failed. */
+  #try(signal?: AbortSignal): Promise<Error | undefined> {
+    const attempt = this.#attempt.then(() => this.#tryNow(signal))
+    this.#attempt = attempt
+    return attempt
+  }
+
+  async #tryNow(signal: AbortSignal | undefined): Promise<Error | undefined> {
+    if (signal?.aborted === true) return undefined
+    const sentAt = momentOf(this.#clock)
+    try {
+      if (this.#client === undefined) await this.#connect()
+      await (this.#epoch === null ? this.#claim(sentAt) : this.#renew(this.#epoch, sentAt))
+      return undefined
+    } catch (error) {
+      this.#options.logger.debug(`the lease of ${this.#egress}: ${describeDatabaseError(error)}`)
+      this.#watch = null
+      const failure = isGivenToNobody(error) ? 'given to nobody' : 'unknown'
+      this.#right.failed(sentAt, failure)
+      if (!isReply(error)) await this.#disconnect()
+      return error instanceof Error ? error : new Error(String(error))
+    } finally {
+      this.#judge()
+    }
+  }
+
+  async #renew(epoch: string, sentAt: Moment): Promise<void> {
+    const { sharing } = this.#options
+    const looks = sharing !== undefined && sentAt.ms - this.#sharedMs >= shareEveryMs - beatMs / 2
+    const part = {
+      fleet: sharing?.takesPart() === true && !this.#hasLeft ? sharing.fleet : null,
+      weight: sharing?.weight ?? null,
+      lookAt: looks ? sharing.fleet : null,
+    }
+    const renewed = await renewRow(this.#run, this.#claimant, epoch, part)
+    if (renewed === null) {
+      this.#options.logger.warn(`the row of ${this.#egress} in recorder.lease is not this recorder's any more`)
+      this.#epoch = null
+      this.#right.lost()
+      return
+    }
+    this.#right.proven(sentAt, renewed.isWaitedFor)
+    this.#note(renewed.isWaitedFor)
+    if (!looks) return
+    this.#sharedMs = sentAt.ms
+    sharing.onSight(renewed.recorders, this.#clock.monotonicMs() - this.#connectedMs)
+  }
+
+  /** Takes the row, or looks at the one of another recorder. */
+  async #claim(sentAt: Moment): Promise<void> {
+    const watch = this.#watch
+    const isOver = watch !== null && this.#clock.monotonicMs() - watch.sinceMs >= leaseMs
+    if (watch === null || watch.stamp === 'free' || isOver) {
+      const taken = await takeRow(this.#run, this.#claimant, isOver ? watch.stamp : null)
+      if (taken !== null) {
+        this.#epoch = taken.epoch
+        this.#watch = null
+        this.#isStandby = false
+        this.#right.proven(sentAt, taken.isWaitedFor)
+        this.#note(taken.isWaitedFor)
+        return
+      }
+    }
+    this.#right.lost()
+    const lookedAt = momentOf(this.#clock)
+    const stamp = await lookAtRow(this.#run, this.#egress)
+    // A process that was stopped between two looks does not know what was in between.
+    const isKnown = watch?.stamp === stamp && elapsedMs(this.#clock, watch.lookedAt) < rightMs
+    this.#watch = { stamp, sinceMs: isKnown ? watch.sinceMs : this.#clock.monotonicMs(), lookedAt }
+    this.#note(true)
+    if (this.#isStandby) return
+    this.#isStandby = true
+    this.#options.logger.info(
+      stamp === 'absent'
+        ? `${this.#egress} has no row in recorder.lease; sending begins after ${leaseMs / 1000} s, should another recorder still send`
+        : `another recorder owns the budget of ${this.#egress}, or did not give it back; waiting until it ends`,
+    )
+  }
+
+  /**
+   * There is no server that could have given the row to anybody since this machine last looked. Where nobody else was there then,
+   * a patient recorder begins, and goes on for as long as there is no server.
+   */
+  async #beginWithout(sentAt: Moment): Promise<void> {
+    const { noteFile, disk = systemDisk, logger } = this.#options
+    const note = noteFile === undefined ? null : await readNote<LeaseNote>(disk, noteFile)
+    if (this.#noted ?? (note?.egress === this.#egress && note.isContended === true)) return
+    logger.warn(`the database is away; recording to disk, since no other recorder was seen for ${this.#egress}`)
+    this.#right.proven(sentAt, true)
+  }
+
+  /** What a start without the database goes by. Written only when it changes. */
+  #note(isContended: boolean): void {
+    const { noteFile, disk = systemDisk, logger } = this.#options
+    if (noteFile === undefined || this.#noted === isContended) return
+    this.#noted = isContended
+    const note: LeaseNote = { egress: this.#egress, isContended }
+    void writeNote(disk, noteFile, note, { logger, what: 'lease' })
+  }
+
+  #judge(): void {
+    const maySend = this.#right.holds()
+    if (maySend === this.#maySend) return
+    this.#maySend = maySend
+    const { logger, onChange } = this.#options
+    if (maySend) logger.info(`this recorder owns the budget of ${this.#egress}`)
+    else logger.warn(`another recorder may own the budget of ${this.#egress} by now; nothing is sent until it is known`)
+    onChange?.(maySend)
+  }
+
+  async #connect(): Promise<void> {
+    const client = new pg.Client({
+      connectionString: connectionString(this.#url),
+      application_name: 'market-recorder lease',
+      connectionTimeoutMillis: responseWithinMs,
+      query_timeout: responseWithinMs,
+      lock_timeout: lockTimeoutMs,
+      keepAlive: true,
+    })
+    client.on('error', () => undefined)
+    this.#client = client
+    await client.connect()
+    client.on('end', () => {
+      if (this.#client !== client) return
+      this.#client = undefined
+      // The server may have been away: what was seen before says nothing of that time.
+      this.#watch = null
+    })
+    this.#connectedMs = this.#clock.monotonicMs()
+  }
+
+  async #disconnect(): Promise<void> {
+    const client = this.#client
+    this.#client = undefined
+    this.#watch = null
+    if (client === undefined) return
+    const ended = client.end().catch(() => undefined)
+    // A server that does not respond does not say good-bye either.
+    await within(this.#clock, shortestPauseMs, ended, undefined)
+    const { connection } = client as unknown as { readonly connection?: { readonly stream?: Pick<Socket, 'destroy'> } }
+    connection?.stream?.destroy()
+  }
+
+  readonly #run: RunQuery = async (text, values) => {
+    if (this.#client === undefined) throw new Error('the connection of the lease is closed')
+    return this.#client.query<Record<string, unknown>>(text, [...values])
+  }
+}
+
+interface LeaseNote {
+  readonly egress: string
+  readonly isContended: boolean
+}

@@ -1,0 +1,147 @@
+import { type Kysely, sql } from 'kysely'
+import pg from 'pg'
+import type { Database } from '../db/schema.js'
+import { leaseMs } from './right.js'
+
+/** Sends a statement to the database. */
+export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
+
+/** Who asks for the row, and for which address. */
+export interface Claimant {
+  readonly egress: string
+  readonly owner: string
+  /** Where the recorder runs, for a person. */
+  readonly place: string
+}
+
+/** A recorder that shares the work, as the others see it. */
+export interface SeenRecorder {
+  readonly egress: string
+  /** Requests a minute that the service allows its address. */
+  readonly weight: number
+  readonly place: string
+  /** Its lease has not ended. */
+  readonly isLive: boolean
+  /** Time since its last renewal. */
+  readonly silentMs: number
+}
+
+/** The state of a row at one look: it changes with each renewal. `absent` without a row, `free` when it was given back. */
+export type Stamp = string
+
+const end = `now() + interval '${leaseMs} milliseconds'`
+
+/**
+ * Takes the row where it was given back, where its state is still `seen`, or as the first one of this database. Resolves to its
+ * epoch, and to whether another recorder waits for it; to null when it is not to be had.
+ */
+export async function takeRow(
+  run: RunQuery,
+  { egress, owner, place }: Claimant,
+  seen: Stamp | null,
+): Promise<{ readonly epoch: string; readonly isWaitedFor: boolean } | null> {
+  // Committed for good before anybody sends: after a crash of the server the row must not be its former owner's again.
+  const { rows } = await run(
+    `insert into recorder.lease as known (egress, owner, epoch, until, place)
+     select $1, $2, nextval('recorder.lease_epoch'), ${end}, $3
+     where $4 = 'absent' or not (select is_called from recorder.lease_epoch)
+       or exists (select from recorder.lease where egress = $1)
+     on conflict (egress) do update
+       set owner = excluded.owner, epoch = excluded.epoch, until = excluded.until, place = excluded.place, fleet = null
+       where known.owner is null or ${stampOf('known')} = $4
+     returning epoch::text, coalesce(waited_until > now(), false) as waited, set_config('synchronous_commit', 'on', true)`,
+    [egress, owner, place, seen ?? ''],
+  )
+  const [row] = rows as readonly { readonly epoch: string; readonly waited: boolean }[]
+  return row === undefined ? null : { epoch: row.epoch, isWaitedFor: row.waited }
+}
+
+/** Says that another recorder waits for the row, and tells its state. */
+export async function lookAtRow(run: RunQuery, egress: string): Promise<Stamp> {
+  const { rows } = await run(
+    `update recorder.lease set waited_until = ${end} where egress = $1
+     returning coalesce(${stampOf('lease')}, 'free') as stamp, set_config('synchronous_commit', 'off', true)`,
+    [egress],
+  )
+  const [row] = rows as readonly { readonly stamp: Stamp }[]
+  return row?.stamp ?? 'absent'
+}
+
+/** What a recorder says of its part in the work, and what it wants to know of the others. */
+export interface Part {
+  /** The group that it shares the work with; null while it takes no part. */
+  readonly fleet: string | null
+  readonly weight: number | null
+  /** The group whose recorders it wants to see; null at most renewals. */
+  readonly lookAt: string | null
+}
+
+export interface Renewed {
+  readonly isWaitedFor: boolean
+  readonly recorders: readonly SeenRecorder[]
+}
+
+/** Renews the owner's row; null when it is not the owner's any more. */
+export async function renewRow(
+  run: RunQuery,
+  { egress, owner }: Claimant,
+  epoch: string,
+  { fleet, weight, lookAt }: Part,
+): Promise<Renewed | null> {
+  const { rows } = await run(
+    `with mine as (
+       update recorder.lease set until = ${end}, fleet = $4, weight = $5
+       where egress = $1 and owner = $2 and epoch = $3
+       returning coalesce(waited_until > now(), false) as waited, set_config('synchronous_commit', 'off', true))
+     select waited, (
+       select coalesce(json_agg(json_build_object('egress', egress, 'weight', weight, 'place', place,
+         'isLive', until > now(),
+         'silentMs', greatest(0, round(extract(epoch from now() - until) * 1000) + ${leaseMs})) order by egress), '[]')
+       from recorder.lease where fleet = $6 and until > now() - interval '1 day') as recorders
+     from mine`,
+    [egress, owner, epoch, fleet, weight, lookAt],
+  )
+  const [row] = rows as readonly { readonly waited: boolean; readonly recorders: readonly SeenRecorder[] }[]
+  return row === undefined ? null : { isWaitedFor: row.waited, recorders: row.recorders }
+}
+
+/** Gives the row back: the next recorder need not wait. */
+export async function releaseRow(run: RunQuery, { egress, owner }: Claimant): Promise<void> {
+  await run('update recorder.lease set owner = null, until = now(), fleet = null where egress = $1 and owner = $2', [
+    egress,
+    owner,
+  ])
+}
+
+/** Text that changes with every renewal, in whatever way the server shows times. NULL for a row that was given back. */
+function stampOf(row: string): string {
+  return `${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until)`
+}
+
+/** Whether a recorder holds an address at this moment. */
+export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise<boolean> {
+  const held = await db
+    .selectFrom('recorder.lease')
+    .select('egress')
+    .where('egress', '=', egress)
+    .where('owner', 'is not', null)
+    .where('until', '>', sql<number>`now()`)
+    .executeTakeFirst()
+  return held !== undefined
+}
+
+/**
+ * Whether a failure shows that the database gives the row to nobody: there is no server, the table is locked or missing, or the
+ * disk is full. A server that is read-only does not count: another one may have taken its place.
+ */
+export function isGivenToNobody(error: unknown): boolean {
+  const cause = error instanceof AggregateError ? (error.errors[0] as unknown) : error
+  const { code } = cause as { readonly code?: unknown }
+  if (code === 'ECONNREFUSED') return true
+  return cause instanceof pg.DatabaseError && /^(57P0[23]|55P03|53100|42P01|3F000)$/.test(cause.code ?? '')
+}
+
+/** A response of the server that leaves the connection usable. */
+export function isReply(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && !/^(08|57P|28|3D)/.test(error.code ?? '') && error.severity !== 'FATAL'
+}

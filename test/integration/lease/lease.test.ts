@@ -1,0 +1,234 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, test, type TestContext, vi } from 'vitest'
+import { acquireLease, type Lease, type LeaseOptions } from '../../../src/lease/lease.js'
+import { leaseMs } from '../../../src/lease/right.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { startTcpProxy } from '../../support/tcpProxy.js'
+
+const logger = pino({ level: 'silent' })
+const within = { timeout: 60_000, interval: 20 }
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+/** An address of its own for a test, a way to the database that the test can break, and a watch that never two send. */
+async function anAddress({ onTestFinished, task }: Pick<TestContext, 'onTestFinished' | 'task'>) {
+  const address = task.name
+  const proxy = await startTcpProxy(database.url)
+  const leases: Lease[] = []
+  let mostAtOnce = 0
+  const watch = setInterval(() => {
+    mostAtOnce = Math.max(mostAtOnce, leases.filter((lease) => lease.check()).length)
+  }, 10)
+  onTestFinished(async () => {
+    clearInterval(watch)
+    await proxy.restore()
+    await Promise.all(leases.map((lease) => lease.release()))
+    await proxy.close()
+    expect(mostAtOnce).toBeLessThanOrEqual(1)
+  })
+  const acquire = async (url = database.url, options: Partial<LeaseOptions> = {}) => {
+    const lease = await acquireLease(url, address, { logger, ...options })
+    leases.push(lease)
+    return lease
+  }
+  /** Resolves when somebody waits who was told so. */
+  const isWaitedFor = () =>
+    vi.waitFor(async () => {
+      const { rows } = await query('select from recorder.lease where egress = $1 and waited_until > now()', [address])
+      expect(rows).toHaveLength(1)
+    }, within)
+  const query = (text: string, values: readonly unknown[] = []) =>
+    database.database.pool.query<pg.QueryResultRow>(text, [...values])
+  return { address, proxy, acquire, proxied: proxy.through(database.url), isWaitedFor, query }
+}
+/** Longer than the owner takes to learn of something. */
+const aLookMs = 1_200
+
+describe('the right to send from an address', () => {
+  // Those that wait for long do so side by side.
+  test.concurrent('is given on at once by one that gives it back', async (context) => {
+    const { acquire } = await anAddress(context)
+    const first = await acquire()
+    expect(first.maySend).toBe(true)
+    let second: Lease | undefined
+    const waiting = acquire().then((lease) => (second = lease))
+    await sleep(leaseMs + aLookMs)
+    expect(second).toBeUndefined()
+    await first.release()
+    expect(first.maySend).toBe(false)
+    expect((await waiting).maySend).toBe(true)
+  })
+
+  test.concurrent('ends before another one has it, when the owner is cut off from the database', async (context) => {
+    const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
+    const first = await acquire(proxied)
+    const waiting = acquire()
+    await isWaitedFor()
+    await sleep(aLookMs)
+    const cutOffMs = performance.now()
+    proxy.stall()
+    const second = await waiting
+    const tookMs = performance.now() - cutOffMs
+    expect(first.check()).toBe(false)
+    expect(tookMs).toBeGreaterThan(leaseMs - 1_000)
+    // That there is no server now says nothing about the time in which nothing was known of it.
+    await proxy.refuse()
+    await sleep(2_000)
+    expect(first.maySend).toBe(false)
+    await proxy.restore()
+    await second.release()
+    await vi.waitFor(() => expect(first.maySend).toBe(true), within)
+  })
+
+  test.concurrent('stays while no server could give it to another one', async (context) => {
+    const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
+    const leases: Lease[] = [await acquire(proxied)]
+    const waiting = acquire(proxied).then((lease) => leases.push(lease))
+    await isWaitedFor()
+    await sleep(aLookMs)
+    await proxy.refuse()
+    for (const untilMs = performance.now() + 6_000; performance.now() < untilMs; await sleep(50))
+      expect(leases[0]?.maySend).toBe(true)
+    await proxy.restore()
+    await sleep(leaseMs + aLookMs)
+    await vi.waitFor(() => expect(leases.filter(({ maySend }) => maySend)).toHaveLength(1), within)
+    await leases.find(({ maySend }) => maySend)?.release()
+    await waiting
+  })
+
+  test.concurrent('stays while the table is locked, and is nobody else’s afterwards', async (context) => {
+    const { acquire, isWaitedFor } = await anAddress(context)
+    const first = await acquire()
+    let second: Lease | undefined
+    const waiting = acquire().then((lease) => (second = lease))
+    await isWaitedFor()
+    await sleep(aLookMs)
+    const blocking = await database.database.pool.connect()
+    try {
+      await blocking.query('begin; lock table recorder.lease in exclusive mode')
+      for (const untilMs = performance.now() + 6_000; performance.now() < untilMs; await sleep(50))
+        expect(first.maySend).toBe(true)
+    } finally {
+      await blocking.query('rollback')
+      blocking.release()
+    }
+    await sleep(leaseMs + aLookMs)
+    await vi.waitFor(() => expect([first.maySend, second?.maySend].filter(Boolean)).toHaveLength(1), within)
+    if (first.maySend) await first.release()
+    await waiting
+  })
+
+  test.concurrent('stays with one that nobody waits for, though nothing is known of the database', async (context) => {
+    const { proxy, proxied, acquire } = await anAddress(context)
+    const first = await acquire(proxied)
+    await sleep(leaseMs + aLookMs)
+    proxy.stall()
+    for (const untilMs = performance.now() + 8_000; performance.now() < untilMs; await sleep(50))
+      expect(first.maySend).toBe(true)
+    proxy.cut()
+  })
+
+  test.concurrent('ends when its row is deleted, and begins again after a whole lease', async (context) => {
+    const { address, acquire, query } = await anAddress(context)
+    const first = await acquire()
+    const deletedMs = performance.now()
+    await query('delete from recorder.lease where egress = $1', [address])
+    const second = acquire()
+    const winner = await Promise.race([
+      second,
+      (async () => {
+        await vi.waitFor(() => expect(first.maySend).toBe(false), within)
+        await vi.waitFor(() => expect(first.maySend).toBe(true), within)
+        return first
+      })(),
+    ])
+    expect(performance.now() - deletedMs).toBeGreaterThan(leaseMs - 100)
+    await winner.release()
+    await second
+  })
+
+  test.concurrent('belongs to a row and not to a session', async (context) => {
+    const { acquire, query } = await anAddress(context)
+    const first = await acquire()
+    const waiting = acquire()
+    for (let round = 0; round < 5; round++) {
+      await query(`select pg_terminate_backend(pid) from pg_stat_activity
+        where application_name = 'market-recorder lease' and datname = current_database()`)
+      await sleep(700)
+      expect(first.maySend).toBe(true)
+    }
+    await first.release()
+    await waiting
+  })
+
+  test.concurrent('is not there on waking, until the database has confirmed it', async (context) => {
+    const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
+    const state = { sleptMs: 0 }
+    // The monotonic clock of a suspended machine stands still.
+    const clock = { ...systemClock, now: () => Date.now() + state.sleptMs }
+    const first = await acquire(proxied, { clock })
+    state.sleptMs = 60_000
+    expect(first.check()).toBe(false)
+    await vi.waitFor(() => expect(first.maySend).toBe(true), within)
+    const waiting = acquire()
+    await isWaitedFor()
+    await sleep(aLookMs)
+    proxy.stall()
+    state.sleptMs = 120_000
+    expect(first.check()).toBe(false)
+    const second = await waiting
+    expect([first.maySend, second.maySend]).toEqual([false, true])
+  })
+
+  test.concurrent('is known to be waited for from the first moment on', async (context) => {
+    const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
+    const before = await acquire()
+    const waiting = acquire(proxied)
+    const other = acquire()
+    await isWaitedFor()
+    await sleep(aLookMs)
+    await before.release()
+    const owner = await Promise.race([waiting, other])
+    if (owner === (await Promise.race([waiting, Promise.resolve(undefined)]))) {
+      proxy.stall()
+      await other
+    } else {
+      await owner.release()
+      await waiting
+    }
+  })
+
+  test('is taken by the first recorder of a database at once, and at another address after a lease', async () => {
+    const empty = await createTestDatabase()
+    const startedMs = performance.now()
+    const first = await acquireLease(empty.url, 'first', { logger })
+    const second = acquireLease(empty.url, 'second', { logger })
+    expect(first.maySend).toBe(true)
+    await first.release()
+    await (await second).release()
+    expect(performance.now() - startedMs).toBeGreaterThan(leaseMs)
+    await empty.drop()
+  })
+
+  test('is not waited for any longer when the one that waits is stopped', async (context) => {
+    const { acquire } = await anAddress(context)
+    await acquire()
+    const stop = new AbortController()
+    const waiting = acquire(database.url, { signal: stop.signal })
+    setTimeout(() => stop.abort(new Error('stopped')), 700)
+    await expect(waiting).rejects.toThrow('stopped')
+  })
+
+  test('is not waited for when the database cannot be reached at first', async (context) => {
+    const { proxy, proxied, acquire } = await anAddress(context)
+    await proxy.refuse()
+    await expect(acquire(proxied)).rejects.toThrow(/ECONNREFUSED/)
+  })
+})

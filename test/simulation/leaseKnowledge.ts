@@ -1,0 +1,72 @@
+import { leaseMs } from '../../src/lease/right.js'
+
+/** What a recorder and the others can know of each other. Times are of the world. */
+export interface Presence {
+  /** When what runs on the machine was started. */
+  readonly startedMs: number | undefined
+  /** When that was first told anything of the right to send; undefined before. */
+  readonly firstHeardMs: number | undefined
+  /** Since when the others see that it waits for the right to send, or has it; undefined while they do not. */
+  readonly visibleSinceMs: number | undefined
+  /** It goes by having been told that nobody else is there: infinite while it does. */
+  readonly aloneUntilMs: number
+}
+
+/** A result of the database that a recorder has received. */
+export interface Received {
+  readonly statement: { readonly text: string; readonly values?: unknown }
+  readonly value: unknown
+}
+
+const takes = /^\s*insert into recorder\.lease as known\b/
+const looks = /^\s*update recorder\.lease set waited_until\b/
+const renews = /^\s*with mine as \(\s*update recorder\.lease set until\b/
+
+/** Follows what the recorder of a machine is told of the right to send from an address. */
+export class LeaseKnowledge {
+  readonly #egress: string
+  #startedMs: number | undefined
+  #firstHeardMs: number | undefined
+  #visible: { readonly sinceMs: number; readonly untilMs: number } | undefined
+  #aloneUntilMs = -Infinity
+
+  constructor(egress: string) {
+    this.#egress = egress
+  }
+
+  get presence(): Presence {
+    return {
+      startedMs: this.#startedMs,
+      firstHeardMs: this.#firstHeardMs,
+      visibleSinceMs: this.#visible?.sinceMs,
+      aloneUntilMs: this.#aloneUntilMs,
+    }
+  }
+
+  /** Another recorder begins on the machine: it knows nothing yet. */
+  begins(nowMs: number): void {
+    this.#startedMs = nowMs
+    this.#firstHeardMs = undefined
+    this.#visible = undefined
+    this.#isToldOfAnother(nowMs)
+  }
+
+  hears({ statement: { text, values }, value }: Received, nowMs: number): void {
+    if (!Array.isArray(values) || values[0] !== this.#egress) return
+    const isRenewal = renews.test(text)
+    if (!isRenewal && !takes.test(text) && !looks.test(text)) return
+    this.#firstHeardMs ??= nowMs
+    const { rows } = value as { readonly rows: readonly { readonly waited?: boolean }[] }
+    const [row] = rows
+    if (row !== undefined) {
+      const isSeen = this.#visible !== undefined && nowMs < this.#visible.untilMs
+      this.#visible = { sinceMs: isSeen ? (this.#visible?.sinceMs ?? nowMs) : nowMs, untilMs: nowMs + leaseMs }
+    }
+    if (row?.waited === false) this.#aloneUntilMs = Infinity
+    else this.#isToldOfAnother(nowMs)
+  }
+
+  #isToldOfAnother(nowMs: number): void {
+    this.#aloneUntilMs = Math.min(this.#aloneUntilMs, nowMs)
+  }
+}

@@ -1,0 +1,93 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { leaseMs, rightMs, SendingRight } from '../../../src/lease/right.js'
+import { momentOf, systemClock } from '../../../src/runtime/clock.js'
+
+function aMachine() {
+  const time = { mono: 1_000, wall: 1_700_000_000_000 }
+  const clock = { ...systemClock, now: () => time.wall, monotonicMs: () => time.mono }
+  return {
+    right: new SendingRight(clock),
+    now: () => momentOf(clock),
+    passes: (ms: number) => {
+      time.mono += ms
+      time.wall += ms
+    },
+    sleeps: (ms: number) => {
+      time.wall += ms
+    },
+    clockIsSetBack: (ms: number) => {
+      time.wall -= ms
+    },
+  }
+}
+
+test('the right ends 3 s after the proof was asked for, and half a second before anybody else can have it', () => {
+  const { right, now, passes } = aMachine()
+  expect(right.holds()).toBe(false)
+  const asked = now()
+  passes(900)
+  right.proven(asked, true)
+  passes(2_099)
+  expect(right.holds()).toBe(true)
+  passes(1)
+  expect(right.holds()).toBe(false)
+  expect(leaseMs - rightMs).toBe(500)
+})
+
+test('a suspended machine has no right on waking, and a clock that is set back gives none', () => {
+  const { right, now, sleeps, clockIsSetBack, passes } = aMachine()
+  right.proven(now(), false)
+  sleeps(5_000)
+  expect(right.holds()).toBe(false)
+  right.proven(now(), false)
+  clockIsSetBack(60_000)
+  passes(3_000)
+  expect(right.holds()).toBe(false)
+})
+
+test('where nobody can be given the row the right goes on, but does not begin again', () => {
+  const { right, now, passes } = aMachine()
+  right.proven(now(), true)
+  for (let round = 0; round < 100; round++) {
+    passes(500)
+    right.failed(now(), 'given to nobody')
+    expect(right.holds()).toBe(true)
+  }
+  passes(3_000)
+  right.failed(now(), 'given to nobody')
+  expect(right.holds()).toBe(false)
+})
+
+test('silence ends it while another recorder waits, and does not while nobody does', () => {
+  for (const isWaitedFor of [true, false]) {
+    const { right, now, passes } = aMachine()
+    right.proven(now(), isWaitedFor)
+    for (let round = 0; round < 10; round++) {
+      const asked = now()
+      passes(1_000)
+      right.failed(asked, 'unknown')
+    }
+    expect(right.holds()).toBe(!isWaitedFor)
+    // Stopped while it asked: what it hears then is of before.
+    const asked = now()
+    passes(10_000)
+    right.failed(asked, 'unknown')
+    expect(right.holds()).toBe(false)
+  }
+})
+
+test('once the database has said that it is another one’s, no failure brings it back', () => {
+  const { right, now, passes } = aMachine()
+  right.proven(now(), false)
+  right.lost()
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom('given to nobody' as const, 'unknown' as const)), (failures) => {
+      for (const failure of failures) {
+        passes(100)
+        right.failed(now(), failure)
+        expect(right.holds()).toBe(false)
+      }
+    }),
+  )
+})
