@@ -97,6 +97,9 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
       },
     )
     progress.end()
+    if (options.symbol && result.rows + result.partsSkipped === 0) {
+      throw new Error(`no rows match --symbol ${options.symbol.join(' ')} there: market.instruments lists the symbols`)
+    }
     if (options.json === true) {
       console.log(JSON.stringify({ ...result, folder: resolve(options.out) }))
       return

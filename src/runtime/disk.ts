@@ -1,4 +1,5 @@
 import fs from 'node:fs/promises'
+import { dirname } from 'node:path'
 
 /** A file that is being written. */
 export interface OpenFile {
@@ -37,5 +38,22 @@ export async function syncToDisk(disk: Pick<Disk, 'open'>, path: string): Promis
     await opened.sync()
   } finally {
     await opened.close()
+  }
+}
+
+/** Makes a folder and those above it. Node's recursive mkdir never ends below a folder that takes none, such as /proc. */
+export async function makeFolder(path: string, mode?: number): Promise<void> {
+  const make = () => fs.mkdir(path, mode)
+  try {
+    await make()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const isThere = async (folder: string) => (await fs.stat(folder).catch(() => null))?.isDirectory() === true
+    if (code === 'EEXIST' && (await isThere(path))) return
+    if (code !== 'ENOENT' || (await isThere(dirname(path)))) {
+      throw new Error(`no folder can be made at ${path} (${code}): choose another place`, { cause: error })
+    }
+    await makeFolder(dirname(path), mode)
+    await makeFolder(path, mode)
   }
 }

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { link, lstat, mkdir, open, readdir, readFile, realpath, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { link, lstat, open, readdir, readFile, realpath, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
-import { isFullDisk, syncToDisk, systemDisk } from '../../runtime/disk.js'
+import { isFullDisk, makeFolder, syncToDisk, systemDisk } from '../../runtime/disk.js'
 import { randomName } from '../../runtime/randomness.js'
 
 /** A part of an archive that is not as it was written. The message is one line. */
@@ -57,18 +57,18 @@ export function folderTarget(root: string): ArchiveTarget {
     async stagingFolder() {
       await rm(at(partial), { recursive: true, force: true })
       staging = join(at(partial), randomName(6))
-      await mkdir(staging, { recursive: true })
+      await makeFolder(staging)
       return staging
     },
     async publish(localPath, path) {
       await syncToDisk(systemDisk, localPath)
-      await mkdir(dirname(at(path)), { recursive: true })
+      await makeFolder(dirname(at(path)))
       await rename(localPath, at(path))
       await syncToDisk(systemDisk, dirname(at(path)))
     },
     async create(path, text) {
       const place = at(path)
-      await mkdir(dirname(place), { recursive: true })
+      await makeFolder(dirname(place))
       const beside = `${place}.${randomName(6)}.new`
       const file = await open(beside, 'w')
       try {

@@ -8,6 +8,7 @@ import { type Manifest, readManifest, writeManifest } from './manifest.js'
 import { fewerRows, requireReplaceable, withOutdatedDays } from './outdated.js'
 import { PartWriter } from './partWriter.js'
 import { type ExportRequest, type Part, partsOf, selectionOf } from './request.js'
+import { makeFolder } from '../../runtime/disk.js'
 import { extentList, extentsIn } from '../parquet/columns.js'
 import { type DecimalExtent, shapeFor, UnfitDecimal, widen } from '../parquet/decimals.js'
 import { selectedRows, selectRows } from './source.js'
@@ -46,7 +47,7 @@ export async function runExport(
   request: ExportRequest,
   options: ExportOptions,
 ): Promise<ExportResult> {
-  await mkdir(request.folder, { recursive: true })
+  await makeFolder(request.folder)
   let manifest = await startManifest(request)
   if (Object.keys(manifest.parts).length === 0) manifest = await withDecimals(database, request, manifest, options)
   else await requireReplaceable(database, request, manifest, options.now())

@@ -275,6 +275,19 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
   const certificate = await run('certify', '--table', 'candles', '--symbol', 'RARE*', ...range)
   expect(certificate.said).toContain('| SPOT RAREUSDT market 1H | 20.83 % | 1 | 1 | 0 |')
   expect(certificate.said).toContain('Gap 2026-03-02T20:00:00Z to 2026-03-03T02:00:00Z, open: the service was away')
+  const one = await run('certify', '--table', 'fills', '--symbol', 'BTCUSDT', '--category', 'SPOT', ...range)
+  const { rows: counted } = await sql<{ n: number }>`
+    select count(*)::integer as n from market.fills
+    where category = 'SPOT' and symbol = 'BTCUSDT' and ts >= '2026-03-02Z' and ts < '2026-03-03Z'`.execute(
+    source.database.db,
+  )
+  expect(one.said).toContain(`\n${counted[0]?.n} rows in 1 days.\n`)
+  expect(one.said).toContain(`| 2026-03-02 | SPOT | ${counted[0]?.n} | `)
+  expect(one.said).not.toContain('FUTURES')
+  expect(await run('certify', '--table', 'fills', '--symbol', 'NOSUCH', ...range)).toEqual({
+    exitCode: 1,
+    said: 'error: the archive has nothing of what is to be certified\n',
+  })
   const listed = await run('certify', '--table', 'tickers', '--symbol', 'BTC*', ...range)
   expect(listed.said).toContain('| SPOT * | not claimed | 1 | 0 | 0 |')
   expect(listed.said).toContain('open: the spool was full')
@@ -289,4 +302,17 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
     exitCode: 1,
     said: 'error: table=candles/day=2026-03-02/category=SPOT/candles-v1-0.parquet is missing\n',
   })
+  const lost = await run('restore', '--table', 'candles', ...range)
+  expect(lost).toMatchObject({
+    exitCode: 1,
+    said: expect.stringMatching(/is missing; nothing of candles of 2026-03-02 was restored: bring it back/) as string,
+  })
+  expect(lost.said).not.toContain('ENOENT')
+  const found = await run('verify', '--table', 'candles')
+  expect(found.said).toMatch(/is missing; the next market-recorder archive writes the day anew\n/)
+  expect((await run()).said).toMatch(/candles of 2026-03-02: \d+ rows, \d+ bytes in \d files, version 2\n/)
+  expect((await run('prune')).said).toMatch(/^removed 1 former versions, /)
+  expect((await run('verify', '--table', 'candles', '--offline')).said).toMatch(
+    /^the database was not asked which days it has archived\n.*: ok\n$/,
+  )
 })

@@ -10,6 +10,7 @@ import { runReadOnlyQuery } from '../../../../src/db/readOnlyQuery.js'
 import { temporaryArchive } from '../../../support/archives.js'
 import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
+import { type Login, login } from '../../../support/login.js'
 import { runProgram, startProgram } from '../../../support/program.js'
 import { readRepositoryFile } from '../../../support/repositoryFiles.js'
 
@@ -17,10 +18,12 @@ const dayMs = 86_400_000
 const from = Date.UTC(2026, 2, 2)
 
 let source: TestDatabase
+let reader: Login
 let archive: Awaited<ReturnType<typeof temporaryArchive>>
 let folder: string
 beforeAll(async () => {
   source = await createTestDatabase()
+  reader = await login(source, 'market_reader')
   archive = await temporaryArchive()
   folder = await mkdtemp(join(tmpdir(), 'market-recorder-query-'))
   await loadCookbookMarket(source.database.db)
@@ -36,6 +39,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
   await archive.drop()
+  await reader.remove()
   await source.drop()
 })
 
@@ -89,7 +93,7 @@ const plain = (rows: readonly (readonly (string | null)[])[]) =>
 
 async function asked(question: string, database = true) {
   const query = { sql: question, folder, now: from + 2 * dayMs, maxRows: 100_000 }
-  return queryArchive(archive.target, { ...query, ...(database && { database: source.database }) })
+  return queryArchive(archive.target, { ...query, ...(database && { database: reader.database }) })
 }
 
 describe('a query over archive and database', () => {
@@ -147,7 +151,7 @@ test('query --archive prints it as query does', async () => {
   await writeFile(config, `archive: { folder: '${archive.folder}' }\n`)
   const question = 'select side, count(*) as n from market.fills group by 1 order by 1'
   const run = (...args: string[]) =>
-    runProgram(['query', '--config', config, ...args, question], { DATABASE_URL: source.url })
+    runProgram(['query', '--config', config, ...args, question], { DATABASE_URL: reader.url })
   const [archived, stored] = [await run('--archive', '--csv'), await run('--csv')]
   expect(archived).toEqual(stored)
   expect(archived.exitCode).toBe(0)

@@ -20,7 +20,6 @@ const to = from + 3 * dayMs
 const later = to + 10 * dayMs
 const price = '12345.123456789012345678'
 const quantity = '1234567890123.123456789012'
-
 let created: TestDatabase
 let folder: string
 beforeAll(async () => {
@@ -316,7 +315,7 @@ test('more rows than a row group, in bounded memory', async () => {
 })
 
 describe('the command', () => {
-  const run = (...args: string[]) => runProgram(['export', ...args, '--out', folder], { DATABASE_URL: created.url })
+  const run = (...args: string[]) => runProgram(['export', '--out', folder, ...args], { DATABASE_URL: created.url })
 
   test('exports, and again exports nothing', async () => {
     const args = ['fills', '--from', '2026-03-01', '--to', '2026-03-03T00:00Z', '--symbol', 'BTC*', 'ETHUSDT']
@@ -338,12 +337,14 @@ describe('the command', () => {
     expect(stderr).toMatch(message)
   })
 
-  test('says that a relation is not there, or a statement does not read', async () => {
-    for (const what of ['nonsense', 'delete from market.fills returning *']) {
-      const { exitCode, stderr } = await run(what, '--from', '2026-03-01')
-      expect(exitCode).toBe(1)
-      expect(stderr.trimEnd().split('\n')).toHaveLength(1)
-    }
+  test.each([
+    [['nonsense'], /"?market\.nonsense"?/],
+    [['delete from market.fills returning *'], /syntax error/],
+    [['fills', '--symbol', 'NOSUCH'], /no rows match --symbol NOSUCH there/],
+    [['fills', '--out', '/proc/x/y'], /no folder can be made at \/proc\/x \(ENOENT\)/],
+  ])('ends with one line and 1 after %j', async (args, message) => {
+    const { exitCode, stderr } = await run('--from', '2026-03-01', '--to', '2026-03-04', ...args)
+    expect([exitCode, stderr.trimEnd().split('\n')]).toEqual([1, [expect.stringMatching(message)]])
     expect(await created.database.db.selectFrom('market.fills').select('ts').execute()).toHaveLength(450)
   })
 })
