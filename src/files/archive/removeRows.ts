@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
 import { forgetCoverage } from '../../server/timescale/retention.js'
+import { noteRemoval } from '../../server/timescale/rollups.js'
 import { rowsOfDay, type Snapshot } from './rows.js'
 import { noteRemoved } from './state.js'
 import { archivedTable, type ArchivedTable, type Day, dayOf } from './tables.js'
@@ -35,6 +36,7 @@ export async function forget({ db }: RecorderDatabase, table: string, before: nu
   await db.transaction().execute(async (trx) => {
     await maxWait.execute(trx)
     await forgetCoverage(trx, table, new Date(before))
+    if (table === 'candles') await noteRemoval(trx, new Date(before))
     await noteRemoved(trx, table, dayOf(before))
   })
 }
