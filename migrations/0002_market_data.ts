@@ -83,8 +83,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       high numeric not null check (${finite('high')}),
       low numeric not null check (${finite('low')}),
       close numeric not null check (${finite('close')}),
-      base_volume numeric not null check (${finite('base_volume')}),
-      quote_turnover numeric not null check (${finite('quote_turnover')}),
+      base_volume numeric check (${finite('base_volume')}),
+      quote_turnover numeric check (${finite('quote_turnover')}),
       is_closed boolean not null,
       primary key (category, symbol, type, interval, open_time)
     );
@@ -211,8 +211,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         high: 'Highest price, in quote coin (premium: a fraction).',
         low: 'Lowest price, in quote coin (premium: a fraction).',
         close: 'Last price, in quote coin (premium: a fraction).',
-        base_volume: 'Volume, in base coin; 0 for mark, index and premium.',
-        quote_turnover: 'Turnover, in quote coin; 0 for mark, index and premium.',
+        base_volume:
+          'Volume, in base coin; 0 for mark, index and premium. Null where the service does not say, in old candles of tokenised stocks.',
+        quote_turnover: 'Turnover, in quote coin; 0 for mark, index and premium. Null where the volume is.',
         is_closed: 'Whether it is final: it was read after its close and a settle delay. false while it forms.',
       },
     },

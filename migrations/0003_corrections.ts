@@ -28,9 +28,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       open_time timestamptz not null,
       revised_at timestamptz not null,
       old_open numeric not null, old_high numeric not null, old_low numeric not null, old_close numeric not null,
-      old_base_volume numeric not null, old_quote_turnover numeric not null,
+      old_base_volume numeric, old_quote_turnover numeric,
       new_open numeric not null, new_high numeric not null, new_low numeric not null, new_close numeric not null,
-      new_base_volume numeric not null, new_quote_turnover numeric not null,
+      new_base_volume numeric, new_quote_turnover numeric,
       restatement_id bigint references recorder.restatement (id)
     );
     create index candle_revision_candle on recorder.candle_revision (category, symbol, type, interval, open_time);

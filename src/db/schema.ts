@@ -116,8 +116,8 @@ export interface GapTable extends SeriesColumns {
 export type GapState = 'open' | 'repaired' | 'lost'
 
 type Values<When extends 'old' | 'new'> = {
-  [Name in 'open' | 'high' | 'low' | 'close' | 'base_volume' | 'quote_turnover' as `${When}_${Name}`]: Decimal
-}
+  [Name in 'open' | 'high' | 'low' | 'close' as `${When}_${Name}`]: Decimal
+} & { [Name in 'base_volume' | 'quote_turnover' as `${When}_${Name}`]: Decimal | null }
 
 /** Ages are intervals of the database; the recorder reads and writes them as milliseconds. */
 interface CandleReachTable {

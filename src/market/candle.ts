@@ -68,7 +68,8 @@ export interface Candle extends CandleSeries {
   readonly high: Decimal
   readonly low: Decimal
   readonly close: Decimal
-  readonly baseVolume: Decimal
-  readonly quoteTurnover: Decimal
+  /** Null where the service does not say: in old candles of tokenised stocks. */
+  readonly baseVolume: Decimal | null
+  readonly quoteTurnover: Decimal | null
   readonly isClosed: boolean
 }

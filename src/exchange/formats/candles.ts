@@ -1,7 +1,7 @@
 import { type Candle, type CandleType, closeTime, type Interval, intervalMs } from '../../market/candle.js'
 import type { TradedCategory } from '../../market/category.js'
 import { hourMs, type TimeMs } from '../../market/values.js'
-import { type Notes, requiredDecimal as decimal, requiredTime } from './fields.js'
+import { type Notes, optionalDecimal, requiredDecimal as decimal, requiredTime } from './fields.js'
 import { anArray, type Format, type WireArray } from './format.js'
 
 export interface CandleQuery {
@@ -37,8 +37,8 @@ export function candleFormat(settleMs: number): Format<CandleQuery, Candle, Wire
         high: decimal(wire[2], '2', notes),
         low: decimal(wire[3], '3', notes),
         close: decimal(wire[4], '4', notes),
-        baseVolume: decimal(wire[5], '5', notes),
-        quoteTurnover: decimal(wire[6], '6', notes),
+        baseVolume: optionalDecimal(wire[5], '5', notes),
+        quoteTurnover: optionalDecimal(wire[6], '6', notes),
         isClosed: requestTime >= closeTime(openTime, query.interval) + settleMs,
       }
       if (notes.problems.length === 0) findContradictions(candle, notes)

@@ -45,9 +45,9 @@ const seriesProof = z.strictObject({
     z.strictObject({
       openTime: time,
       revisedAt: time,
-      /** open, high, low, close, base volume, quote turnover */
-      old: z.array(decimal).length(6),
-      new: z.array(decimal).length(6),
+      /** open, high, low, close, base volume, quote turnover; either of the last two may be unknown */
+      old: z.array(decimal.nullable()).length(6),
+      new: z.array(decimal.nullable()).length(6),
     }),
   ),
   /** Rewrites of history as a whole that reach into the day. */

@@ -127,8 +127,9 @@ export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries
         case when quote_turnover <> m_turnover then format('turnover %s, of minutes %s', quote_turnover, m_turnover) end
       ) as detail
     from compared
-    where (open, high, low, close, base_volume, quote_turnover)
-      is distinct from (m_open, m_high, m_low, m_close, m_volume, m_turnover)
+    where (open, high, low, close) is distinct from (m_open, m_high, m_low, m_close)
+      -- Volumes that the service does not tell agree with any.
+      or base_volume <> m_volume or quote_turnover <> m_turnover
     order by 1`.execute(db)
   return disagreements(long, rows, 'does not agree with its minutes')
 }

@@ -53,7 +53,7 @@ export async function openRevisions(db: Kysely<Database>, series: CandleSeries):
     newVolume: Decimal
   }>`
     select id, open_time as "openTime", ${prices('old')} as "oldPrices", ${prices('new')} as "newPrices",
-      old_base_volume as "oldVolume", new_base_volume as "newVolume"
+      coalesce(old_base_volume, 0) as "oldVolume", coalesce(new_base_volume, 0) as "newVolume"
     from recorder.candle_revision
     where ${ofCandles(series)} and restatement_id is null and revised_at > now() - ${oneEvent}
     order by open_time, id`.execute(db)

@@ -219,8 +219,8 @@ export const candles = z.strictObject({
         high: decimal('Highest price.'),
         low: decimal('Lowest price.'),
         close: decimal('Last price.'),
-        baseVolume: decimal('Volume in base coin.'),
-        quoteTurnover: decimal('Turnover in quote coin.'),
+        baseVolume: orNull(decimal('Volume in base coin.')),
+        quoteTurnover: orNull(decimal('Turnover in quote coin.')),
         isClosed: z.boolean().describe('Whether it is final; false while it forms.'),
       }),
     )

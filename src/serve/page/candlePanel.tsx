@@ -181,7 +181,8 @@ function CandleLine({ candle }: { candle: Candle }) {
   return (
     <>
       <time>{moment(openTime).slice(0, 16)}</time> <span>O</span> {decimal(open)} <span>H</span> {decimal(high)}{' '}
-      <span>L</span> {decimal(low)} <span>C</span> {decimal(close)} <span>Vol</span> {decimal(baseVolume)}
+      <span>L</span> {decimal(low)} <span>C</span> {decimal(close)} <span>Vol</span>{' '}
+      {baseVolume === null ? '–' : decimal(baseVolume)}
       {!isClosed && <em> forming</em>}
     </>
   )
@@ -211,7 +212,7 @@ function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps
                   <th scope="row">{moment(candle.openTime)}</th>
                   {[candle.open, candle.high, candle.low, candle.close, candle.baseVolume].map((value, index) => (
                     <td key={index} class="number">
-                      {decimal(value)}
+                      {value === null ? '–' : decimal(value)}
                     </td>
                   ))}
                   <td>{candle.isClosed ? 'closed' : 'forming'}</td>

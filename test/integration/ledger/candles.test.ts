@@ -61,6 +61,15 @@ describe('candles', () => {
     ])
   })
 
+  it('may lack their volumes, and a revision tells when these come', async () => {
+    const { db } = test.database
+    const unknown = aCandle({ baseVolume: null, quoteTurnover: null })
+    await upsertCandles(db, [unknown])
+    expect(await upsertCandles(db, [unknown])).toMatchObject({ unchanged: 1 })
+    await upsertCandles(db, [aCandle()])
+    expect(await revisions()).toMatchObject([{ old_base_volume: null, new_base_volume: '5.0' }])
+  })
+
   it('are not logged when only trailing zeros differ', async () => {
     const { db } = test.database
     await upsertCandles(db, [aCandle({ close: '11' })])

@@ -50,7 +50,7 @@ function onPaper(minutes: readonly Candle[], lengthMs: number): CandlePage['cand
     const opens = Math.floor(candle.openTime / lengthMs) * lengthMs
     groups.set(opens, [...(groups.get(opens) ?? []), candle])
   }
-  const sum = (values: readonly string[]) => values.reduce((total, value) => total + Number(value), 0)
+  const sum = (values: readonly (string | null)[]) => values.reduce((total, value) => total + Number(value), 0)
   return [...groups].map(([openTime, of]) => ({
     openTime,
     open: of[0]?.open ?? '',

@@ -229,13 +229,28 @@ describe('candles', () => {
     expect((await exchange.client.candles({ ...minutes, type: 'premium' })).rows).toHaveLength(1)
   })
 
-  it('a row with too few values is put aside, a further value is named', async () => {
+  it('a candle without volume and turnover is kept: old ones of tokenised stocks have none', async () => {
+    const [empty, missing] = [
+      ['1760000040000', '1', '1', '1', '1', '', ''],
+      ['1760000100000', '1', '1', '1', '1'],
+    ]
     await exchange.answering(
-      envelope('[["1760000040000","1","1","1","1","0"],["1760000100000","1","1","1","1",0,"0","new"]]'),
+      envelope(JSON.stringify([empty, missing, ['1760000160000', '1', '1', '1', '1', null, null]])),
     )
+    const { rows, rejected } = await exchange.client.candles(minutes)
+    expect(rows.map(({ baseVolume, quoteTurnover }) => [baseVolume, quoteTurnover])).toEqual([
+      [null, null],
+      [null, null],
+      [null, null],
+    ])
+    expect(rejected).toEqual([])
+  })
+
+  it('a row with too few values is put aside, a further value is named', async () => {
+    await exchange.answering(envelope('[["1760000040000","1","1","1"],["1760000100000","1","1","1","1",0,"0","new"]]'))
     const { rows, rejected, unknownFields } = await exchange.client.candles(minutes)
     expect(rows.map(({ openTime }) => openTime)).toEqual([1_760_000_100_000])
-    expect(rejected.map(({ raw }) => raw)).toEqual(['["1760000040000","1","1","1","1","0"]'])
+    expect(rejected.map(({ raw }) => raw)).toEqual(['["1760000040000","1","1","1"]'])
     expect(unknownFields).toEqual(['[7]'])
   })
 })

@@ -124,7 +124,7 @@ function palette() {
 
 function barOf({ time, candle }: Slot, { up, down, upSoft, downSoft }: Palette) {
   const at = (time / 1000) as UTCTimestamp
-  if (candle === null) return { time: at }
+  if (candle === null || candle.baseVolume === null) return { time: at }
   const [open, high, low, close] = [candle.open, candle.high, candle.low, candle.close].map(approximate)
   if (open === undefined || high === undefined || low === undefined || close === undefined) return { time: at }
   const edge = close >= open ? up : down
@@ -135,7 +135,7 @@ function barOf({ time, candle }: Slot, { up, down, upSoft, downSoft }: Palette) 
 
 function volumeOf({ time, candle }: Slot, { upSoft, downSoft }: Palette) {
   const at = (time / 1000) as UTCTimestamp
-  if (candle === null) return { time: at }
+  if (candle === null || candle.baseVolume === null) return { time: at }
   const rises = approximate(candle.close) >= approximate(candle.open)
   return { time: at, value: approximate(candle.baseVolume), color: rises ? upSoft : downSoft }
 }

@@ -81,8 +81,8 @@ const valuesOf = (candle: Candle): Values => [
   trimmed(candle.high),
   trimmed(candle.low),
   trimmed(candle.close),
-  trimmed(candle.baseVolume),
-  trimmed(candle.quoteTurnover),
+  trimmed(candle.baseVolume ?? ''),
+  trimmed(candle.quoteTurnover ?? ''),
 ]
 
 /** Of a view, the buckets that lie in the range as a whole. */
