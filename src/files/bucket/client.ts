@@ -1,7 +1,8 @@
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3'
+import { backoffMs } from '../../runtime/backoff.js'
 import type { Clock } from '../../runtime/clock.js'
-import { explained } from './errors.js'
-import { type Patience, retrying } from './retry.js'
+import { random } from '../../runtime/randomness.js'
+import { explained, kindOf } from './errors.js'
 
 export interface BucketPlace {
   readonly bucket: string
@@ -14,6 +15,16 @@ export interface BucketPlace {
   /** Whether the bucket stands in the path of a URL instead of the name of the host. */
   readonly forcePathStyle: boolean
 }
+
+export interface Patience {
+  /** After the first failure; each wait is twice as long as the one before, and a random part shorter. */
+  readonly minMs: number
+  readonly maxMs: number
+  /** No attempt begins later than this after the first failure. */
+  readonly totalMs: number
+}
+
+const usual: Patience = { minMs: 250, maxMs: 20_000, totalMs: 300_000 }
 
 export interface BucketOptions {
   readonly clock: Clock
@@ -29,8 +40,10 @@ export interface RequestOptions {
 }
 
 export interface Bucket extends BucketPlace {
-  /** As messages name it. Without credentials. */
+  /** Name for messages, without credentials. */
   readonly name: string
+  /** For what sends its requests itself. */
+  readonly client: S3Client
   /** Sends one request, again and again while the server is away. Throws one line that says what to do. */
   send<Result>(
     doing: string,
@@ -57,6 +70,7 @@ export function openBucket(place: BucketPlace, { clock, signal, patience }: Buck
   return {
     ...place,
     name,
+    client,
     async send(doing, request, isWanted = () => false) {
       try {
         return await retrying(clock, () => request(client, { abortSignal }), { signal: abortSignal, patience })
@@ -83,5 +97,29 @@ function settingsOf({ endpoint, region, forcePathStyle }: BucketPlace): S3Client
     requestHandler: { connectionTimeout: connectMs, socketTimeout: silenceMs },
     ...(endpoint !== undefined && { endpoint }),
     ...(known !== undefined && { region: known }),
+  }
+}
+
+/** Repeats what passes by itself: a server that is away, busy or cuts connections. Throws the last error. */
+async function retrying<Result>(
+  clock: Clock,
+  work: () => Promise<Result>,
+  { signal, patience = usual }: { readonly signal: AbortSignal; readonly patience?: Patience | undefined },
+): Promise<Result> {
+  let firstFailureMs: number | undefined
+  for (let failures = 1; ; failures++) {
+    signal.throwIfAborted()
+    try {
+      return await work()
+    } catch (error) {
+      const kind = kindOf(error)
+      firstFailureMs ??= clock.monotonicMs()
+      const delayMs = backoffMs(failures, patience) * (0.5 + random() / 2)
+      const isOver = clock.monotonicMs() - firstFailureMs + delayMs > patience.totalMs
+      // The SDK has learned the server's time from the refusal, and signs with it from then on.
+      const isPassing = kind === 'passing' || (kind === 'clock' && failures === 1)
+      if (!isPassing || isOver) throw error
+      await clock.sleep(delayMs, signal)
+    }
   }
 }

@@ -1,30 +1,41 @@
 import {
   AbortMultipartUploadCommand,
-  type CompletedPart,
-  CompleteMultipartUploadCommand,
-  CreateMultipartUploadCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
   PutObjectCommand,
-  UploadPartCommand,
+  type S3Client,
 } from '@aws-sdk/client-s3'
-import { type FileHandle, open } from 'node:fs/promises'
+import { Upload } from '@aws-sdk/lib-storage'
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import type { Bucket } from './client.js'
 import { isKind } from './errors.js'
 
-/** One part is in memory at a time. Services take 10,000 of them, and none but the last below 5 MiB. */
-const minPartBytes = 5 << 20
-
-/** Puts a file to its key, whatever was there; nobody sees a part of it. */
+/** Puts a file to its key, whatever was there; nobody sees a part of it. A large file goes in parts, one in memory at a time. */
 export async function uploadFile(bucket: Bucket, localPath: string, path: string): Promise<void> {
-  const file = await open(localPath)
+  const { size } = await stat(localPath)
+  const params = { ...objectOf(bucket, path), Body: createReadStream(localPath) }
   try {
-    const { size } = await file.stat()
-    if (size <= minPartBytes) await putBytes(bucket, path, await readPart(file, 0, size))
-    else await uploadParts(bucket, file, { path, size, partBytes: Math.max(minPartBytes, Math.ceil(size / 10_000)) })
-  } finally {
-    await file.close()
+    await new Upload({ client: patientClient(bucket, `write ${path}`), params, queueSize: 1 }).done()
+  } catch (error) {
+    if (!isKind('no upload')(error)) throw error
+    // Completed by an attempt whose response was lost: then the object is there, as long as the file.
+    const { ContentLength } = await bucket.send(`read ${path}`, (client, options) =>
+      client.send(new HeadObjectCommand(objectOf(bucket, path)), options),
+    )
+    if (ContentLength !== size) throw new Error(`the upload of ${path} was ended by somebody else`, { cause: error })
   }
+}
+
+/** The client of a bucket, each request of which is sent again while the service is away. */
+function patientClient(bucket: Bucket, doing: string): S3Client {
+  const patient = Object.create(bucket.client) as S3Client
+  const send = async (command: Parameters<S3Client['send']>[0]): Promise<unknown> => {
+    const sent = bucket.send(doing, (client, options) => client.send(command, options), isKind('no upload'))
+    // Whatever stays of an upload is removed by the next run; what went wrong before is the news.
+    return command instanceof AbortMultipartUploadCommand ? sent.catch(() => undefined) : sent
+  }
+  return Object.assign(patient, { send })
 }
 
 export async function putBytes(bucket: Bucket, path: string, body: Uint8Array | string): Promise<void> {
@@ -50,57 +61,6 @@ export async function createObject(
     if (isKind('exists')(error)) return 'exists'
     if (isKind('unsupported')(error)) return 'unsupported'
     throw error
-  }
-}
-
-async function uploadParts(
-  bucket: Bucket,
-  file: FileHandle,
-  { path, size, partBytes }: { readonly path: string; readonly size: number; readonly partBytes: number },
-): Promise<void> {
-  const object = objectOf(bucket, path)
-  const doing = `write ${path}`
-  const { UploadId } = await bucket.send(doing, (client, options) =>
-    client.send(new CreateMultipartUploadCommand(object), options),
-  )
-  const upload = { ...object, UploadId }
-  try {
-    const parts: CompletedPart[] = []
-    for (let start = 0; start < size; start += partBytes) {
-      const PartNumber = parts.length + 1
-      const Body = await readPart(file, start, Math.min(partBytes, size - start))
-      const { ETag } = await bucket.send(doing, (client, options) =>
-        client.send(new UploadPartCommand({ ...upload, PartNumber, Body }), options),
-      )
-      parts.push({ PartNumber, ETag })
-    }
-    await complete(bucket, path, { ...upload, MultipartUpload: { Parts: parts } }, size)
-  } catch (error) {
-    // Whatever stays of it is removed by the next run; what went wrong is the news.
-    await abortUpload(bucket, object.Key, UploadId).catch(() => undefined)
-    throw error
-  }
-}
-
-async function complete(
-  bucket: Bucket,
-  path: string,
-  input: ConstructorParameters<typeof CompleteMultipartUploadCommand>[0],
-  size: number,
-): Promise<void> {
-  try {
-    await bucket.send(
-      `write ${path}`,
-      (client, options) => client.send(new CompleteMultipartUploadCommand(input), options),
-      isKind('no upload'),
-    )
-  } catch (error) {
-    if (!isKind('no upload')(error)) throw error
-    // Completed by an attempt whose response was lost: then the object is there, as long as the file.
-    const { ContentLength } = await bucket.send(`read ${path}`, (client, options) =>
-      client.send(new HeadObjectCommand(objectOf(bucket, path)), options),
-    )
-    if (ContentLength !== size) throw new Error(`the upload of ${path} was ended by somebody else`, { cause: error })
   }
 }
 
@@ -142,12 +102,6 @@ async function abortUpload(bucket: Bucket, Key: string | undefined, UploadId: st
   } catch (error) {
     if (!isKind('no upload', 'absent')(error)) throw error
   }
-}
-
-async function readPart(file: FileHandle, start: number, length: number): Promise<Buffer> {
-  const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(length), 0, length, start)
-  if (bytesRead !== length) throw new Error('a file in the making became shorter while it was uploaded')
-  return buffer
 }
 
 export function objectOf({ bucket, prefix }: Bucket, path: string): { Bucket: string; Key: string } {
