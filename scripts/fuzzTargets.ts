@@ -6,9 +6,7 @@ import { stringify } from 'yaml'
 import { BatchSpool } from '../src/collect/queue/batchSpool.js'
 import { ConfigError } from '../src/config/configError.js'
 import { loadConfig } from '../src/config/load.js'
-import { BadRequest } from '../src/serve/api/badRequest.js'
-import { readParameters } from '../src/serve/api/parameters.js'
-import { queries } from '../src/serve/api/queries.js'
+import { queries, wrongParameters } from '../src/serve/api/parameters.js'
 import { recordHeader, scanRecords } from '../src/collect/queue/records.js'
 import { httpTarget } from './fuzzHttp.js'
 import { broken, cuts, type FuzzTarget, nastyNumber, nastyText, one } from './fuzzInputs.js'
@@ -83,17 +81,16 @@ const apiInput = fc.tuple(
 
 function fuzzApi(seed: number): () => Promise<'taken' | 'refused'> {
   const [query, given] = one(apiInput, seed)
-  return async () => {
-    try {
-      const read = readParameters(query, given)
-      // What gets through must be something that the database can take.
-      if (/\0|\p{Surrogate}/u.test(JSON.stringify(Object.values(read)).replaceAll('\\u0000', '\0')))
-        throw new Error(`let through: ${JSON.stringify(read)}`)
-      return await Promise.resolve('taken')
-    } catch (error) {
-      if (error instanceof BadRequest) return 'refused'
-      throw error
+  return () => {
+    const read = query.safeParse(given)
+    if (!read.success) {
+      if (wrongParameters(read.error.issues, given).includes('\n')) throw new Error('refused in more than one line')
+      return Promise.resolve('refused')
     }
+    // What gets through must be something that the database can take.
+    if (/\0|\p{Surrogate}/u.test(JSON.stringify(Object.values(read.data)).replaceAll('\\u0000', '\0')))
+      throw new Error(`let through: ${JSON.stringify(read.data)}`)
+    return Promise.resolve('taken')
   }
 }
 

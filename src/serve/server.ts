@@ -4,8 +4,10 @@ import type { AddressInfo } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { serveStatic } from '@hono/node-server/serve-static'
-import { type Context, Hono } from 'hono'
+import { OpenAPIHono } from '@hono/zod-openapi'
+import type { Context } from 'hono'
 import { compress } from 'hono/compress'
+import { HTTPException } from 'hono/http-exception'
 import { streamSSE } from 'hono/streaming'
 import { inUrl } from '../runtime/host.js'
 import type { Config } from '../config/resolve.js'
@@ -16,11 +18,9 @@ import type { RecorderMetrics } from '../runtime/metrics.js'
 import { randomName } from '../runtime/randomness.js'
 import { openDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
-import { BadRequest } from './api/badRequest.js'
-import { queries } from './api/queries.js'
-import { openApi } from './api/openApi.js'
-import { readParameters } from './api/parameters.js'
-import { type ApiContext, instrumentNow, routes } from './api/routes.js'
+import { describeApi, events, healthz, readyz } from './api/endpoints.js'
+import { wrongParameters } from './api/parameters.js'
+import { addRoutes, type ApiContext, badRequest, instrumentNow } from './api/routes.js'
 import { boundConnections, connectionTimeouts, oneRequestAtATime, renderOnce } from './connections.js'
 import { EventHub } from './events.js'
 import { pageFolder } from './pageFolder.js'
@@ -72,7 +72,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   )
   const statusMetrics = new StatusMetrics(metrics.registry)
 
-  const app = new Hono()
+  const app = new OpenAPIHono({
+    defaultHook(result, context) {
+      if (result.success) return undefined
+      return context.json({ error: wrongParameters(result.error.issues, context.req.query()) }, 400)
+    },
+  })
   app.use(ownNamesOnly(config.serve), ownSiteOnly(), securityHeaders())
   if (protection !== null) app.use(protection.authenticate)
   app.use(async (context, next) => {
@@ -90,8 +95,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     statusMetrics.update(await reporter.report(), hub.size, lostLogLines(logger))
     return context.body(await metrics.registry.metrics(), 200, { 'Content-Type': metrics.registry.contentType })
   })
-  app.get('/healthz', (context) => context.json({ ok: true, reasons: [] }))
-  app.get('/readyz', async (context) => {
+  app.openapi(healthz, (context) => context.json({ ok: true, reasons: [] }, 200))
+  app.openapi(readyz, async (context) => {
     const { problems } = await reporter.report()
     const reasons = problems.filter(({ isBlocking }) => isBlocking).map(({ message }) => message)
     return context.json({ ok: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503)
@@ -100,28 +105,23 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   // Made of all schemas, which takes many times as long as a response: once.
   let description: string | undefined
   app.get('/api', (context) => {
-    description ??= JSON.stringify(openApi(version))
+    description ??= JSON.stringify(describeApi(version))
     return context.body(description, 200, { 'Content-Type': 'application/json' })
   })
-  app.get('/api/events', (context) => {
-    const { category, symbol, type, interval } = readParameters(queries.events, context.req.query())
+  app.openapi(events, (context) => {
+    const { category, symbol, type, interval } = context.req.valid('query')
     if ((category === undefined) !== (symbol === undefined)) {
-      throw new BadRequest('category, symbol: an instrument needs both')
+      throw badRequest('category, symbol: an instrument needs both')
     }
     if (hub.size >= maxPages) return context.json({ error: `${maxPages} pages are open already; close some` }, 503)
     const series = category === undefined || symbol === undefined ? null : { category, symbol, type, interval }
     return streamEvents(context, hub, series)
   })
-  for (const route of routes) {
-    app.get(route.path, async (context) => {
-      const response = await route.respondTo(api, readParameters(route.query, context.req.query()))
-      return context.json(response as object, 200, { 'Cache-Control': 'no-store' })
-    })
-  }
+  addRoutes(app, api)
   app.all('/api/*', (context) => context.json({ error: `${context.req.path}: no such endpoint; see /api` }, 404))
   servePage(app)
   app.onError((error, context) => {
-    if (error instanceof BadRequest) return context.json({ error: error.message }, 400)
+    if (error instanceof HTTPException) return context.json({ error: error.message }, error.status)
     const message = describeDatabaseError(error)
     logger.debug(`${context.req.path}: ${message}`)
     return context.json({ error: message }, 503)
@@ -174,7 +174,7 @@ function streamEvents(context: Context, hub: EventHub, series: CandleSeries | nu
   })
 }
 
-function servePage(app: Hono): void {
+function servePage(app: OpenAPIHono): void {
   const folder = pageFolder()
   if (folder === null) {
     app.get('/', (context) => context.text('The page has not been built: run npm run build.\n', 503))

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { instrumentKinds } from '../../market/instrument.js'
-import { candleType, category, count, decimal, interval, orNull, stream, symbol, time } from './fields.js'
+import { candleType, category, count, decimal, interval, orNull, stream, symbol, time } from './parameters.js'
 
 // The whole contract of the JSON API. Responses are checked against it in tests, and the reference is generated from it.
 

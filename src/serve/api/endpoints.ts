@@ -1,24 +1,132 @@
-import type { z } from 'zod'
+import { createRoute, OpenAPIHono } from '@hono/zod-openapi'
+import { z } from 'zod'
 import * as contract from './contract.js'
-import { queries } from './queries.js'
+import { queries } from './parameters.js'
+
+const failure = { 'application/json': { schema: contract.failure } }
+const wrong = { description: 'A parameter is wrong.', content: failure }
+const away = { description: 'The database does not respond, or the recorder is not ready.', content: failure }
+
+function endpoint<const Path extends string, Query extends z.ZodObject, Response extends z.ZodType>(
+  path: Path,
+  summary: string,
+  query: Query,
+  response: Response,
+) {
+  const content = { 'application/json': { schema: response } }
+  return createRoute({
+    method: 'get',
+    path,
+    summary,
+    request: { query },
+    responses: { 200: { description: 'The response.', content }, 400: wrong, 503: away },
+  })
+}
 
 /**
  * Each path of the JSON API with what may be asked there and what is answered. The routes keep to it, the reference is
  * written from it, and the page's types come from it.
  */
 export const endpoints = {
-  '/api/status': { query: queries.nothing, response: contract.status },
-  '/api/instruments': { query: queries.instruments, response: contract.instruments },
-  '/api/instruments/busiest': { query: queries.nothing, response: contract.instruments },
-  '/api/instrument': { query: queries.instrument, response: contract.instrument },
-  '/api/candles': { query: queries.candles, response: contract.candles },
-  '/api/history': { query: queries.history, response: contract.history },
-  '/api/calendar': { query: queries.calendar, response: contract.calendar },
-  '/api/coverage': { query: queries.coverage, response: contract.coverage },
-} as const satisfies Readonly<Record<string, { readonly query: z.ZodType; readonly response: z.ZodType }>>
+  '/api/status': endpoint('/api/status', 'How the recorder is doing.', queries.nothing, contract.status),
+  '/api/instruments': endpoint(
+    '/api/instruments',
+    'Search for instruments.',
+    queries.instruments,
+    contract.instruments,
+  ),
+  '/api/instruments/busiest': endpoint(
+    '/api/instruments/busiest',
+    'The instrument with the highest turnover of those with candles.',
+    queries.nothing,
+    contract.instruments,
+  ),
+  '/api/instrument': endpoint(
+    '/api/instrument',
+    'An instrument with its newest ticker and order book.',
+    queries.instrument,
+    contract.instrument,
+  ),
+  '/api/candles': endpoint(
+    '/api/candles',
+    'Candles of a series, the newest before a moment, with what is proven and what is missing among them.',
+    queries.candles,
+    contract.candles,
+  ),
+  '/api/history': endpoint(
+    '/api/history',
+    'Funding rate and spread of an instrument over the last hours.',
+    queries.history,
+    contract.history,
+  ),
+  '/api/calendar': endpoint(
+    '/api/calendar',
+    'How complete each series is, day by day (UTC); those with gaps first.',
+    queries.calendar,
+    contract.calendar,
+  ),
+  '/api/coverage': endpoint(
+    '/api/coverage',
+    'The exact ranges of a series: proven, without a trade, and gaps.',
+    queries.coverage,
+    contract.coverage,
+  ),
+} as const
+
+export const events = createRoute({
+  method: 'get',
+  path: '/api/events',
+  summary:
+    'Server-sent events. `status` each second: as /api/status. With a symbol `instrument` each two seconds: its newest ticker, book and candles.',
+  request: { query: queries.events },
+  responses: {
+    200: {
+      description: 'The response.',
+      content: { 'text/event-stream': { schema: z.union([contract.status, contract.instrumentEvent]) } },
+    },
+    400: wrong,
+    503: away,
+  },
+})
+
+const health = { 'application/json': { schema: contract.health } }
+
+export const healthz = createRoute({
+  method: 'get',
+  path: '/healthz',
+  summary: 'Whether the process lives.',
+  responses: { 200: { description: 'It does.', content: health } },
+})
+export const readyz = createRoute({
+  method: 'get',
+  path: '/readyz',
+  summary:
+    'Whether it records: owns its budget, reaches its database, every stream fresh. 503 with the reasons if not.',
+  responses: {
+    200: { description: 'It records.', content: health },
+    503: { description: 'It does not.', content: health },
+  },
+})
+
+/** The description of the API for programs, OpenAPI 3.1. */
+export function describeApi(version: string) {
+  const app = new OpenAPIHono()
+  for (const route of [...Object.values(endpoints), events, healthz, readyz]) app.openAPIRegistry.registerPath(route)
+  return app.getOpenAPI31Document({
+    openapi: '3.1.0',
+    info: {
+      title: 'market-recorder',
+      version,
+      description: 'Read-only. Times are Unix milliseconds, decimal numbers are exact text.',
+    },
+  })
+}
 
 export type ApiPath = keyof typeof endpoints
-export type ResponseOf<Path extends ApiPath> = z.output<(typeof endpoints)[Path]['response']>
+type Endpoint<Path extends ApiPath> = (typeof endpoints)[Path]
+export type ResponseOf<Path extends ApiPath> = z.output<
+  Endpoint<Path>['responses'][200]['content']['application/json']['schema']
+>
 /** What may be asked at a path, as the client says it. */
-export type Question<Path extends ApiPath> = z.input<(typeof endpoints)[Path]['query']>
+export type Question<Path extends ApiPath> = z.input<Endpoint<Path>['request']['query']>
 export type EventsQuestion = z.input<typeof queries.events>

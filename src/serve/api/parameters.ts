@@ -1,17 +1,95 @@
-import type { z } from 'zod'
-import { BadRequest } from './badRequest.js'
+import { z } from 'zod'
+import { candleTypes, intervals } from '../../market/candle.js'
+import { categories, tradedCategories } from '../../market/category.js'
+import { streamNames } from '../../market/stream.js'
 
-/** Parameters as a route wants them. Throws a `BadRequest` with one line that names every problem. */
-export function readParameters<Query extends z.ZodType>(
-  query: Query,
-  given: Readonly<Record<string, string>>,
-): z.output<Query> {
-  const result = query.safeParse(given)
-  if (result.success) return result.data
-  throw new BadRequest(result.error.issues.map((issue) => describe(issue, given)).join('; '))
+// What responses and parameters are made of.
+
+export const time = (what: string) => z.int().describe(`${what} Unix time, milliseconds.`)
+export const decimal = (what: string) => z.string().describe(`${what} Decimal text, exact.`)
+export const count = (what: string) => z.int().nonnegative().describe(what)
+export const orNull = <T extends z.ZodType>(schema: T) => schema.nullable().describe(schema.description ?? '')
+
+export const category = z.enum(categories).describe('Product line.')
+/** Characters that no name has, and that the database cannot hold. */
+const plainText = z
+  .string()
+  .refine((text) => !/[\p{Cc}\p{Cs}]/u.test(text), { error: 'must not hold control characters' })
+export const symbol = plainText.min(1).max(200).describe('Instrument, as the service spells it.')
+export const stream = z.enum(streamNames).describe('Stream, named as the table that holds it.')
+export const candleType = z.enum(candleTypes).describe('What the candles are made of.')
+export const interval = z.enum(intervals).describe('Length of a candle.')
+
+// Parameters arrive as text.
+/** The year 10000: what is later is a mistake, and some of it more than the database can hold. */
+const endOfTimeMs = Date.UTC(10_000, 0, 1) - 1
+/** `facts` stand in the description of the API: of a number that arrives as text the library knows too little. */
+const number = (min: number, max: number, facts: { default?: number; param?: { required: true } } = {}) =>
+  z.coerce
+    .number<number>()
+    .int()
+    .min(min)
+    .max(max)
+    .meta({ type: 'integer', minimum: min, maximum: max, ...facts })
+const instrumentKey = { category: z.enum(categories).describe('Product line.'), symbol }
+const limit = (max: number, usual: number) =>
+  number(1, max, { default: usual }).default(usual).describe(`Most rows, at most ${max}.`)
+const at = (what: string) => number(0, endOfTimeMs).describe(`${what} Unix time, milliseconds.`)
+const requiredAt = (what: string) =>
+  number(0, endOfTimeMs, { param: { required: true } }).describe(`${what} Unix time, milliseconds.`)
+
+export const queries = {
+  instruments: z.strictObject({
+    search: plainText.max(100).default('').describe('Part of the symbol or base coin, whatever its case.'),
+    category: z.enum(categories).optional().describe('Only this product line.'),
+    limit: limit(100, 20),
+  }),
+  instrument: z.strictObject({ ...instrumentKey, depth: limit(100, 15).describe('Levels on each side, at most 100.') }),
+  candles: z.strictObject({
+    category: z.enum(tradedCategories).describe('Product line.'),
+    symbol,
+    type: candleType.default('market'),
+    interval: interval.default('1m'),
+    before: at('Only candles that open before this moment. Default: now.').optional(),
+    limit: limit(1500, 500).describe('Most rows, at most 1500; fewer where they are rolled up from very many minutes.'),
+  }),
+  history: z.strictObject({
+    ...instrumentKey,
+    hours: number(1, 168, { default: 6 }).default(6).describe('How far back, at most 168.'),
+  }),
+  calendar: z.strictObject({
+    search: plainText.max(100).default('').describe('Part of the symbol, whatever its case.'),
+    stream: stream.optional(),
+    category: z.enum(categories).optional().describe('Only this product line.'),
+    symbol: symbol.optional().describe('Exactly this instrument.'),
+    days: number(1, 92, { default: 42 }).default(42).describe('How many days up to today or `to`, at most 92.'),
+    to: at('The last day is the one that this moment is in. Default: now.').optional(),
+    limit: limit(100, 20),
+    offset: number(0, 1_000_000, { default: 0 }).default(0).describe('How many series to leave out.'),
+  }),
+  coverage: z.strictObject({
+    stream,
+    ...instrumentKey,
+    type: candleType.optional(),
+    interval: interval.optional(),
+    from: requiredAt('Begin.'),
+    to: requiredAt('End, at most 31 days after the begin.'),
+  }),
+  events: z.strictObject({
+    category: z.enum(tradedCategories).optional().describe('With symbol: also events of this instrument.'),
+    symbol: symbol.optional(),
+    type: candleType.default('market'),
+    interval: interval.default('1m'),
+  }),
+  nothing: z.strictObject({}),
+} as const
+
+/** One line that names every wrong parameter. */
+export function wrongParameters(issues: readonly z.core.$ZodIssue[], given: object): string {
+  return issues.map((issue) => describe(issue, given)).join('; ')
 }
 
-function describe(issue: z.core.$ZodIssue, given: Readonly<Record<string, string>>): string {
+function describe(issue: z.core.$ZodIssue, given: object): string {
   const name = issue.path.join('.')
   switch (issue.code) {
     case 'unrecognized_keys':
@@ -24,7 +102,7 @@ function describe(issue: z.core.$ZodIssue, given: Readonly<Record<string, string
       return `${name}: must be at least ${String(issue.minimum)}${issue.origin === 'string' ? ' character' : ''}`
     case 'invalid_type':
       if (!(name in given)) return `${name}: is missing`
-      return `${name}: must be a whole number`
+      return `${name}: must be ${issue.expected === 'string' ? 'given once' : 'a whole number'}`
     default:
       return `${name}: ${issue.message}`
   }

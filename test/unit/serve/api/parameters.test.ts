@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { queries } from '../../../../src/serve/api/queries.js'
-import { readParameters } from '../../../../src/serve/api/parameters.js'
+import { queries, wrongParameters } from '../../../../src/serve/api/parameters.js'
 
 test('parameters arrive as text and have defaults', () => {
   const given = { category: 'SPOT', symbol: 'BTCUSDT', limit: '7' }
-  expect(readParameters(queries.candles, given)).toEqual({
+  expect(queries.candles.parse(given)).toEqual({
     category: 'SPOT',
     symbol: 'BTCUSDT',
     type: 'market',
@@ -27,6 +26,6 @@ describe('a wrong parameter is told in one line', () => {
     [{ ...key, colour: 'red' }, 'colour: no such parameter; see /api'],
     [{ limit: '0', x: '1' }, /^category: .*; symbol: is missing; limit: .*; x: /],
   ])('%o', (given, message) => {
-    expect(() => readParameters(queries.candles, given as unknown as Record<string, string>)).toThrow(message)
+    expect(wrongParameters(queries.candles.safeParse(given).error?.issues ?? [], given)).toMatch(message)
   })
 })
