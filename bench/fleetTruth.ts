@@ -108,11 +108,11 @@ export async function fillTruth(
     const key = [category, symbol]
     type Range = { readonly from: number; readonly to: number }
     const { rows: gaps } = await pool.query<Range>(
-      `select ${bounds('range')} from recorder.gap where stream = 'fills' and category = $1 and symbol = $2 and state <> 'repaired'`,
+      `select ${bounds('range')} from recorder_page.gap where stream = 'fills' and category = $1 and symbol = $2 and state <> 'repaired'`,
       key,
     )
     const { rows: covered } = await pool.query<Range>(
-      `select ${bounds('r')} from recorder.coverage, unnest(ranges) r where stream = 'fills' and category = $1 and symbol = $2`,
+      `select ${bounds('r')} from recorder_page.coverage, unnest(ranges) r where stream = 'fills' and category = $1 and symbol = $2`,
       key,
     )
     const known = new Set(ids)

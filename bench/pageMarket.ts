@@ -87,8 +87,8 @@ async function fill({ db }: RecorderDatabase, { instruments, days }: { instrumen
       array_fill(1.5, array[50]), array(select 100 + n * 0.1 from generate_series(1, 50) n), array_fill(2.5, array[50]), now()
     from market.instruments`.execute(db)
   await sql`
-    insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
-    select 'candles', category, symbol, 'market', '1m', tstzmultirange(
+    insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+    select 'candles', category, symbol, 'market', '1m', 'recorded', tstzmultirange(
       tstzrange(now() - make_interval(days => ${days}), now() - interval '10 days'),
       tstzrange(now() - interval '9 days', now()))
     from market.instruments`.execute(db)

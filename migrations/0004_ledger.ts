@@ -1,87 +1,83 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, keyComments } from './comments.js'
 
-const pageComments = {
-  stream: 'Stream that the series belongs to.',
-  category: 'Product line of the service.',
-  symbol: 'Instrument name; * for all instruments of the category.',
-  type: 'Type of candles; empty for other streams.',
-  interval: 'Interval of candles; empty for other streams.',
-}
+/** The verdicts. src/ledger/proof/verdicts.ts says who may move a range from one to another. */
+const verdicts = ['recorded', 'silent', 'no trade', 'before the beginning', 'unanswered', 'missing', 'lost', 'repaired']
+const gapVerdicts = sql.raw(`('missing', 'lost', 'repaired')`)
 
-/** What is known of each stretch of time of each series: proven, empty, without a trade, asked in vain, or missing. */
+/** The ledger: what is known of each stretch of time of each series. Nothing is known of a stretch that it does not name. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // Type and interval are '' for streams without them: NULLs in a key are all distinct before PostgreSQL 15.
-  const series = sql.raw(`
+  await sql`
+    create table recorder.known (
+      id bigint generated always as identity,
       stream text not null check (stream <> ''),
       category market.category not null,
       symbol text not null check (symbol <> ''),
+      -- Type and interval are '' for streams without them: NULLs in a key are all distinct before PostgreSQL 15.
       type text not null default '' check (type = '' or type::market.candle_type is not null),
-      interval text not null default '' check (interval = '' or interval::market.candle_interval is not null)`)
-  const ofAllParts = sql`
-    case when c.stream = 'fills' then (
-      select coalesce(range_agg(r), '{}')
-      from recorder.coverage p cross join lateral unnest(p.ranges) as r
-      where p.stream = c.stream and p.category = c.category and p.symbol = c.symbol and p.type = c.type and p.interval = c.interval
-    ) else c.ranges end`
-  await sql`
-    create table recorder.coverage (
-      ${series},
-      ranges tstzmultirange not null,
-      updated_at timestamptz not null default now(),
+      interval text not null default '' check (interval = '' or interval::market.candle_interval is not null),
+      verdict text not null check (verdict in (${sql.join(verdicts.map((verdict) => sql.lit(verdict)))})),
       part timestamptz not null default '-infinity',
-      primary key (stream, category, symbol, type, interval, part)
-    );
-
-    create table recorder.empty_range (
-      ${series},
       ranges tstzmultirange not null,
-      updated_at timestamptz not null default now(),
-      primary key (stream, category, symbol, type, interval)
-    );
-
-    create table recorder.no_trade (
-      category market.category not null,
-      symbol text not null check (symbol <> ''),
-      type market.candle_type not null,
-      interval market.candle_interval not null,
-      part timestamptz not null,
-      ranges tstzmultirange not null,
-      confirmed tstzmultirange not null default '{}',
-      until timestamptz generated always as (upper(ranges)) stored,
+      reason text check (reason <> ''),
       noted_at timestamptz not null default now(),
-      turned_up bigint not null default 0,
-      primary key (category, symbol, type, interval, part)
-    );
-    create index no_trade_unconfirmed on recorder.no_trade (noted_at) where ranges <> confirmed;
-
-    create table recorder.unanswered (
-      category market.category not null,
-      symbol text not null check (symbol <> ''),
-      type market.candle_type not null,
-      interval market.candle_interval not null,
-      range tstzrange not null check (not isempty(range)),
-      asked_at timestamptz not null,
-      times integer not null check (times > 0),
-      primary key (category, symbol, type, interval, range)
-    );
-
-    create table recorder.gap (
-      id bigint generated always as identity primary key,
-      ${series},
-      range tstzrange not null check (not isempty(range) and not lower_inf(range) and not upper_inf(range)),
-      reason text not null check (reason <> ''),
-      state text not null default 'open' check (state in ('open', 'repaired', 'lost')),
-      detected_at timestamptz not null,
-      repaired_at timestamptz,
-      lost_at timestamptz,
+      settled_at timestamptz,
       judged_at timestamptz,
-      unique (stream, category, symbol, type, interval, range),
-      check ((state = 'repaired') = (repaired_at is not null)),
-      check ((state = 'lost') = (lost_at is not null))
-    );
-    create index gap_open on recorder.gap (detected_at) where state = 'open';
-    create index gap_not_judged on recorder.gap (id) where stream = 'fills' and state = 'lost' and judged_at is null;
+      times integer not null default 1 check (times > 0),
+      -- Indexed for gaps alone: a row of an indexed column that changes costs a new entry in every index.
+      gap_until timestamptz generated always as (case when verdict in ('missing', 'lost') then upper(ranges) end) stored,
+      primary key (stream, category, symbol, type, interval, verdict, part),
+      check (verdict not in ${gapVerdicts} or
+        reason is not null and part = lower(ranges) and not upper_inf(ranges)
+          and ranges = tstzmultirange(tstzrange(part, upper(ranges)))),
+      check ((verdict in ('lost', 'repaired')) = (settled_at is not null))
+    ) with (fillfactor = 70);
+    create index known_gap_until on recorder.known (stream, category, symbol, gap_until) where gap_until is not null;
+    create index known_missing on recorder.known (noted_at) where verdict = 'missing';
+    create index known_silent on recorder.known (noted_at) where verdict = 'silent';
+    create index known_unanswered on recorder.known (noted_at) where verdict = 'unanswered';
+    create index known_not_judged on recorder.known (id)
+      where stream = 'fills' and verdict = 'lost' and judged_at is null;
+
+    create schema recorder_page;
+    comment on schema recorder_page is 'What the page reads of the books: views that market_reader may see.';
+
+    -- A range may go on from one part into the next.
+    create view recorder_page.coverage as
+      select k.stream, k.category, k.symbol, k.type, k.interval,
+        case when k.stream = 'fills' then (
+          select coalesce(range_agg(r), '{}') from recorder.known p cross join lateral unnest(p.ranges) as r
+          where p.stream = k.stream and p.category = k.category and p.symbol = k.symbol and p.type = k.type
+            and p.interval = k.interval and p.verdict = 'recorded'
+        ) else k.ranges end as ranges
+      from recorder.known k
+      where k.verdict = 'recorded' and k.part = '-infinity';
+
+    create view recorder_page.gap as
+      select stream, category, symbol, type, interval, tstzrange(part, upper(ranges)) as range, reason,
+        case verdict when 'missing' then 'open' else verdict end as state, noted_at as detected_at
+      from recorder.known where verdict in ${gapVerdicts};
+
+    create view market.coverage as
+      select c.category, c.symbol, c.stream,
+        nullif(c.type, '')::market.candle_type as type,
+        nullif(c.interval, '')::market.candle_interval as interval,
+        lower(r) as from_time, upper(r) as to_time
+      from recorder_page.coverage c cross join lateral unnest(c.ranges) as r;
+
+    create view market.gaps as
+      select g.category, g.symbol, g.stream,
+        nullif(g.type, '')::market.candle_type as type,
+        nullif(g.interval, '')::market.candle_interval as interval,
+        lower(g.range) as from_time, upper(g.range) as to_time, g.reason, g.state
+      from recorder_page.gap g;
+
+    create view market.no_trade as
+      select category, symbol, nullif(type, '')::market.candle_type as type,
+        nullif(interval, '')::market.candle_interval as interval,
+        lower(r) as from_time, upper(r) as to_time, verdict = 'no trade' as is_confirmed
+      from recorder.known cross join lateral unnest(ranges) as r
+      where verdict in ('silent', 'no trade');
 
     create table recorder.archived_day (
       table_name text not null check (table_name <> ''),
@@ -94,45 +90,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       removed_at timestamptz,
       primary key (table_name, day)
     );
-
-    create schema recorder_page;
-    comment on schema recorder_page is 'What the page reads of the books: views that market_reader may see.';
-
-    -- A range may go on from one part into the next.
-    create view market.coverage as
-      select c.category, c.symbol, c.stream,
-        nullif(c.type, '')::market.candle_type as type,
-        nullif(c.interval, '')::market.candle_interval as interval,
-        lower(r) as from_time, upper(r) as to_time
-      from recorder.coverage c cross join lateral unnest(${ofAllParts}) as r
-      where c.part = '-infinity';
-
-    create view recorder_page.coverage as
-      select c.stream, c.category, c.symbol, c.type, c.interval, ${ofAllParts} as ranges
-      from recorder.coverage c
-      where c.part = '-infinity';
-
-    create view market.gaps as
-      select g.category, g.symbol, g.stream,
-        nullif(g.type, '')::market.candle_type as type,
-        nullif(g.interval, '')::market.candle_interval as interval,
-        lower(g.range) as from_time, upper(g.range) as to_time, g.reason, g.state
-      from recorder.gap g;
-
-    create view market.no_trade as
-      select n.category, n.symbol, n.type, n.interval, lower(r) as from_time, upper(r) as to_time,
-        r <@ n.confirmed as is_confirmed
-      from recorder.no_trade n cross join lateral unnest(n.ranges) as r;
-
-    create view recorder_page.gap as
-      select stream, category, symbol, type, interval, range, reason, state, detected_at from recorder.gap;
   `.execute(db)
   await describe(db)
 }
 
 async function describe(db: Kysely<unknown>): Promise<void> {
-  const seriesComments = {
-    stream: 'What is recorded, named as the table that holds it.',
+  const stream = 'What is recorded, named as the table that holds it.'
+  const series = {
+    stream,
     ...keyComments,
     type: 'Candles: market, mark, index or premium; empty otherwise.',
     interval: 'Candles: length as the service names it; empty otherwise.',
@@ -143,30 +108,38 @@ async function describe(db: Kysely<unknown>): Promise<void> {
   }
   const viewed = {
     ...keyComments,
-    stream: 'What is recorded, named as the table that holds it.',
     type: 'Candles: market, mark, index or premium; NULL otherwise.',
     interval: 'Candles: length as the service names it; NULL otherwise.',
     ...range,
   }
-  const series = {
-    ...keyComments,
-    type: 'What the candles are made of: market.',
-    interval: 'Length of the candles, as the service names it.',
-  }
+  const state = 'open (may be repaired), repaired, or lost (the service no longer has it).'
   await commentOn(db, {
-    'recorder.coverage': {
+    'recorder.known': {
       kind: 'table',
       comment:
-        'The ranges of time of a series that are proven to be known in full. Candles: those that came, and the silence between ' +
-        'two of one response, which is in recorder.no_trade as well. What is proven of a series is all its parts together. As ' +
-        'rows: market.coverage.',
+        'The ledger: what is known of each stretch of time of a series. As rows: market.coverage, market.gaps, market.no_trade. ' +
+        'Ranges of a verdict are kept in parts by time, so that a response writes one of them, however long the series is.',
       columns: {
-        ...seriesComments,
-        ranges: 'Proven ranges, half-open.',
-        updated_at: 'When a range was last added.',
+        id: 'Number of the row.',
+        ...series,
+        verdict:
+          'recorded: proven to be stored in full. silent: part of it, and the service left candles out there, as nothing was ' +
+          'traded. no trade: silent, and looked at once more, later. before the beginning: the series has no rows there. ' +
+          'unanswered: asked for, and no response shows anything. missing: a gap that may be repaired. lost: a gap that the ' +
+          'service no longer fills. repaired: a gap that was filled.',
         part:
-          'Fills are kept in parts by time, so that a response writes one: the ranges from here until the next part of the series. ' +
-          '-infinity is the first one, the only one of other streams.',
+          'Where the part begins. recorded: fills have parts of 128 ranges, from here until the next part; -infinity is the first, ' +
+          'and the only one of other streams. silent, no trade: the 1,440 places of candles in which the ranges begin. Gaps and ' +
+          'unanswered: one part for each range.',
+        ranges: 'The ranges, half-open.',
+        reason: 'Gaps: why it is there.',
+        noted_at:
+          'When the verdict was noted: of gaps when they were found, of silence and what is unanswered the last time.',
+        settled_at: 'Gaps: when it was repaired, or known to be beyond repair.',
+        judged_at:
+          'Lost gaps in fills: when the candles have shown that fills are missing, or were waited for in vain; NULL before, and for all others.',
+        times: 'unanswered: how often it was asked for.',
+        gap_until: 'Gaps that are not repaired: their end.',
       },
     },
     'market.coverage': {
@@ -174,68 +147,12 @@ async function describe(db: Kysely<unknown>): Promise<void> {
       comment:
         'Ranges of time that are proven to be known in full: everything that happened in them is stored. Of candles, those in ' +
         'which nothing was traded have no row; they are in market.no_trade.',
-      columns: viewed,
-    },
-    'recorder.empty_range': {
-      kind: 'table',
-      comment: 'Ranges in which a series was confirmed to have no rows: before it begins. Never part of the coverage.',
-      columns: {
-        ...seriesComments,
-        ranges: 'Confirmed ranges, half-open.',
-        updated_at: 'When a range was last added.',
-      },
-    },
-    'recorder.gap': {
-      kind: 'table',
-      comment: 'A known gap in what was recorded. As an analyst sees it: market.gaps.',
-      columns: {
-        id: 'Number of the gap.',
-        ...seriesComments,
-        range: "The gap, half-open, by the service's time.",
-        reason: 'Why it is there.',
-        state: 'open (may be repaired), repaired, or lost (the service no longer has it).',
-        detected_at: 'When it was found.',
-        repaired_at: 'When it was filled; NULL unless repaired.',
-        lost_at: 'When it was known to be beyond repair; NULL unless lost.',
-        judged_at:
-          'Lost gaps in fills: when the candles have shown that fills are missing, or were waited for in vain; NULL before, and for all others.',
-      },
+      columns: { ...viewed, stream },
     },
     'market.gaps': {
       kind: 'view',
       comment: 'Known gaps in what was recorded.',
-      columns: {
-        ...viewed,
-        reason: 'Why it is there.',
-        state: 'open (may be repaired), repaired, or lost (the service no longer has it).',
-      },
-    },
-    'recorder.no_trade': {
-      kind: 'table',
-      comment:
-        'The parts of the coverage of candles in which there is none: the service left them out between two candles of one ' +
-        'response. A ledger of years is kept in parts, so that a change rewrites one. As rows: market.no_trade.',
-      columns: {
-        ...series,
-        part: 'Begin of the 1,440 places of candles in which the ranges begin.',
-        ranges: 'Ranges without a trade, half-open.',
-        confirmed: 'Of these, the ranges that were looked at once more, later, and had no candle then either.',
-        until: 'End of the newest range.',
-        noted_at: 'When a range was last added.',
-        turned_up: 'Candles that came later where the service had been silent, and are stored now.',
-      },
-    },
-    'recorder.unanswered': {
-      kind: 'table',
-      comment:
-        'Ranges of sparse candles that were asked for, and of which no response showed a candle on both sides: nothing is claimed ' +
-        'of them, and they are asked for again after an hour, and then less and less, down to once a day.',
-      columns: {
-        ...series,
-        range: 'What was asked for, half-open.',
-        asked_at: 'When it was asked for last.',
-        times: 'How often.',
-      },
+      columns: { ...viewed, stream, reason: 'Why it is there.', state },
     },
     'market.no_trade': {
       kind: 'view',
@@ -243,9 +160,26 @@ async function describe(db: Kysely<unknown>): Promise<void> {
         'Ranges of time in which nothing was traded, so that there are no candles: the service left them out between two candles ' +
         'of one response. They are part of market.coverage.',
       columns: {
-        ...series,
-        ...range,
+        ...viewed,
+        type: 'What the candles are made of: market.',
+        interval: 'Length of the candles, as the service names it.',
         is_confirmed: 'Whether they were looked at once more, later, and had no candle then either.',
+      },
+    },
+    'recorder_page.coverage': {
+      kind: 'view',
+      comment: 'For the page: the proven ranges of a series.',
+      columns: { ...series, ranges: 'Proven ranges.' },
+    },
+    'recorder_page.gap': {
+      kind: 'view',
+      comment: 'For the page: known gaps.',
+      columns: {
+        ...series,
+        range: 'The time that is missing.',
+        reason: 'Why it is there.',
+        state,
+        detected_at: 'When it was found.',
       },
     },
     'recorder.archived_day': {
@@ -262,22 +196,6 @@ async function describe(db: Kysely<unknown>): Promise<void> {
           'SHA-256 of what the database had proven of the day then; empty when the day has to be written again.',
         archived_at: 'When this version was written.',
         removed_at: 'When its rows were removed from the database for their age; NULL while they are here.',
-      },
-    },
-    'recorder_page.coverage': {
-      kind: 'view',
-      comment: 'recorder.coverage for the page: the proven ranges of a series.',
-      columns: { ...pageComments, ranges: 'Proven ranges.' },
-    },
-    'recorder_page.gap': {
-      kind: 'view',
-      comment: 'recorder.gap for the page: known gaps.',
-      columns: {
-        ...pageComments,
-        range: 'The time that is missing.',
-        reason: 'Why.',
-        state: 'open, repaired or lost.',
-        detected_at: 'When it was found.',
       },
     },
   })

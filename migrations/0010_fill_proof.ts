@@ -19,28 +19,28 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )
     returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
     begin
-      insert into recorder.coverage as c (stream, category, symbol, type, interval, part, ranges)
-      select 'fills', k.category, k.symbol, '', '', k.part, k.ranges
+      insert into recorder.known as c (stream, category, symbol, type, interval, verdict, part, ranges)
+      select 'fills', k.category, k.symbol, '', '', 'recorded', k.part, k.ranges
       from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges) where k.part is not null
-      on conflict (stream, category, symbol, type, interval, part) do update
-        set ranges = c.ranges + excluded.ranges, updated_at = now();
+      on conflict (stream, category, symbol, type, interval, verdict, part) do update
+        set ranges = c.ranges + excluded.ranges;
       if array_position(parts, null) is null then return; end if;
-      insert into recorder.coverage as c (stream, category, symbol, type, interval, part, ranges)
-      select 'fills', k.category, k.symbol, '', '', p.part, range_agg(r * tstzrange(p.part, p.until))
+      insert into recorder.known as c (stream, category, symbol, type, interval, verdict, part, ranges)
+      select 'fills', k.category, k.symbol, '', '', 'recorded', p.part, range_agg(r * tstzrange(p.part, p.until))
       from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges)
       cross join lateral (
         select part, lead(part) over (order by part) as until from (
           -- From the one that the claim begins in.
-          select s.part from recorder.coverage s
-          where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = ''
+          select s.part from recorder.known s
+          where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = '' and s.verdict = 'recorded'
             and s.part >= (
-              select max(b.part) from recorder.coverage b
-              where b.stream = 'fills' and b.category = k.category and b.symbol = k.symbol and b.type = '' and b.interval = ''
+              select max(b.part) from recorder.known b
+              where b.stream = 'fills' and b.category = k.category and b.symbol = k.symbol and b.type = '' and b.interval = '' and b.verdict = 'recorded'
                 and b.part <= lower(k.ranges))
           union
           select upper(n.ranges) from (
-            select s.ranges from recorder.coverage s
-            where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = ''
+            select s.ranges from recorder.known s
+            where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = '' and s.verdict = 'recorded'
             order by s.part desc limit 1
           ) n
           -- 128 ranges are a thousandth of a second's work, and two kilobytes of WAL.
@@ -49,8 +49,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       ) p cross join lateral unnest(k.ranges) as r
       where k.part is null and r && tstzrange(p.part, p.until)
       group by k.category, k.symbol, p.part
-      on conflict (stream, category, symbol, type, interval, part) do update
-        set ranges = c.ranges + excluded.ranges, updated_at = now()
+      on conflict (stream, category, symbol, type, interval, verdict, part) do update
+        set ranges = c.ranges + excluded.ranges
         where not c.ranges @> excluded.ranges;
     end
     $$;
@@ -86,37 +86,46 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     -- Withdraws a claim, of a series that the transaction has locked.
     create function recorder.withdraw_fills(of_category market.category, of_symbol text, doubted tstzmultirange)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
-      update recorder.coverage c set ranges = c.ranges - doubted, updated_at = now()
-      where c.stream = 'fills' and c.category = of_category and c.symbol = of_symbol and c.type = '' and c.interval = ''
+      update recorder.known c set ranges = c.ranges - doubted
+      where c.stream = 'fills' and c.category = of_category and c.symbol = of_symbol and c.type = '' and c.interval = '' and c.verdict = 'recorded'
         and c.ranges && doubted
     $$;
 
     -- Names gaps of fills that the service does not have any more. The same gap found again changes nothing.
     create function recorder.lose_fills(of_category market.category, of_symbol text, lost tstzmultirange, why text)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
-      insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, lost_at)
-      select 'fills', of_category, of_symbol, '', '', r, why, 'lost', now(), now() from unnest(lost) as r
-      on conflict (stream, category, symbol, type, interval, range) do nothing
+      insert into recorder.known as k
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason, settled_at)
+      select 'fills', of_category, of_symbol, '', '', 'lost', lower(r), tstzmultirange(r), why, now() from unnest(lost) as r
+      where not exists (
+        select from recorder.known s
+        where s.stream = 'fills' and s.category = of_category and s.symbol = of_symbol and s.type = '' and s.interval = ''
+          and s.verdict in ('missing', 'lost', 'repaired') and s.part = lower(r) and s.ranges = tstzmultirange(r))
+      on conflict (stream, category, symbol, type, interval, verdict, part) do update
+        set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
     $$;
 
     -- Takes a claim out of the gaps of its series: a gap that it fills wholly is repaired, and what is left may be two gaps.
     create function recorder.close_fill_gaps(of_category market.category, of_symbol text, filled tstzmultirange, at timestamptz)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       with touched as (
-        select * from recorder.gap
+        delete from recorder.known
         where stream = 'fills' and category = of_category and symbol = of_symbol and type = '' and interval = ''
-          and range && filled and state <> 'repaired'
-      ), repaired as (
-        update recorder.gap g set state = 'repaired', repaired_at = at, lost_at = null
-        from touched t where g.id = t.id and t.range <@ filled
-      ), cut as (
-        delete from recorder.gap g using touched t where g.id = t.id and not t.range <@ filled
+          and verdict in ('missing', 'lost') and gap_until > lower(filled) and part < upper(filled) and ranges && filled
+        returning *
       )
-      insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, lost_at)
-      select t.stream, t.category, t.symbol, t.type, t.interval, rest, t.reason, t.state, t.detected_at, t.lost_at
-      from touched t cross join lateral unnest(tstzmultirange(t.range) - filled) as rest
-      where not t.range <@ filled
-      on conflict (stream, category, symbol, type, interval, range) do nothing
+      insert into recorder.known as k
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
+      select stream, category, symbol, type, interval, verdict, lower(r), tstzmultirange(r), reason, noted_at, settled_at
+      from (
+        select t.*, t.ranges - filled as rest from touched t
+      ) as cut cross join lateral unnest(rest) as r
+      where not ranges <@ filled
+      union all
+      select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, at
+      from touched where ranges <@ filled
+      on conflict (stream, category, symbol, type, interval, verdict, part) do update
+        set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
     $$;
 
     -- Makes other transactions wait that change what is proven of these series: by the row of their first part, in one order. None
@@ -124,18 +133,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create function recorder.lock_fills(categories market.category[], symbols text[])
     returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
     begin
-      insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
-      select 'fills', k.category, k.symbol, '', '', '{}'
+      insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+      select 'fills', k.category, k.symbol, '', '', 'recorded', '{}'
       from unnest(categories, symbols) as k (category, symbol)
       where not exists (
-        select from recorder.coverage c
-        where c.stream = 'fills' and c.category = k.category and c.symbol = k.symbol and c.type = '' and c.interval = ''
+        select from recorder.known c
+        where c.stream = 'fills' and c.category = k.category and c.symbol = k.symbol and c.type = '' and c.interval = '' and c.verdict = 'recorded'
           and c.part = '-infinity')
       order by k.category, k.symbol
       on conflict do nothing;
       perform from unnest(categories, symbols) as k (category, symbol)
-      join recorder.coverage c using (category, symbol)
-      where c.stream = 'fills' and c.type = '' and c.interval = '' and c.part = '-infinity'
+      join recorder.known c using (category, symbol)
+      where c.stream = 'fills' and c.type = '' and c.interval = '' and c.verdict = 'recorded' and c.part = '-infinity'
       order by c.category, c.symbol for update of c;
     end
     $$;

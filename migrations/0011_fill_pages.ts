@@ -142,13 +142,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
             last.part = '-infinity' and upper(last.ranges) - lower(last.ranges) <= a_ms as is_mark, o.unsettled
           from asked a left join shown s using (page) left join there t using (page)
           left join lateral (
-            select c.ranges, c.part from recorder.coverage c
+            select c.ranges, c.part from recorder.known c
             where c.stream = 'fills' and c.category = a.category and c.symbol = a.symbol and c.type = '' and c.interval = ''
+              and c.verdict = 'recorded'
             order by c.part desc limit 1
           ) last on true
           left join lateral (
-            select range_agg(r) as ranges from recorder.coverage c cross join lateral unnest(c.ranges) as r
+            select range_agg(r) as ranges from recorder.known c cross join lateral unnest(c.ranges) as r
             where c.stream = 'fills' and c.category = a.category and c.symbol = a.symbol and c.type = '' and c.interval = ''
+              and c.verdict = 'recorded'
               and not coalesce(lower(last.ranges) < a.oldest, false)
           ) whole on true
           left join recorder.fill_series o on o.category = a.category and o.symbol = a.symbol
@@ -185,9 +187,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
                   where lower(r) - a_ms <= f.shared and f.shared <= upper(r) order by r desc limit 1;
                   if joined is null or joined = f.shared then
                     -- At the very end of a run, the shared fill may be of a page behind it that left an empty one.
-                    select coalesce(max(upper(g.range)), joined) into joined from recorder.gap g
+                    select coalesce(max(g.gap_until), joined) into joined from recorder.known g
                     where g.stream = 'fills' and g.category = f.category and g.symbol = f.symbol and g.type = ''
-                      and g.interval = '' and g.state <> 'repaired' and upper(g.range) between f.shared and f.shared + a_ms;
+                      and g.interval = '' and g.gap_until between f.shared and f.shared + a_ms;
                   end if;
                 end if;
               elsif not f.is_full and f.is_mark then

@@ -8,6 +8,7 @@ import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { removalTime } from '../db/removalTime.js'
 import type { Database } from '../db/schema.js'
+import { forget } from '../ledger/proof/forget.js'
 import { applyRetention } from '../server/timescale/retention.js'
 import { onSchedule } from './poll/cron.js'
 
@@ -50,7 +51,7 @@ export function startRetention(
     try {
       const now = await earliestNow()
       if (now === null) return
-      const lines = await applyRetention(db, storageOf(config), now, stopping.signal)
+      const lines = await applyRetention(db, forget, storageOf(config), now, stopping.signal)
       for (const line of lines) logger.info(line)
     } catch (error) {
       logger.warn(`old rows were not removed, the next attempt is in an hour: ${describeDatabaseError(error)}`)

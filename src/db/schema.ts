@@ -31,14 +31,10 @@ export interface Database {
   'market.rpi_order_books': ColumnsOf<RpiOrderBook> & BookTop
   'market.fills': ColumnsOf<Fill>
   'market.candles': ColumnsOf<Candle>
-  'recorder.coverage': SeriesColumns & { part: Generated<TimeMs>; ranges: string; updated_at: Generated<TimeMs> }
-  'recorder.empty_range': SeriesColumns & { ranges: string; updated_at: Generated<TimeMs> }
+  'recorder.known': KnownTable
   'recorder.candle_reach': CandleReachTable
-  'recorder.no_trade': NoTradeTable
-  'recorder.unanswered': UnansweredTable
   'recorder.candle_want': CandleWantTable
   'recorder.candle_slice': CandleSliceTable
-  'recorder.gap': GapTable
   'recorder.candle_revision': CandleRevisionTable
   'recorder.rejected_row': RejectedRowTable
   'recorder.lock': LockTable
@@ -101,15 +97,18 @@ export interface SeriesColumns extends InstrumentKeyColumns {
   interval: Interval | ''
 }
 
-export interface GapTable extends SeriesColumns {
+/** Ranges as text, and `part` as an instant that may be infinite. */
+export interface KnownTable extends SeriesColumns {
   id: GeneratedAlways<number>
-  range: string
-  reason: string
-  state: Generated<GapState>
-  detected_at: Instant
-  repaired_at: NullableInstant
-  lost_at: NullableInstant
+  verdict: string
+  part: Generated<TimeMs>
+  ranges: string
+  reason: string | null
+  noted_at: Generated<TimeMs>
+  settled_at: NullableInstant
   judged_at: NullableInstant
+  times: Generated<number>
+  gap_until: GeneratedAlways<TimeMs | null>
 }
 
 /** open: may be repaired. lost: the service no longer has it. */
@@ -131,22 +130,6 @@ interface CandleReachTable {
 interface CandleSeriesColumns extends InstrumentKeyColumns {
   type: CandleType
   interval: Interval
-}
-
-/** Multiranges as text; `until` is the end of the newest one. */
-interface NoTradeTable extends CandleSeriesColumns {
-  part: Instant
-  ranges: string
-  confirmed: Generated<string>
-  until: GeneratedAlways<TimeMs | null>
-  noted_at: Generated<TimeMs>
-  turned_up: Generated<number>
-}
-
-interface UnansweredTable extends CandleSeriesColumns {
-  range: string
-  asked_at: Instant
-  times: number
 }
 
 /** Multiranges as text. */

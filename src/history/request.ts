@@ -3,7 +3,7 @@ import { type CandleSeries, type CandleType, type Interval, intervalMs } from '.
 import { whyNoCandles } from '../market/candleKinds.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
-import type { SeriesRange } from '../ledger/history/candleCoverage.js'
+import type { SeriesRange } from '../ledger/proof/missing.js'
 import type { InstrumentSummary } from '../ledger/live/instruments.js'
 
 /** What somebody asked for. */

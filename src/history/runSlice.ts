@@ -7,7 +7,7 @@ import { type TimeRange, intersect, normalized, subtract, union } from '../marke
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../ledger/history/candleCoverage.js'
+import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../ledger/proof/missing.js'
 import { loadReach, saveReach } from '../ledger/history/candleReach.js'
 import { type CandleSlice, settleSlice, type SliceResult } from '../ledger/history/candleSlices.js'
 import {
@@ -17,7 +17,7 @@ import {
   putOffLook,
   replaceUnanswered,
   unansweredRanges,
-} from '../ledger/history/noTrade.js'
+} from '../ledger/proof/noTrade.js'
 import { lastRevision } from '../ledger/history/restatements.js'
 import { noteReview } from '../ledger/history/reviews.js'
 import type { Database } from '../db/schema.js'

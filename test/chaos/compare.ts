@@ -211,13 +211,13 @@ export async function compareGaps(pool: pg.Pool, world: World, judgedUntil: numb
     const { rows: gaps } = await pool.query<{ from: number; to: number }>(
       `select (extract(epoch from lower(range)) * 1000)::float8 as "from",
          (extract(epoch from upper(range)) * 1000)::float8 as "to"
-       from recorder.gap where stream = 'fills' and category = $1 and symbol = $2 and state <> 'repaired'`,
+       from recorder_page.gap where stream = 'fills' and category = $1 and symbol = $2 and state <> 'repaired'`,
       key,
     )
     const { rows: covered } = await pool.query<{ from: number; to: number }>(
       `select (extract(epoch from lower(r)) * 1000)::float8 as "from",
          (extract(epoch from upper(r)) * 1000)::float8 as "to"
-       from recorder.coverage, unnest(ranges) r where stream = 'fills' and category = $1 and symbol = $2`,
+       from recorder_page.coverage, unnest(ranges) r where stream = 'fills' and category = $1 and symbol = $2`,
       key,
     )
     const ids = new Set(stored.map(({ id }) => id))

@@ -132,7 +132,7 @@ describe('recording everything for some rounds of every schedule', () => {
       to: string
     }>(
       `select category, symbol, extract(epoch from lower(r)) * 1000 as "from", extract(epoch from upper(r)) * 1000 as "to"
-         from recorder.coverage, unnest(ranges) r where stream = 'fills'`,
+         from recorder_page.coverage, unnest(ranges) r where stream = 'fills'`,
     )
     expect(rows.length).toBeGreaterThan(0)
     const stored = await storedRows(testDatabase.database.pool, 'fills')

@@ -149,8 +149,8 @@ async function noFalseRow(): Promise<void> {
       (select count(*) from (
         select ts from market.tickers union all select ts from market.fills union all select ts from market.order_books
         union all select open_time from market.candles union all select valid_from from market.instrument_history
-        union all select lower(range) from recorder.gap union all select upper(range) from recorder.gap
-        union all select upper(r) from recorder.coverage c cross join lateral unnest(c.ranges) r) as times (at)
+        union all select lower(range) from recorder_page.gap union all select upper(range) from recorder_page.gap
+        union all select upper(r) from recorder_page.coverage c cross join lateral unnest(c.ranges) r) as times (at)
         where at > now() + interval '2 minutes' or at < '2010-01-01')::int as impossible`)
   expect(found).toEqual({ evil: 0, impossible: 0 })
 }

@@ -29,7 +29,7 @@ const isCandlesClaim = `stream = 'candles' and type = 'market' and interval = '1
 
 function selectClaims(condition: string): string {
   return `select category, symbol, ${ms('lower(r)')} as "from", ${ms('upper(r)')} as "to"
-     from recorder.coverage, unnest(ranges * tstzmultirange(tstzrange($1, $2))) as r where ${condition}`
+     from recorder_page.coverage, unnest(ranges * tstzmultirange(tstzrange($1, $2))) as r where ${condition}`
 }
 
 /**
@@ -105,7 +105,7 @@ export async function revisions(pool: pg.Pool): Promise<string[]> {
 export async function missingCandles(pool: pg.Pool, { world }: Service, until: number): Promise<string[]> {
   const { rows } = await pool.query<Claim>(
     `select category, symbol, ${ms('lower(r)')} as "from", ${ms('upper(r)')} as "to"
-     from recorder.coverage, unnest(tstzmultirange(tstzrange(lower(ranges), greatest(lower(ranges), $1))) - ranges) as r
+     from recorder_page.coverage, unnest(tstzmultirange(tstzrange(lower(ranges), greatest(lower(ranges), $1))) - ranges) as r
      where stream = 'candles' and type = 'market' and interval = '1m' and not isempty(ranges)`,
     [new Date(until)],
   )

@@ -64,7 +64,7 @@ async function gapsOf(pool: pg.Pool, category: string, symbol: string): Promise<
   const { rows } = await pool.query<TimeRange>(
     `select (extract(epoch from lower(range)) * 1000)::float8 as "from",
        (extract(epoch from upper(range)) * 1000)::float8 as "to"
-     from recorder.gap where stream = 'fills' and category = $1 and symbol in ($2, '*') and state <> 'repaired'`,
+     from recorder_page.gap where stream = 'fills' and category = $1 and symbol in ($2, '*') and state <> 'repaired'`,
     [category, symbol],
   )
   return rows

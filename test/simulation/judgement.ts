@@ -173,7 +173,7 @@ async function stretchesUntil(pool: pg.Pool, to: number): Promise<TimeRange[]> {
   const { rows } = await pool.query<{ readonly oldest: number | null }>(
     `select (extract(epoch from least(min(lower(ranges)),
        (select min(ts) from market.fills), (select min(open_time) from market.candles))) * 1000)::float8 as oldest
-     from recorder.coverage where not isempty(ranges)`,
+     from recorder_page.coverage where not isempty(ranges)`,
   )
   const oldest = Math.floor((rows[0]?.oldest ?? to) / stretchMs) * stretchMs
   const starts = Array.from({ length: Math.ceil((to - oldest) / stretchMs) }, (_, place) => oldest + place * stretchMs)
@@ -196,7 +196,7 @@ async function withoutDropped(pool: pg.Pool, journal: readonly ServedResponse[])
   const { rows: gaps } = await pool.query<KnownGap>(
     `select stream, category, symbol, (extract(epoch from lower(range)) * 1000)::float8 as "from",
        (extract(epoch from upper(range)) * 1000)::float8 as "to"
-     from recorder.gap where state <> 'repaired'`,
+     from recorder_page.gap where state <> 'repaired'`,
   )
   const isDropped = ({ operation, parameters, atMs, data }: ServedResponse) => {
     const { category, symbol } = parameters

@@ -29,10 +29,9 @@ export async function archiveAll(database: RecorderDatabase, target: ArchiveTarg
 }
 
 const bookkeeping: Readonly<Record<string, string>> = {
-  'recorder.coverage': 'stream, category, symbol, type, interval, ranges',
-  'recorder.empty_range': 'stream, category, symbol, type, interval, ranges',
-  'recorder.gap': 'stream, category, symbol, type, interval, range, reason, state, detected_at, repaired_at, lost_at',
-  'recorder.no_trade': 'category, symbol, type, interval, part, ranges, confirmed',
+  'recorder.known':
+    'stream, category, symbol, type, interval, verdict, part, ranges, reason, ' +
+    'case when reason is not null then noted_at end as noted_at, settled_at',
   'recorder.candle_revision':
     'category, symbol, type, interval, open_time, revised_at, old_open, new_open, old_close, new_close',
   'recorder.restatement': 'category, symbol, type, interval, from_time, to_time, numerator, denominator, detected_at',

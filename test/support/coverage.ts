@@ -3,7 +3,7 @@ import type { TimeRange } from '../../src/market/timeRange.js'
 import type { TimeMs } from '../../src/market/values.js'
 import type { Database } from '../../src/db/schema.js'
 import { type Series, seriesColumns } from '../../src/db/series.js'
-import { multirange } from '../../src/ledger/proof/coverage.js'
+import { multirange } from '../../src/ledger/proof/verdicts.js'
 
 /** The parts of a range that are not proven yet, ascending. */
 export async function missingRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
@@ -12,7 +12,7 @@ export async function missingRanges(db: Kysely<Database>, series: Series, range:
   const { rows } = await sql<{ from: TimeMs; to: TimeMs }>`
     select lower(r) as "from", upper(r) as "to"
     from unnest(${multirange([range])} - coalesce((
-      select ranges from recorder.coverage
+      select ranges from recorder_page.coverage
       where stream = ${stream} and category = ${category} and symbol = ${symbol}
         and type = ${type} and interval = ${interval}
     ), '{}'::tstzmultirange)) as r
@@ -25,7 +25,7 @@ export async function coveredRanges(db: Kysely<Database>, series: Series): Promi
   const { stream, category, symbol, type, interval } = seriesColumns(series)
   const { rows } = await sql<{ from: TimeMs; to: TimeMs }>`
     select lower(r) as "from", upper(r) as "to"
-    from recorder.coverage c cross join lateral unnest(c.ranges) as r
+    from recorder_page.coverage c cross join lateral unnest(c.ranges) as r
     where stream = ${stream} and category = ${category} and symbol = ${symbol}
       and type = ${type} and interval = ${interval}
     order by 1`.execute(db)

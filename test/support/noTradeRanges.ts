@@ -10,8 +10,8 @@ export async function noTradeRanges(
   series: CandleSeries,
 ): Promise<(TimeRange & { readonly isConfirmed: boolean })[]> {
   const { rows } = await sql<TimeRange & { isConfirmed: boolean }>`
-    select lower(r) as "from", upper(r) as "to", r <@ confirmed as "isConfirmed"
-    from recorder.no_trade cross join lateral unnest(ranges) as r
+    select from_time as "from", to_time as "to", is_confirmed as "isConfirmed"
+    from market.no_trade
     where ${ofCandles(series)} order by 1`.execute(db)
   return rows
 }

@@ -88,9 +88,7 @@ export function sinkUnderTest(): SinkUnderTest {
     own.lines = []
     own.proxy = await startTcpProxy(own.database.url)
     own.folder = await mkdtemp(join(tmpdir(), 'market-recorder-sink-'))
-    await own.query(
-      'truncate market.fills, market.candles, market.tickers, recorder.gap, recorder.coverage, recorder.rejected_row',
-    )
+    await own.query('truncate market.fills, market.candles, market.tickers, recorder.known, recorder.rejected_row')
     await own.openSink()
   })
   afterEach(async () => {

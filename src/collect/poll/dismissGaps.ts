@@ -45,11 +45,12 @@ export async function dismissEmptyGaps(
   { since, after }: { readonly since: TimeMs; readonly after: number },
 ): Promise<{ readonly dismissed: number; readonly last: number | null }> {
   const { empty, last } = await judgeFillGaps(db, { since, after, limit: gapsPerLook })
-  for (const { id, category, symbol, range } of empty) {
+  for (const gap of empty) {
+    const { category, symbol, range } = gap
     await db.transaction().execute(async (trx) => {
       // The coverage first, as those do that store fills: in another order two transactions could wait for each other.
       await addCoverage(trx, { stream: 'fills', category, symbol, type: null, interval: null }, [range])
-      await removeGap(trx, id)
+      await removeGap(trx, gap)
     })
   }
   return { dismissed: empty.length, last }

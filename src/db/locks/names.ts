@@ -11,7 +11,7 @@
  * | instruments CATEGORY       | the writer of a list of instruments       | a transaction      | milliseconds            |
  * | rpi-symbols                | the writer of the RPI list                | a transaction      | milliseconds            |
  * | candle wants               | who adds a want or takes a slice          | a transaction      | milliseconds            |
- * | a row of recorder.coverage | the writer of fills of an instrument      | a transaction      | milliseconds            |
+ * | a row of recorder.known    | the writer of fills of an instrument      | a transaction      | milliseconds            |
  * | recorder.migration_lock    | start and migrate, changing the schema    | a transaction      | seconds                 |
  */
 export const lockNames = {

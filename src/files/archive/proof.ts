@@ -23,24 +23,27 @@ export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, d
       found.set(key, { ...known, ...read(known, withShortTimes(JSON.parse(json ?? 'null'))) })
     }
   }
-  for (const [table, name] of [
-    ['coverage', 'coverage'],
-    ['empty_range', 'empty'],
+  for (const [verdict, name] of [
+    ['recorded', 'coverage'],
+    ['before the beginning', 'empty'],
   ] as const) {
     await collect(
       `select ${series}, ${rangesOf('ranges')} from (
          select category, symbol, type, interval, range_agg(r) as ranges
-         from recorder.${table} cross join lateral unnest(ranges * tstzmultirange(${inDay})) as r
-         where stream = $1 and ranges && ${inDay}
+         from recorder.known cross join lateral unnest(ranges * tstzmultirange(${inDay})) as r
+         where stream = $1 and verdict = '${verdict}' and ranges && ${inDay}
          group by category, symbol, type, interval
        ) as known`,
       (_, json) => ({ [name]: json as Ranges }),
     )
   }
   await collect(
-    `select ${series}, json_build_object('from', lower(range), 'to', upper(range), 'reason', reason, 'state', state,
-       'detectedAt', detected_at, 'repairedAt', repaired_at, 'lostAt', lost_at)
-     from recorder.gap where stream = $1 and range && ${inDay} order by range`,
+    `select ${series}, json_build_object('from', part, 'to', upper(ranges), 'reason', reason,
+       'state', case verdict when 'missing' then 'open' else verdict end, 'detectedAt', noted_at,
+       'repairedAt', case verdict when 'repaired' then settled_at end, 'lostAt', case verdict when 'lost' then settled_at end)
+     from recorder.known
+     where stream = $1 and verdict in ('missing', 'lost', 'repaired') and ranges && ${inDay}
+     order by part, upper(ranges), verdict`,
     (known, json) => ({ gaps: [...known.gaps, json as SeriesProof['gaps'][number]] }),
   )
   if (stream === 'candles') await collectCandles(collect)
@@ -55,14 +58,10 @@ async function collectCandles(
   await collect(
     `select ${series}, json_build_object('noTrade', ${rangesOf('silent')}, 'noTradeConfirmed', ${rangesOf('looked_at')})
      from (
-       select category, symbol, type, interval, range_agg(r) filter (where not is_confirmed) as silent,
-         range_agg(r) filter (where is_confirmed) as looked_at
-       from recorder.no_trade cross join lateral (
-         select r, false as is_confirmed from unnest(ranges * tstzmultirange(${inDay})) as r
-         union all
-         select r, true from unnest(confirmed * ranges * tstzmultirange(${inDay})) as r
-       ) as cut
-       where $1 = 'candles' and part < $3::timestamptz and until > $2::timestamptz
+       select category, symbol, type, interval, range_agg(r) as silent,
+         coalesce(range_agg(r) filter (where verdict = 'no trade'), '{}') as looked_at
+       from recorder.known cross join lateral unnest(ranges * tstzmultirange(${inDay})) as r
+       where stream = $1 and verdict in ('silent', 'no trade') and part < $3::timestamptz and upper(ranges) > $2::timestamptz
        group by category, symbol, type, interval
      ) n`,
     (_, json) => json as Pick<SeriesProof, 'noTrade' | 'noTradeConfirmed'>,

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
-import { forgetCoverage } from '../../server/timescale/retention.js'
+import { forget as forgetRange } from '../../ledger/proof/forget.js'
 import { noteRemoval } from '../../server/timescale/rollups.js'
 import { rowsOfDay, type Snapshot } from './rows.js'
 import { noteRemoved } from './state.js'
@@ -35,7 +35,7 @@ export async function deleteDay(
 export async function forget({ db }: RecorderDatabase, table: string, before: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await maxWait.execute(trx)
-    await forgetCoverage(trx, table, new Date(before))
+    await forgetRange(trx, table, new Date(before))
     if (table === 'candles') await noteRemoval(trx, new Date(before))
     await noteRemoved(trx, table, dayOf(before))
   })

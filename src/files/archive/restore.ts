@@ -3,6 +3,7 @@ import type { RecorderDatabase } from '../../db/database.js'
 import type { Database, SeriesColumns } from '../../db/schema.js'
 import { seriesOf } from '../../db/series.js'
 import { addCoverages } from '../../ledger/proof/coverage.js'
+import { restoreGaps, restoreSilence } from '../../ledger/proof/restore.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { archivedRows, type ArchiveReader, checkDay } from './checkDay.js'
 import {
@@ -164,42 +165,16 @@ async function restoreProof(db: Kysely<Database>, proof: readonly SeriesProof[])
     proof.map((one) => ({ series: seriesOf(one as SeriesColumns), ranges: one.coverage.map(toRange) })),
   )
   for (const one of proof) {
-    const { stream, category, symbol, type, interval } = one
-    if (one.empty.length > 0) {
-      await sql`
-        insert into recorder.empty_range as e (stream, category, symbol, type, interval, ranges)
-        values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${multirangeOf(one.empty)}::tstzmultirange)
-        on conflict (stream, category, symbol, type, interval) do update
-          set ranges = e.ranges + excluded.ranges where not e.ranges @> excluded.ranges`.execute(db)
-    }
-    for (const gap of one.gaps) {
-      await sql`
-        insert into recorder.gap
-          (stream, category, symbol, type, interval, range, reason, state, detected_at, repaired_at, lost_at)
-        values (${stream}, ${category}, ${symbol}, ${type}, ${interval},
-          tstzrange(${gap.from}::timestamptz, ${gap.to}::timestamptz), ${gap.reason}, ${gap.state},
-          ${gap.detectedAt}::timestamptz, ${gap.repairedAt}::timestamptz, ${gap.lostAt}::timestamptz)
-        on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
-    }
-    if (stream === 'candles') await restoreCandleProof(db, one)
+    const series = seriesOf(one as SeriesColumns)
+    await restoreSilence(db, series, one)
+    await restoreGaps(db, series, one.gaps)
+    if (one.stream === 'candles') await restoreRevisions(db, one)
   }
 }
 
-async function restoreCandleProof(db: Kysely<Database>, one: SeriesProof): Promise<void> {
+async function restoreRevisions(db: Kysely<Database>, one: SeriesProof): Promise<void> {
   const series = sql`${one.category}::market.category, ${one.symbol}, ${one.type}::market.candle_type,
     ${one.interval}::market.candle_interval`
-  if (one.noTrade.length > 0) {
-    await sql`
-      insert into recorder.no_trade as n (category, symbol, type, interval, part, ranges, confirmed)
-      select ${series}, part, range_agg(r), range_agg(r) * ${multirangeOf(one.noTradeConfirmed)}::tstzmultirange
-      from unnest(${multirangeOf(one.noTrade)}::tstzmultirange) as r cross join lateral (
-        select date_bin(market.interval_length(${one.interval}::market.candle_interval) * 1440, lower(r),
-          timestamptz 'epoch') as part) as p
-      group by part
-      on conflict (category, symbol, type, interval, part) do update
-        set ranges = n.ranges + excluded.ranges, confirmed = n.confirmed + excluded.confirmed
-        where not (n.ranges @> excluded.ranges and n.confirmed @> excluded.confirmed)`.execute(db)
-  }
   for (const { from, to, numerator, denominator, candles, detectedAt } of one.restatements) {
     await sql`
       insert into recorder.restatement
@@ -228,8 +203,4 @@ async function restoreCandleProof(db: Kysely<Database>, one: SeriesProof): Promi
 
 function toRange([from, to]: readonly [string, string]): { from: number; to: number } {
   return { from: Date.parse(from), to: Date.parse(to) }
-}
-
-function multirangeOf(ranges: readonly (readonly [string, string])[]): string {
-  return `{${ranges.map(([from, to]) => `["${from}","${to}")`).join(',')}}`
 }

@@ -3,11 +3,12 @@ import { type Candle, type CandleSeries, intervalMs, isSameSeries, seriesText } 
 import type { TimeMs } from '../../market/values.js'
 import { isFailedCheck } from '../../db/databaseError.js'
 import { inTransaction } from '../../db/inTransaction.js'
-import { candleStream, ofSeries } from '../../db/series.js'
+import { candleStream } from '../../db/series.js'
 import { areOfOneSeries, insertNewCandles, upsertCandles, upsertOf } from '../history/candles.js'
-import { addCoverage, addingWhole, multirange } from '../proof/coverage.js'
+import { addCoverage, addingWhole } from '../proof/coverage.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { addNoTrade, takeBackNoTrade, takingBack, turnedUp } from '../history/noTrade.js'
+import { addNoTrade, takeBackNoTrade, takingBack, turnedUp } from '../proof/noTrade.js'
+import { knownOf, multirange } from '../proof/verdicts.js'
 import type { Database } from '../../db/schema.js'
 import type { WriteResult } from '../../db/writeResult.js'
 import { filledBy } from '../../market/candleGrid.js'
@@ -72,8 +73,8 @@ async function storeAtOnce(
     or (select ranges from covered) = coalesce((select ranges from known), '{}') + ${claim}, false)`
   const statement = sql<{ inserted: number; updated: number; turnedUp: number }>`
     with written as (${upsertOf(candles)}),
-    known as (select ranges from recorder.coverage where ${ofSeries(stream)} and part = '-infinity'),
-    covered as (${addingWhole([{ series: stream, ranges: filled }], afterRows)} returning c.ranges),
+    known as (select ranges from recorder.known where ${knownOf(stream, 'recorded')}),
+    covered as (${addingWhole([{ series: stream, ranges: filled }], afterRows)} returning k.ranges),
     ${takingBack(series, filled)}
     select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated,
       ${turnedUp} as "turnedUp", 1 / (${isAlone})::int as alone

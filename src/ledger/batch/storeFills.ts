@@ -5,7 +5,7 @@ import type { Extra, TimeMs } from '../../market/values.js'
 import { arrayText, type ColumnValue } from '../../db/columns.js'
 import type { Database } from '../../db/schema.js'
 import type { WriteResult } from '../../db/writeResult.js'
-import { multirangeText } from '../proof/coverage.js'
+import { multirangeText } from '../proof/verdicts.js'
 import { type FillBatch, missingRows, seriesKey } from './batch.js'
 
 export interface StoredFills extends WriteResult {

@@ -5,6 +5,7 @@ import type { TimeMs } from '../../market/values.js'
 import { candleLengths as lengths } from '../../db/candleLengths.js'
 import type { Database } from '../../db/schema.js'
 import { candleStream, ofCandles, ofSeries } from '../../db/series.js'
+import { knownOf } from '../proof/verdicts.js'
 
 export interface Disagreement {
   readonly series: CandleSeries
@@ -29,7 +30,7 @@ interface Found {
 export async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
   const { rows } = await sql<CandleSeries>`
     select category, symbol, type, interval from (
-      select category, symbol, type, interval from recorder.coverage where stream = 'candles'
+      select category, symbol, type, interval from recorder.known where stream = 'candles' and verdict = 'recorded'
       union
       select distinct category, symbol, type::text, interval::text from market.candles where is_closed
     ) as known
@@ -42,12 +43,12 @@ export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSer
   const { rows } = await sql<Found>`
     with covered as (
       select lower(r) as from_time, upper(r) as to_time, length
-      from recorder.coverage c
+      from recorder.known c
       join ${lengths} on lengths.interval = c.interval
       cross join lateral unnest(c.ranges - coalesce((
-        select range_agg(silent) from recorder.no_trade n cross join lateral unnest(n.ranges) as silent
-        where ${ofCandles(series, 'n')}), '{}')) as r
-      where ${ofSeries(candleStream(series), 'c')}
+        select range_agg(silent) from recorder.known n cross join lateral unnest(n.ranges) as silent
+        where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade')), '{}')) as r
+      where ${knownOf(candleStream(series), 'recorded', 'c')}
     ), stored as (
       select open_time from market.candles c where ${ofCandles(series, 'c')} and is_closed
     ), pieces as (
@@ -78,8 +79,8 @@ export async function rowsWithoutCoverage(
     from market.candles c
     join ${lengths} on lengths.interval = ${series.interval}
     where ${ofCandles(series, 'c')} and is_closed and open_time >= ${new Date(keptSince)}::timestamptz
-      and not coalesce((select ranges from recorder.coverage v
-        where ${ofSeries(candleStream(series), 'v')}), '{}') @> tstzrange(open_time, open_time + length)
+      and not coalesce((select ranges from recorder.known v
+        where ${knownOf(candleStream(series), 'recorded', 'v')}), '{}') @> tstzrange(open_time, open_time + length)
     having count(*) > 0`.execute(db)
   return disagreements(series, rows, 'stored, but not covered')
 }
@@ -88,11 +89,11 @@ export async function rowsWithoutCoverage(
 export async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     select c.open_time as "from", c.open_time + length as "to", 1 as count
-    from recorder.no_trade n
+    from recorder.known n
     cross join lateral unnest(n.ranges) as silent
     join ${lengths} on lengths.interval = ${series.interval}
     join market.candles c on ${ofCandles(series, 'c')} and c.open_time >= lower(silent) and c.open_time < upper(silent)
-    where ${ofCandles(series, 'n')} and c.is_closed
+    where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade') and c.is_closed
     order by 1`.execute(db)
   return disagreements(series, rows, 'stored, but claimed to have no trade')
 }
@@ -102,7 +103,7 @@ export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries
   const minutes: CandleSeries = { ...long, interval: '1m' }
   const { rows } = await sql<Found>`
     with minutes as (
-      select ranges from recorder.coverage c where ${ofSeries(candleStream(minutes), 'c')}
+      select ranges from recorder.known c where ${knownOf(candleStream(minutes), 'recorded', 'c')}
     ), compared as (
       select l.open_time, l.open_time + length as close_time, l.open, l.high, l.low, l.close, l.base_volume, l.quote_turnover, m.*
       from market.candles l
@@ -148,8 +149,8 @@ export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSer
         and f.ts >= c.open_time and f.ts < c.open_time + interval '1 minute'
     ) as f
     where ${ofCandles(minutes, 'c')} and c.is_closed
-      and (select range_agg(r) from recorder.coverage v cross join lateral unnest(v.ranges) as r
-        where v.stream = 'fills' and v.category = ${minutes.category} and v.symbol = ${minutes.symbol}
+      and (select range_agg(r) from recorder.known v cross join lateral unnest(v.ranges) as r
+        where v.verdict = 'recorded' and v.stream = 'fills' and v.category = ${minutes.category} and v.symbol = ${minutes.symbol}
       ) @> tstzrange(c.open_time, c.open_time + interval '1 minute')
       and ${volume} <> coalesce(f.size, 0)
     order by 1`.execute(db)

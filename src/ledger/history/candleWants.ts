@@ -3,7 +3,7 @@ import { type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { rowsFrom } from '../../db/columns.js'
-import { multirangeText, rangesAsJson, toRanges } from '../proof/coverage.js'
+import { is, multirangeText, rangesAsJson, toRanges } from '../proof/verdicts.js'
 import { inTransaction } from '../../db/inTransaction.js'
 import { lockNames } from '../../db/locks/names.js'
 import { lockInTransaction } from '../../db/locks/rowLock.js'
@@ -74,8 +74,8 @@ const columns = [
 /** What is proven of the series of a want `w`: nothing of one that is to be read again. */
 export const provenOfWant = sql`
   case when w.again then '{}' else
-    coalesce((select c.ranges from recorder.coverage c where ${sameCandleStream('c', 'w')}), '{}')
-    + coalesce((select e.ranges from recorder.empty_range e where ${sameCandleStream('e', 'w')}), '{}') end`
+    coalesce((select c.ranges from recorder.known c where ${sameCandleStream('c', 'w')} and ${is('recorded', 'c')}), '{}')
+    + coalesce((select e.ranges from recorder.known e where ${sameCandleStream('e', 'w')} and ${is('before the beginning', 'e')}), '{}') end`
 
 /** What is missing of a want: desired minus proven, and minus what was asked for in vain since it was wanted. */
 const missingOfWant = sql`(w.ranges - w.done - ${provenOfWant})`
@@ -246,14 +246,10 @@ export async function rangeOutcomes(
     with source as materialized (select *, ranges::tstzmultirange as wanted from ${source} as s)
     select place, what, reason, ${rangesAsJson(sql`known`)} as ranges
     from (
-      select ordinality as place, 'empty' as what, null as reason, t.ranges * wanted as known
-      from source s join recorder.empty_range t on ${sameCandleStream('t', 's')}
-      union all
-      select ordinality, 'unanswered', null, tstzmultirange(t.range) * wanted
-      from source s join recorder.unanswered t on ${sameCandles('t', 's')}
-      union all
-      select ordinality, 'gap', t.reason, tstzmultirange(t.range) * wanted
-      from source s join recorder.gap t on ${sameCandleStream('t', 's')} and t.state = 'open'
+      select ordinality as place, case t.verdict when 'missing' then 'gap' when 'unanswered' then 'unanswered' else 'empty' end as what,
+        t.reason, t.ranges * wanted as known
+      from source s join recorder.known t on ${sameCandleStream('t', 's')}
+        and t.verdict in ('before the beginning', 'unanswered', 'missing')
     ) as found where not isempty(known)
     order by place, lower(known)`.execute(db)
   for (const { place, what, reason, ranges } of rows) {

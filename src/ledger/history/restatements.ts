@@ -121,8 +121,8 @@ export async function seriesToReadAgain(
 ): Promise<{ readonly series: CandleSeries; readonly range: TimeRange }[]> {
   const { rows } = await sql<CandleSeries & TimeRange>`
     select category, symbol, type, interval, lower(ranges) as "from", upper(ranges) as "to"
-    from recorder.coverage c
-    where stream = 'candles' and category = ${category} and symbol = ${symbol} and not isempty(ranges)
+    from recorder.known c
+    where stream = 'candles' and verdict = 'recorded' and category = ${category} and symbol = ${symbol} and not isempty(ranges)
       and (c.type = ${type} and c.interval = ${interval} or not exists (
         select from recorder.restatement r
         where r.category = c.category and r.symbol = c.symbol and r.type = c.type::market.candle_type

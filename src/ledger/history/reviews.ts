@@ -23,7 +23,7 @@ export async function dueReviews(
   const { rows } = await sql<CandleSeries & TimeRange & Omit<DueReview, 'series' | 'range'>>`
     select c.category, c.symbol, c.type, c.interval, lower(c.ranges) as "from", upper(c.ranges) as "to",
       r.next_to as "nextTo", relisted.at as "relistedAt"
-    from recorder.coverage c
+    from recorder.known c
     join market.instruments i on i.category = c.category and i.symbol = c.symbol and i.disappeared_at is null
     left join recorder.review r on r.category = c.category and r.symbol = c.symbol
       and r.type = c.type::market.candle_type and r.interval = c.interval::market.candle_interval
@@ -35,7 +35,7 @@ export async function dueReviews(
       ) as h
       where h.launch_time <> h.earlier and h.valid_from > r.reviewed_at
     ) as relisted on true
-    where c.stream = 'candles' and not isempty(c.ranges)
+    where c.stream = 'candles' and c.verdict = 'recorded' and not isempty(c.ranges)
       and (coalesce(r.reviewed_at, lower(c.ranges)) < ${toDate(before)}::timestamptz or relisted.at is not null)
     order by relisted.at desc nulls last, r.reviewed_at nulls first limit ${limit}`.execute(db)
   return rows.map(({ from, to, nextTo, relistedAt, ...series }) => ({

@@ -8,6 +8,7 @@ import { instrumentColumns } from '../../db/instrumentColumns.js'
 import { lockNames } from '../../db/locks/names.js'
 import { lockInTransaction } from '../../db/locks/rowLock.js'
 import type { Database } from '../../db/schema.js'
+import { forgetEmptiness } from '../proof/missing.js'
 import type { WriteResult } from '../../db/writeResult.js'
 
 export interface InstrumentsResult extends WriteResult {
@@ -101,13 +102,13 @@ async function openVersions(
     update market.instrument_history set valid_to = ${at}
     where category = ${category} and symbol = any (${instruments.map(({ symbol }) => symbol)}::text[])
       and valid_to is null and valid_from < ${at}`.execute(db)
-  // What was proven to be empty or silent was so of the old listing.
-  for (const table of ['recorder.empty_range', 'recorder.unanswered']) {
-    await sql`
-      delete from ${sql.table(table)} e using ${source(instruments)} as incoming, market.instruments known
-      where e.category = ${category} and e.symbol = incoming.symbol and known.category = e.category
-        and known.symbol = e.symbol and known.launch_time is distinct from incoming.launch_time`.execute(db)
-  }
+  await forgetEmptiness(
+    db,
+    category,
+    sql`select incoming.symbol from ${source(instruments)} as incoming, market.instruments known
+      where known.category = ${category} and known.symbol = incoming.symbol
+        and known.launch_time is distinct from incoming.launch_time`,
+  )
   // A second response of the same moment replaces the version that the first one opened.
   await sql`
     insert into market.instrument_history (category, ${columnNames(columns)}, valid_from)

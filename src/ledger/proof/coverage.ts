@@ -3,6 +3,7 @@ import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
 import { sameSeries, type Series, seriesColumns } from '../../db/series.js'
+import { addingRanges, is, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 
 /** Adds proven ranges. Call it in the transaction that writes their rows, so that a claim is never without them. */
 export async function addCoverage(db: Kysely<Database>, series: Series, ranges: readonly TimeRange[]): Promise<void> {
@@ -27,12 +28,9 @@ export async function addCoverages(db: Kysely<Database>, claims: readonly Claim[
 /** The statement that adds ranges of series that are no fills, under a condition. */
 export function addingWhole(claims: readonly Claim[], condition: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
-    insert into recorder.coverage as c (stream, category, symbol, type, interval, ranges)
-    select stream, category, symbol, type, interval, ranges from ${claimsAsRows(claims)} where ${condition}
-    order by stream, category, symbol, type, interval
-    on conflict (stream, category, symbol, type, interval, part) do update
-      set ranges = c.ranges + excluded.ranges, updated_at = now()
-      where not c.ranges @> excluded.ranges`
+    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
+    select stream, category, symbol, type, interval, 'recorded', ranges from ${claimsAsRows(claims)} where ${condition}
+    order by stream, category, symbol, type, interval ${addingRanges}`
 }
 
 /**
@@ -47,26 +45,23 @@ export async function addLockedCoverages(db: Kysely<Database>, claims: readonly 
   const proven = provenOf(claims)
   if (proven.length === 0) return
   await sql`
-    insert into recorder.coverage as c (stream, category, symbol, type, interval, part, ranges)
-    select k.stream, k.category, k.symbol, k.type, k.interval, p.part, range_agg(r * tstzrange(p.part, p.until))
+    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
+    select c.stream, c.category, c.symbol, c.type, c.interval, 'recorded', p.part, range_agg(r * tstzrange(p.part, p.until))
     from ${claimsAsRows(proven)} cross join lateral (
       select part, lead(part) over (order by part) as until from (
         -- From the one that the claim begins in.
-        select part from recorder.coverage s where ${sameSeries('s', 'k')} and part >= (
-          select max(b.part) from recorder.coverage b where ${sameSeries('b', 'k')} and b.part <= lower(k.ranges))
+        select part from recorder.known s where ${isRecorded('s', 'c')} and part >= (
+          select max(b.part) from recorder.known b where ${isRecorded('b', 'c')} and b.part <= lower(c.ranges))
         union
         select upper(n.ranges) from (
-          select ranges from recorder.coverage s where ${sameSeries('s', 'k')} order by part desc limit 1
+          select ranges from recorder.known s where ${isRecorded('s', 'c')} order by part desc limit 1
         ) n
-        where upper(n.ranges) < lower(k.ranges) and (select count(*) from unnest(n.ranges)) >= ${rangesPerPart}
+        where upper(n.ranges) < lower(c.ranges) and (select count(*) from unnest(n.ranges)) >= ${rangesPerPart}
       ) as found
-    ) p cross join lateral unnest(k.ranges) as r
+    ) p cross join lateral unnest(c.ranges) as r
     where r && tstzrange(p.part, p.until)
-    group by k.stream, k.category, k.symbol, k.type, k.interval, p.part
-    order by k.stream, k.category, k.symbol, k.type, k.interval, p.part
-    on conflict (stream, category, symbol, type, interval, part) do update
-      set ranges = c.ranges + excluded.ranges, updated_at = now()
-      where not c.ranges @> excluded.ranges`.execute(db)
+    group by c.stream, c.category, c.symbol, c.type, c.interval, p.part
+    order by c.stream, c.category, c.symbol, c.type, c.interval, p.part ${addingRanges}`.execute(db)
 }
 
 interface Claim {
@@ -87,13 +82,18 @@ function provenOf(claims: readonly Claim[]): Claim[] {
     .filter(({ ranges }) => ranges.length > 0)
 }
 
-/** Rows `k` with a column for each part of the name of a series, and `ranges`. */
+/** Rows of what is recorded, `a`, of the series that the rows `b` name. */
+function isRecorded(a: string, b: string): RawBuilder<unknown> {
+  return sql`${sameSeries(a, b)} and ${is('recorded', a)}`
+}
+
+/** Rows `c` with a column for each part of the name of a series, and `ranges`. */
 function claimsAsRows(claims: readonly Claim[]): RawBuilder<unknown> {
   return sql`(
     select stream, category, symbol, type, interval, ranges::tstzmultirange as ranges
     from unnest(${seriesArrays(claims.map(({ series }) => series))},
-      ${claims.map(({ ranges }) => multirangeText(ranges))}::text[]) as k (stream, category, symbol, type, interval, ranges)
-  ) as k`
+      ${claims.map(({ ranges }) => multirangeText(ranges))}::text[]) as claim (stream, category, symbol, type, interval, ranges)
+  ) as c`
 }
 
 /** One array for each column that names a series. */
@@ -133,11 +133,11 @@ export async function lockCoverage(
       with ordinality as k (stream, category, symbol, type, interval, since, place)
     cross join lateral (
       select range_agg(r) as ranges
-      from recorder.coverage c cross join lateral unnest(c.ranges) as r
+      from recorder.known c cross join lateral unnest(c.ranges) as r
       -- The last part that begins before may begin with a range that ends later: then the one before that is in the part before.
-      where ${sameSeries('c', 'k')} and c.part >= coalesce((
-        select f.part from recorder.coverage f
-        where ${sameSeries('f', 'k')} and f.part <= k.since and not isempty(f.ranges)
+      where ${isRecorded('c', 'k')} and c.part >= coalesce((
+        select f.part from recorder.known f
+        where ${isRecorded('f', 'k')} and f.part <= k.since and not isempty(f.ranges)
         order by f.part desc offset 1 limit 1), '-infinity')
     ) m`.execute(db)
   const byPlace = new Map(rows.map(({ place, ranges }) => [place, toRanges(ranges)]))
@@ -147,42 +147,22 @@ export async function lockCoverage(
 /** Takes the lock on each of these series until the transaction ends: the row of its first part, which is there from now on. */
 async function lockSeries(db: Kysely<Database>, series: readonly Series[]): Promise<void> {
   const keys = sql`unnest(${seriesArrays(series)}) as k (stream, category, symbol, type, interval)`
-  const firstParts = sql`${keys} join recorder.coverage c using (stream, category, symbol, type, interval)`
+  const firstParts = sql`${keys} join recorder.known c using (stream, category, symbol, type, interval)`
+  const isFirst = sql`c.part = '-infinity' and ${is('recorded', 'c')}`
   const lockRows = async (condition: RawBuilder<unknown>) => {
     const { rows } = await sql`
-      select from ${firstParts} where c.part = '-infinity' and ${condition}
+      select from ${firstParts} where ${isFirst} and ${condition}
       order by c.stream, c.category, c.symbol, c.type, c.interval
       for update of c`.execute(db)
     return rows.length
   }
   // In one order everywhere, and none is locked before all are there, so that two transactions never wait for each other.
-  const areAllThere = sql`(select count(*) from ${firstParts} where c.part = '-infinity') = ${series.length}`
+  const areAllThere = sql`(select count(*) from ${firstParts} where ${isFirst}) = ${series.length}`
   if ((await lockRows(areAllThere)) === series.length) return
   await sql`
-    insert into recorder.coverage (stream, category, symbol, type, interval, ranges)
-    select stream, category, symbol, type, interval, '{}' from ${keys}
+    insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+    select stream, category, symbol, type, interval, 'recorded', '{}' from ${keys}
     order by stream, category, symbol, type, interval
     on conflict do nothing`.execute(db)
   await lockRows(sql`true`)
-}
-
-export function multirange(ranges: readonly TimeRange[]) {
-  return sql`${multirangeText(ranges)}::tstzmultirange`
-}
-
-/** A multirange as the server reads it. */
-export function multirangeText(ranges: readonly TimeRange[]): string {
-  const text = ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
-  return `{${text.join(',')}}`
-}
-
-/** The ranges of a multirange, ascending, as `toRanges` takes them. */
-export function rangesAsJson(ranges: RawBuilder<unknown>): RawBuilder<unknown> {
-  const ms = (bound: RawBuilder<unknown>) => sql`(extract(epoch from ${bound}) * 1000)::bigint`
-  return sql`(select coalesce(json_agg(json_build_array(${ms(sql`lower(r)`)}, ${ms(sql`upper(r)`)}) order by r), '[]')
-    from unnest(${ranges}) as r)`
-}
-
-export function toRanges(pairs: readonly (readonly [TimeMs, TimeMs])[]): TimeRange[] {
-  return pairs.map(([from, to]) => ({ from, to }))
 }

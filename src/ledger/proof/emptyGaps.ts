@@ -3,10 +3,10 @@ import type { Category } from '../../market/category.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
+import { gapRange, multirange } from './verdicts.js'
 
 /** A gap in fills that turned out to be none. */
 export interface EmptyGap {
-  readonly id: number
   readonly category: Category
   readonly symbol: string
   readonly range: TimeRange
@@ -41,18 +41,18 @@ export async function judgeFillGaps(
     isEmpty: boolean
   }>`
     with due as materialized (
-      select id, category, symbol, range,
+      select id, category, symbol, ${gapRange()} as range,
         -- Longer ones are not two responses that adjoin.
-        detected_at < ${new Date(since)}::timestamptz or upper(range) - lower(range) >= interval '1 hour' as is_given_up
-      from recorder.gap
-      where stream = 'fills' and state = 'lost' and judged_at is null and id > ${after}
+        noted_at < ${new Date(since)}::timestamptz or gap_until - part >= interval '1 hour' as is_given_up
+      from recorder.known
+      where stream = 'fills' and verdict = 'lost' and judged_at is null and id > ${after}
       order by id limit ${limit}
     ), looked as materialized (
       select due.*, coalesce(m.is_empty, false) as is_empty,
         due.is_given_up or (m.has_candles and not m.is_empty and coalesce(
-          (select upper(v.ranges) from recorder.coverage v
+          (select upper(v.ranges) from recorder.known v
             where v.stream = 'fills' and v.category = due.category and v.symbol = due.symbol and v.type = '' and v.interval = ''
-              and not isempty(v.ranges)
+              and v.verdict = 'recorded' and not isempty(v.ranges)
             order by v.part desc limit 1)
           >= m.ends_at, false)) as is_judged
       from due left join lateral (
@@ -77,19 +77,26 @@ export async function judgeFillGaps(
         where not due.is_given_up
       ) m on true
     ), judged as (
-      update recorder.gap g set judged_at = now() from looked where g.id = looked.id and looked.is_judged
+      update recorder.known g set judged_at = now() from looked
+      where g.id = looked.id and g.stream = 'fills' and g.category = looked.category and g.symbol = looked.symbol
+        and g.type = '' and g.interval = '' and g.verdict = 'lost' and g.part = lower(looked.range) and looked.is_judged
     )
     select id, category, symbol, lower(range) as "from", upper(range) as "to", is_empty as "isEmpty"
     from looked order by id`.execute(db)
   return {
     empty: rows
       .filter(({ isEmpty }) => isEmpty)
-      .map(({ id, category, symbol, from, to }) => ({ id, category, symbol, range: { from, to } })),
+      .map(({ category, symbol, from, to }) => ({ category, symbol, range: { from, to } })),
     last: rows.length < limit ? null : (rows.at(-1)?.id ?? null),
   }
 }
 
 /** Takes a gap back. */
-export async function removeGap(db: Kysely<Database>, id: number): Promise<void> {
-  await db.deleteFrom('recorder.gap').where('id', '=', id).execute()
+export async function removeGap(db: Kysely<Database>, { category, symbol, range }: EmptyGap): Promise<void> {
+  await sql`
+    delete from recorder.known
+    where stream = 'fills' and category = ${category} and symbol = ${symbol} and type = '' and interval = ''
+      and verdict = 'lost' and part = ${new Date(range.from)}::timestamptz and ranges = ${multirange([range])}`.execute(
+    db,
+  )
 }

@@ -1,10 +1,11 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { toDate } from '../../db/columns.js'
 import type { Database, GapState } from '../../db/schema.js'
-import { type Series, seriesColumns, seriesOf } from '../../db/series.js'
+import { ofSeries, type Series, seriesColumns, seriesOf } from '../../db/series.js'
+import { addingRanges, multirange, verdictOf } from './verdicts.js'
 
 /** A gap that has just been found. */
 export interface NewGap extends Series {
@@ -26,19 +27,35 @@ export interface Gap extends Series {
   readonly lostAt: TimeMs | null
 }
 
-/** Records a gap. The same gap found again changes nothing. Throws when the range is empty. */
+/**
+ * Records a gap. The same gap found again changes nothing, and of two with the same beginning the longer one stays. Throws when the
+ * range is empty.
+ */
 export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(gap)
   const { from, to } = gap.range
   if (!(from < to)) throw new RangeError(`a gap must begin before it ends, got ${from} to ${to}`)
-  const state = gap.state ?? 'open'
+  const verdict = verdictOf(gap.state ?? 'open')
   const detectedAt = gap.detectedAt === undefined ? sql`now()` : sql`${toDate(gap.detectedAt)}::timestamptz`
   await sql`
-    insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, lost_at)
-    values (${stream}, ${category}, ${symbol}, ${type}, ${interval},
-      tstzrange(${toDate(from)}::timestamptz, ${toDate(to)}::timestamptz), ${gap.reason}, ${state}, ${detectedAt},
-      ${state === 'lost' ? detectedAt : sql`null`})
-    on conflict (stream, category, symbol, type, interval, range) do nothing`.execute(db)
+    insert into recorder.known as k
+      (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
+    select ${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${verdict}, ${toDate(from)}::timestamptz,
+      ${multirange([gap.range])}, ${gap.reason}, ${detectedAt}, ${verdict === 'lost' ? detectedAt : sql`null`}
+    where not exists (
+      select from recorder.known s
+      where ${ofSeries(gap, 's')} and s.verdict in ('missing', 'lost', 'repaired') and s.part = ${toDate(from)}::timestamptz
+        and s.ranges = ${multirange([gap.range])}) ${addingRanges}`.execute(db)
+}
+
+/** Moves gaps to the repaired ones. `condition` is about rows of `recorder.known`. */
+export async function repairGaps(db: Kysely<Database>, condition: RawBuilder<unknown>): Promise<void> {
+  await sql`
+    with repaired as (delete from recorder.known where ${condition} returning *)
+    insert into recorder.known as k
+      (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
+    select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, now()
+    from repaired ${addingRanges}`.execute(db)
 }
 
 export interface GapFilter {
@@ -49,24 +66,26 @@ export interface GapFilter {
 
 /** Known gaps, oldest first: all of them, or those that the filter names. There may be millions of lost ones. */
 export async function listGaps(db: Kysely<Database>, { state, exceptState, stream }: GapFilter = {}): Promise<Gap[]> {
+  const verdicts = (['open', 'lost', 'repaired'] as const)
+    .filter((one) => (state === undefined || one === state) && one !== exceptState)
+    .map(verdictOf)
   let query = db
-    .selectFrom('recorder.gap')
+    .selectFrom('recorder.known')
     .selectAll()
-    .select([sql<TimeMs>`lower(range)`.as('from'), sql<TimeMs>`upper(range)`.as('to')])
-    .orderBy('from')
+    .select(sql<TimeMs>`upper(ranges)`.as('to'))
+    .where('verdict', 'in', verdicts)
+    .orderBy('part')
     .orderBy('id')
-  if (state !== undefined) query = query.where('state', '=', state)
-  if (exceptState !== undefined) query = query.where('state', '<>', exceptState)
   if (stream !== undefined) query = query.where('stream', '=', stream)
   const rows = await query.execute()
   return rows.map((row) => ({
     id: row.id,
     ...seriesOf(row),
-    range: { from: row.from, to: row.to },
-    reason: row.reason,
-    state: row.state,
-    detectedAt: row.detected_at,
-    repairedAt: row.repaired_at,
-    lostAt: row.lost_at,
+    range: { from: row.part, to: row.to },
+    reason: row.reason ?? '',
+    state: row.verdict === 'missing' ? 'open' : (row.verdict as GapState),
+    detectedAt: row.noted_at,
+    repairedAt: row.verdict === 'repaired' ? row.settled_at : null,
+    lostAt: row.verdict === 'lost' ? row.settled_at : null,
   }))
 }

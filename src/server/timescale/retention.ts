@@ -1,6 +1,5 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { dayMs, type TimeMs } from '../../market/values.js'
-import { candleLengths } from '../../db/candleLengths.js'
 import type { Database } from '../../db/schema.js'
 import { noteRemoval } from './rollups.js'
 import { detectServer } from './server.js'
@@ -12,11 +11,12 @@ const rowsPerDelete = 10_000
 
 /**
  * Removes what is older than the configuration keeps, and takes it back from what is proven to be stored. Returns what was
- * removed, one line a table; empty when nothing was. To be called again and again: only TimescaleDB Community removes rows by
+ * removed, one line a table; empty when nothing was. `forget` takes back what the ledger says of a stream. To be called again and again: only TimescaleDB Community removes rows by
  * itself. Cannot run in a transaction.
  */
 export async function applyRetention(
   db: Kysely<Database>,
+  forget: (db: Kysely<Database>, stream: string, before: Date) => Promise<void>,
   settings: StorageSettings,
   now: TimeMs,
   signal?: AbortSignal,
@@ -28,7 +28,7 @@ export async function applyRetention(
     if (retentionDays === undefined || isArchived === true || signal?.aborted === true) continue
     const before = new Date(now - retentionDays * dayMs)
     // First, so that nothing is claimed that is gone. What stays a while longer with its chunk is then merely not claimed.
-    await forgetCoverage(db, table.name, before)
+    await forget(db, table.name, before)
     if (table.name === 'candles') await noteRemoval(db, before)
     const what = await removeRows[kind](db, table, before, signal)
     if (what !== undefined) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
@@ -63,60 +63,6 @@ const removeRows: Readonly<Record<'postgresql' | 'timescale-apache' | 'timescale
   postgresql: deleteRows,
   'timescale-apache': dropChunks,
   'timescale-community': () => Promise.resolve(undefined),
-}
-
-/** Takes back what is said of the time before: what is proven of it, and what is missing in it. */
-export async function forgetCoverage(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
-  const past = upTo(sql`${before}::timestamptz`)
-  await deleteGaps(db, stream, before)
-  if (stream !== 'candles') {
-    await sql`
-      update recorder.coverage set ranges = ranges - ${past}, updated_at = now()
-      where stream = ${stream} and ranges && ${past}`.execute(db)
-    // The first part stays: its row is the lock on the series.
-    await sql`
-      delete from recorder.coverage where stream = ${stream} and part > '-infinity' and isempty(ranges)`.execute(db)
-    return
-  }
-  const pastCandles = upTo(nextOpening(before))
-  await sql`
-    update recorder.coverage set ranges = ranges - ${pastCandles}, updated_at = now()
-    from ${candleLengths}
-    where stream = 'candles' and lengths.interval = coverage.interval and ranges && ${past}`.execute(db)
-  await sql`delete from recorder.no_trade where until <= ${before}::timestamptz`.execute(db)
-  await sql`
-    update recorder.no_trade set ranges = ranges - ${pastCandles}, confirmed = confirmed - ${pastCandles}
-    from ${candleLengths}
-    where lengths.interval = no_trade.interval::text and part < ${before}::timestamptz and ranges && ${past}`.execute(
-    db,
-  )
-}
-
-function upTo(time: RawBuilder<unknown>): RawBuilder<unknown> {
-  return sql`tstzmultirange(tstzrange(null, ${time}))`
-}
-
-/**
- * When, of the candles of a row's ranges, the first opens that is kept whole: one that opens before goes, and of half a candle
- * nothing can be claimed. Where they open is known by the end of the range.
- */
-function nextOpening(before: Date): RawBuilder<unknown> {
-  const at = sql`${before}::timestamptz`
-  return sql`coalesce((
-    select upper(r) - length * floor(extract(epoch from upper(r) - ${at}) / extract(epoch from length))::float8
-    from unnest(ranges) as r where r @> ${at}), ${at})`
-}
-
-/** Of time that is not kept nobody asks what is missing in it. */
-async function deleteGaps(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
-  for (;;) {
-    const { numAffectedRows = 0n } = await sql`
-      delete from recorder.gap where ctid = any(array(
-        select ctid from recorder.gap where stream = ${stream} and upper(range) <= ${before}::timestamptz
-        limit ${sql.lit(rowsPerDelete)}
-      ))`.execute(db)
-    if (numAffectedRows < rowsPerDelete) return
-  }
 }
 
 async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {

@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => created?.drop())
 beforeEach(async () => {
-  await sql`truncate recorder.coverage, recorder.gap, market.fills, market.candles`.execute(created.database.db)
+  await sql`truncate recorder.known, market.fills, market.candles`.execute(created.database.db)
 })
 
 const minuteMs = 60_000
@@ -27,7 +27,7 @@ const found = { reason: 'pages did not overlap', state: 'lost', detectedAt: some
 /** What the index of the gaps that wait for judgement holds. */
 async function waiting(): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) from recorder.gap where stream = 'fills' and state = 'lost' and judged_at is null`.execute(
+    select count(*) from recorder.known where stream = 'fills' and verdict = 'lost' and judged_at is null`.execute(
     created.database.db,
   )
   return rows[0]?.count ?? 0
@@ -47,8 +47,9 @@ test('of thousands of lost gaps the one that is none is taken back, and each is 
   const { db } = created.database
   const gaps = 2_400
   await sql`
-    insert into recorder.gap (stream, category, symbol, range, reason, state, detected_at, lost_at)
-    select 'fills', 'SPOT', 'BTCUSDT', tstzrange(at, at + interval '5 ms'), 'pages did not overlap', 'lost', at, at
+    insert into recorder.known (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at)
+    select 'fills', 'SPOT', 'BTCUSDT', 'lost', at, tstzmultirange(tstzrange(at, at + interval '5 ms')),
+      'pages did not overlap', at, at
     from generate_series(1, ${gaps}) as n
     cross join lateral (select ${new Date(someTime)}::timestamptz + n * interval '10 ms' as at) as t`.execute(db)
   // They lie in the first minute, whose volume is not that of the fills; that of the next minute is.

@@ -46,7 +46,7 @@ describe('a database that does not take rows: nothing waits, and all is there wh
     await mend()
     await own.isStored(21)
     expect(own.stats.fills.rowsDropped).toBe(0)
-    expect((await own.query('select * from recorder.gap')).rows).toEqual([])
+    expect((await own.query('select * from recorder_page.gap')).rows).toEqual([])
     expect((await own.query('select * from recorder.rejected_row')).rows).toEqual([])
     // One line when it began: not one for each answer.
     expect(own.lines.filter((line) => line.startsWith('database')).length).toBeLessThanOrEqual(2)

@@ -17,7 +17,7 @@ describe('the spool', () => {
     expect(own.sink.backlog().isSpooling).toBe(true)
     await own.goOn(11, 12)
     await own.isStored(13)
-    expect((await own.query('select * from recorder.gap')).rows).toEqual([])
+    expect((await own.query('select * from recorder_page.gap')).rows).toEqual([])
   })
 
   test('goes by nothing that was stored before the database was away: another one may have come back', async () => {
@@ -71,7 +71,7 @@ describe('the spool', () => {
     expect(kept).toHaveLength(300 - t)
     const { rows: gaps } = await own.query(
       `select stream, symbol, state, extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to"
-       from recorder.gap order by 1, 4`,
+       from recorder_page.gap order by 1, 4`,
     )
     const inGap = (stream: string, ts: number) =>
       gaps.some((gap) => gap['stream'] === stream && Number(gap['from']) <= ts && ts < Number(gap['to']))
@@ -147,14 +147,14 @@ describe('the spool', () => {
     expect(own.lines.some((line) => line.startsWith('spool: ENOENT'))).toBe(true)
     await own.proxy.restore()
     // No response has to come for that.
-    await expect.poll(async () => (await own.query('select from recorder.gap')).rows.length).toBe(3)
+    await expect.poll(async () => (await own.query('select from recorder_page.gap')).rows.length).toBe(3)
     await vi.waitFor(
       async () => {
         expect(await own.sink.write(tickers(4))).toBe(true)
         expect(own.sink.backlog().isSpooling).toBe(false)
         expect((await own.query('select * from market.tickers')).rows).toHaveLength(1)
         const { rows } = await own.query(
-          `select extract(epoch from lower(range)) * 1000 as "from" from recorder.gap order by 1`,
+          `select extract(epoch from lower(range)) * 1000 as "from" from recorder_page.gap order by 1`,
         )
         expect(rows.map(({ from }) => Number(from))).toEqual([1, 2, 3].map((index) => at + index * 1_000))
       },
@@ -176,7 +176,7 @@ describe('the spool', () => {
     await own.sink.write(full(500))
     const gaps = async () => {
       const { rows } = await own.query(
-        `select extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to" from recorder.gap`,
+        `select extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to" from recorder_page.gap`,
       )
       return rows.map(({ from, to }) => [Number(from), Number(to)])
     }
@@ -187,7 +187,7 @@ describe('the spool', () => {
     await own.sink.write(full(270))
     await own.sink.write(full(360))
     await own.sink.write(full(430))
-    const left = async () => (await own.query(`select state from recorder.gap where state <> 'repaired'`)).rows
+    const left = async () => (await own.query(`select state from recorder_page.gap where state <> 'repaired'`)).rows
     await expect.poll(left, { timeout: 60_000 }).toEqual([])
   })
 })

@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   await test.database.pool.query(
-    'truncate market.candles, recorder.coverage, recorder.gap, recorder.empty_range, recorder.candle_reach, recorder.candle_revision, recorder.rejected_row, recorder.unanswered',
+    'truncate market.candles, recorder.known, recorder.candle_reach, recorder.candle_revision, recorder.rejected_row',
   )
 })
 afterEach(async () => {
@@ -99,7 +99,9 @@ describe('a backfill from a service that', () => {
     const from = now - 4 * hourMs
     const asked = () => runBackfill(test, service, request(from), { serviceNow: now })
     const hourPasses = () =>
-      test.database.pool.query(`update recorder.unanswered set asked_at = asked_at - interval '1 hour 1 second'`)
+      test.database.pool.query(
+        `update recorder.known set noted_at = noted_at - interval '1 hour 1 second' where verdict = 'unanswered'`,
+      )
     expect((await asked()).summary).toMatchObject({ empty: [], unanswered: [{ to: lie.to }], left: 0 })
     // What is asked again at once proves no more, and is not asked for.
     expect(await asked()).toMatchObject({ requests: 0, summary: { empty: [] } })
@@ -111,10 +113,10 @@ describe('a backfill from a service that', () => {
     await asked()
     await expectTruth(service, from)
     expect(await listGaps(test.database.db, { exceptState: 'repaired' })).toEqual([])
-    expect((await test.database.pool.query('select from recorder.unanswered')).rows).toEqual([])
+    expect((await test.database.pool.query("select from recorder.known where verdict = 'unanswered'")).rows).toEqual([])
 
     await test.database.pool.query(
-      'truncate market.candles, recorder.coverage, recorder.gap, recorder.candle_want cascade',
+      "truncate market.candles, recorder.candle_want cascade; delete from recorder.known where verdict <> 'before the beginning'",
     )
     service.control.setQuirks({ hiddenCandles: [lie] })
     await asked()

@@ -8,7 +8,7 @@ import { systemClock } from '../../../src/runtime/clock.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
-import { addEmptyRanges } from '../../../src/ledger/history/candleCoverage.js'
+import { addEmptyRanges } from '../../../src/ledger/proof/missing.js'
 import { countOpenWants } from '../../../src/ledger/history/candleWants.js'
 import { listGaps } from '../../../src/ledger/proof/gaps.js'
 import { listInstruments, recordInstruments } from '../../../src/ledger/live/instruments.js'
@@ -29,9 +29,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   await test.database.pool.query(
-    `truncate market.candles, market.instruments, market.instrument_history, recorder.coverage, recorder.gap,
-      recorder.empty_range, recorder.candle_reach, recorder.candle_revision, recorder.no_trade, recorder.unanswered,
-      recorder.review, recorder.restatement`,
+    `truncate market.candles, market.instruments, market.instrument_history, recorder.known, recorder.candle_reach, recorder.candle_revision, recorder.review, recorder.restatement`,
   )
 })
 afterEach(async () => {
@@ -108,7 +106,11 @@ describe('looking at the past again', () => {
     expect(await rows('select is_confirmed, count(*) from market.no_trade group by 1')).toEqual([
       { is_confirmed: true, count: 1 },
     ])
-    expect(await rows('select sum(turned_up)::bigint as sum from recorder.no_trade')).toEqual([{ sum: 30 }])
+    expect(
+      await rows(
+        "select (sum(extract(epoch from to_time - from_time)) / 60)::bigint as sum from market.gaps where state = 'repaired'",
+      ),
+    ).toEqual([{ sum: 30 }])
     expect(await listGaps(test.database.db)).toMatchObject([
       { state: 'repaired', reason: expect.stringContaining('left these candles out at first') as string },
     ])
@@ -170,7 +172,7 @@ describe('looking at the past again', () => {
        from market.instrument_history where symbol = 'RSTOCKUSDT' order by valid_from`,
     )
     expect(versions).toMatchObject([{ launched: launch, is_open: false }, { is_open: true }])
-    expect(await rows('select from recorder.empty_range')).toEqual([])
+    expect(await rows("select from recorder.known where verdict = 'before the beginning'")).toEqual([])
     const [instrument] = (await listInstruments(db)).filter(({ symbol }) => symbol === 'RSTOCKUSDT')
     expect(instrument?.firstLaunchTime).toBe(launch)
     expect(instrument?.launchTime).toBeGreaterThan(now)

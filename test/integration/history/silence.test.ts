@@ -32,7 +32,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   await test.database.pool.query(
-    'truncate market.candles, recorder.coverage, recorder.gap, recorder.empty_range, recorder.candle_reach, recorder.candle_revision, recorder.no_trade, recorder.unanswered',
+    'truncate market.candles, recorder.known, recorder.candle_reach, recorder.candle_revision',
   )
 })
 afterEach(async () => {
@@ -106,14 +106,10 @@ describe('a series that is silent where nothing was traded', () => {
       new Date(hour + hourMs),
       new Date(hour + 2 * hourMs),
     ])
-    await test.database.pool.query(`update recorder.coverage set ranges = ranges - tstzmultirange(tstzrange($1, $2))`, [
-      new Date(hour + hourMs),
-      new Date(hour + 2 * hourMs),
-    ])
-    await test.database.pool.query(`update recorder.no_trade set ranges = ranges - tstzmultirange(tstzrange($1, $2))`, [
-      new Date(hour + hourMs),
-      new Date(hour + 2 * hourMs),
-    ])
+    await test.database.pool.query(
+      `update recorder.known set ranges = ranges - tstzmultirange(tstzrange($1, $2)) where verdict in ('recorded', 'silent', 'no trade')`,
+      [new Date(hour + hourMs), new Date(hour + 2 * hourMs)],
+    )
     const found = await test.database.pool.query<{ minutes: number; filled: number; unknown: number }>(
       `select count(*) as minutes, count(*) filter (where is_filled) as filled,
          count(*) filter (where is_filled and not is_recorded) as unknown
@@ -135,7 +131,7 @@ describe('a series that is silent where nothing was traded', () => {
     service.control.setQuirks({ hiddenCandles: quietMinutes() })
     await runBackfill(test, service, request, { serviceNow: now, again: true })
     const [counted] = await rows<{ turned_up: number }>(
-      'select sum(turned_up)::bigint as turned_up from recorder.no_trade',
+      "select (sum(extract(epoch from to_time - from_time)) / 60)::bigint as turned_up from market.gaps where state = 'repaired'",
     )
     const shown = trueCandles(service, series, hidden, now).filter(
       ([time]) => !quietMinutes().some(({ from, to }) => Number(time) >= from && Number(time) < to),

@@ -113,12 +113,12 @@ describe('verify', () => {
     expect(gone[checks.rollups]).toHaveLength(1)
 
     await sql(`insert into market.candles select * from kept`)
-    await sql(`update recorder.coverage set ranges = ranges - tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
-      where symbol = 'BTCUSDT' and type = 'market' and interval = '1m'`)
+    await sql(`update recorder.known set ranges = ranges - tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
+      where verdict = 'recorded' and symbol = 'BTCUSDT' and type = 'market' and interval = '1m'`)
     expect(await verified()).toEqual({ ...sound, [checks.covered]: ['BTCUSDT 1m 1 stored, but not covered'] })
 
-    await sql(`update recorder.coverage set ranges = ranges + tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
-      where symbol = 'BTCUSDT' and type = 'market' and interval = '1m'`)
+    await sql(`update recorder.known set ranges = ranges + tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
+      where verdict = 'recorded' and symbol = 'BTCUSDT' and type = 'market' and interval = '1m'`)
     await sql(`update market.candles set base_volume = base_volume + 1 where ${candle}`)
     const changed = await verified()
     expect(changed[checks.rollups]).toEqual([

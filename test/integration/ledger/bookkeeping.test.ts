@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate recorder.coverage, recorder.gap, market.fills`.execute(test.database.db)
+  await sql`truncate recorder.known, market.fills`.execute(test.database.db)
 })
 
 const candles: Series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' }
@@ -56,7 +56,7 @@ describe('coverage', () => {
     )
     await fc.assert(
       fc.asyncProperty(ranges, ranges, async (first, second) => {
-        await sql`truncate recorder.coverage`.execute(db)
+        await sql`truncate recorder.known`.execute(db)
         await addCoverage(db, fills, first)
         await addCoverage(db, fills, second)
         const missing = await missingRanges(db, fills, range(0, 40))

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { candleStream } from '../../../src/db/series.js'
-import { addEmptyRanges } from '../../../src/ledger/history/candleCoverage.js'
+import { addEmptyRanges } from '../../../src/ledger/proof/missing.js'
 import {
   type CandleSlice,
   endSatisfiedWants,
@@ -34,9 +34,7 @@ beforeAll(async () => {
 })
 afterAll(() => test.drop())
 beforeEach(async () => {
-  await test.database.pool.query(
-    'truncate recorder.candle_want, recorder.candle_slice, recorder.coverage, recorder.empty_range, recorder.gap',
-  )
+  await test.database.pool.query('truncate recorder.candle_want, recorder.candle_slice, recorder.known')
 })
 
 function want(symbol: string, range: TimeRange, more: Partial<NewWant> = {}): NewWant {

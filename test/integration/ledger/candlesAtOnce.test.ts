@@ -21,19 +21,19 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate market.candles, recorder.coverage, recorder.no_trade, recorder.gap`.execute(test.database.db)
+  await sql`truncate market.candles, recorder.known`.execute(test.database.db)
 })
 
 async function covered(): Promise<string[]> {
   const { rows } = await sql<{ r: string }>`
     select to_char(lower(r) at time zone 'UTC', 'HH24:MI') || '-' || to_char(upper(r) at time zone 'UTC', 'HH24:MI') as r
-    from recorder.coverage cross join lateral unnest(ranges) as r order by 1`.execute(test.database.db)
+    from recorder_page.coverage cross join lateral unnest(ranges) as r order by 1`.execute(test.database.db)
   return rows.map(({ r }) => r)
 }
 
 /** The state that storing leaves, in one statement or step by step in a transaction. */
 async function left(store: (candles: readonly Candle[]) => Promise<unknown>, batches: readonly (readonly Candle[])[]) {
-  await sql`truncate market.candles, recorder.coverage, recorder.no_trade, recorder.gap`.execute(test.database.db)
+  await sql`truncate market.candles, recorder.known`.execute(test.database.db)
   const results: unknown[] = []
   await storeCandles(test.database.db, [at(0), at(3)], [range(1, 3)])
   for (const batch of batches) results.push(await store(batch))

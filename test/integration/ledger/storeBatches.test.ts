@@ -43,8 +43,10 @@ function responses(seed: number): Batch<InstrumentKey, Fill>[] {
 
 async function contents({ database: { db } }: TestDatabase) {
   const fills = await sql`select symbol, ts, exec_id from market.fills order by 1, 2, 3`.execute(db)
-  const coverage = await sql`select symbol, ranges::text from recorder.coverage order by 1`.execute(db)
-  const gaps = await sql`select symbol, range::text, reason, state from recorder.gap order by 1, 2, 3, 4`.execute(db)
+  const coverage = await sql`select symbol, ranges::text from recorder_page.coverage order by 1`.execute(db)
+  const gaps = await sql`select symbol, range::text, reason, state from recorder_page.gap order by 1, 2, 3, 4`.execute(
+    db,
+  )
   return { fills: fills.rows, coverage: coverage.rows, gaps: gaps.rows }
 }
 

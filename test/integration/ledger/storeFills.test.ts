@@ -15,9 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 const clear = () =>
-  sql`truncate market.fills, recorder.coverage, recorder.gap, recorder.fill_series, recorder.rejected_row`.execute(
-    test.database.db,
-  )
+  sql`truncate market.fills, recorder.known, recorder.fill_series, recorder.rejected_row`.execute(test.database.db)
 beforeEach(clear)
 
 const at = (ms: number) => someTime + ms

@@ -11,6 +11,7 @@ import { insertRejectedRows } from '../../../src/ledger/live/rejectedRows.js'
 import { recordRpiSymbols } from '../../../src/ledger/live/rpiSymbols.js'
 import { insertTickers } from '../../../src/ledger/live/tickers.js'
 import { reconcile } from '../../../src/server/timescale/reconcile.js'
+import { forget } from '../../../src/ledger/proof/forget.js'
 import { applyRetention } from '../../../src/server/timescale/retention.js'
 import { refreshRollups } from '../../../src/server/timescale/rollups.js'
 import { detectServer } from '../../../src/server/timescale/server.js'
@@ -80,9 +81,9 @@ describe('recorder_writer', () => {
     const settings = { ...testStorage, tickers: { ...testStorage.tickers, retentionDays: 1 } }
     // Chunks are dropped by their owner: on the Apache edition by a daemon that owns the tables.
     if ((await detectServer(db)).kind === 'timescale-apache') {
-      await expect(applyRetention(db, settings, Date.now())).rejects.toThrow(denied)
+      await expect(applyRetention(db, forget, settings, Date.now())).rejects.toThrow(denied)
     } else {
-      await applyRetention(db, settings, Date.now())
+      await applyRetention(db, forget, settings, Date.now())
     }
   })
 

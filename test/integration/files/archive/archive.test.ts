@@ -11,7 +11,7 @@ import type { WrittenDay } from '../../../../src/files/archive/run.js'
 import { withArchiveLock } from '../../../../src/files/archive/state.js'
 import { pruneArchive } from '../../../../src/files/archive/prune.js'
 import { upsertCandles } from '../../../../src/ledger/history/candles.js'
-import { addNoTrade } from '../../../../src/ledger/history/noTrade.js'
+import { addNoTrade } from '../../../../src/ledger/proof/noTrade.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { addCoverage } from '../../../../src/ledger/proof/coverage.js'
 import { recordGap } from '../../../../src/ledger/proof/gaps.js'
@@ -142,7 +142,7 @@ describe('an archive', () => {
     const left = await readdir(archive.folder, { recursive: true })
     expect(left.filter((path) => path.includes('day=2026-03-02') && path.includes('fills-v1-'))).toEqual([])
     await sql`delete from market.fills where symbol = 'LATEUSDT'`.execute(db)
-    await sql`delete from recorder.coverage where symbol = 'LATEUSDT'`.execute(db)
+    await sql`delete from recorder.known where verdict = 'recorded' and symbol = 'LATEUSDT'`.execute(db)
   })
 
   test('never gets a version that has less: what is missing in the database is taken from the version before', async () => {
@@ -172,7 +172,9 @@ describe('an archive', () => {
       expect(before.filter((row) => !restored.includes(row))).toHaveLength(1)
       expect(restored).toEqual(expect.arrayContaining(await fills(copy.database)))
       const covered = async (database: typeof copy.database) =>
-        (await everything(database))['recorder.coverage']?.filter((row) => row.includes('"fills"')) ?? []
+        (await everything(database))['recorder.known']?.filter(
+          (row) => row.includes('"fills"') && row.includes('"recorded"'),
+        ) ?? []
       expect((await covered(whole.database)).some((row) => row.includes('NEWUSDT'))).toBe(true)
       expect((await covered(whole.database)).length).toBeGreaterThan(1)
     } finally {

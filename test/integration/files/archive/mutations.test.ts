@@ -59,7 +59,12 @@ afterAll(async () => {
   await copy.drop()
 })
 
-const saved = ['market.fills', 'market.candles', 'recorder.coverage', 'recorder.archived_day']
+const saved = ['market.fills', 'market.candles', 'recorder.known', 'recorder.archived_day']
+/** Columns that the database does not fill by itself. */
+const columnsOf = (table: string) =>
+  table === 'recorder.known'
+    ? 'stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, judged_at, times'
+    : '*'
 const savedAs = (table: string) => `recorder.saved_${table.split('.')[1]}`
 
 /** The database as it was when the archive was written. */
@@ -67,7 +72,10 @@ async function reset(): Promise<void> {
   for (const table of saved) {
     await sql.raw(`truncate ${table}`).execute(copy.database.db)
     await sql.raw(`truncate ${table}`).execute(source.database.db)
-    await sql.raw(`insert into ${table} table ${savedAs(table)}`).execute(source.database.db)
+    const into = columnsOf(table) === '*' ? '' : `(${columnsOf(table)})`
+    await sql
+      .raw(`insert into ${table} ${into} select ${columnsOf(table)} from ${savedAs(table)}`)
+      .execute(source.database.db)
   }
 }
 

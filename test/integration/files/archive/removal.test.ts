@@ -6,9 +6,10 @@ import { readManifest } from '../../../../src/files/archive/manifest.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { upsertCandles } from '../../../../src/ledger/history/candles.js'
-import { addNoTrade, confirmNoTrade } from '../../../../src/ledger/history/noTrade.js'
+import { addNoTrade, confirmNoTrade } from '../../../../src/ledger/proof/noTrade.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { addCoverage } from '../../../../src/ledger/proof/coverage.js'
+import { forget } from '../../../../src/ledger/proof/forget.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { archiveAll, everything, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
@@ -162,6 +163,6 @@ test('rows stay when a file of the archive is not what was written', async () =>
 
 test('the daemon leaves tables alone whose rows the archiver removes', async () => {
   const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: 4, isArchived: true } }
-  expect(await applyRetention(created.database.db, settings, now)).toEqual([])
+  expect(await applyRetention(created.database.db, forget, settings, now)).toEqual([])
   expect(await days()).toEqual(all)
 })

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { noteService } from '../../../../src/db/service.js'
 import { upsertCandles } from '../../../../src/ledger/history/candles.js'
+import { forget } from '../../../../src/ledger/proof/forget.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { refreshRollups } from '../../../../src/server/timescale/rollups.js'
@@ -62,7 +63,7 @@ it('rollups outlive the candles that were removed, whatever is refreshed later',
   await expectAll()
 
   await reconcile(db, { settings: removing })
-  await applyRetention(db, removing, now)
+  await applyRetention(db, forget, removing, now)
   await runJobs('policy_retention', 'candles')
   const { rows } = await sql<{ count: number }>`
     select count(*)::int as count from market.candles where open_time < ${new Date(now - 21 * dayMs)}`.execute(db)

@@ -9,6 +9,7 @@ import { coveredRanges, missingRanges } from '../../../support/coverage.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { insertRejectedRows } from '../../../../src/ledger/live/rejectedRows.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
+import { forget } from '../../../../src/ledger/proof/forget.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { detectServer } from '../../../../src/server/timescale/server.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
@@ -46,7 +47,7 @@ it('removes what is older than the configuration keeps, and nothing else', async
   await addCoverage(db, series, [{ from: daysAgo(20), to: now }])
   await reconcile(db, { settings })
 
-  const lines = await applyRetention(db, settings, now)
+  const lines = await applyRetention(db, forget, settings, now)
   if ((await detectServer(db)).kind === 'timescale-community') {
     // The server's own policy removes rows; it is run here as its scheduler does, which may be at it this very moment.
     expect(lines).toEqual([])
@@ -68,7 +69,7 @@ it('removes what is older than the configuration keeps, and nothing else', async
   expect(await missingRanges(db, series, { from: daysAgo(20), to: now })).toEqual([
     { from: daysAgo(20), to: daysAgo(10) },
   ])
-  expect(await applyRetention(db, settings, now)).toEqual([])
+  expect(await applyRetention(db, forget, settings, now)).toEqual([])
 })
 
 it('removes more rows than one statement does', async () => {
@@ -78,14 +79,14 @@ it('removes more rows than one statement does', async () => {
     db,
     Array.from({ length: 25_000 }, (_, i) => aFill({ ts: daysAgo(12), execId: `many-${i}` })),
   )
-  await applyRetention(db, settings, now)
+  await applyRetention(db, forget, settings, now)
   expect(await countBefore(10)).toBe(0)
 })
 
 it('keeps everything when nothing is configured', async () => {
   const { db } = created.database
   await insertFills(db, [aFill({ ts: daysAgo(1000) })])
-  expect(await applyRetention(db, testStorage, now)).toEqual([])
+  expect(await applyRetention(db, forget, testStorage, now)).toEqual([])
   expect(await countBefore(900)).toBe(1)
 })
 
@@ -103,7 +104,7 @@ it('removes rejected rows that have not come again for as long as the configurat
     [again, fresh].filter((row) => row !== undefined),
     daysAgo(29),
   )
-  expect(await applyRetention(db, testStorage, now)).toEqual([
+  expect(await applyRetention(db, forget, testStorage, now)).toEqual([
     `removed 1 of recorder.rejected_row from before ${new Date(daysAgo(30)).toISOString()}`,
   ])
   const kept = await db.selectFrom('recorder.rejected_row').select('raw').orderBy('raw').execute()
@@ -117,7 +118,7 @@ it('forgets gaps of the time that is not kept', async () => {
   await gap(daysAgo(11), daysAgo(10))
   await gap(daysAgo(11), daysAgo(10) + 1)
   await recordGap(db, { ...key, stream: 'tickers', range: { from: daysAgo(11), to: daysAgo(10) }, reason: 'x' })
-  await applyRetention(db, settings, now)
+  await applyRetention(db, forget, settings, now)
   const left = (await listGaps(db)).map(({ stream, range }) => `${stream} ${range.to}`)
   expect(left.toSorted()).toEqual([`fills ${daysAgo(10) + 1}`, `tickers ${daysAgo(10)}`])
 })
@@ -142,7 +143,7 @@ it('claims nothing of a candle that opens before and closes after the bound, so 
     await addCoverage(db, key, [{ from: current - 3 * lengthMs, to: current + 2 * lengthMs }])
   }
   const kept = { ...testStorage, candles: { ...testStorage.candles, retentionDays: 3 } }
-  for (let time = 0; time < 2; time++) await applyRetention(db, kept, at)
+  for (let time = 0; time < 2; time++) await applyRetention(db, forget, kept, at)
 
   for (const [interval, lengthMs, current] of series) {
     const key = { stream: 'candles', category: 'SPOT', symbol: 'CUTUSDT', type: 'market', interval } as const

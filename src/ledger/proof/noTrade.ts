@@ -2,12 +2,13 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { type CandleSeries, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
-import { addCoverage, multirange, rangesAsJson, toRanges } from '../proof/coverage.js'
+import { addCoverage } from './coverage.js'
+import { addingRanges, is, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
 import { toDate } from '../../db/columns.js'
 import type { Database } from '../../db/schema.js'
-import { candleStream, ofCandles, ofSeries } from '../../db/series.js'
+import { candleStream, ofSeries, seriesColumns } from '../../db/series.js'
 
-/** Places of candles in a part of the ledger. */
+/** Places of candles in a part. */
 const placesPerPart = 1_440
 
 /**
@@ -20,19 +21,20 @@ export async function addNoTrade(
   silence: readonly TimeRange[],
 ): Promise<void> {
   if (silence.length === 0) return
-  const { category, symbol, type, interval } = series
-  const partLength = sql`make_interval(secs => ${(placesPerPart * intervalMs[interval]) / 1000})`
+  const candles = candleStream(series)
+  const { stream, category, symbol, type, interval } = seriesColumns(candles)
+  const partLength = sql`make_interval(secs => ${(placesPerPart * intervalMs[series.interval]) / 1000})`
   await sql`
-    insert into recorder.no_trade as n (category, symbol, type, interval, part, ranges)
-    select ${category}, ${symbol}, ${type}, ${interval},
-      date_bin(${partLength}, lower(r), timestamptz 'epoch') as part, range_agg(r)
+    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
+    select ${stream}, ${category}, ${symbol}, ${type}, ${interval}, 'silent',
+      date_bin(${partLength}, lower(r), timestamptz 'epoch') as begins, range_agg(r)
     from unnest(${multirange(silence)} - coalesce((
-      select ranges from recorder.coverage where ${ofSeries(candleStream(series))}), '{}')) as r
-    group by part
-    on conflict (category, symbol, type, interval, part) do update
-      set ranges = n.ranges + excluded.ranges, noted_at = now()
-      where not n.ranges @> excluded.ranges`.execute(db)
-  await addCoverage(db, candleStream(series), silence)
+      select ranges from recorder.known where ${knownOf(candles, 'recorded')}), '{}')) as r
+    group by begins
+    on conflict (stream, category, symbol, type, interval, verdict, part) do update
+      set ranges = k.ranges + excluded.ranges, noted_at = now()
+      where not k.ranges @> excluded.ranges`.execute(db)
+  await addCoverage(db, candles, silence)
 }
 
 /**
@@ -59,29 +61,33 @@ export function takingBack(series: CandleSeries, filled: readonly TimeRange[]): 
   const [first] = filled
   const last = filled.at(-1)
   if (first === undefined || last === undefined) throw new RangeError('no candle, nothing to take back')
-  const candles = multirange(filled)
-  const { category, symbol, type, interval } = series
+  const came = multirange(filled)
+  const candles = candleStream(series)
   return sql`
     touched as (
-      select n.part, n.ranges * ${candles} as late
-      from recorder.no_trade n
-      where ${ofCandles(series)} and part < ${toDate(last.to)}::timestamptz and until > ${toDate(first.from)}::timestamptz
-        and ranges && ${candles}
+      select verdict, part, ranges * ${came} as late
+      from recorder.known
+      where ${ofSilence(series)} and part < ${toDate(last.to)}::timestamptz
+        and upper(ranges) > ${toDate(first.from)}::timestamptz and ranges && ${came}
     ), counted as (
-      select part, range, round(extract(epoch from upper(range) - lower(range)) * 1000 / ${intervalMs[interval]}) as count
+      select range, round(extract(epoch from upper(range) - lower(range)) * 1000 / ${intervalMs[series.interval]}) as count
       from touched cross join lateral unnest(late) as range
     ), corrected as (
-      update recorder.no_trade n set ranges = n.ranges - ${candles}, confirmed = n.confirmed - ${candles},
-        turned_up = n.turned_up + (select sum(count) from counted where counted.part = n.part)
-      from touched where ${ofCandles(series, 'n')} and n.part = touched.part
+      update recorder.known k set ranges = k.ranges - ${came}
+      from touched where ${ofSeries(candles, 'k')} and k.verdict = touched.verdict and k.part = touched.part
     ), noted as (
-      insert into recorder.gap (stream, category, symbol, type, interval, range, reason, state, detected_at, repaired_at)
-      select 'candles', ${category}, ${symbol}, ${type}, ${interval}, range,
-        'the service left these candles out at first, as if nothing had been traded, and gave them later',
-        'repaired', now(), now()
-      from counted
-      on conflict (stream, category, symbol, type, interval, range) do nothing
+      insert into recorder.known as k
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason, settled_at)
+      select 'candles', ${series.category}, ${series.symbol}, ${series.type}, ${series.interval}, 'repaired',
+        lower(range), tstzmultirange(range),
+        'the service left these candles out at first, as if nothing had been traded, and gave them later', now()
+      from counted ${addingRanges}
     )`
+}
+
+/** Where nothing was traded, confirmed or not. */
+function ofSilence(series: CandleSeries): RawBuilder<unknown> {
+  return sql`${ofSeries(candleStream(series))} and verdict in ('silent', 'no trade')`
 }
 
 /** From this share of a series' known time on without a trade, one more silent stretch is nothing out of the ordinary. */
@@ -93,9 +99,11 @@ export async function isSparse(db: Kysely<Database>, series: CandleSeries): Prom
     (select sum(extract(epoch from upper(r) - lower(r))) from unnest(${ranges}) as r)`
   const { rows } = await sql<{ isSparse: boolean }>`
     select coalesce((
-      select sum(${length(sql`ranges`)}) from recorder.no_trade where ${ofCandles(series)}
+      select sum(${length(sql`ranges`)}) from recorder.known where ${ofSilence(series)}
     ), 0) >= ${sparseShare} * coalesce(${length(sql`
-      (select ranges from recorder.coverage where ${ofSeries(candleStream(series))})`)}, 0) as "isSparse"`.execute(db)
+      (select ranges from recorder.known where ${knownOf(candleStream(series), 'recorded')})`)}, 0) as "isSparse"`.execute(
+    db,
+  )
   return rows[0]?.isSparse ?? true
 }
 
@@ -109,20 +117,26 @@ export async function replaceUnanswered(
   asked: readonly TimeRange[],
   { fresh, kept = [] }: { readonly fresh: readonly TimeRange[]; readonly kept?: readonly TimeRange[] },
 ): Promise<void> {
-  const { category, symbol, type, interval } = series
+  const candles = candleStream(series)
+  const { stream, category, symbol, type, interval } = seriesColumns(candles)
   const ranges = multirange(fresh)
+  const isUnansweredIn = (touched: RawBuilder<unknown>) =>
+    sql`${knownOf(candles, 'unanswered', 'u')} and u.ranges && ${touched}`
   if (fresh.length > 0)
     await sql`
-    insert into recorder.unanswered (category, symbol, type, interval, range, asked_at, times)
-    select ${category}, ${symbol}, ${type}, ${interval}, r, now(),
-      1 + coalesce((select max(times) from recorder.unanswered u where ${ofCandles(series, 'u')} and u.range && r), 0)
+    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges, times)
+    select ${stream}, ${category}, ${symbol}, ${type}, ${interval}, 'unanswered', lower(r), tstzmultirange(r),
+      1 + coalesce((select max(times) from recorder.known u where ${isUnansweredIn(sql`r`)}), 0)
     from unnest(${ranges}) as r
-    on conflict (category, symbol, type, interval, range) do update
-      set asked_at = excluded.asked_at, times = excluded.times`.execute(db)
+    on conflict (stream, category, symbol, type, interval, verdict, part) do update
+      set ranges = excluded.ranges, noted_at = excluded.noted_at, times = excluded.times`.execute(db)
   await sql`
-    delete from recorder.unanswered
-    where ${ofCandles(series)} and range && ${multirange(asked)}
-      and range <> all (array(select unnest(${ranges}) union all select unnest(${multirange(kept)})))`.execute(db)
+    delete from recorder.known u
+    where ${isUnansweredIn(multirange(asked))}
+      and not exists (
+        select from unnest(array[${ranges}, ${multirange(kept)}]) as stays, unnest(stays) as r where tstzmultirange(r) = u.ranges)`.execute(
+    db,
+  )
 }
 
 export interface Unanswered extends TimeRange {
@@ -136,8 +150,8 @@ export async function unansweredRanges(
   ranges: readonly TimeRange[],
 ): Promise<Unanswered[]> {
   const { rows } = await sql<Unanswered>`
-    select lower(range) as "from", upper(range) as "to", asked_at as "askedAt" from recorder.unanswered
-    where ${ofCandles(series)} and range && ${multirange(ranges)} order by 1`.execute(db)
+    select part as "from", upper(ranges) as "to", noted_at as "askedAt" from recorder.known
+    where ${knownOf(candleStream(series), 'unanswered')} and ranges && ${multirange(ranges)} order by 1`.execute(db)
   return rows
 }
 
@@ -147,8 +161,9 @@ export async function askedOnce(
   { before, limit }: { readonly before: TimeMs; readonly limit: number },
 ): Promise<{ readonly series: CandleSeries; readonly range: TimeRange }[]> {
   const { rows } = await sql<CandleSeries & TimeRange>`
-    select category, symbol, type, interval, lower(range) as "from", upper(range) as "to" from recorder.unanswered
-    where times = 1 and asked_at < ${toDate(before)}::timestamptz order by asked_at limit ${limit}`.execute(db)
+    select category, symbol, type, interval, part as "from", upper(ranges) as "to" from recorder.known
+    where ${is('unanswered')} and times = 1 and noted_at < ${toDate(before)}::timestamptz
+    order by noted_at limit ${limit}`.execute(db)
   return rows.map(({ from, to, ...series }) => ({ series, range: { from, to } }))
 }
 
@@ -159,22 +174,23 @@ export async function isUnanswered(
   ranges: readonly TimeRange[],
 ): Promise<boolean> {
   const { rows } = await sql`
-    select from recorder.unanswered where ${ofCandles(series)} and range && ${multirange(ranges)} limit 1`.execute(db)
+    select from recorder.known
+    where ${knownOf(candleStream(series), 'unanswered')} and ranges && ${multirange(ranges)} limit 1`.execute(db)
   return rows.length > 0
 }
 
 /** Whether what was asked for in vain, named `u`, need not be asked for again yet: an hour later, then four, up to a day. */
-export const isAskedLately = sql`u.asked_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()`
+export const isAskedLately = sql`u.noted_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()`
 
-/** Parts of the ledger that nobody has looked at again, and that were last added to before `before`; oldest first. */
+/** Parts with silence that nobody has looked at again, and that were last added to before `before`; oldest first. */
 export async function unconfirmedParts(
   db: Kysely<Database>,
   { before, limit }: { readonly before: TimeMs; readonly limit: number },
 ): Promise<{ readonly series: CandleSeries; readonly silent: readonly TimeRange[] }[]> {
   const { rows } = await sql<CandleSeries & { ranges: [TimeMs, TimeMs][] }>`
-    select category, symbol, type, interval, ${rangesAsJson(sql`ranges - confirmed`)} as ranges
-    from recorder.no_trade
-    where ranges <> confirmed and noted_at < ${toDate(before)}::timestamptz
+    select category, symbol, type, interval, ${rangesAsJson(sql`ranges`)} as ranges
+    from recorder.known
+    where ${is('silent')} and not isempty(ranges) and noted_at < ${toDate(before)}::timestamptz
     order by noted_at limit ${limit}`.execute(db)
   return rows.map(({ ranges, ...series }) => ({ series, silent: toRanges(ranges) }))
 }
@@ -186,9 +202,18 @@ export async function confirmNoTrade(
   ranges: readonly TimeRange[],
 ): Promise<void> {
   const seen = multirange(ranges)
+  const silent = knownOf(candleStream(series), 'silent', 's')
   await sql`
-    update recorder.no_trade set confirmed = confirmed + (ranges * ${seen})
-    where ${ofCandles(series)} and ranges && ${seen} and not confirmed @> (ranges * ${seen})`.execute(db)
+    with seen as (
+      select * from recorder.known s where ${silent} and ranges && ${seen} for update
+    ), left_over as (
+      update recorder.known s set ranges = s.ranges - ${seen} from seen where ${silent} and s.part = seen.part
+    )
+    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
+    select stream, category, symbol, type, interval, 'no trade', part, ranges * ${seen} from seen ${addingRanges}`.execute(
+    db,
+  )
+  await sql`delete from recorder.known s where ${silent} and isempty(ranges)`.execute(db)
 }
 
 /** Puts off the next look at the silence in ranges that were just looked at, whatever came of it. */
@@ -198,6 +223,6 @@ export async function putOffLook(
   asked: readonly TimeRange[],
 ): Promise<void> {
   await sql`
-    update recorder.no_trade set noted_at = now()
-    where ${ofCandles(series)} and ranges && ${multirange(asked)} and ranges <> confirmed`.execute(db)
+    update recorder.known set noted_at = now()
+    where ${knownOf(candleStream(series), 'silent')} and ranges && ${multirange(asked)}`.execute(db)
 }

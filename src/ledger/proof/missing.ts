@@ -1,13 +1,14 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { CandleSeries } from '../../market/candle.js'
+import type { Category } from '../../market/category.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { type ColumnSpec, rowsFrom } from '../../db/columns.js'
-import { multirange } from '../proof/coverage.js'
-import { recordGap } from '../proof/gaps.js'
+import { recordGap, repairGaps } from './gaps.js'
 import { isAskedLately } from './noTrade.js'
+import { addingRanges, gapRange, is, knownOf, multirange } from './verdicts.js'
 import type { Database } from '../../db/schema.js'
-import { candleStream, ofSeries, sameCandleStream, seriesColumns } from '../../db/series.js'
+import { candleStream, sameCandleStream, seriesColumns } from '../../db/series.js'
 
 /** A range of a series, and what is known about it. */
 export interface SeriesRange {
@@ -46,15 +47,14 @@ export async function missingCandles(
     return values[column] as string | number
   })
   const askedLately = sql`(
-    select range_agg(u.range) from recorder.unanswered u
-    where u.category = s.category and u.symbol = s.symbol and u.type = s.type::market.candle_type
-      and u.interval = s.interval::market.candle_interval and ${isAskedLately})`
+    select range_agg(r) from recorder.known u cross join lateral unnest(u.ranges) as r
+    where ${sameCandleStream('u', 's')} and ${is('unanswered', 'u')} and ${isAskedLately})`
   const leftOut = options.leaveOutAskedLately === true ? sql`coalesce(${askedLately}, '{}')` : sql`'{}'`
   const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
     select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
     from ${source} as s
-    left join recorder.coverage c on ${sameCandleStream('c', 's')}
-    left join recorder.empty_range e on ${sameCandleStream('e', 's')}
+    left join recorder.known c on ${sameCandleStream('c', 's')} and ${is('recorded', 'c')}
+    left join recorder.known e on ${sameCandleStream('e', 's')} and ${is('before the beginning', 'e')}
     left join lateral unnest(
       case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
         - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - ${leftOut}
@@ -84,23 +84,20 @@ export async function addEmptyRanges(
   if (ranges.length === 0) return
   const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
   await sql`
-    insert into recorder.empty_range as e (stream, category, symbol, type, interval, ranges)
-    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${multirange(ranges)})
-    on conflict (stream, category, symbol, type, interval) do update
-      set ranges = e.ranges + excluded.ranges, updated_at = now()`.execute(db)
+    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
+    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, 'before the beginning', ${multirange(ranges)})
+    ${addingRanges}`.execute(db)
 }
 
 /** Open gaps of a series that are known in full by now are repaired; those in which there is nothing have been none. */
 export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<void> {
   const candles = candleStream(series)
-  const isOpen = sql`${ofSeries(candles, 'g')} and g.state = 'open'`
-  const rangesIn = (table: string) => sql`
-    coalesce((select ranges from ${sql.table(table)} where ${ofSeries(candles)}), '{}')`
-  const empty = rangesIn('recorder.empty_range')
-  await sql`delete from recorder.gap g where ${isOpen} and g.range <@ ${empty}`.execute(db)
-  await sql`
-    update recorder.gap g set state = 'repaired', repaired_at = now()
-    where ${isOpen} and g.range <@ (${rangesIn('recorder.coverage')} + ${empty})`.execute(db)
+  const isOpen = knownOf(candles, 'missing')
+  const empty = sql`
+    coalesce((select ranges from recorder.known where ${knownOf(candles, 'before the beginning')}), '{}')`
+  await sql`delete from recorder.known where ${isOpen} and ranges <@ ${empty}`.execute(db)
+  const recorded = sql`coalesce((select ranges from recorder.known where ${knownOf(candles, 'recorded')}), '{}')`
+  await repairGaps(db, sql`${isOpen} and ranges <@ (${recorded} + ${empty})`)
 }
 
 /**
@@ -117,13 +114,13 @@ export async function replaceGaps(
   reason: string,
 ): Promise<void> {
   const candles = candleStream(series)
-  const isTouched = sql`${ofSeries(candles)} and state = 'open' and range && ${multirange(asked)}`
+  const isTouched = sql`${knownOf(candles, 'missing')} and ranges && ${multirange(asked)}`
+  await repairGaps(db, sql`${isTouched} and not ranges <@ ${multirange(left)}`)
   await sql`
-    update recorder.gap set state = 'repaired', repaired_at = now()
-    where ${isTouched} and not range <@ ${multirange(left)}`.execute(db)
-  await sql`
-    delete from recorder.gap
-    where ${isTouched} and not exists (select from unnest(${multirange(left)}) as r where r = range)`.execute(db)
+    delete from recorder.known
+    where ${isTouched} and not exists (select from unnest(${multirange(left)}) as r where tstzmultirange(r) = ranges)`.execute(
+    db,
+  )
   for (const range of left) await recordGap(db, { ...candles, range, reason })
 }
 
@@ -132,7 +129,19 @@ export async function openGaps(db: Kysely<Database>, series: CandleSeries): Prom
   const { rows } = await sql<TimeRange>`
     select lower(r) as "from", upper(r) as "to"
     from unnest((
-      select range_agg(range) from recorder.gap where ${ofSeries(candleStream(series))} and state = 'open')) as r
+      select range_agg(${gapRange()}) from recorder.known where ${knownOf(candleStream(series), 'missing')})) as r
     order by 1`.execute(db)
   return rows
+}
+
+/** Takes back what was proven to be empty or silent of an instrument's old listing. `relisted` names rows of the new ones. */
+export async function forgetEmptiness(
+  db: Kysely<Database>,
+  category: Category,
+  relisted: RawBuilder<unknown>,
+): Promise<void> {
+  await sql`
+    delete from recorder.known e using (${relisted}) as relisted
+    where e.stream = 'candles' and e.category = ${category} and e.symbol = relisted.symbol
+      and e.verdict in ('before the beginning', 'unanswered')`.execute(db)
 }
