@@ -1,4 +1,5 @@
 import type { Config } from '../config/resolve.js'
+import { keptMs, storageOf } from '../config/storageOf.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type InstrumentKey, instrumentText } from '../market/category.js'
@@ -84,6 +85,7 @@ export class Collector {
     this.#dependencies = dependencies
     const { config, client, storing, clock, logger } = dependencies
     const { db, sink, stats, incidents } = storing
+    const storage = storageOf(config)
     this.stats = stats
     this.incidents = incidents
     this.clockSkew = new ClockSkew(clock, logger)
@@ -95,6 +97,7 @@ export class Collector {
       incidents,
       clockSkew: this.clockSkew,
       rejectionCap: new RejectionCap(),
+      keptMs: (stream) => keptMs(storage, stream),
       clock,
       logger,
       signal: this.#stopping.signal,

@@ -1,3 +1,4 @@
+import { dayMs } from '../market/values.js'
 import { hasArchive } from './archiveSchema.js'
 import type { Config } from './resolve.js'
 import { streamOptions } from './streamOptions.js'
@@ -18,4 +19,11 @@ export function storageOf({ storage, archive }: Config): Storage {
     return [name, { ...storage[streamOptions[name]], isArchived }] as const
   })
   return { ...(Object.fromEntries(kept) as Record<TimeTable, Table>), rejected_row: storage.rejectedRows }
+}
+
+/** How long the table of a stream keeps its rows; null: for ever. */
+export function keptMs(storage: Storage, stream: string): number | null {
+  const table = timeTables.find((name) => name === stream)
+  const retentionDays = table && storage[table].retentionDays
+  return retentionDays === undefined ? null : retentionDays * dayMs
 }

@@ -26,6 +26,7 @@ export function pollContext(
     universe: new Universe(),
     clockSkew: new ClockSkew(clock, logger),
     rejectionCap: new RejectionCap(),
+    keptMs: () => null,
     signal,
   }
 }

@@ -4,7 +4,7 @@ import type { RequestOptions } from '../../exchange/sender.js'
 import type { StreamName } from '../../market/stream.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
-import type { Batch } from '../../ledger/batch/batch.js'
+import { type Batch, withoutOldRows } from '../../ledger/batch/batch.js'
 import type { ClockSkew } from './clockSkew.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import type { RejectionCap } from './rejectionCap.js'
@@ -23,6 +23,8 @@ export interface PollContext {
   readonly incidents: Incidents
   readonly clockSkew: ClockSkew
   readonly rejectionCap: RejectionCap
+  /** How long the table of a stream keeps its rows; null: for ever. */
+  readonly keptMs: (stream: StreamName) => number | null
   readonly clock: Clock
   readonly logger: Logger
   /** Aborts when the recorder stops: nothing new is asked for, what is under way is finished and stored. */
@@ -53,7 +55,7 @@ export async function pollAndStore<Target, Row>(
   target: Target,
   options: RequestOptions,
 ): Promise<Polled<Target, Row> | PollFailure> {
-  const { client, sink, universe, stats, incidents, clockSkew, rejectionCap, logger } = context
+  const { client, sink, universe, stats, incidents, clockSkew, rejectionCap, keptMs, logger } = context
   const part = partOf(target)
   try {
     const page = await stream.fetch(client, target, options)
@@ -65,7 +67,7 @@ export async function pollAndStore<Target, Row>(
     stats[stream.name].responses += 1
     incidents.succeeded(stream.name, part)
     stream.learn?.(universe, batch)
-    return { batch, hasEnvelope, isKept: await sink.write(batch) }
+    return { batch, hasEnvelope, isKept: await sink.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
     if (options.signal?.aborted) return { batch: null }
     stats[stream.name].failures += 1

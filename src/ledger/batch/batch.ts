@@ -1,4 +1,4 @@
-import type { CandleType, Interval } from '../../market/candle.js'
+import type { Candle, CandleType, Interval } from '../../market/candle.js'
 import type { InstrumentKey } from '../../market/category.js'
 import type { Fill } from '../../market/fill.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
@@ -37,6 +37,8 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly rejected: readonly RejectedRow[]
   /** Rows of the response that are neither stored nor kept as rejected: beyond a bound, they are only counted. */
   readonly unkept?: number
+  /** Rows of the response that came before all others, and are older than their table keeps. */
+  readonly tooOld?: number
   readonly proven: readonly ProvenRange[]
   /** Candles: what the responses left out between two that they gave. What a response of its own left out is told by its rows. */
   readonly silence?: readonly TimeRange[]
@@ -61,6 +63,29 @@ export function isWholeList(batch: Batch): boolean {
 /** Rows and nothing else: the whole response, nothing of it rejected, nothing noted beside. */
 export function isPlain({ rejected, unkept = 0, proven, gaps, isPart }: Batch): boolean {
   return !isPart && rejected.length + unkept + proven.length + gaps.length === 0
+}
+
+/**
+ * Leaves out fills and candles that would be removed for their age: they would come into days that the archive has. The newest of the
+ * old fills stays, because from it on the response shows that nothing else was traded.
+ *
+ * @param keptMs how long the table of the stream keeps rows; null: for ever
+ */
+export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: number | null): Batch<Target, Row> {
+  const timeOf = rowTimes[batch.stream]
+  if (keptMs === null || timeOf === undefined) return batch
+  // The earlier of two clocks: rows are not to be lost to one that is ahead.
+  const before = Math.min(batch.requestTime, batch.receivedAt) - keptMs
+  const old = batch.rows.map(timeOf).filter((time) => time < before)
+  if (old.length === 0) return batch
+  const mark = batch.stream === 'fills' ? old.reduce((newest, time) => Math.max(newest, time)) : Infinity
+  const rows = batch.rows.filter((row) => timeOf(row) >= before || timeOf(row) === mark)
+  return { ...batch, rows, tooOld: batch.rows.length - rows.length }
+}
+
+const rowTimes: Readonly<Partial<Record<StreamName, (row: unknown) => TimeMs>>> = {
+  fills: (row) => (row as Fill).ts,
+  candles: (row) => (row as Candle).openTime,
 }
 
 /** Names what a batch is about; batches with the same key depend on each other's order. */

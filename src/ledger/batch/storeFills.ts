@@ -70,7 +70,7 @@ async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]):
     select page, inserted, gaps, hidden, conflicting from recorder.store_fills(
       ${ofPages(({ batch }) => batch.target.category)}::market.category[],
       ${ofPages(({ batch }) => batch.target.symbol)}::text[],
-      ${ofPages(({ batch }) => batch.rows.length + missingRows(batch) >= fillsPerPage)}::boolean[],
+      ${ofPages(({ batch }) => isFull(batch))}::boolean[],
       ${ofPages(({ batch }) => timeText(batch.requestTime))}::timestamptz[],
       ${ofPages(({ batch }) => timeText(batch.receivedAt))}::timestamptz[],
       ${ofPages(({ batch }) => unreadTimes(batch))}::tstzmultirange[],
@@ -92,6 +92,12 @@ async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]):
     const { inserted, gaps, hidden, conflicting } = resultOf.get(batch) as PageResult
     return { inserted, updated: 0, unchanged: batch.rows.length - inserted, gapsFound: gaps, hidden, conflicting }
   })
+}
+
+/** Whether there may be more fills before those of a page. */
+function isFull(batch: FillBatch): boolean {
+  const { rows, tooOld = 0 } = batch
+  return tooOld > 0 || rows.length + missingRows(batch) >= fillsPerPage
 }
 
 /** Those of the first turn come first: one of each series. */

@@ -1,0 +1,76 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Batch, withoutOldRows } from '../../../src/ledger/batch/batch.js'
+import { storeBatches } from '../../../src/ledger/batch/storeBatches.js'
+import { dayMs } from '../../../src/market/values.js'
+import { batchOf } from '../../support/batches.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aCandle, aFill, someTime } from '../../support/marketRows.js'
+
+let created: TestDatabase
+beforeAll(async () => {
+  created = await createTestDatabase()
+})
+afterAll(() => created?.drop())
+
+const keptMs = 30 * dayMs
+const store = async (...batches: readonly Batch[]) =>
+  storeBatches(
+    created.database.db,
+    batches.map((batch) => withoutOldRows(batch, keptMs)),
+  )
+
+/** A page of 100 fills, one a day, the newest of them so many days ago. */
+function page(symbol: string, newest: number, requested = someTime): Batch {
+  const times = Array.from({ length: 100 }, (_, i) => someTime - (newest + i) * dayMs)
+  const fills = times.map((ts) => aFill({ symbol, ts, execId: `${ts}` }))
+  return batchOf('fills', { category: 'SPOT', symbol }, fills, requested)
+}
+
+async function stored(symbol: string): Promise<{ days: number[]; covered: number[]; gaps: number }> {
+  const { db } = created.database
+  const fills = await db.selectFrom('market.fills').select('ts').where('symbol', '=', symbol).orderBy('ts').execute()
+  const { rows } = await sql<{ from: number; to: number }>`
+    select from_time as "from", to_time as "to" from market.coverage where symbol = ${symbol}`.execute(db)
+  const gaps = await sql`select from market.gaps where symbol = ${symbol}`.execute(db)
+  return {
+    days: fills.map(({ ts }) => (someTime - ts) / dayMs),
+    covered: rows.map(({ from, to }) => (to - from) / dayMs),
+    gaps: gaps.rows.length,
+  }
+}
+
+test.each([
+  ['OLDUSDT', 40, [40]],
+  ['SLOWUSDT', 27, [31, 30, 29, 28, 27]],
+  ['NEWUSDT', 0, Array.from({ length: 32 }, (_, i) => 31 - i)],
+])('of the 100 fills of %s those that are too old stay away but for one', async (symbol, newest, days) => {
+  await store(page(symbol, newest), page(symbol, newest, someTime + 60_000))
+  const known = (days[0] ?? 0) - newest
+  expect(await stored(symbol)).toEqual({ days, covered: known === 0 ? [] : [expect.closeTo(known, 2)], gaps: 0 })
+
+  // The next fill follows on from the one that was kept.
+  const late = page(symbol, newest, someTime + 120_000)
+  const fill = aFill({ symbol, ts: someTime + 60_000, execId: 'late' })
+  await store({ ...late, rows: [fill, ...late.rows.slice(0, 99)] })
+  expect(await stored(symbol)).toMatchObject({ covered: [expect.closeTo(days[0] ?? 0, 2)], gaps: 0 })
+})
+
+test('of the first 1,000 daily candles those that are too old stay away', async () => {
+  const times = Array.from({ length: 1_000 }, (_, i) => someTime - i * dayMs)
+  const target = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1D' }
+  const candles = times.map((openTime) => aCandle({ interval: '1D', openTime }))
+  await store(batchOf('candles', target, candles, someTime))
+  const { rows } = await sql<{ n: number }>`select count(*)::integer as n from market.candles`.execute(
+    created.database.db,
+  )
+  expect(rows).toEqual([{ n: 31 }])
+})
+
+test('a clock that is ahead, and a table that keeps all, lose nothing', () => {
+  const batch = page('BTCUSDT', 0)
+  expect(withoutOldRows(batch, null)).toBe(batch)
+  const ahead = withoutOldRows({ ...batch, receivedAt: someTime + 1_000 * dayMs }, keptMs)
+  expect(ahead).toMatchObject({ tooOld: 68 })
+  expect(ahead.rows).toHaveLength(32)
+})
