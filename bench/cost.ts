@@ -29,7 +29,7 @@ const meanings: Readonly<Record<string, string>> = {
   client:
     '**processor time of a response**: client and rows, everything from the request to rows with exact decimals, beside ccxt 4.5, and beside the least that anybody can do who uses axios: the request and `JSON.parse`.',
   storing:
-    '**pages of 100 fills**: with the proof that each joins the one before, through the sink, which stores together what waits, and each in a transaction of its own.',
+    '**pages of 100 fills**: with the proof that each joins the one before, through the queue, which stores together what waits, and each in a transaction of its own.',
   bulk: '**candles of the past**: with coverage and everything, on two connections, beside COPY of the same rows as text into the same table on one.',
   daemon:
     '**daemon**: its Node.js process on the live market with the default configuration and a backfill, beside a loop that sends the same requests by axios in the same rhythm and throws the responses away.',

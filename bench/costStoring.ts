@@ -2,13 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { BatchSpool } from '../src/collect/queue/batchSpool.js'
-import { Sink } from '../src/collect/queue/sink.js'
+import { Queue } from '../src/collect/queue/queue.js'
 import { createStats } from '../src/collect/streamStats.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
 import { Incidents } from '../src/runtime/incidents.js'
 import type { Batch } from '../src/ledger/batch/batch.js'
-import { storeBatch } from '../src/ledger/batch/storeBatches.js'
+import { storeBatch, storeBatches } from '../src/ledger/batch/storeBatches.js'
 import { openDatabase, type RecorderDatabase } from '../src/db/database.js'
 import { migrateToLatest } from '../src/db/migrate.js'
 import { startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
@@ -22,7 +21,7 @@ const logger = pino({ level: 'silent' })
 
 /**
  * Pages of 100 fills, half of each known from the page before, of many instruments that come at once: each stored in a
- * transaction of its own, and through the sink, which puts those together that wait.
+ * transaction of its own, and through the queue, which puts those together that wait.
  */
 export async function measureStoring(rounds: number): Promise<Check[]> {
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-storing-'))
@@ -33,12 +32,12 @@ export async function measureStoring(rounds: number): Promise<Check[]> {
     const ratios: number[] = []
     for (let round = 0; round < rounds; round++) {
       const singly = await pagesPerSecond(`A${round}`, (pages) => storeAlone(database, pages))
-      const together = await withSink(database, folder, (store) => pagesPerSecond(`B${round}`, store))
-      console.log(`pages of 100 fills a second: alone ${singly.toFixed(0)}, through the sink ${together.toFixed(0)}`)
+      const together = await withQueue(database, folder, (store) => pagesPerSecond(`B${round}`, store))
+      console.log(`pages of 100 fills a second: alone ${singly.toFixed(0)}, through the queue ${together.toFixed(0)}`)
       ratios.push(together / singly)
     }
     const ratio = median(ratios)
-    const what = 'pages of 100 fills a second, through the sink and each alone'
+    const what = 'pages of 100 fills a second, through the queue and each alone'
     return [{ what, measured: ratio.toFixed(2), target: '>= 1.5', isMet: ratio >= 1.5 }]
   } finally {
     await database.close()
@@ -66,19 +65,24 @@ async function storeAlone({ db }: RecorderDatabase, pages: readonly Batch[]): Pr
   await Promise.all(Array.from({ length: parallel }, work))
 }
 
-/** One sink for all pages: as in a daemon it knows what it has stored. */
-async function withSink<Result>(
+/** One queue for all pages, as in a daemon. */
+async function withQueue<Result>(
   { db }: RecorderDatabase,
   folder: string,
   work: (store: (pages: readonly Batch[]) => Promise<void>) => Promise<Result>,
 ): Promise<Result> {
-  const spool = await BatchSpool.open({ root: join(folder, 'spool'), maxBytes: 1e9, onDamage: () => undefined })
-  const options = { clock, incidents: new Incidents(logger, clock), stats: createStats(), spool }
-  const sink = new Sink(db, { ...options, maxInFlightWrites: parallel })
-  const result = await work(async (pages) => {
-    await Promise.all(pages.map((page) => sink.write(page)))
-    if (sink.backlog().isSpooling) throw new Error('the database did not keep up; the figure would be that of the disk')
+  const queue = await Queue.open((batches) => storeBatches(db, batches), {
+    root: join(folder, 'spool'),
+    maxBytes: 1e9,
+    incidents: new Incidents(logger, clock),
+    stats: createStats(),
+    onDamage: () => undefined,
   })
-  await sink.close(AbortSignal.timeout(10_000))
+  const result = await work(async (pages) => {
+    await Promise.all(pages.map((page) => queue.write(page)))
+    if (queue.backlog().isSpooling)
+      throw new Error('the database did not keep up; the figure would be that of the disk')
+  })
+  await queue.close(AbortSignal.timeout(10_000))
   return result
 }

@@ -38,7 +38,7 @@ export async function openMarket(size: { readonly instruments: number; readonly 
     storing: {
       stats: createStats(),
       incidents: new Incidents(logger, systemClock),
-      sink: { backlog: () => noBacklog },
+      queue: { backlog: () => noBacklog },
     },
     collector: () => undefined,
     budget: () => unusedBudget,

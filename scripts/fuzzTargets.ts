@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { deflateRawSync } from 'node:zlib'
 import fc from 'fast-check'
 import { stringify } from 'yaml'
-import { BatchSpool } from '../src/collect/queue/batchSpool.js'
+import { Spool } from '../src/collect/queue/spool.js'
 import { ConfigError } from '../src/config/configError.js'
 import { loadConfig } from '../src/config/load.js'
 import { queries, wrongParameters } from '../src/serve/api/parameters.js'
@@ -31,7 +31,9 @@ async function spoolTarget(folder: string): Promise<FuzzTarget> {
     fc.nat(200),
   )
   const root = join(folder, 'spool')
-  const spool = await BatchSpool.open({ root, maxBytes: 16_777_216, onDamage: () => void (damaged += 1) })
+  const nothing = () => undefined
+  const reports = { onDamage: () => void (damaged += 1), onDropped: nothing, onSetAside: nothing }
+  const spool = await Spool.open({ root, maxBytes: 16_777_216, ...reports })
   return {
     name: 'spool',
     prepare(seed) {
@@ -45,7 +47,7 @@ async function spoolTarget(folder: string): Promise<FuzzTarget> {
       return async () => {
         const before = damaged
         const scanned = scanRecords(bytes)
-        for (const record of scanned.records) await spool.decode(Buffer.from(record))
+        for (const record of scanned.records) await spool.unpack(Buffer.from(record))
         return scanned.damagedStretches > 0 || damaged > before ? 'refused' : 'taken'
       }
     },

@@ -4,7 +4,7 @@ import { type History, startHistory } from './history/daemon.js'
 import { Collector } from './collect/collector.js'
 import { Fleet } from './collect/fleet/fleet.js'
 import { type Retention, startRetention } from './collect/retention.js'
-import { type OpenSink, openSink } from './collect/queue/openSink.js'
+import { type OpenQueue, openQueue } from './collect/queue/openQueue.js'
 import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
@@ -143,7 +143,15 @@ export async function startRecorder(
       accept: options.acceptNewUrl === true,
     })
     // Before it waits for its turn to send: what an earlier run left on the disk need not wait for that.
-    const storing = await openSink({ config, url: store.url, clock, disk, logger, metrics })
+    const storing = await openQueue({
+      config,
+      url: store.url,
+      clock,
+      disk,
+      logger,
+      metrics,
+      onDropped: (batches) => parts.collector?.dropped(batches),
+    })
     parts.storing = storing
     if (config.serve.enabled) {
       const source = collectorSource({
@@ -172,7 +180,7 @@ export async function startRecorder(
       ...(options.signal && { signal: options.signal }),
     })
     // The one it waited for may have run on this disk.
-    await storing.sink.adopt()
+    await storing.queue.adopt()
     const collector = new Collector({ config, client, storing, clock, logger, ownership: fleet.ownership })
     parts.collector = collector
     const { db } = store.database
@@ -203,7 +211,7 @@ interface RunningParts {
   preparing?: Promise<void>
   server?: RunningServer
   lease?: Lease
-  storing?: OpenSink
+  storing?: OpenQueue
   collector?: Collector
   history?: History
   retention?: Retention

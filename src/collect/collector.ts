@@ -6,6 +6,7 @@ import { type InstrumentKey, instrumentText } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
 import { type Clock, sleepFor, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import type { Batch } from '../ledger/batch/batch.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { recentFillRates } from '../ledger/read/fillRates.js'
 import { CandleResponses } from './poll/candleResponses.js'
@@ -22,8 +23,8 @@ import { keepSteady } from './schedule/fit.js'
 import { partOf, type PollContext } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
 import { RejectionCap } from './poll/rejectionCap.js'
-import type { OpenSink } from './queue/openSink.js'
-import type { Backlog } from './queue/sink.js'
+import type { OpenQueue } from './queue/openQueue.js'
+import type { Backlog } from './queue/queue.js'
 import { watchTickers } from './poll/watchTickers.js'
 import type { CollectorStats } from './streamStats.js'
 import { type CandleTarget } from '../ledger/batch/targets.js'
@@ -36,7 +37,7 @@ export interface CollectorDependencies {
   readonly config: Config
   readonly client: ExchangeClient
   /** Where responses become durable. It stays open when the collector has stopped. */
-  readonly storing: OpenSink
+  readonly storing: OpenQueue
   readonly clock: Clock
   readonly logger: Logger
   /** What of the work is this recorder's own at first. Default: everything. */
@@ -84,14 +85,14 @@ export class Collector {
   constructor(dependencies: CollectorDependencies) {
     this.#dependencies = dependencies
     const { config, client, storing, clock, logger } = dependencies
-    const { db, sink, stats, incidents } = storing
+    const { db, queue, stats, incidents } = storing
     const storage = storageOf(config)
     this.stats = stats
     this.incidents = incidents
     this.clockSkew = new ClockSkew(clock, logger)
     this.#context = {
       client,
-      sink,
+      queue,
       universe: this.universe,
       stats,
       incidents,
@@ -119,6 +120,11 @@ export class Collector {
     if (this.#isCollecting) this.#retarget()
   }
 
+  /** Learns that these responses were stored on the disk and had to make room there. */
+  dropped(batches: readonly Batch[]): void {
+    for (const poller of this.#pollers.values()) poller.dropped?.(batches)
+  }
+
   get phase(): 'starting' | 'collecting' | 'stopping' {
     if (this.#stopping.signal.aborted) return 'stopping'
     return this.#isCollecting ? 'collecting' : 'starting'
@@ -131,7 +137,7 @@ export class Collector {
 
   /** Responses that are not committed yet. */
   backlog(): Backlog {
-    return this.#dependencies.storing.sink.backlog()
+    return this.#dependencies.storing.queue.backlog()
   }
 
   /**

@@ -119,9 +119,7 @@ const database = z
     dataDir: z.string().min(1).default('./data').describe('Folder of the embedded PostgreSQL and of local state.'),
     poolSize: whole(1, 100)
       .default(8)
-      .describe(
-        'Connections of the general pool; a recorder opens up to poolSize + 2 × collector.maxInFlightWrites + 6.',
-      ),
+      .describe('Connections of the general pool; a recorder opens up to poolSize + 14.'),
   })
   .prefault({})
   .describe('Where rows go.')
@@ -144,7 +142,6 @@ const collector = z
     drainTimeoutMs: whole(0, 600_000)
       .default(10_000)
       .describe('Longest time to store what has been received when stopping.'),
-    maxInFlightWrites: whole(1, 64).default(4).describe('Maximum number of writes to the database at the same time.'),
     spoolMaxBytes: whole(16_777_216, 1_000_000_000_000_000)
       .default(2_147_483_648)
       .describe(

@@ -21,10 +21,6 @@ export interface DatabaseOptions {
   readonly silenceTimeoutMs?: number
   /** Whether the server refuses every change on these connections. Default false. */
   readonly isReadOnly?: boolean
-  /** Connections that stay open however long nothing is asked. Default 0. */
-  readonly keepOpen?: number
-  /** Told of connections that break while idle: nobody waits for them, and the pool replaces them. */
-  readonly onConnectionLost?: (error: Error) => void
 }
 
 const connectTimeoutMs = 10_000
@@ -39,7 +35,6 @@ export function openPool(options: DatabaseOptions): pg.Pool {
     // Many small look-ups look expensive to the planner, and compiling them would take longer than they do.
     connectionString: connectionString(options.url, options.isReadOnly === true ? readOnlySettings : []),
     max: poolSize,
-    min: options.keepOpen ?? 0,
     application_name: options.applicationName ?? 'market-recorder',
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
@@ -48,7 +43,7 @@ export function openPool(options: DatabaseOptions): pg.Pool {
   })
   // Without a handler a connection that breaks ends the process: 'error' on the pool comes from idle clients, on the
   // client from one that is checked out, whose query rejects with the same error.
-  pool.on('error', options.onConnectionLost ?? (() => undefined))
+  pool.on('error', () => undefined)
   pool.on('connect', (client) => {
     client.on('error', () => undefined)
     if (options.silenceTimeoutMs !== undefined) giveUpSilent(client, options.silenceTimeoutMs)

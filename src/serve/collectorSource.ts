@@ -1,7 +1,7 @@
 import type { FleetReport } from '../collect/fleet/fleetReport.js'
 import type { Collector } from '../collect/collector.js'
-import type { OpenSink } from '../collect/queue/openSink.js'
-import type { Sink } from '../collect/queue/sink.js'
+import type { OpenQueue } from '../collect/queue/openQueue.js'
+import type { Queue } from '../collect/queue/queue.js'
 import { streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
@@ -13,7 +13,7 @@ export interface CollectorSourceOptions {
   readonly clock: Clock
   readonly spoolMaxBytes: number
   /** What was left on the disk is stored before there is a collector. */
-  readonly storing: Pick<OpenSink, 'stats' | 'incidents'> & { readonly sink: Pick<Sink, 'backlog'> }
+  readonly storing: Pick<OpenQueue, 'stats' | 'incidents'> & { readonly queue: Pick<Queue, 'backlog'> }
   /** undefined until this recorder owns the budget. */
   readonly collector: () => Collector | undefined
   readonly budget: () => BudgetUse
@@ -25,7 +25,7 @@ export interface CollectorSourceOptions {
 /** A collector, and the time before there is one, as the server sees it. */
 export function collectorSource(options: CollectorSourceOptions): RecorderSource {
   const { egress, clock, collector, spoolMaxBytes } = options
-  const { sink, stats, incidents } = options.storing
+  const { queue, stats, incidents } = options.storing
   let spoolingSince: TimeMs | null = null
   return {
     egress,
@@ -34,12 +34,12 @@ export function collectorSource(options: CollectorSourceOptions): RecorderSource
     streams: () => stats,
     incidents: () => incidents.recent(),
     backlog() {
-      const { batches, rows, oldestReceivedAt } = sink.backlog()
+      const { batches, rows, oldestReceivedAt } = queue.backlog()
       return { batches, rows, oldestReceivedAt }
     },
     budget: () => options.budget(),
     spool() {
-      const { isSpooling, spooledBytes } = sink.backlog()
+      const { isSpooling, spooledBytes } = queue.backlog()
       spoolingSince = isSpooling ? (spoolingSince ?? clock.now()) : null
       const droppedRows = streamNames.reduce((sum, name) => sum + stats[name].rowsDropped, 0)
       return { bytes: spooledBytes, limitBytes: spoolMaxBytes, since: spoolingSince, droppedRows }

@@ -1,4 +1,4 @@
-import type { Backlog as SinkBacklog } from '../collect/queue/sink.js'
+import type { Backlog as QueueBacklog } from '../collect/queue/queue.js'
 import type { FleetReport } from '../collect/fleet/fleetReport.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
@@ -29,7 +29,7 @@ export interface BudgetUse {
 }
 
 /** Responses in memory that are not committed yet. */
-export type Backlog = Pick<SinkBacklog, 'batches' | 'rows' | 'oldestReceivedAt'>
+export type Backlog = Pick<QueueBacklog, 'batches' | 'rows' | 'oldestReceivedAt'>
 
 /** Responses that wait on disk for the database. */
 export interface SpoolUse {

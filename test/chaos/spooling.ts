@@ -17,7 +17,7 @@ async function bytesIn(root: string): Promise<number> {
   const names = await readdir(root, { recursive: true }).catch(() => [])
   let bytes = 0
   for (const name of names) {
-    if (!/unrepeatable|refetchable/.test(name)) continue
+    if (!name.endsWith('.seg')) continue
     const found = await stat(join(root, name)).catch(() => undefined)
     if (found?.isFile() === true) bytes += found.size
   }

@@ -39,55 +39,47 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'acknowledged before it is committed',
-    file: 'src/collect/queue/sink.ts',
-    find: `if (!this.#isSpooling && (await this.#writeDirectly(batch))) {
-        await this.#unnoted.store()
-        return true`,
-    replace: `if (!this.#isSpooling) {
-        void this.#writeDirectly(batch)
-        return true`,
+    file: 'src/collect/queue/lane.ts',
+    find: 'return isDirect ? this.#storeInTime(batch, true) : this.#writeToDisk(batch)',
+    replace: `if (!isDirect) return this.#writeToDisk(batch)
+    void this.#storeInTime(batch, false)
+    return Promise.resolve(true)`,
   },
   {
     name: 'a failed write is not spooled',
-    file: 'src/collect/queue/sink.ts',
-    find: `incidents.failed('database', \`\${describeDatabaseError(error)}; responses go to the spool\`)
-      this.#isSpooling = true
-      return false`,
-    replace: `incidents.failed('database', \`\${describeDatabaseError(error)}; responses go to the spool\`)
-      this.#isSpooling = true
-      return true`,
+    file: 'src/collect/queue/lane.ts',
+    find: 'resolve(isStored || !mayLeave ? isStored : this.#writeToDisk(batch))',
+    replace: 'resolve(isStored || mayLeave)',
   },
   {
     name: 'what is written is not synced',
-    file: 'src/collect/queue/segmentLog.ts',
+    file: 'src/collect/queue/segmentWriter.ts',
     find: 'await current.file.datasync()',
     replace: 'await Promise.resolve()',
   },
   {
     name: 'a short write goes unnoticed',
-    file: 'src/collect/queue/segmentLog.ts',
+    file: 'src/collect/queue/segmentWriter.ts',
     find: 'if (bytesWritten < size)',
     replace: 'if (bytesWritten > size)',
   },
   {
     name: 'a segment is removed before all of it is stored',
-    file: 'src/collect/queue/batchSpool.ts',
+    file: 'src/collect/queue/spool.ts',
     find: 'if (isStored) await',
     replace: 'await',
   },
   {
     name: 'a batch counts as replayed before it is stored',
-    file: 'src/collect/queue/replay.ts',
-    find: `          await store(batch)
-          stored.add(index)`,
-    replace: `          stored.add(index)
-          await store(batch)`,
+    file: 'src/collect/queue/lane.ts',
+    find: 'if (isStored) stored.add(index)\n          else hasFailed = true',
+    replace: 'stored.add(index)',
   },
   {
     name: 'what an earlier run left on the disk waits for the next failure',
-    file: 'src/collect/queue/sink.ts',
-    find: 'if (spool.isEmpty) return\n    this.#isSpooling = true',
-    replace: 'return\n    this.#isSpooling = true',
+    file: 'src/collect/queue/queue.ts',
+    find: 'if (this.#spool.has(stream)) lane.readDisk()',
+    replace: 'if (this.#spool.has(stream)) void lane',
   },
   {
     name: 'a permit can be used twice',

@@ -6,11 +6,11 @@ import { Universe } from '../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../src/exchange/client.js'
 import { type Clock, systemClock } from '../../src/runtime/clock.js'
 import { Incidents } from '../../src/runtime/incidents.js'
-import type { SinkUnderTest } from './sinkUnderTest.js'
+import type { QueueUnderTest } from './queueUnderTest.js'
 
-/** What a poller works with that stores through a sink under test: silent, and with nothing known of the market yet. */
+/** What a poller works with that stores through a queue under test: silent, and with nothing known of the market yet. */
 export function pollContext(
-  { sink, stats }: Pick<SinkUnderTest, 'sink' | 'stats'>,
+  { queue, stats }: Pick<QueueUnderTest, 'queue' | 'stats'>,
   client: ExchangeClient,
   signal: AbortSignal,
   clock: Clock = systemClock,
@@ -18,7 +18,7 @@ export function pollContext(
   const logger = pino({ level: 'silent' })
   return {
     client,
-    sink,
+    queue,
     stats,
     incidents: new Incidents(logger, clock),
     clock,

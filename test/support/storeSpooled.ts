@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, vi } from 'vitest'
-import { BatchSpool } from '../../src/collect/queue/batchSpool.js'
-import { Sink } from '../../src/collect/queue/sink.js'
+import { storeBatches } from '../../src/ledger/batch/storeBatches.js'
+import { Queue } from '../../src/collect/queue/queue.js'
 import { createStats } from '../../src/collect/streamStats.js'
 import { systemClock } from '../../src/runtime/clock.js'
 import { Incidents } from '../../src/runtime/incidents.js'
@@ -13,19 +13,19 @@ import type { RecorderDatabase } from '../../src/db/database.js'
  * the database takes long, nothing is lost, but not everything is in the database yet.
  */
 export async function storeSpooled(dataDir: string, { db }: RecorderDatabase): Promise<void> {
-  const clock = systemClock
-  const incidents = new Incidents(createLogger('silent'), clock)
-  const spool = await BatchSpool.open({
+  const incidents = new Incidents(createLogger('silent'), systemClock)
+  const queue = await Queue.open((batches) => storeBatches(db, batches), {
     root: join(dataDir, 'spool'),
     maxBytes: 1e9,
+    incidents,
+    stats: createStats(),
     onDamage: ({ file }) => {
       throw new Error(`${file} is damaged`)
     },
   })
-  const sink = new Sink(db, { maxInFlightWrites: 4, clock, incidents, stats: createStats(), spool })
-  await vi.waitFor(() => expect(sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
+  await vi.waitFor(() => expect(queue.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
     timeout: 200_000,
     interval: 50,
   })
-  await sink.close(AbortSignal.timeout(10_000))
+  await queue.close(AbortSignal.timeout(10_000))
 }

@@ -36,7 +36,7 @@ export function fillsPoller(
   stream: StreamDefinition<InstrumentKey, Fill>,
   { minPollMs, maxPollMs, allowedPerSecond }: Extract<Trigger, { kind: 'overlap' }>,
 ): FillsPoller {
-  const { client, clock, sink, universe, stats, incidents, logger, signal } = context
+  const { client, clock, universe, stats, incidents, logger, signal } = context
   const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
   const exclusive = new Exclusive()
   const ended = new AbortController()
@@ -64,13 +64,6 @@ export function fillsPoller(
       const key = instrumentText(target)
       if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime), empty })
     }
-    pause.wake()
-  }
-
-  sink.onDropped = (batches) => {
-    const nowMs = clock.monotonicMs()
-    for (const { stream: name, target, requestTime, rows } of batches)
-      if (name === stream.name && rows.length > 0) schedule.dropped(target as InstrumentKey, requestTime, nowMs)
     pause.wake()
   }
 
@@ -138,6 +131,12 @@ export function fillsPoller(
       return worthOfTickers(schedule.load().fillsPerSecond, allowedPerSecond, untold)
     },
     tickersCame: learnTrades,
+    dropped(batches) {
+      const nowMs = clock.monotonicMs()
+      for (const { stream: name, target, requestTime, rows } of batches)
+        if (name === stream.name && rows.length > 0) schedule.dropped(target as InstrumentKey, requestTime, nowMs)
+      pause.wake()
+    },
     retarget(targets) {
       const now = clock.monotonicMs()
       schedule.retarget(targets, now)

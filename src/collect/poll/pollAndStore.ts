@@ -8,7 +8,7 @@ import { type Batch, withoutOldRows } from '../../ledger/batch/batch.js'
 import type { ClockSkew } from './clockSkew.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import type { RejectionCap } from './rejectionCap.js'
-import type { Sink } from '../queue/sink.js'
+import type { Queue } from '../queue/queue.js'
 import type { StreamDefinition } from '../streams.js'
 import type { CollectorStats } from '../streamStats.js'
 import type { Universe } from '../universe/universe.js'
@@ -17,7 +17,7 @@ import { messageOf } from '../../runtime/messageOf.js'
 /** What every poller works with. */
 export interface PollContext {
   readonly client: ExchangeClient
-  readonly sink: Sink
+  readonly queue: Queue
   readonly universe: Universe
   readonly stats: CollectorStats
   readonly incidents: Incidents
@@ -55,7 +55,7 @@ export async function pollAndStore<Target, Row>(
   target: Target,
   options: RequestOptions,
 ): Promise<Polled<Target, Row> | PollFailure> {
-  const { client, sink, universe, stats, incidents, clockSkew, rejectionCap, keptMs, logger } = context
+  const { client, queue, universe, stats, incidents, clockSkew, rejectionCap, keptMs, logger } = context
   const part = partOf(target)
   try {
     const page = await stream.fetch(client, target, options)
@@ -67,7 +67,7 @@ export async function pollAndStore<Target, Row>(
     stats[stream.name].responses += 1
     incidents.succeeded(stream.name, part)
     stream.learn?.(universe, batch)
-    return { batch, hasEnvelope, isKept: await sink.write(withoutOldRows(batch, keptMs(stream.name))) }
+    return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
     if (options.signal?.aborted) return { batch: null }
     stats[stream.name].failures += 1

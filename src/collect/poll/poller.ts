@@ -1,3 +1,5 @@
+import type { Batch } from '../../ledger/batch/batch.js'
+
 /** Something that keeps asking for the targets it is given until it is stopped. */
 export interface Poller<Target> {
   /**
@@ -8,6 +10,8 @@ export interface Poller<Target> {
   retarget(targets: readonly Target[], places?: number): void
   /** Asks for all targets now; resolves to how many of them were answered. Only for what the wall clock triggers. */
   pollAll?(): Promise<'all' | 'some' | 'none'>
+  /** Learns that these responses were stored on the disk and had to make room there. */
+  dropped?(batches: readonly Batch[]): void
   /** Resolves when nothing of it is under way any more. */
   stop(): Promise<void>
 }

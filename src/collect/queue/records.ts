@@ -1,4 +1,6 @@
-import { crc32 } from 'node:zlib'
+import { promisify } from 'node:util'
+import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
+import type { Batch } from '../../ledger/batch/batch.js'
 
 /**
  * A record on disk: a header of 16 bytes, then the body.
@@ -79,4 +81,18 @@ function bodyLength(bytes: Buffer, offset: number): number | undefined {
   if (crc32(bytes.subarray(offset, offset + 12)) !== bytes.readUInt32LE(offset + 12)) return undefined
   const length = bytes.readUInt32LE(offset + 4)
   return length <= maxBodyBytes ? length : undefined
+}
+
+/** A batch is made of one response, which is bounded; a record that unpacks to more is damaged. */
+const maxBatchBytes = 128 * 1024 * 1024
+const deflate = promisify(deflateRaw)
+const inflate = promisify(inflateRaw)
+
+export function pack(batch: Batch): Promise<Buffer> {
+  return deflate(JSON.stringify(batch), { level: 1 })
+}
+
+/** Rejects when the record is not a batch. */
+export async function unpack(record: Buffer): Promise<Batch> {
+  return JSON.parse((await inflate(record, { maxOutputLength: maxBatchBytes })).toString()) as Batch
 }

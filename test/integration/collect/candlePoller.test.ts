@@ -17,9 +17,9 @@ import { systemClock } from '../../../src/runtime/clock.js'
 import { clientOf, envelope, type FakeService, startFakeService } from '../../support/fakeService.js'
 import { aTicker } from '../../support/marketRows.js'
 import { pollContext } from '../../support/pollContext.js'
-import { sinkUnderTest } from '../../support/sinkUnderTest.js'
+import { queueUnderTest } from '../../support/queueUnderTest.js'
 
-const own = sinkUnderTest()
+const own = queueUnderTest()
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs

@@ -4,9 +4,9 @@ import { streams } from '../../../src/collect/streams.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
 import { pollContext } from '../../support/pollContext.js'
-import { sinkUnderTest } from '../../support/sinkUnderTest.js'
+import { queueUnderTest } from '../../support/queueUnderTest.js'
 
-const own = sinkUnderTest()
+const own = queueUnderTest()
 
 test('a request by schedule is due by the next time, so that nothing that is always overdue keeps it waiting for ever', async () => {
   const service = await startFakeService((_request, response) => void response.end(envelope('[]')))

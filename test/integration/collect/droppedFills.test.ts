@@ -1,19 +1,20 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { fillsPoller } from '../../../src/collect/poll/fillsPoller.js'
+import { type FillsPoller, fillsPoller } from '../../../src/collect/poll/fillsPoller.js'
 import { streams } from '../../../src/collect/streams.js'
 import { hourMs } from '../../../src/market/values.js'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
 import { aTicker } from '../../support/marketRows.js'
 import { pollContext } from '../../support/pollContext.js'
 import { batchOf } from '../../support/batches.js'
-import { at, sinkUnderTest } from '../../support/sinkUnderTest.js'
+import { at, queueUnderTest } from '../../support/queueUnderTest.js'
 
-const own = sinkUnderTest()
+const own = queueUnderTest()
 
 test('fills that were on the disk and had to make room there are asked for again at once', async () => {
-  await own.closeSink()
-  await own.openSink({ maxBytes: 60_000 })
+  await own.closeQueue()
+  const asking: { poller?: FillsPoller } = {}
+  await own.openQueue({ maxBytes: 60_000, onDropped: (batches) => asking.poller?.dropped?.(batches) })
   await own.proxy.refuse()
   let requests = 0
   // One in an hour: it would not be asked again by itself for long.
@@ -27,13 +28,14 @@ test('fills that were on the disk and had to make room there are asked for again
   const context = pollContext(own, client, stopping.signal)
   const limits = { kind: 'overlap', minPollMs: 100, maxPollMs: 600_000, allowedPerSecond: 18 } as const
   const poller = fillsPoller(context, streams.fills, limits)
+  asking.poller = poller
   try {
     poller.retarget([{ category: 'SPOT', symbol: 'QUIETUSDT' }])
-    await expect.poll(() => own.sink.backlog().spooledBytes, { timeout: 60_000 }).toBeGreaterThan(0)
+    await expect.poll(() => own.queue.backlog().spooledBytes, { timeout: 60_000 }).toBeGreaterThan(0)
     expect(requests).toBe(1)
     for (let index = 0; own.stats.fills.rowsDropped === 0; index++) {
       const lastPrice = `0.${BigInt(`0x${randomBytes(400).toString('hex')}`)}`
-      await own.sink.write(
+      await own.queue.write(
         batchOf('tickers', { category: 'SPOT' }, [aTicker({ ts: at + index, lastPrice })], at + index),
       )
     }

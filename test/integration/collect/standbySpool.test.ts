@@ -2,19 +2,19 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Recorder, startRecorder } from '../../../src/app.js'
-import { BatchSpool } from '../../../src/collect/queue/batchSpool.js'
+import { Spool } from '../../../src/collect/queue/spool.js'
 import { loadConfig } from '../../../src/config/load.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import type { Status } from '../../../src/serve/api/contract.js'
 import { acquireLease, type Lease } from '../../../src/lease/lease.js'
 import { lastingPort } from '../../support/lastingPort.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { fills } from '../../support/sinkUnderTest.js'
+import { fills } from '../../support/queueUnderTest.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const dataDir = temporaryFolder('standby-spool')
 const root = join(dataDir, 'spool')
-/** What waits for the database; the reserve for notes stays for the next recorder. */
+/** What waits for the database. */
 const segments = async () => (await readdir(root, { recursive: true })).filter((name) => name.endsWith('.seg'))
 const logger = createLogger('silent')
 let database: TestDatabase
@@ -31,7 +31,9 @@ afterAll(async () => {
 
 /** As a recorder leaves them that dies while the database is away. */
 async function leaveOnDisk(...indexes: readonly number[]): Promise<void> {
-  const spool = await BatchSpool.open({ root, maxBytes: 1_000_000, onDamage: () => undefined })
+  const nothing = () => undefined
+  const reports = { onDamage: nothing, onDropped: nothing, onSetAside: nothing }
+  const spool = await Spool.open({ root, maxBytes: 1_000_000, ...reports })
   for (const index of indexes) await spool.append(fills(index))
   await spool.close()
 }

@@ -5,9 +5,9 @@ import type { Instrument } from '../../../src/market/instrument.js'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
 import { aTicker } from '../../support/marketRows.js'
 import { pollContext } from '../../support/pollContext.js'
-import { sinkUnderTest } from '../../support/sinkUnderTest.js'
+import { queueUnderTest } from '../../support/queueUnderTest.js'
 
-const own = sinkUnderTest()
+const own = queueUnderTest()
 const key = { category: 'SPOT', symbol: 'BUSYUSDT' } as const
 
 /** An instrument with ten fills a second, and so many requests for it. */

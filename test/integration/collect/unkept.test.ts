@@ -9,9 +9,9 @@ import { type Clock, systemClock } from '../../../src/runtime/clock.js'
 import type { BookTarget } from '../../../src/ledger/batch/targets.js'
 import { clientOf, envelope, type FakeService, startFakeService } from '../../support/fakeService.js'
 import { pollContext } from '../../support/pollContext.js'
-import { at, sinkUnderTest } from '../../support/sinkUnderTest.js'
+import { at, queueUnderTest } from '../../support/queueUnderTest.js'
 
-const own = sinkUnderTest()
+const own = queueUnderTest()
 
 let service: FakeService
 let client: ExchangeClient

@@ -77,7 +77,8 @@ describe('a connection', () => {
 
   it('that breaks while idle or at work does not end the process, and is replaced', async () => {
     const lost: Error[] = []
-    const database = openDatabase({ url: test.url, poolSize: 1, onConnectionLost: (error) => lost.push(error) })
+    const database = openDatabase({ url: test.url, poolSize: 1 })
+    database.pool.on('error', (error) => lost.push(error))
     try {
       const own = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(database.db)
       await sql`select pg_terminate_backend(${own.rows[0]?.pid})`.execute(test.database.db)

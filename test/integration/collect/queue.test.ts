@@ -1,15 +1,15 @@
 import { describe, expect, test, vi } from 'vitest'
 import { aFill } from '../../support/marketRows.js'
-import { fills, sinkUnderTest } from '../../support/sinkUnderTest.js'
+import { fills, queueUnderTest } from '../../support/queueUnderTest.js'
 
-const own = sinkUnderTest()
+const own = queueUnderTest()
 const patience = { timeout: 60_000, interval: 20 }
 
 describe('a database that works', () => {
   test('has the rows when the write is done', async () => {
     await own.goOn(1, 3)
     expect(await own.countFills()).toBe(4)
-    expect(own.sink.backlog()).toMatchObject({ batches: 0, spooledBytes: 0, isSpooling: false })
+    expect(own.queue.backlog()).toMatchObject({ batches: 0, spooledBytes: 0, isSpooling: false })
   })
 })
 
@@ -19,14 +19,14 @@ describe('many responses at once', () => {
     const writes = Array.from({ length: 40 }, (_, index) => {
       const symbol = `MANY${index}USDT`
       const target = { category: 'SPOT', symbol } as const
-      return own.sink.write({ ...fills(0), target, rows: [aFill({ symbol, ts: 1_760_000_000_000 + index })] })
+      return own.queue.write({ ...fills(0), target, rows: [aFill({ symbol, ts: 1_760_000_000_000 + index })] })
     })
-    const refused = own.sink.write({ ...bad, rows: [aFill({ symbol: 'BADUSDT', price: 'no number' })] })
+    const refused = own.queue.write({ ...bad, rows: [aFill({ symbol: 'BADUSDT', price: 'no number' })] })
     await Promise.all([...writes, refused])
     // On a busy machine some may have taken the way over the disk.
     await vi.waitFor(
       async () => {
-        expect(own.sink.backlog()).toMatchObject({ batches: 0, isSpooling: false })
+        expect(own.queue.backlog()).toMatchObject({ batches: 0, isSpooling: false })
         const { rows } = await own.query(`select count(*)::int as count from market.fills where symbol like 'MANY%'`)
         expect(rows).toEqual([{ count: 40 }])
         expect((await own.query('select * from recorder.rejected_row')).rows).toHaveLength(1)
@@ -41,8 +41,8 @@ describe('a database that does not take rows: nothing waits, and all is there wh
     await own.goOn(1, 2)
     await fail()
     await own.goOn(3, 20)
-    expect(own.sink.backlog()).toMatchObject({ isSpooling: true })
-    expect(own.sink.backlog().spooledBytes).toBeGreaterThan(0)
+    expect(own.queue.backlog()).toMatchObject({ isSpooling: true })
+    expect(own.queue.backlog().spooledBytes).toBeGreaterThan(0)
     await mend()
     await own.isStored(21)
     expect(own.stats.fills.rowsDropped).toBe(0)
@@ -74,8 +74,8 @@ describe('a database that does not take rows: nothing waits, and all is there wh
     const url = new URL(own.database.url)
     url.username = 'limited'
     url.password = 'limited'
-    await own.closeSink()
-    await own.openSink({ url: url.href })
+    await own.closeQueue()
+    await own.openQueue({ url: url.href })
     try {
       await check(
         async () => {
@@ -85,16 +85,16 @@ describe('a database that does not take rows: nothing waits, and all is there wh
         () => own.query('alter role limited connection limit -1'),
       )
     } finally {
-      await own.closeSink()
+      await own.closeQueue()
       await own.query('drop role limited')
-      await own.openSink()
+      await own.openQueue()
     }
   })
 
   test('read-only', async () => {
     const name = new URL(own.database.url).pathname.slice(1)
     const end = () =>
-      own.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sink test'`)
+      own.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'queue test'`)
     await check(
       async () => {
         await own.query(`alter database ${name} set default_transaction_read_only = on`)
@@ -140,14 +140,14 @@ describe('a database that does not take rows: nothing waits, and all is there wh
     const holder = await own.database.database.pool.connect()
     await holder.query('begin')
     await holder.query('lock table market.fills in access exclusive mode')
-    const written = own.sink.write(fills(1))
+    const written = own.queue.write(fills(1))
     await vi.waitFor(async () => {
       const { rows } = await own.query(
-        `select pid from pg_stat_activity where application_name = 'sink test' and wait_event_type = 'Lock'`,
+        `select pid from pg_stat_activity where application_name = 'queue test' and wait_event_type = 'Lock'`,
       )
       expect(rows).toHaveLength(1)
     }, patience)
-    await own.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sink test'`)
+    await own.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'queue test'`)
     await written
     await holder.query('rollback')
     holder.release()
@@ -158,7 +158,7 @@ describe('a database that does not take rows: nothing waits, and all is there wh
 describe('what cannot be stored for good', () => {
   test('is kept as rejected rows and holds nothing up', async () => {
     const broken = { ...fills(1), rows: [{ ...aFill(), price: { no: 'price' } }, null] }
-    await own.sink.write(broken)
+    await own.queue.write(broken)
     await own.goOn(2, 3)
     expect(await own.countFills()).toBe(3)
     expect((await own.query('select raw from recorder.rejected_row')).rows.length).toBeGreaterThan(0)

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import type pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest'
-import { BatchSpool } from '../../src/collect/queue/batchSpool.js'
+import type { Batch } from '../../src/ledger/batch/batch.js'
+import { storeBatches } from '../../src/ledger/batch/storeBatches.js'
 import { Incidents } from '../../src/runtime/incidents.js'
-import { Sink } from '../../src/collect/queue/sink.js'
+import { Queue } from '../../src/collect/queue/queue.js'
 import { type CollectorStats, createStats } from '../../src/collect/streamStats.js'
 import { systemClock } from '../../src/runtime/clock.js'
 import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
@@ -15,8 +16,8 @@ import { batchOf } from './batches.js'
 import { aFill } from './marketRows.js'
 import { startTcpProxy, type TcpProxy } from './tcpProxy.js'
 
-/** A sink over a database of its own, behind a proxy, with a spool; another one for each test, over the same database. */
-export interface SinkUnderTest {
+/** A queue over a database of its own, behind a proxy, with a spool; another one for each test, over the same database. */
+export interface QueueUnderTest {
   readonly database: TestDatabase
   readonly proxy: TcpProxy
   /** Of the spool. */
@@ -24,11 +25,15 @@ export interface SinkUnderTest {
   readonly stats: CollectorStats
   /** What was logged. */
   readonly lines: string[]
-  readonly sink: Sink
+  readonly queue: Queue
   query(text: string, values?: unknown[]): Promise<pg.QueryResult<Record<string, unknown>>>
   /** Opens another one over the same spool. */
-  openSink(options?: { readonly maxBytes?: number; readonly url?: string }): Promise<void>
-  closeSink(withinMs?: number): Promise<void>
+  openQueue(options?: {
+    readonly maxBytes?: number
+    readonly url?: string
+    readonly onDropped?: (batches: readonly Batch[]) => void
+  }): Promise<void>
+  closeQueue(withinMs?: number): Promise<void>
   countFills(): Promise<number>
   /** Resolves when so many fills are stored and the spool is empty. */
   isStored(count: number): Promise<void>
@@ -37,11 +42,11 @@ export interface SinkUnderTest {
 }
 
 /** For a test file: call it where tests are declared. */
-export function sinkUnderTest(): SinkUnderTest {
-  const own = {} as { -readonly [Name in keyof SinkUnderTest]: SinkUnderTest[Name] }
+export function queueUnderTest(): QueueUnderTest {
+  const own = {} as { -readonly [Name in keyof QueueUnderTest]: QueueUnderTest[Name] }
   let writing: RecorderDatabase
   own.query = (text, values = []) => own.database.database.pool.query<Record<string, unknown>>(text, values)
-  own.openSink = async ({ maxBytes = 100_000_000, url = own.proxy.through(own.database.url) } = {}) => {
+  own.openQueue = async ({ maxBytes = 100_000_000, url = own.proxy.through(own.database.url), onDropped } = {}) => {
     const logger = pino(
       { base: null },
       { write: (line: string) => own.lines.push((JSON.parse(line) as { msg: string }).msg) },
@@ -51,16 +56,21 @@ export function sinkUnderTest(): SinkUnderTest {
     writing = openDatabase({
       url,
       poolSize: 8,
-      applicationName: 'sink test',
+      applicationName: 'queue test',
       statementTimeoutMs: 4_000,
       silenceTimeoutMs: 5_000,
     })
-    const spool = await BatchSpool.open({ root: own.folder, maxBytes, onDamage: () => own.lines.push('damage') })
-    const incidents = new Incidents(logger, clock)
-    own.sink = new Sink(writing.db, { maxInFlightWrites: 4, clock, incidents, stats: own.stats, spool })
+    own.queue = await Queue.open((batches) => storeBatches(writing.db, batches), {
+      root: own.folder,
+      maxBytes,
+      incidents: new Incidents(logger, clock),
+      stats: own.stats,
+      onDamage: () => own.lines.push('damage'),
+      ...(onDropped && { onDropped }),
+    })
   }
-  own.closeSink = async (withinMs = 10_000) => {
-    await own.sink.close(AbortSignal.timeout(withinMs))
+  own.closeQueue = async (withinMs = 10_000) => {
+    await own.queue.close(AbortSignal.timeout(withinMs))
     await writing.close()
   }
   own.countFills = async () => Number((await own.query('select count(*) from market.fills')).rows[0]?.['count'])
@@ -68,14 +78,14 @@ export function sinkUnderTest(): SinkUnderTest {
     vi.waitFor(
       async () => {
         expect(await own.countFills()).toBe(count)
-        expect(own.sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false })
+        expect(own.queue.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false })
       },
       { timeout: 60_000, interval: 50 },
     )
   own.goOn = async (from, to) => {
     for (let index = from; index <= to; index++) {
       const started = performance.now()
-      await own.sink.write(fills(index))
+      await own.queue.write(fills(index))
       // Patience for the first one, then straight to the disk.
       expect(performance.now() - started).toBeLessThan(4_000)
     }
@@ -87,13 +97,13 @@ export function sinkUnderTest(): SinkUnderTest {
   beforeEach(async () => {
     own.lines = []
     own.proxy = await startTcpProxy(own.database.url)
-    own.folder = await mkdtemp(join(tmpdir(), 'market-recorder-sink-'))
+    own.folder = await mkdtemp(join(tmpdir(), 'market-recorder-queue-'))
     await own.query('truncate market.fills, market.candles, market.tickers, recorder.known, recorder.rejected_row')
-    await own.openSink()
+    await own.openQueue()
   })
   afterEach(async () => {
     await own.proxy.restore()
-    await own.closeSink()
+    await own.closeQueue()
     await own.proxy.close()
     await rm(own.folder, { recursive: true, force: true })
   })

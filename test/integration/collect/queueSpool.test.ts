@@ -2,19 +2,19 @@ import { rm } from 'node:fs/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { aBook, aCandle, aFill, aTicker } from '../../support/marketRows.js'
 import { batchOf } from '../../support/batches.js'
-import { at, sinkUnderTest } from '../../support/sinkUnderTest.js'
+import { at, queueUnderTest } from '../../support/queueUnderTest.js'
 
-const own = sinkUnderTest()
+const own = queueUnderTest()
 
 describe('the spool', () => {
   test('left by a recorder that ended is stored by the next one, before what comes then', async () => {
     await own.goOn(1, 2)
     await own.proxy.refuse()
     await own.goOn(3, 10)
-    await own.closeSink()
+    await own.closeQueue()
     await own.proxy.restore()
-    await own.openSink()
-    expect(own.sink.backlog().isSpooling).toBe(true)
+    await own.openQueue()
+    expect(own.queue.backlog().isSpooling).toBe(true)
     await own.goOn(11, 12)
     await own.isStored(13)
     expect((await own.query('select * from recorder_page.gap')).rows).toEqual([])
@@ -26,14 +26,14 @@ describe('the spool', () => {
     await own.query(`delete from market.fills where exec_id = '2'`)
     await own.proxy.refuse()
     const rows = [3, 2, 1].map((id) => aFill({ execId: String(id), ts: at + id * 1_000 }))
-    await own.sink.write(batchOf('fills', { category: 'SPOT', symbol: 'BTCUSDT' }, rows, at + 3_000))
+    await own.queue.write(batchOf('fills', { category: 'SPOT', symbol: 'BTCUSDT' }, rows, at + 3_000))
     await own.proxy.restore()
     await own.isStored(4)
   })
 
-  test('full: what can be fetched again goes first, every drop is counted, and becomes a gap', async () => {
-    await own.closeSink()
-    await own.openSink({ maxBytes: 60_000 })
+  test('full: what can be fetched again goes first, every drop is counted, and of snapshots becomes a gap', async () => {
+    await own.closeQueue()
+    await own.openQueue({ maxBytes: 60_000 })
     await own.proxy.refuse()
     const noise = (index: number) =>
       Array.from({ length: 40 }, (_, i) => String(Math.abs(Math.sin(index * 100 + i))).replaceAll(/\D/g, '')).join('')
@@ -51,20 +51,21 @@ describe('the spool', () => {
         [aTicker({ ts: at + index * 1_000, lastPrice: `0.${noise(index)}` })],
         at + index * 1_000,
       )
-    for (let index = 0; index < 60; index++) await own.sink.write(candles(index))
-    for (let index = 0; index < 60; index++) await own.sink.write(tickers(index))
+    for (let index = 0; index < 60; index++) await own.queue.write(candles(index))
+    for (let index = 0; index < 60; index++) await own.queue.write(tickers(index))
     expect(own.stats.candles.rowsDropped).toBeGreaterThan(0)
     expect(own.stats.tickers.rowsDropped).toBe(0)
-    for (let index = 60; index < 300; index++) await own.sink.write(tickers(index))
+    for (let index = 60; index < 300; index++) await own.queue.write(tickers(index))
     const { candles: c, tickers: t } = {
       candles: own.stats.candles.rowsDropped,
       tickers: own.stats.tickers.rowsDropped,
     }
-    expect(c).toBe(60)
+    // All but what is being read for a try of the database.
+    expect(c).toBeGreaterThan(50)
     expect(t).toBeGreaterThan(0)
-    expect(own.sink.backlog().spooledBytes).toBeLessThan(80_000)
+    expect(own.queue.backlog().spooledBytes).toBeLessThan(80_000)
     await own.proxy.restore()
-    await vi.waitFor(() => expect(own.sink.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
+    await vi.waitFor(() => expect(own.queue.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
       timeout: 60_000,
     })
     const { rows: kept } = await own.query('select extract(epoch from ts) * 1000 as ts from market.tickers')
@@ -76,10 +77,11 @@ describe('the spool', () => {
     const inGap = (stream: string, ts: number) =>
       gaps.some((gap) => gap['stream'] === stream && Number(gap['from']) <= ts && ts < Number(gap['to']))
     const keptAt = new Set(kept.map(({ ts }) => Number(ts)))
-    for (let index = 0; index < 300; index++)
-      expect(inGap('tickers', at + index * 1_000)).toBe(!keptAt.has(at + index * 1_000))
-    for (let index = 0; index < 60; index++) expect(inGap('candles', at + index * 60_000)).toBe(true)
-    expect(gaps.filter(({ stream }) => stream === 'candles').every(({ state }) => state === 'open')).toBe(true)
+    const isKept = (index: number) => keptAt.has(at + index * 1_000)
+    for (let index = 0; index < 300; index++) expect(isKept(index) || inGap('tickers', at + index * 1_000)).toBe(true)
+    expect(inGap('tickers', at + 299_000)).toBe(false)
+    // What is missing of candles is what is not proven.
+    expect(gaps.filter(({ stream }) => stream !== 'tickers')).toEqual([])
     expect(
       gaps
         .filter(({ stream }) => stream === 'tickers')
@@ -92,7 +94,7 @@ describe('the spool', () => {
     await own.proxy.refuse()
     await own.goOn(1, 1)
     const books = booksOfWhich(17)
-    for (const book of books) await own.sink.write(book)
+    for (const book of books) await own.queue.write(book)
     await own.proxy.restore()
     await own.isStored(2)
     const { rows } = await own.query('select extract(epoch from ts) * 1000 as ts from market.order_books order by 1')
@@ -122,7 +124,7 @@ describe('the spool', () => {
     try {
       await own.proxy.refuse()
       await own.goOn(1, 1)
-      for (const book of booksOfWhich(17)) await own.sink.write(book)
+      for (const book of booksOfWhich(17)) await own.queue.write(book)
       await own.proxy.restore()
       await own.isStored(2)
       const { rows } = await own.query('select last_value from times_stored')
@@ -142,21 +144,22 @@ describe('the spool', () => {
     await rm(own.folder, { recursive: true, force: true })
     const tickers = (index: number) =>
       batchOf('tickers', { category: 'SPOT' }, [aTicker({ ts: at + index * 1_000 })], at + index * 1_000)
-    for (let index = 1; index <= 3; index++) expect(await own.sink.write(tickers(index))).toBe(false)
+    for (let index = 1; index <= 3; index++) expect(await own.queue.write(tickers(index))).toBe(false)
     expect(own.stats.tickers.rowsDropped).toBe(3)
     expect(own.lines.some((line) => line.startsWith('spool: ENOENT'))).toBe(true)
     await own.proxy.restore()
     // No response has to come for that.
-    await expect.poll(async () => (await own.query('select from recorder_page.gap')).rows.length).toBe(3)
+    await expect.poll(async () => (await own.query('select from recorder_page.gap')).rows.length).toBe(1)
     await vi.waitFor(
       async () => {
-        expect(await own.sink.write(tickers(4))).toBe(true)
-        expect(own.sink.backlog().isSpooling).toBe(false)
+        expect(await own.queue.write(tickers(4))).toBe(true)
+        expect(own.queue.backlog().isSpooling).toBe(false)
         expect((await own.query('select * from market.tickers')).rows).toHaveLength(1)
         const { rows } = await own.query(
-          `select extract(epoch from lower(range)) * 1000 as "from" from recorder_page.gap order by 1`,
+          `select extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to"
+           from recorder_page.gap`,
         )
-        expect(rows.map(({ from }) => Number(from))).toEqual([1, 2, 3].map((index) => at + index * 1_000))
+        expect(rows.map(({ from, to }) => [Number(from), Number(to)])).toEqual([[at + 1_000, at + 3_001]])
       },
       { timeout: 60_000 },
     )
@@ -172,8 +175,8 @@ describe('the spool', () => {
         Array.from({ length: 100 }, (_, i) => aFill({ execId: String(newest - i), ts: at + (newest - i) * 1_000 })),
         at + newest * 1_000,
       )
-    await own.sink.write(full(90))
-    await own.sink.write(full(500))
+    await own.queue.write(full(90))
+    await own.queue.write(full(500))
     const gaps = async () => {
       const { rows } = await own.query(
         `select extract(epoch from lower(range)) * 1000 as "from", extract(epoch from upper(range)) * 1000 as "to" from recorder_page.gap`,
@@ -183,10 +186,10 @@ describe('the spool', () => {
     // The last two seconds before a response are not settled. On a busy machine they may have gone to the disk.
     await expect.poll(gaps, { timeout: 60_000, message: own.lines.join('\n') }).toEqual([[at + 88_000, at + 401_001]])
     // The one in between comes late, out of another recorder's spool.
-    await own.sink.write(full(180))
-    await own.sink.write(full(270))
-    await own.sink.write(full(360))
-    await own.sink.write(full(430))
+    await own.queue.write(full(180))
+    await own.queue.write(full(270))
+    await own.queue.write(full(360))
+    await own.queue.write(full(430))
     const left = async () => (await own.query(`select state from recorder_page.gap where state <> 'repaired'`)).rows
     await expect.poll(left, { timeout: 60_000 }).toEqual([])
   })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openSink } from '../../../src/collect/queue/openSink.js'
+import { openQueue } from '../../../src/collect/queue/openQueue.js'
 import { loadConfig } from '../../../src/config/load.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { systemDisk } from '../../../src/runtime/disk.js'
@@ -8,10 +8,10 @@ import { createMetrics } from '../../../src/runtime/metrics.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill } from '../../support/marketRows.js'
 import { batchOf } from '../../support/batches.js'
-import { at } from '../../support/sinkUnderTest.js'
+import { at } from '../../support/queueUnderTest.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
-const dataDir = temporaryFolder('open-sink')
+const dataDir = temporaryFolder('open-queue')
 const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 let database: TestDatabase
 
@@ -33,7 +33,7 @@ test('a fill that another server has not got comes to it, though nobody asked wh
   const { pool } = database.database
   const config = loadConfig({ env: {} })
   config.database.dataDir = dataDir
-  const opened = await openSink({
+  const opened = await openQueue({
     config,
     url: database.url,
     clock: systemClock,
@@ -42,9 +42,9 @@ test('a fill that another server has not got comes to it, though nobody asked wh
     metrics: createMetrics({ version: 'test' }),
   })
   try {
-    await opened.sink.write(page([1, 0], [2, 1000]))
+    await opened.queue.write(page([1, 0], [2, 1000]))
     // Of the same millisecond, so that what is proven ends where it did.
-    await opened.sink.write(page([1, 0], [2, 1000], [3, 1000]))
+    await opened.queue.write(page([1, 0], [2, 1000], [3, 1000]))
     // Another server takes over that has everything but the last commit.
     await pool.query(`delete from market.fills where exec_id = '3'`)
     const { rowCount } = await pool.query(
@@ -52,8 +52,8 @@ test('a fill that another server has not got comes to it, though nobody asked wh
         where application_name = 'market-recorder writing' and datname = current_database()`,
     )
     expect(rowCount).toBeGreaterThan(0)
-    await opened.sink.write(page([1, 0], [2, 1000], [3, 1000], [4, 2000]))
-    await opened.sink.write(page([1, 0], [2, 1000], [3, 1000], [4, 2000], [5, 3000]))
+    await opened.queue.write(page([1, 0], [2, 1000], [3, 1000], [4, 2000]))
+    await opened.queue.write(page([1, 0], [2, 1000], [3, 1000], [4, 2000], [5, 3000]))
   } finally {
     await opened.close(10_000)
   }

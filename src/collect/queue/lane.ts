@@ -1,0 +1,349 @@
+import { type Batch, seriesKey } from '../../ledger/batch/batch.js'
+import type { StoredBatch, StoreOutcome } from '../../ledger/batch/storeBatches.js'
+import { describeDatabaseError } from '../../db/databaseError.js'
+import type { StreamName } from '../../market/stream.js'
+import { backoffMs } from '../../runtime/backoff.js'
+import { type Clock, sleepFor, within } from '../../runtime/clock.js'
+import type { Incidents } from '../../runtime/incidents.js'
+import { messageOf } from '../../runtime/messageOf.js'
+import { LostSnapshots } from './lostSnapshots.js'
+import type { Segment, Spool } from './spool.js'
+
+/** Stores batches of one stream, each of another series, and says of each what became of it. */
+export type Store = (batches: readonly Batch[]) => Promise<readonly StoreOutcome[]>
+
+export interface LaneOptions {
+  readonly stream: StreamName
+  readonly store: Store
+  readonly spool: Spool
+  readonly clock: Clock
+  readonly incidents: Incidents
+  readonly onStored: (batch: Batch, stored: StoredBatch, tookMs: number) => void
+}
+
+/** A batch in memory. */
+interface Entry {
+  readonly batch: Batch
+  readonly key: string
+  readonly stored: () => void
+  /** The database did not take it. */
+  readonly failed: () => void
+}
+
+/** A batch of a response that has just come. */
+interface LiveEntry extends Entry {
+  /** False when the disk has refused it. */
+  readonly mayLeave: boolean
+}
+
+/** A database that takes longer than this to store a batch does not hold up the next one: the batch goes to the disk. */
+const patienceMs = 2_000
+/** Two calls keep the database busy while the results of one are on their way. */
+const callsAtOnce = 2
+/** Calls that take too long do not keep others from trying; so many may hang at once. */
+const maxHangingCalls = 4
+/** Statements of so many rows stay clear of the columnstore's bounds. */
+const maxRowsPerCall = 2_000
+const maxBatchesPerCall = 64
+/** Rows of the disk that are in memory at once; a single batch may have more. */
+const maxRowsInHand = 2 * callsAtOnce * maxRowsPerCall
+/** Shorter than the patience, so that a batch which the disk refuses meets a try of the database. */
+const retry = { minMs: 250, maxMs: 1_000 }
+/** About as long as a write and a sync take. */
+const onItsWayMs = 10
+/** Calls that are under way at the end get so much time. */
+const closeMs = 2_000
+
+/**
+ * The way of one stream's batches: memory → disk → ledger.
+ *
+ * A batch is stored from memory unless the database has just failed or the disk holds an earlier one of the same series. Otherwise it
+ * is durable on the disk, from where it comes back into memory in its turn. So batches of a series are stored in their order, and
+ * what a failing table holds up is its own stream.
+ */
+export class Lane {
+  readonly #options: LaneOptions
+  readonly #lost: LostSnapshots
+  /** From responses, and from the disk; each in the order of arrival. */
+  #live: LiveEntry[] = []
+  #spooled: Entry[] = []
+  /** Live ones that wait or are being stored. */
+  readonly #inMemory = new Set<LiveEntry>()
+  #rowsInHand = 0
+  #onRoom = () => {}
+  /** Series of which batches are being stored: the next ones wait. */
+  readonly #busy = new Set<string>()
+  readonly #calls = new Set<Promise<void>>()
+  /** Calls that have taken too long. */
+  readonly #hanging = new Set<Promise<void>>()
+  #onFailure = () => {}
+  /** Of the database, in a row. */
+  #failures = 0
+  #isPausing = false
+  #appending = 0
+  #reading: Promise<void> | undefined
+  /** The segment that is being stored, and the places of its records that are. */
+  #begun: { readonly name: string; readonly stored: Set<number> } | undefined
+  readonly #stopping = new AbortController()
+  readonly #stopped: Promise<void>
+
+  constructor(options: LaneOptions) {
+    this.#options = options
+    this.#lost = new LostSnapshots(options.stream)
+    this.#stopped = new Promise((resolve) => this.#stopping.signal.addEventListener('abort', () => resolve()))
+  }
+
+  /** True while something of the stream is on the disk, or on its way there. */
+  get isSpooling(): boolean {
+    return this.#appending > 0 || this.#options.spool.has(this.#options.stream)
+  }
+
+  /** Resolves to whether the batch is durable. Rejects never: what neither database nor disk takes is lost. */
+  write(batch: Batch): Promise<boolean> {
+    const isDirect = this.#failures === 0 && !this.#options.spool.holds(batch)
+    return isDirect ? this.#storeInTime(batch, true) : this.#writeToDisk(batch)
+  }
+
+  /** Notes that a batch was lost. */
+  lost(batch: Batch): void {
+    this.#lost.add(batch)
+    this.#dispatch()
+  }
+
+  /** Notes that everything which was received within a range may have been lost. */
+  lostRange(...range: Parameters<LostSnapshots['addRange']>): void {
+    this.#lost.addRange(...range)
+    this.#dispatch()
+  }
+
+  /** Brings what is on the disk to the database until nothing is left. Does nothing when that is under way. */
+  readDisk(): void {
+    if (this.#stopping.signal.aborted) return
+    this.#reading ??= this.#readAll().finally(() => {
+      this.#reading = undefined
+      // A batch that came to the disk a moment ago has found it running.
+      if (this.#options.spool.has(this.#options.stream)) this.readDisk()
+    })
+  }
+
+  /** Ends at once when the database is away, otherwise when all is stored or `signal` aborts. */
+  async close(signal: AbortSignal): Promise<void> {
+    const { clock, spool } = this.#options
+    const isOver = new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => resolve())
+      this.#onFailure = resolve
+    })
+    while (!signal.aborted && this.#failures === 0 && this.#reading !== undefined)
+      await Promise.race([isOver, this.#reading])
+    this.#stopping.abort()
+    await within(clock, closeMs, Promise.all([...this.#calls, this.#reading]), undefined)
+    // A note that hangs in the database is kept as well.
+    this.#lost.settle(false)
+    const note = this.#lost.take(clock.now())
+    if (note !== null) await spool.append(note).catch(() => undefined)
+  }
+
+  /** What the database does not take, or not in time, goes to the disk, or is lost where the disk has refused it. */
+  #storeInTime(batch: Batch, mayLeave: boolean): Promise<boolean> {
+    const { clock } = this.#options
+    return new Promise((resolve) => {
+      const settle = (isStored: boolean) => {
+        takeBack()
+        if (!this.#inMemory.delete(entry)) return
+        // In the same turn: what comes in the next one goes to the disk after it.
+        resolve(isStored || !mayLeave ? isStored : this.#writeToDisk(batch))
+      }
+      const takeBack = clock.after(patienceMs, () => {
+        // It may still succeed, which does no harm: storing twice is storing once.
+        settle(false)
+        this.#live = this.#live.filter((other) => other !== entry)
+        this.#isLate()
+      })
+      const [stored, failed] = [() => settle(true), () => settle(false)]
+      const entry = { batch, key: seriesKey(batch), stored, failed, mayLeave }
+      this.#inMemory.add(entry)
+      this.#live.push(entry)
+      this.#dispatch()
+    })
+  }
+
+  async #writeToDisk(batch: Batch): Promise<boolean> {
+    const { spool, incidents } = this.#options
+    this.#appending++
+    try {
+      await spool.append(batch)
+      incidents.succeeded('spool')
+      return true
+    } catch (error) {
+      incidents.failed('spool', `${messageOf(error)}; free space on the disk that holds database.dataDir`)
+    } finally {
+      this.#appending--
+      this.readDisk()
+    }
+    return this.#storeInTime(batch, false)
+  }
+
+  #dispatch(): void {
+    const mayCall = () =>
+      !this.#isPausing &&
+      !this.#stopping.signal.aborted &&
+      this.#calls.size < maxHangingCalls &&
+      this.#calls.size - this.#hanging.size < (this.#failures > 0 ? 1 : callsAtOnce)
+    while (mayCall()) {
+      const group = this.#take()
+      if (group.length === 0) return
+      const call = this.#store(group).finally(() => {
+        this.#calls.delete(call)
+        this.#hanging.delete(call)
+        this.#dispatch()
+      })
+      this.#calls.add(call)
+    }
+  }
+
+  /** Never lets a batch wait for others to come: groups are made of what waits while all calls are under way. */
+  #take(): Entry[] {
+    const group: Entry[] = []
+    let rows = 0
+    const take = <From extends Entry>(waiting: From[]): From[] =>
+      waiting.filter((entry) => {
+        const { length } = entry.batch.rows
+        const isFull = group.length >= maxBatchesPerCall || (group.length > 0 && rows + length > maxRowsPerCall)
+        if (isFull) rows = Infinity
+        if (isFull || this.#busy.has(entry.key)) return true
+        // One of a series at a time: when it fails, the next one must not be stored before it.
+        this.#busy.add(entry.key)
+        rows += length
+        group.push(entry)
+        return false
+      })
+    this.#live = take(this.#live)
+    this.#spooled = take(this.#spooled)
+    const note = this.#lost.take(this.#options.clock.now())
+    if (note !== null) {
+      const [stored, failed] = [() => this.#lost.settle(true), () => this.#lost.settle(false)]
+      group.push({ batch: note, key: `${seriesKey(note)} note`, stored, failed })
+    }
+    return group
+  }
+
+  async #store(group: readonly Entry[]): Promise<void> {
+    const { stream, clock, incidents, store, onStored } = this.#options
+    const startedMs = clock.monotonicMs()
+    const outcomes = await store(group.map(({ batch }) => batch)).catch((error: unknown) =>
+      group.map(() => ({ isStored: false, error }) as const),
+    )
+    for (const { key } of group) this.#busy.delete(key)
+    let failure: { readonly error: unknown } | undefined
+    for (const [index, entry] of group.entries()) {
+      const outcome = outcomes[index] as StoreOutcome
+      if (outcome.isStored) {
+        onStored(entry.batch, outcome, clock.monotonicMs() - startedMs)
+        entry.stored()
+      } else {
+        failure = outcome
+        entry.failed()
+      }
+    }
+    if (failure !== undefined) return this.#failed(failure.error)
+    this.#failures = 0
+    incidents.succeeded('database', stream)
+  }
+
+  #failed(error: unknown): void {
+    const { clock } = this.#options
+    this.#failures++
+    this.#leaveMemory(describeDatabaseError(error))
+    if (this.#isPausing) return
+    this.#isPausing = true
+    clock.after(backoffMs(this.#failures, retry), () => {
+      this.#isPausing = false
+      this.#dispatch()
+    })
+  }
+
+  #isLate(): void {
+    this.#failures = Math.max(1, this.#failures)
+    for (const call of this.#calls) this.#hanging.add(call)
+    this.#leaveMemory(`a write has taken longer than ${patienceMs / 1000} s`)
+    this.#dispatch()
+  }
+
+  /** Leaves to the disk what the database has not taken yet, unless the disk has refused it. What is under way may still succeed. */
+  #leaveMemory(reason: string): void {
+    const { incidents, stream } = this.#options
+    incidents.failed('database', `${reason}; responses go to the spool`, stream)
+    this.#live = this.#live.filter(({ mayLeave }) => !mayLeave)
+    for (const entry of this.#inMemory) if (entry.mayLeave) entry.failed()
+    for (const entry of this.#spooled.splice(0)) entry.failed()
+    this.#onFailure()
+  }
+
+  async #readAll(): Promise<void> {
+    const { spool, stream, clock, incidents } = this.#options
+    const { signal } = this.#stopping
+    for (let failures = 0; !signal.aborted && spool.has(stream);) {
+      try {
+        const segment = await spool.takeOldest(stream)
+        failures = 0
+        incidents.succeeded('spool', stream)
+        // What comes is on its way to the disk.
+        if (segment === null) await sleepFor(clock, onItsWayMs, signal)
+        else if (!(await this.#storeSegment(segment))) await sleepFor(clock, backoffMs(this.#failures, retry), signal)
+      } catch (error) {
+        failures++
+        incidents.failed('spool', `${messageOf(error)}; what is on the disk stays there and is tried again`, stream)
+        await sleepFor(clock, backoffMs(failures, retry), signal)
+      }
+    }
+  }
+
+  /** False when not all of it is stored: then it is on the disk alone again, and may make room there. */
+  async #storeSegment(segment: Segment): Promise<boolean> {
+    const { spool } = this.#options
+    const { signal } = this.#stopping
+    if (this.#begun?.name !== segment.name) this.#begun = { name: segment.name, stored: new Set() }
+    const { stored } = this.#begun
+    const storing: Promise<void>[] = []
+    let hasFailed = false
+    let isRead = false
+    try {
+      for (const [index, record] of segment.records.entries()) {
+        if (stored.has(index)) continue
+        while (this.#rowsInHand > maxRowsInHand && !signal.aborted)
+          await Promise.race([this.#stopped, new Promise<void>((resolve) => (this.#onRoom = resolve))])
+        // Of a database that is away one batch finds out when it is back.
+        if (this.#failures > 0) await Promise.race([this.#stopped, storing.at(-1)])
+        const batch = await spool.unpack(record)
+        // After one that failed, none of its series may be stored.
+        if (signal.aborted || hasFailed) break
+        if (batch === undefined) continue
+        const settle = (isStored: boolean) => {
+          if (isStored) stored.add(index)
+          else hasFailed = true
+        }
+        storing.push(this.#storeSpooled(batch, settle))
+      }
+      await Promise.race([Promise.all(storing), this.#stopped])
+      isRead = !signal.aborted && !hasFailed
+      return isRead
+    } finally {
+      await spool.release(segment, isRead)
+    }
+  }
+
+  #storeSpooled(batch: Batch, onSettled: (isStored: boolean) => void): Promise<void> {
+    this.#rowsInHand += batch.rows.length
+    return new Promise((resolve) => {
+      const settle = (isStored: boolean) => {
+        this.#rowsInHand -= batch.rows.length
+        this.#onRoom()
+        onSettled(isStored)
+        resolve()
+      }
+      const [stored, failed] = [() => settle(true), () => settle(false)]
+      this.#spooled.push({ batch, key: seriesKey(batch), stored, failed })
+      this.#dispatch()
+    })
+  }
+}

@@ -1,0 +1,58 @@
+import { type Category, tradedCategories } from '../../market/category.js'
+import type { StreamName } from '../../market/stream.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import type { Batch, FoundGap } from '../../ledger/batch/batch.js'
+
+const droppedReason = 'dropped: neither the database nor the disk took it'
+
+/**
+ * The time in which snapshots of a stream were lost after they had been received: one range for each category and reason, in memory
+ * until the database takes it as a gap. Fills and candles need none of this: what is missing of them is what is not proven.
+ */
+export class LostSnapshots {
+  readonly #stream: StreamName
+  #gaps = new Map<string, FoundGap>()
+  /** Gaps that are on their way to the database. */
+  #noting: readonly FoundGap[] = []
+
+  constructor(stream: StreamName) {
+    this.#stream = stream
+  }
+
+  /** Adds the moment of a response that was dropped, and the gaps that a dropped note names. */
+  add({ target, requestTime, rows, gaps }: Batch): void {
+    for (const gap of gaps) this.#widen(gap)
+    if (rows.length === 0) return
+    const { category } = target as { readonly category?: Category }
+    const range = { from: requestTime, to: requestTime + 1 }
+    this.addRange(range, droppedReason, category === undefined ? tradedCategories : [category])
+  }
+
+  addRange(range: TimeRange, reason: string, categories: readonly Category[] = tradedCategories): void {
+    if (this.#stream === 'fills' || this.#stream === 'candles') return
+    for (const category of categories) this.#widen({ category, symbol: '*', range, reason })
+  }
+
+  /** Everything that was added, as a batch without rows; null when there is nothing, or the batch before is not settled yet. */
+  take(now: number): Batch | null {
+    if (this.#gaps.size === 0 || this.#noting.length > 0) return null
+    const gaps = [...this.#gaps.values()]
+    this.#gaps = new Map()
+    this.#noting = gaps
+    const target = { category: gaps[0]?.category }
+    const nothing = { rows: [], rejected: [], proven: [] }
+    return { stream: this.#stream, target, requestTime: now, receivedAt: now, ...nothing, gaps, isPart: true }
+  }
+
+  /** Settles the batch that was taken: what could not be stored is taken again. */
+  settle(isStored: boolean): void {
+    if (!isStored) for (const gap of this.#noting) this.#widen(gap)
+    this.#noting = []
+  }
+
+  #widen(gap: FoundGap): void {
+    const key = `${gap.category} ${gap.reason}`
+    const { from, to } = this.#gaps.get(key)?.range ?? gap.range
+    this.#gaps.set(key, { ...gap, range: { from: Math.min(from, gap.range.from), to: Math.max(to, gap.range.to) } })
+  }
+}

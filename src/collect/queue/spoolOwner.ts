@@ -1,0 +1,73 @@
+import { type StreamName, streamNames } from '../../market/stream.js'
+import type { TimeMs } from '../../market/values.js'
+import { type Disk, systemDisk } from '../../runtime/disk.js'
+import { isRunning } from '../../runtime/isRunning.js'
+import { randomName } from '../../runtime/randomness.js'
+
+/** Owners in this process, by their disk: one that was stopped leaves its files to the next. */
+const inUseOn = new WeakMap<Disk, Set<string>>()
+
+/**
+ * Names whoever writes to a spool: `<pid>-<start of the process>-<random>`, which a file's name carries. The start tells a process
+ * from a later one of the same number. Processes of several machines or containers must not share a spool.
+ */
+export interface SpoolOwner {
+  readonly name: string
+  /** Tells whether the recorder of this name has ended, so that its files may be taken over. */
+  hasEnded(name: string): Promise<boolean>
+  release(): void
+}
+
+const segmentPattern = /^(\d{15})-\d{9}\.([a-z_]+)\.(\d+-\S+-[0-9a-f]{8})\.seg$/
+
+/** Names a segment so that the order of names is that of creation. */
+export function segmentName(createdAt: TimeMs, sequence: number, stream: StreamName, owner: string): string {
+  return `${String(createdAt).padStart(15, '0')}-${String(sequence).padStart(9, '0')}.${stream}.${owner}.seg`
+}
+
+/** Reads a segment's name; null when it is another file. */
+export function parseSegmentName(name: string): { readonly stream: StreamName; readonly owner: string } | null {
+  const [, , found, owner] = segmentPattern.exec(name) ?? []
+  const stream = streamNames.find((one) => one === found)
+  return stream === undefined || owner === undefined ? null : { stream, owner }
+}
+
+export function createdAt(name: string): TimeMs {
+  return Number.parseInt(name, 10)
+}
+
+export async function becomeSpoolOwner(disk: Disk = systemDisk): Promise<SpoolOwner> {
+  const self = await describeProcess(disk, process.pid)
+  const name = `${self}-${randomName(4)}`
+  const inUse = inUseOn.get(disk) ?? new Set<string>()
+  inUseOn.set(disk, inUse.add(name))
+  return {
+    name,
+    async hasEnded(other) {
+      const described = other.slice(0, other.lastIndexOf('-'))
+      if (described === self) return !inUse.has(other)
+      const pid = Number.parseInt(other, 10)
+      return !isRunning(pid) || described !== (await describeProcess(disk, pid))
+    },
+    release: () => void inUse.delete(name),
+  }
+}
+
+async function describeProcess(disk: Disk, pid: number): Promise<string> {
+  return `${pid}-${(await startOf(disk, pid)) ?? 'unknown'}`
+}
+
+/** Boot and moment of the start, where the operating system tells; undefined elsewhere. */
+async function startOf(disk: Disk, pid: number): Promise<string | undefined> {
+  try {
+    const boot = (await disk.readFile('/proc/sys/kernel/random/boot_id')).toString().slice(0, 8)
+    const line = (await disk.readFile(`/proc/${pid}/stat`)).toString()
+    // The program's name is in parentheses and may hold spaces; the start is the 20th field behind it.
+    const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
+    const start = fields[19]
+    // A zombie has ended; only its parent has not asked yet.
+    return start === undefined || fields[0] === 'Z' ? undefined : `${boot}-${start}`
+  } catch {
+    return undefined
+  }
+}

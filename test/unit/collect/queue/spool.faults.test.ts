@@ -1,0 +1,144 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { type SetAside, Spool } from '../../../../src/collect/queue/spool.js'
+import type { Batch } from '../../../../src/ledger/batch/batch.js'
+import { systemClock } from '../../../../src/runtime/clock.js'
+import type { Disk } from '../../../../src/runtime/disk.js'
+import { DiskContent, mountDisk } from '../../../simulation/memoryDisk.js'
+import { drain, nameOf, spooledBatch } from '../../../support/spooledBatches.js'
+
+let content: DiskContent
+let dropped: Batch[]
+let setAside: SetAside[]
+let isFull: boolean
+let readFailure: string | undefined
+let nowMs: number
+let spool: Spool
+
+const open = (options: { readonly maxBytes?: number; readonly segmentBytes?: number } = {}) => {
+  const mounted = mountDisk(content, { isFull: () => isFull, random: () => 0.5, work: () => Promise.resolve() })
+  const disk: Disk = {
+    ...mounted,
+    async readFile(path) {
+      if (readFailure !== undefined && path.endsWith('.seg'))
+        throw Object.assign(new Error(`${readFailure}: ${path}`), { code: readFailure })
+      return mounted.readFile(path)
+    },
+  }
+  return Spool.open({
+    root: '/spool',
+    maxBytes: 1_000_000,
+    ...options,
+    disk,
+    clock: { ...systemClock, now: () => nowMs, monotonicMs: () => nowMs },
+    onDamage: () => expect.unreachable('nothing is damaged'),
+    onDropped: (batches) => dropped.push(...batches),
+    onSetAside: (segment) => setAside.push(segment),
+  })
+}
+
+beforeEach(async () => {
+  content = new DiskContent()
+  dropped = []
+  setAside = []
+  isFull = false
+  readFailure = undefined
+  nowMs = 1_760_000_000_000
+  spool = await open()
+})
+
+const book = (time: number) => spooledBatch('order_books', 'BTCUSDT', time)
+
+describe('a segment that cannot be read', () => {
+  test.each(['EMFILE', 'EIO', 'ESTALE'])('for a moment is kept and read later: %s', async (code) => {
+    for (let time = 0; time < 5; time++) await spool.append(book(time))
+    readFailure = code
+    await expect(spool.takeOldest('order_books')).rejects.toThrow(code)
+    nowMs += 30_000
+    await expect(spool.takeOldest('order_books')).rejects.toThrow(code)
+    readFailure = undefined
+    expect(await drain(spool)).toEqual([0, 1, 2, 3, 4].map((time) => nameOf(book(time))))
+    expect(setAside).toEqual([])
+  })
+
+  test('for long is set aside under another name, with the time of its batches, and the next one is read', async () => {
+    await spool.append(book(nowMs - 1_000))
+    await spool.takeOldest('order_books').then((segment) => segment && spool.release(segment, false))
+    nowMs += 20_000
+    const next = book(nowMs)
+    await spool.append(next)
+    readFailure = 'EIO'
+    await expect(spool.takeOldest('order_books')).rejects.toThrow('EIO')
+    nowMs += 60_000
+    await expect(spool.takeOldest('order_books')).rejects.toThrow('EIO')
+    readFailure = undefined
+    expect(await drain(spool)).toEqual([nameOf(next)])
+    expect(setAside).toMatchObject([{ stream: 'order_books' }])
+    const { file, range } = setAside[0] as SetAside
+    expect(content.files.get(file)?.length).toBeGreaterThan(0)
+    expect(range.from).toBeLessThanOrEqual(1_760_000_000_000 - 1_000)
+    expect(range.to).toBeGreaterThan(1_760_000_000_000)
+    expect(range.to).toBeLessThanOrEqual(1_760_000_020_001)
+    expect(spool.isEmpty).toBe(true)
+  })
+
+  test('makes no room: what it holds could not be counted', async () => {
+    await spool.close()
+    spool = await open({ maxBytes: 800, segmentBytes: 100 })
+    readFailure = 'EMFILE'
+    const appended = await Promise.allSettled(Array.from({ length: 20 }, (_, time) => spool.append(book(time))))
+    expect(appended.some(({ status }) => status === 'rejected')).toBe(true)
+    readFailure = undefined
+    const kept = appended.flatMap(({ status }, time) => (status === 'fulfilled' ? [nameOf(book(time))] : []))
+    expect(await drain(spool)).toEqual(kept)
+    expect(dropped).toEqual([])
+  })
+})
+
+describe('a spool that is full', () => {
+  test('drops the oldest of what can be fetched again, then the oldest of the rest, and reports each batch', async () => {
+    await spool.close()
+    spool = await open({ maxBytes: 2_000, segmentBytes: 200 })
+    const appended: Batch[] = []
+    for (let time = 0; time < 60; time++) {
+      const batch = spooledBatch((['candles', 'order_books', 'tickers'] as const)[time % 3] ?? 'candles', 'S', time)
+      appended.push(batch)
+      await spool.append(batch)
+    }
+    expect(spool.bytes).toBeLessThan(2_400)
+    const isCandles = ({ stream }: Batch) => stream === 'candles'
+    expect(dropped.filter(isCandles).length).toBeGreaterThan(15)
+    const kept = await drain(spool)
+    expect([...kept, ...dropped.map(nameOf)].toSorted()).toEqual(appended.map(nameOf).toSorted())
+    const others = dropped.filter((batch) => !isCandles(batch)).map(({ requestTime }) => requestTime)
+    const oldestKept = Math.min(
+      ...kept.filter((name) => !name.startsWith('candles')).map((n) => Number(n.split(' ')[2])),
+    )
+    expect(Math.max(...others)).toBeLessThan(oldestKept + 9)
+  })
+
+  test('gives up no more than what would make room, however long something else keeps the disk full', async () => {
+    // Segments that are far larger than a response.
+    const noise = Array.from({ length: 40_000 }, (_, index) => (index * 7919) % 10_007)
+    for (let time = 0; time < 3; time++) {
+      await spool.append({ ...book(time), rows: [{ noise }] })
+      const segment = await spool.takeOldest('order_books')
+      if (segment) await spool.release(segment, false)
+    }
+    const before = spool.bytes
+    isFull = true
+    for (let time = 0; time < 20; time++) await expect(spool.append(book(time))).rejects.toThrow(/space|bytes could be/)
+    expect(dropped.length).toBeLessThanOrEqual(2)
+    expect(spool.bytes).toBeGreaterThan(before / 3)
+    expect(content.files.size).toBeLessThan(8)
+    isFull = false
+    await spool.append(book(3))
+  })
+
+  test('is opened although its disk has no room', async () => {
+    await spool.append(book(0))
+    await spool.close()
+    isFull = true
+    spool = await open()
+    expect(await drain(spool)).toEqual([nameOf(book(0))])
+  })
+})
