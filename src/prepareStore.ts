@@ -27,7 +27,7 @@ export async function prepareBeside(store: Prepared, config: Config, logger: Log
 }
 
 async function migrate(store: Prepared, logger: Logger): Promise<{ readonly isNew: boolean }> {
-  const { applied, isNew } = await migrateToLatest(store.database, { logger })
+  const { applied, isNew } = await migrateToLatest(store.database)
   if (applied.length > 0) logger.info(`migrated: ${applied.join(', ')}`)
   return { isNew }
 }

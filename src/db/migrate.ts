@@ -37,18 +37,11 @@ const oldestServer = 14
 /** A reader's open transaction must not make the recording queue up behind a change of a table. */
 const tableLockTimeout = '10s'
 
-export interface MigrateOptions {
-  readonly logger?: { info(message: string): void }
-}
-
 /**
  * Applies the migrations that are missing, all of them or none. Several processes may call it at once: one works, the others
  * wait and find nothing to do. Throws when the database is newer than the program, or the server too old.
  */
-export async function migrateToLatest(
-  database: RecorderDatabase,
-  options: MigrateOptions = {},
-): Promise<{ applied: string[]; isNew: boolean }> {
+export async function migrateToLatest(database: RecorderDatabase): Promise<{ applied: string[]; isNew: boolean }> {
   return database.db.connection().execute(async (connection) => {
     await requireServer(connection)
     const executed = await executedMigrations(connection)
@@ -59,7 +52,6 @@ export async function migrateToLatest(
     try {
       const applied = await migrateAlone(connection)
       await sql`commit`.execute(connection)
-      for (const name of applied) options.logger?.info(`applied migration ${name}`)
       return { applied, isNew: applied[0] === Object.keys(migrations)[0] }
     } catch (error) {
       await sql`rollback`.execute(connection).catch(() => undefined)

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import { type Logger, type LoggerOptions, pino, symbols } from 'pino'
+import { type Logger, type LoggerOptions, pino, stdTimeFunctions, symbols } from 'pino'
 import type { PinoPretty } from 'pino-pretty'
 import { type LogDestination, openLogDestination } from './logDestination.js'
 import type { LogLevel } from './logLevel.js'
@@ -11,6 +11,9 @@ export type { Logger } from 'pino'
 export function createLogger(level: LogLevel): Logger {
   const options: LoggerOptions = {
     level,
+    // Times that a person can read and a program can sort, and levels by name.
+    timestamp: stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
     redact: ['url', 'password', '*.password', '*.url'],
     hooks: {
       // Symbols and messages of others must not command the terminal of whoever reads the log.
