@@ -170,6 +170,7 @@ export interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>
   interval: Interval
   open_time: Instant
   revised_at: Instant
+  restatement_id: ColumnType<number | null, number | null | undefined, number | null>
 }
 
 export interface RejectedRowTable {
