@@ -15,7 +15,6 @@ import { stageDay } from './stageDay.js'
 import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
 import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
 import type { ArchiveTarget } from './target.js'
-import { tablesReadBy } from './duckFunctions.js'
 import { proofViews } from './duckProof.js'
 import { viewsOver } from './duckViews.js'
 
@@ -51,8 +50,7 @@ export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): 
   const { DuckDBInstance } = await loadDuck()
   // Only what the text names is looked for: a table that is not asked for costs nothing.
   const isNamed = (name: string) => new RegExp(`\\b${name}\\b`, 'i').test(query.sql)
-  const read = tablesReadBy(isNamed)
-  const wanted = archivedTableNames.filter((name) => read.has(name) || [name, ...(madeOf[name] ?? [])].some(isNamed))
+  const wanted = archivedTableNames.filter((name) => [name, ...(madeOf[name] ?? [])].some(isNamed))
   const files = new Map<ArchivedTableName, string[]>()
   for (const name of wanted) files.set(name, await filesOf(target, name, query))
   const proof = await proofViews(target, { ...query, isAsked: (day) => isAsked(query, day) }, isNamed)

@@ -1,6 +1,5 @@
 import type { ArchivedTableName } from '../../market/archivedTable.js'
 import { categories } from '../../market/category.js'
-import { functionsOver } from './duckFunctions.js'
 
 /** What the database computes, and the files do not have. */
 const computed: Readonly<Partial<Record<ArchivedTableName, string>>> = {
@@ -21,7 +20,7 @@ const rollups = {
   ohlcv_1d: '1 day',
 } as const
 
-/** Views of schema market over files, and its functions, named and made as those of the database: statements of DuckDB. */
+/** Statements of DuckDB for the views of schema market over files, named and made as those of the database. */
 export function viewsOver(files: ReadonlyMap<ArchivedTableName, readonly string[]>): string {
   const there = [...files].filter(([, paths]) => paths.length > 0)
   const names = new Set(there.map(([name]) => name))
@@ -30,7 +29,9 @@ export function viewsOver(files: ReadonlyMap<ArchivedTableName, readonly string[
     `create type market.category as enum (${categories.map((name) => `'${name}'`).join(', ')})`,
     ...there.map(([name, paths]) => tableView(name, paths)),
     ...there.flatMap(([name]) => viewsOf(name, names)),
-    ...functionsOver(names),
+    // PostgreSQL's own, which queries of both engines use.
+    `create macro market.date_bin(stride, source, of_origin) as
+      time_bucket(stride::interval, source::timestamptz, of_origin::timestamptz)`,
   ].join(';\n')
 }
 
