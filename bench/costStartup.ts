@@ -28,13 +28,13 @@ export async function measureStartup(rounds: number): Promise<Check[]> {
   const store = await openStore(config, createLogger('silent'), { mayCreate: true })
   try {
     const timed: readonly Timed[] = [
-      { what: '--version', args: [program, '--version'], maxRatio: 2.5 },
-      { what: '--help', args: [program, '--help'], maxRatio: 2.5 },
+      { what: '--version', args: [program, '--version'], maxRatio: 3 },
+      { what: '--help', args: [program, '--help'], maxRatio: 3 },
       { what: 'query --help', args: [program, 'query', '--help'] },
       {
         what: 'query "select 1", server running',
         args: [program, 'query', '--data-dir', folder, 'select 1'],
-        maxRatio: 4,
+        maxRatio: 5,
       },
       { what: 'start --help: all that a daemon loads', args: [program, 'start', '--help'] },
     ]

@@ -40,7 +40,7 @@ export interface Page<Row> {
   /** Our clock when the last byte arrived. */
   readonly receivedAt: TimeMs
   readonly rows: readonly Row[]
-  /** What could not be understood, as far as it is kept. */
+  /** Rows that could not be understood, as far as they are kept. */
   readonly rejected: readonly RejectedRow[]
   /** How many rows could not be understood and are not kept either. */
   readonly rejectedUnkept: number

@@ -152,7 +152,7 @@ export const retryableCodes: ReadonlySet<string> = new Set(['40808'])
 /** Codes that say "there is no such thing": of a request for a whole category, the category is what there is not. */
 const codesOfUnknownCategory: ReadonlySet<string> = new Set(['40034', '40019'])
 
-/** What a failure code of the service means in response to a request, whatever the HTTP status it came with. */
+/** Reads a failure code of the service, whatever the HTTP status it came with. */
 export function kindOfFailureCode(code: string, parameters: Readonly<Record<string, string>> = {}): ExchangeErrorKind {
   const isWholeCategory = parameters['category'] !== undefined && parameters['symbol'] === undefined
   if (isWholeCategory && codesOfUnknownCategory.has(code)) return 'unknown-category'

@@ -18,7 +18,7 @@ export function parseJson(body: Buffer): unknown {
   return parse(text, null, { onDuplicateKey: ({ newValue }) => newValue })
 }
 
-/** Whether a number stands below the outermost object or array. */
+/** Finds out if a number stands below the envelope, and refuses what is nested too deep. */
 function holdsNumbers(value: unknown, depth: number): boolean {
   if (typeof value === 'number') return depth > 1
   if (typeof value !== 'object' || value === null) return false
@@ -26,11 +26,10 @@ function holdsNumbers(value: unknown, depth: number): boolean {
   let found = false
   // Up to the end: the depth is to be known everywhere.
   if (Array.isArray(value)) for (const inner of value) found = holdsNumbers(inner, depth + 1) || found
-  else for (const key in value) found = holdsNumbers((value as WireRecord)[key], depth + 1) || found
+  else
+    for (const key in value) found = holdsNumbers((value as Readonly<Record<string, unknown>>)[key], depth + 1) || found
   return found
 }
-
-type WireRecord = Readonly<Record<string, unknown>>
 
 /** The JSON text of a parsed value, its numbers as they were sent. */
 export function jsonText(value: unknown): string {

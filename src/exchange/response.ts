@@ -132,7 +132,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   }
 }
 
-/** What a response without the service's envelope means is left to the HTTP status. */
+/** Without the service's envelope the HTTP status says what a response means. */
 function kindOfStatus(raw: RawResponse, what: string): [ExchangeErrorKind, string, { retryable?: boolean }?] {
   const described = `HTTP ${raw.status} with ${what}`
   if (raw.status >= 500) return ['unavailable', described]
@@ -154,7 +154,7 @@ function startOf(body: Buffer): string {
 function notJson(body: Buffer, error: unknown): string {
   const start = startOf(body)
   if (start.startsWith('<')) {
-    // What the page says tells more than how it begins.
+    // The text of the page tells more than its first tags.
     const text = oneLine(start.replace(/<(script|style)\b.*?(<\/\1>|$)/gis, ' ').replace(/<[^>]*>?/g, ' '), 100)
     return `HTML instead of JSON (${text === '' ? oneLine(start, 60) : text})`
   }

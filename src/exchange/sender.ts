@@ -6,9 +6,9 @@ import { type Ending, endedByEither } from '../runtime/abort.js'
 import { Circuit, type CircuitPass, outcomeFor } from './limits/circuit.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
 import { createTransport, type Transport, type TransportOptions } from './http/transport.js'
-import type { Departure, Settlement } from './limits/departure.js'
+import type { Departure, Settlement } from './limits/penalty.js'
 import { Pacer, type PacerOptions, type PacerStats } from './limits/pacer.js'
-import type { Priority } from './limits/requestQueues.js'
+import type { Priority } from './limits/queues.js'
 import { type RawResponse, readResponse, type ServiceResponse } from './response.js'
 import type { Attempt } from './retry.js'
 import type { ServiceClock } from './serviceClock.js'
@@ -70,7 +70,7 @@ export interface Received {
   readonly receivedAt: TimeMs
 }
 
-/** What belongs to a request that may be sent now. */
+/** A request that may be sent now. */
 interface Admission {
   readonly departure: Departure
   readonly priority: Priority

@@ -11,7 +11,7 @@ export interface ResponseTimes {
 
 /** How far a response's clock may be off from ours, or from what the service's was before. */
 const toleranceMs = 5 * 60_000
-/** So many responses in a row, over so long, that all tell the same, mean that our clock is wrong and not the responses'. */
+/** Our clock is wrong, and not the responses', when this many in a row tell the same for this long. */
 const responsesToConfirm = 10
 const confirmAfterMs = 30_000
 const agreementMs = 30_000
@@ -38,7 +38,7 @@ export class ServiceClock {
     this.#clock = clock
   }
 
-  /** Whether to believe the response; if not, how far ahead of the expected time it is (negative: behind). */
+  /** Judges a response. One that is not believed is so far ahead of the expected time, or behind it where negative. */
   judge({
     requestTime,
     receivedAt,

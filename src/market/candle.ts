@@ -39,7 +39,7 @@ export function isAlignedToMidnight(interval: Interval): boolean {
 export const candleTypes = ['market', 'mark', 'index', 'premium'] as const
 export type CandleType = (typeof candleTypes)[number]
 
-/** What identifies a run of candles. */
+/** The identity of a run of candles. */
 export interface CandleSeries {
   readonly category: TradedCategory
   readonly symbol: string

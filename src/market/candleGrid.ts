@@ -28,7 +28,7 @@ export function filledBy(openTimes: Iterable<TimeMs>, lengthMs: number): TimeRan
   return normalized(ranges)
 }
 
-/** Whether a candle may open in the range. As long as the anchor is unknown, one may. */
+/** True where a candle may open in the range. As long as the anchor is unknown, one may. */
 function mayHoldCandle({ lengthMs, anchor }: Grid, { from, to }: TimeRange): boolean {
   if (from >= to) return false
   if (anchor === null || to - from >= lengthMs) return true

@@ -6,7 +6,7 @@ export type Category = (typeof categories)[number]
 export const tradedCategories = ['SPOT', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'] as const
 export type TradedCategory = (typeof tradedCategories)[number]
 
-/** What identifies an instrument: a symbol alone does not. */
+/** The identity of an instrument: a symbol alone is none. */
 export interface InstrumentKey {
   readonly category: Category
   readonly symbol: string

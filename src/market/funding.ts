@@ -34,7 +34,7 @@ export interface Liquidation {
   readonly category: FuturesCategory
   readonly symbol: string
   readonly ts: TimeMs
-  /** Of the order that closed the position: buy as the service says it of a long one. */
+  /** As the service says it: buy means that a long position was liquidated. */
   readonly side: 'buy' | 'sell'
   readonly price: Decimal
   readonly amount: Decimal

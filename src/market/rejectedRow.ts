@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { oneLine } from './oneLine.js'
 
-/** Of the text of a row that could not be understood; of the rest its digest is kept. */
+/** A row's text is kept up to this length, and a digest of the whole. */
 const maxRawBytes = 4_096
 
 /** A row of a response that could not be understood, or not wholly: kept so that its cause can be found. */

@@ -19,7 +19,7 @@ export const operations = [
 ] as const
 export type Operation = (typeof operations)[number]
 
-/** What is recorded, each named as the table that holds it. */
+/** The streams that are recorded, each named as the table that holds it. */
 export const streamNames = [
   'instruments',
   'rpi_symbols',

@@ -25,7 +25,7 @@ export function union(a: Ranges, b: Ranges): TimeRange[] {
   return normalized([...a, ...b])
 }
 
-/** What is in `a` and not in `b`. */
+/** Subtracts `b` from `a`. */
 export function subtract(a: Ranges, b: Ranges): TimeRange[] {
   const result: TimeRange[] = []
   let index = 0

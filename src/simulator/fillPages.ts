@@ -36,7 +36,7 @@ export function pastFillPage(world: World, quirks: Quirks, query: PastFillsQuery
     idBelow: idLessThan === null ? null : idOfLive(idLessThan, quirks),
   }
   const hidden = hiddenFrom('history', quirks, category, symbol, at)
-  // What is hidden shortens the page: the service has looked for so many rows, and does not show all of them.
+  // Hidden fills shorten the page: the service looks for as many rows, and does not show all of them.
   return world
     .pastFills(category, symbol, range, limit)
     .filter(({ ts }) => !isHidden(hidden, Number(ts) < 1e11 ? Number(ts) * 1000 : Number(ts)))

@@ -41,7 +41,7 @@ function oneOf<Value extends string>(values: readonly Value[], name: string, val
   return found
 }
 
-/** What an operation knows as a category. Some have been met that were gone for a while, or for good. */
+/** Reads the category of a request. Some have been met that were gone for a while, or for good. */
 export function categoryOf(operation: Operation, query: Query, quirks: Quirks): Category {
   const value = required(query, 'category')
   const missing = quirks.missingCategories.find(

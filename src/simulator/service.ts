@@ -164,7 +164,7 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
   }
 }
 
-/** What a service says that does not have an operation. */
+/** The response of a service that does not have the operation; null where it has it. */
 function lackingOf(operation: Operation, quirks: Quirks): (ResponseData & { outgoing: Outgoing }) | null {
   const { noFillsHistory, lackingOperations, errorHttpStatus } = quirks
   const how = operation.endsWith('fills-history') ? noFillsHistory : null

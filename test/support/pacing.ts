@@ -1,4 +1,4 @@
-import type { Departure, Settlement } from '../../src/exchange/limits/departure.js'
+import type { Departure, Settlement } from '../../src/exchange/limits/penalty.js'
 import { type AcquireOptions, Pacer, type PacerOptions } from '../../src/exchange/limits/pacer.js'
 import type { Operation } from '../../src/market/stream.js'
 import { createFakeClock, type FakeClock } from './fakeClock.js'

@@ -48,12 +48,12 @@ export function plainDecimalText(text: string): Decimal | undefined {
   return padded.length === point ? sign + left : `${sign}${left}.${padded.slice(point)}`
 }
 
-/** Whether a database text can hold it: it has no NUL character and no half of a surrogate pair. */
+/** A database text holds neither a NUL character nor half of a surrogate pair. */
 function isStorableText(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
-/** Whether every text inside a value can be stored. */
+/** True where every text inside a value can be stored. */
 export function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return isStorableText(value)
   if (typeof value !== 'object' || value === null) return true
@@ -93,7 +93,7 @@ function readBoolean(value: unknown): boolean | undefined {
   return typeof value === 'string' ? booleans(value) : typeof value === 'boolean' ? value : undefined
 }
 
-/** What a word stands for, however it is capitalised. */
+/** Reads a word, however it is capitalised. */
 function wordReader<T>(words: readonly (readonly [string, T])[]): (text: string) => T | undefined {
   const lowerCased = new Map(words.map(([word, meaning]) => [word.toLowerCase(), meaning]))
   // As it is capitalised most of the time, so that nothing has to be converted.

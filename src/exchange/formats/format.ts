@@ -5,7 +5,7 @@ import type { Notes } from './fields.js'
 export type WireObject = Readonly<Record<string, unknown>>
 export type WireArray = readonly unknown[]
 
-/** What a row must be before it is looked into. */
+/** The kind of JSON value that a row must be. */
 export interface Shape<Wire> {
   readonly what: string
   is(value: unknown): value is Wire

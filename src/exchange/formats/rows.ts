@@ -13,7 +13,7 @@ export interface PossibleTimes {
   readonly latest: TimeMs
 }
 
-/** What the rows are of. */
+/** The request that the rows respond to. */
 export interface RowsRequest<Query> extends RowContext<Query> {
   readonly operation: string
   readonly parameters: Readonly<Record<string, string>>
@@ -22,7 +22,7 @@ export interface RowsRequest<Query> extends RowContext<Query> {
 
 export interface ReadRows<Row> {
   readonly rows: readonly Row[]
-  /** What could not be understood, up to a bound. */
+  /** Rows that could not be understood, and remarks about rows that were kept; up to a bound. */
   readonly rejected: readonly RejectedRow[]
   /** How many more rows could not be understood. */
   readonly rejectedUnkept: number

@@ -35,7 +35,7 @@ const decoders: Readonly<Record<string, Decode>> = {
 export const acceptEncoding = 'br, gzip, deflate'
 
 /**
- * Carries the GET requests of axios over undici. Axios' own adapter puts streams between the socket and the body, which takes
+ * Carries the GET requests of axios to absolute addresses, over undici. Axios' own adapter puts streams between the socket and the body, which takes
  * a multiple of the time for a small response, and opens a connection for each request through a proxy.
  */
 export function adapterOver(dispatcher: Dispatcher): AxiosAdapter {
@@ -64,7 +64,7 @@ function maxBytesOf({ maxContentLength = Infinity }: InternalAxiosRequestConfig)
 function receive(dispatcher: Dispatcher, config: InternalAxiosRequestConfig): Promise<HttpResponse> {
   return new Promise((resolve, reject) => {
     const { moments, signal } = config
-    const { origin, pathname, search } = new URL(axios.getUri(config))
+    const { origin, pathname, search } = new URL(config.url ?? '')
     const chunks: Buffer[] = []
     let bytes = 0
     let head: Pick<HttpResponse, 'status' | 'headers'> | undefined

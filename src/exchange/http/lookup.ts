@@ -3,7 +3,7 @@ import type { LookupFunction } from 'node:net'
 import { callbackify } from 'node:util'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 
-/** So long are the addresses of a host used without asking again. */
+/** The addresses of a host are used this long without asking again. */
 const freshMs = 30_000
 /** The resolver has so long to respond; after that the last addresses are used, if there are any. */
 const maxWaitMs = 5_000

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import axios, { type AxiosAdapter, type AxiosInstance, isAxiosError, isCancel } from 'axios'
+import { Axios, type AxiosAdapter, isAxiosError, isCancel } from 'axios'
 import { Agent, type Dispatcher, errors, Pool, ProxyAgent } from 'undici'
 import type { Operation } from '../../market/stream.js'
 import { oneLine } from '../../market/oneLine.js'
@@ -59,8 +59,8 @@ export function createTransport(options: TransportOptions): Transport {
   // Each connection listens to it.
   setMaxListeners(0, closing.signal)
   const dispatcher = openDispatcher(options, clock, closing.signal)
-  const instance = axios.create({
-    baseURL: base.href.replace(/\/+$/, ''),
+  // Without axios' defaults: they are for bodies, cookies and forms, and are merged with each request.
+  const instance = new Axios({
     adapter: options.adapter ?? adapterOver(dispatcher),
     headers: {
       Accept: 'application/json',
@@ -68,12 +68,13 @@ export function createTransport(options: TransportOptions): Transport {
       'User-Agent': 'market-recorder',
       ...(username === '' ? {} : { Authorization: `Basic ${Buffer.from(login).toString('base64')}` }),
     },
-    responseType: 'arraybuffer',
-    transformResponse: [],
     validateStatus: null,
   })
+  const start = base.href.replace(/\/+$/, '')
+  const addressOf = (operation: Operation) => `${start}${otherPaths[operation] ?? `${pathPrefix}${operation}`}`
   return {
-    get: (operation, parameters, signal, moments) => get(instance, operation, parameters, signal, moments, options),
+    get: (operation, parameters, signal, moments) =>
+      get(instance, addressOf(operation), { operation, parameters, moments, closing: signal, ...options }),
     close: () => {
       closing.abort()
       void dispatcher.destroy()
@@ -113,15 +114,15 @@ function openDispatcher(options: TransportOptions, clock: Clock, signal: AbortSi
   })
 }
 
-async function get(
-  instance: AxiosInstance,
-  operation: Operation,
-  parameters: Readonly<Record<string, string>>,
-  closing: AbortSignal,
-  moments: RequestMoments,
-  options: TransportOptions,
-): Promise<RawResponse> {
-  const { timeoutMs, clock = systemClock } = options
+interface TransportRequest extends TransportOptions {
+  readonly operation: Operation
+  readonly parameters: Readonly<Record<string, string>>
+  readonly moments: RequestMoments
+  readonly closing: AbortSignal
+}
+
+async function get(instance: Axios, address: string, options: TransportRequest): Promise<RawResponse> {
+  const { operation, parameters, moments, closing, timeoutMs, clock = systemClock } = options
   const maxContentLength = Math.min(options.maxResponseBytes, responseTraits[operation].bytes)
   const cut = new AbortController()
   let isLate = false
@@ -133,8 +134,8 @@ async function get(
   const forgetSignal = onAbort(closing, () => cut.abort())
   if (closing.aborted) cut.abort()
   try {
-    const { status, data, headers } = await instance.get<Buffer>(otherPaths[operation] ?? `${pathPrefix}${operation}`, {
-      params: parameters,
+    const query = new URLSearchParams(parameters).toString()
+    const { status, data, headers } = await instance.get<Buffer>(query === '' ? address : `${address}?${query}`, {
       signal: cut.signal,
       maxContentLength,
       moments,

@@ -3,7 +3,7 @@ import type { Clock } from '../../runtime/clock.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'
 import type { ExchangeErrorKind } from '../errors.js'
 
-/** So many failures in a row, over at least this time, mean that the operation is out of order for everybody. */
+/** An operation is out of order for everybody after this many failures in a row, over at least this time. */
 const failuresToOpen = 10
 const minFailingMs = 2_000
 const pauses = { minMs: 1_000, maxMs: 5_000 }
@@ -132,7 +132,7 @@ const outOfOrder: ReadonlySet<'ok' | ExchangeErrorKind> = new Set([
   'retired-version',
 ])
 
-/** What an attempt tells of its operation. */
+/** Judges the operation by the outcome of an attempt. */
 export function outcomeFor(outcome: 'ok' | ExchangeErrorKind): CircuitOutcome {
   if (outOfOrder.has(outcome)) return 'fails'
   return outcome === 'aborted' || outcome === 'rate-limited' || outcome === 'blocked' ? 'unknown' : 'works'

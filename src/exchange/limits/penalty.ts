@@ -1,16 +1,31 @@
+import type { Operation } from '../../market/stream.js'
 import type { Logger } from '../../runtime/logger.js'
-import type { Departure, Settlement } from './departure.js'
+
+/** A reserved place: the request is to be sent now, and settled when its response is known. */
+export interface Departure {
+  readonly operation: Operation
+  readonly atMs: number
+  /** Its number in its operation's budget, and in that of all. */
+  readonly number: number
+  readonly overallNumber: number
+}
+
+export type Settlement =
+  | { readonly outcome: 'response'; readonly remaining?: number | undefined }
+  | { readonly outcome: 'rate-limited'; readonly retryAfterMs?: number | undefined }
+  /** No response: it tells nothing about the limits. */
+  | { readonly outcome: 'failed' }
 
 /** Going over a second's limit costs no more than this; only if it happens again at once is it taken for a block. */
 const firstPauseMs = 1_500
-/** So long after a pause a further rejection counts as the same trouble. */
+/** A further rejection within this time after a pause counts as the same trouble. */
 const memoryMs = 60_000
 /** Half speed after a pause, full speed so long after. */
 const rateAfterPause = 0.5
 const recoveryMs = 50_000
 
 /**
- * What the pacer does about rejections. States: open, then paused, then probing (one request alone finds out whether
+ * Holds requests back after rejections. States: open, then paused, then probing (one request alone finds out whether
  * the service responds again), then open at a lower rate that recovers. A rejection in the pause's wake doubles the
  * next pause, up to the length of a block.
  */
@@ -34,7 +49,7 @@ export class Penalty {
     return this.#pausedUntilMs
   }
 
-  /** Whether a probe is under way, so that nothing else may depart. */
+  /** True while a probe is under way: nothing else may depart. */
   get awaitsProbe(): boolean {
     return this.#probe !== undefined
   }
@@ -53,7 +68,7 @@ export class Penalty {
     const isProbe = this.#probe === departure
     if (isProbe) this.#probe = undefined
     if (settlement.outcome === 'rate-limited') {
-      // What departed before the pause belongs to the trouble that caused it.
+      // A request from before the pause belongs to the trouble that caused it.
       if (departure.atMs < this.#pausedAtMs) return
       this.#punish(nowMs, settlement.retryAfterMs ?? 0)
     } else if (isProbe && settlement.outcome === 'response') {

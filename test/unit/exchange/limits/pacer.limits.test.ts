@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { priorities } from '../../../../src/exchange/limits/requestQueues.js'
+import { priorities } from '../../../../src/exchange/limits/queues.js'
 import { type Operation, operations } from '../../../../src/market/stream.js'
 import { createFakeClock } from '../../../support/fakeClock.js'
 import { limitsOf } from '../../../support/fakeService.js'

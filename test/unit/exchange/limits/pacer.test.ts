@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Departure, Settlement } from '../../../../src/exchange/limits/departure.js'
-import type { Priority } from '../../../../src/exchange/limits/requestQueues.js'
+import type { Departure, Settlement } from '../../../../src/exchange/limits/penalty.js'
+import type { Priority } from '../../../../src/exchange/limits/queues.js'
 import { limitsOf } from '../../../support/fakeService.js'
 import { answered, setUp } from '../../../support/pacing.js'
 
