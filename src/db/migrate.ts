@@ -10,6 +10,7 @@ import * as analystFunctions from '../../migrations/0008_analyst_functions.js'
 import * as roles from '../../migrations/0009_roles.js'
 import * as fillProof from '../../migrations/0010_fill_proof.js'
 import * as fillPages from '../../migrations/0011_fill_pages.js'
+import * as fillAudit from '../../migrations/0012_fill_audit.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/messageOf.js'
@@ -27,6 +28,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0009_roles': roles,
   '0010_fill_proof': fillProof,
   '0011_fill_pages': fillPages,
+  '0012_fill_audit': fillAudit,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -63,9 +63,10 @@ interface PageResult {
 
 async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
   const pages = inTurns(batches)
-  const rows = pages.flatMap(({ fills }, place) => fills.map((fill) => ({ page: place + 1, fill })))
+  const fills = pages.flatMap((page) => page.fills)
+  const pageOfFills = pages.flatMap((page, place) => Array<string>(page.fills.length).fill(String(place + 1)))
   const ofPages = (valueOf: (page: Page) => ColumnValue) => arrayText(pages, valueOf)
-  const ofRows = (valueOf: (fill: Fill) => ColumnValue) => arrayText(rows, ({ fill }) => valueOf(fill))
+  const ofFills = (valueOf: (fill: Fill) => ColumnValue) => arrayText(fills, valueOf)
   const { rows: results } = await sql<PageResult>`
     select page, inserted, gaps, hidden, conflicting from recorder.store_fills(
       ${ofPages(({ batch }) => batch.target.category)}::market.category[],
@@ -76,17 +77,17 @@ async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]):
       ${ofPages(({ batch }) => unreadTimes(batch))}::tstzmultirange[],
       ${ofPages(({ times }) => times && timeText(times.oldest))}::timestamptz[],
       ${ofPages(({ times }) => times && timeText(times.newest))}::timestamptz[],
-      ${ofPages(({ fills }) => fills.length)}::integer[],
+      ${ofPages((page) => page.fills.length)}::integer[],
       ${ofPages(({ turn }) => turn)}::integer[],
-      ${arrayText(rows, ({ page }) => page)}::integer[],
-      ${ofRows(({ ts }) => ts)}::float8[],
-      ${ofRows(({ execId }) => execId)}::text[],
-      ${ofRows(({ execLinkId }) => execLinkId)}::text[],
-      ${ofRows(({ side }) => side)}::market.side[],
-      ${ofRows(({ price }) => price)}::numeric[],
-      ${ofRows(({ size }) => size)}::numeric[],
-      ${ofRows(({ isRpi }) => isRpi)}::boolean[],
-      ${ofRows(({ extra }) => (isEmpty(extra) ? null : extra))}::jsonb[])`.execute(db)
+      ${`{${pageOfFills.join(',')}}`}::integer[],
+      ${ofFills(({ ts }) => ts)}::float8[],
+      ${ofFills(({ execId }) => execId)}::text[],
+      ${ofFills(({ execLinkId }) => execLinkId)}::text[],
+      ${ofFills(({ side }) => side)}::market.side[],
+      ${ofFills(({ price }) => price)}::numeric[],
+      ${ofFills(({ size }) => size)}::numeric[],
+      ${ofFills(({ isRpi }) => isRpi)}::boolean[],
+      ${ofFills(({ extra }) => (isEmpty(extra) ? null : extra))}::jsonb[])`.execute(db)
   const resultOf = new Map(results.map((result) => [pages[result.page - 1]?.batch, result]))
   return batches.map((batch) => {
     const { inserted, gaps, hidden, conflicting } = resultOf.get(batch) as PageResult
@@ -151,6 +152,9 @@ function isEmpty(extra: Extra): boolean {
 
 const timeInText = /"ts":\s*"?(\d{13})\b/
 
+/** One for all pages: each would be garbage at once. */
+const seen = new Set<string>()
+
 /**
  * Leaves each fill in the page once. One that stands in it twice with different values is stored as it came first; `others` are the
  * fills that differ from it.
@@ -160,7 +164,9 @@ export function withoutRepeats({ rows }: FillBatch): {
   readonly others: readonly Fill[]
 } {
   const others: Fill[] = []
-  if (new Set(rows.map(({ execId }) => execId)).size === rows.length) return { rows, others }
+  seen.clear()
+  for (const { execId } of rows) seen.add(execId)
+  if (seen.size === rows.length) return { rows, others }
   const first = new Map<string, Fill>()
   for (const fill of rows) {
     const key = `${fill.ts} ${fill.execId}`
