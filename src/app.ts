@@ -11,6 +11,7 @@ import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
 import type { RequestEvent, SenderOptions } from './exchange/sender.js'
 import { ServiceClock } from './exchange/serviceClock.js'
 import type { CandleSeries } from './market/candle.js'
+import type { InstrumentKey } from './market/category.js'
 import { operations } from './market/stream.js'
 import { openStore, type OpenStore } from './openStore.js'
 import { prepareOrWait } from './prepareStore.js'
@@ -188,7 +189,8 @@ export async function startRecorder(
     const series = () => collector.candleSeries
     const startRest = (isPrepared: boolean) => {
       if (!isPrepared || stopping.signal.aborted) return
-      parts.history = startHistory({ config, db, client, series, respondedAt, clock, logger })
+      const isOwn = (instrument: InstrumentKey) => fleet.ownership.hasInstrument('fills', instrument)
+      parts.history = startHistory({ config, db, client, series, respondedAt, isOwn, clock, logger })
       const { incidents, clockSkew } = collector
       parts.retention = startRetention(config, db, {
         clock,

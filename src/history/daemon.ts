@@ -2,12 +2,14 @@ import type { Kysely } from 'kysely'
 import type { Config } from '../config/resolve.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import { type CandleSeries, seriesText } from '../market/candle.js'
+import type { InstrumentKey } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { type WantState, wantStates } from '../ledger/history/candleWants.js'
 import type { Database } from '../db/schema.js'
 import { createEstimator } from './estimator.js'
+import { startFillRepair } from './pastFills.js'
 import { startRepair } from './repair.js'
 import { startReview } from './review.js'
 import { startHistoryWorker } from './worker.js'
@@ -20,6 +22,8 @@ export interface HistoryOptions {
   readonly series: () => readonly CandleSeries[]
   /** When the last live response for one of them came. */
   readonly respondedAt: (series: CandleSeries) => TimeMs | undefined
+  /** Whether this recorder requests the fills of an instrument. */
+  readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -50,6 +54,7 @@ export function startHistory(options: HistoryOptions): History {
   const worker = startHistoryWorker({ ...options, settleMs })
   const repair = enabled ? startRepair({ ...options, settleMs }) : null
   const review = startReview(options)
+  const fillRepair = config.streams.fills.enabled ? startFillRepair(options) : null
   const estimates = new Map<number, ReturnType<typeof createEstimator>>()
   let reports: HistoryReport[] = []
   let nextLookMs = 0
@@ -71,7 +76,12 @@ export function startHistory(options: HistoryOptions): History {
       return reports
     },
     async stop() {
-      await within(clock, stopWithinMs, Promise.all([repair?.stop(), review.stop(), worker.stop()]), undefined)
+      await within(
+        clock,
+        stopWithinMs,
+        Promise.all([repair?.stop(), fillRepair?.stop(), review.stop(), worker.stop()]),
+        undefined,
+      )
     },
   }
 }

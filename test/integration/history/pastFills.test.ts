@@ -1,0 +1,138 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { fillGapReasons, FillRepair, type FillRepairOptions } from '../../../src/history/pastFills.js'
+import { addCoverage } from '../../../src/ledger/proof/coverage.js'
+import { listGaps, recordGap } from '../../../src/ledger/proof/gaps.js'
+import type { TradedCategory } from '../../../src/market/category.js'
+import { hourMs, minuteMs } from '../../../src/market/values.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import type { Quirks } from '../../../src/simulator/world/quirks.js'
+import { clientOf } from '../../support/backfill.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { createFakeClock } from '../../support/fakeClock.js'
+import { insertFills } from '../../support/insertFills.js'
+import { storeCandles } from '../../../src/ledger/batch/storeCandles.js'
+
+const now = Date.UTC(2026, 10, 20)
+const symbol = 'BTCUSDT'
+
+let test: TestDatabase
+let simulator: Simulator | undefined
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test.drop())
+beforeEach(() => test.database.pool.query('truncate market.fills, market.candles, recorder.known'))
+afterEach(async () => {
+  await simulator?.close()
+})
+
+async function startService(quirks: Partial<Quirks> = {}): Promise<Simulator> {
+  simulator = await startSimulator({ scale: 'tiny', now: () => now, limits: { enforce: false }, quirks })
+  return simulator
+}
+
+/** Records the fills of two hours, but for those of a gap of this length in the middle. */
+async function recordAround({ world }: Simulator, gapMs: number, category: TradedCategory = 'USDT-FUTURES') {
+  const { db } = test.database
+  const [from, to] = [now - 12 * hourMs, now - 10 * hourMs]
+  const truth = world.fills(category, symbol, from, to)
+  const stored = truth.filter(({ ts }) => Number(ts) < from + hourMs || Number(ts) >= from + hourMs + gapMs)
+  const fills = stored.map(({ execId, execLinkId = null, price, size, side, ts }) => {
+    const key = { category, symbol, execId, execLinkId, price, size, side, ts: Number(ts) }
+    return { ...key, isRpi: null, receivedAt: Number(ts), extra: {} }
+  })
+  await insertFills(db, fills)
+  const times = fills.map(({ ts }) => ts)
+  const last = Math.max(...times.filter((ts) => ts < from + hourMs))
+  const next = Math.min(...times.filter((ts) => ts >= from + hourMs + gapMs))
+  const series = { stream: 'fills', category, symbol, type: null, interval: null } as const
+  const gap = { from: last, to: next + 1 }
+  await addCoverage(db, series, [{ from: (times[0] ?? 0) + 1, to: gap.from }])
+  await addCoverage(db, series, [{ from: gap.to, to: Math.max(...times) }])
+  await recordGap(db, { ...series, range: gap, reason: 'away', state: 'lost', detectedAt: now - hourMs })
+  return { truth, gap, series }
+}
+
+async function repair(service: Simulator, more: Partial<FillRepairOptions> = {}): Promise<void> {
+  const client = clientOf(service.url, 100)
+  const clock = { ...createFakeClock(), now: () => now }
+  const options = { db: test.database.db, client, isOwn: () => true, clock, logger: createLogger('silent'), ...more }
+  await new FillRepair(options).look()
+  client.close()
+}
+
+async function storedIds(): Promise<string[]> {
+  const { rows } = await test.database.pool.query<{ id: string }>(
+    'select exec_id as id from market.fills order by ts, exec_id',
+  )
+  return rows.map(({ id }) => id)
+}
+
+const gaps = () => listGaps(test.database.db, { stream: 'fills' })
+
+describe('a gap in fills', () => {
+  it.each([10 * minuteMs, hourMs / 2])(
+    'of %i ms is filled from the history, and what was recorded joins',
+    async (gapMs) => {
+      const service = await startService()
+      const { truth } = await recordAround(service, gapMs)
+      expect((await storedIds()).length).toBeLessThan(truth.length)
+      await repair(service)
+      expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
+      expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+      const { rows } = await test.database.pool.query(`select from market.coverage where stream = 'fills'`)
+      expect(rows.length).toBe(1)
+    },
+  )
+
+  it.each([
+    ['names fills by other ids', { fillsHistoryIds: 'other' }, 'USDT-FUTURES', fillGapReasons['other ids']],
+    ['gives times in whole seconds', { spotHistoryInSeconds: true }, 'SPOT', fillGapReasons['other times']],
+    ['does not exist', { noFillsHistory: 'html' }, 'USDT-FUTURES', 'away'],
+    [
+      'lacks fills that are stored',
+      { hiddenFills: [{ from: 0, to: now - 11 * hourMs }] },
+      'SPOT',
+      fillGapReasons['incomplete'],
+    ],
+  ] as const)('stays as it is when the history %s', async (_, quirks, category, reason) => {
+    const service = await startService(quirks as Partial<Quirks>)
+    const { gap } = await recordAround(service, minuteMs, category)
+    const before = await storedIds()
+    await repair(service)
+    expect(await storedIds()).toEqual(before)
+    expect(await gaps()).toMatchObject([{ state: 'lost', range: gap, reason }])
+  })
+
+  it('stays when the history leaves out fills that the candles count', async () => {
+    const middle = now - 11 * hourMs + 5 * minuteMs
+    const service = await startService({ hiddenFills: [{ from: middle, to: middle + minuteMs, in: 'history' }] })
+    const { gap, series } = await recordAround(service, 10 * minuteMs)
+    const candles = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
+    const rows = service.world.candles(candles, now - 12 * hourMs, now - 10 * hourMs, now)
+    await storeCandles(
+      test.database.db,
+      rows.map(([openTime, open, high, low, close, baseVolume, quoteTurnover]) => {
+        const values = { open, high, low, close, baseVolume, quoteTurnover }
+        return { ...candles, ...values, openTime: Number(openTime), isClosed: true }
+      }),
+    )
+    const before = await storedIds()
+    await repair(service)
+    expect(await storedIds()).toEqual(before)
+    expect(await gaps()).toMatchObject([
+      { stream: series.stream, state: 'lost', range: gap, reason: fillGapReasons.incomplete },
+    ])
+    service.control.setQuirks({ hiddenFills: [] })
+    await repair(service)
+    expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+  })
+
+  it('is left to the recorder that requests the instrument', async () => {
+    const service = await startService()
+    const { gap } = await recordAround(service, minuteMs)
+    await repair(service, { isOwn: () => false })
+    expect(await gaps()).toMatchObject([{ state: 'lost', range: gap }])
+  })
+})
