@@ -21,11 +21,9 @@ export interface InstrumentsResult extends WriteResult {
   readonly disappeared: number
 }
 
-const specification: readonly ColumnSpec[] = [
-  { name: 'kind', kind: 'text' },
-  ...instrumentColumns,
-  { name: 'extra', kind: 'json' },
-]
+/** Columns whose change opens a new version. An unknown field may move with every list. */
+const compared: readonly ColumnSpec[] = [{ name: 'kind', kind: 'text' }, ...instrumentColumns]
+const specification: readonly ColumnSpec[] = [...compared, { name: 'extra', kind: 'json' }]
 const columns: readonly ColumnSpec[] = [{ name: 'symbol', kind: 'text' }, ...specification]
 const fields: readonly (keyof Instrument | 'kind')[] = [
   'symbol',
@@ -86,7 +84,7 @@ async function findDiffering(
     where known.symbol is null
       or (known.valid_to is not null and known.valid_to <= ${toDate(seenAt)}::timestamptz)
       or (known.valid_to is null and known.valid_from <= ${toDate(seenAt)}::timestamptz
-        and (${columnNames(specification, 'known')}) is distinct from (${columnNames(specification, 'incoming')}))
+        and (${columnNames(compared, 'known')}) is distinct from (${columnNames(compared, 'incoming')}))
   `.execute(db)
   return rows
 }

@@ -26,6 +26,17 @@ const history = (symbol = 'BTCUSDT') =>
 const nothing = { inserted: 0, changed: 0, updated: 0, unchanged: 0, disappeared: 0 }
 
 describe('instruments', () => {
+  it('open no new version for an unknown field that moves, and keep its value with the next change', async () => {
+    const { db } = test.database
+    for (let seen = 0; seen < 6; seen++)
+      await recordInstruments(db, 'SPOT', [anInstrument({ extra: { counter: seen } })], someTime + seen)
+    expect(await history()).toHaveLength(1)
+    const changed = anInstrument({ status: 'offline', extra: { counter: 6 } })
+    expect(await recordInstruments(db, 'SPOT', [changed], someTime + 6)).toMatchObject({ changed: 1 })
+    const { extra } = await db.selectFrom('market.instruments').select('extra').executeTakeFirstOrThrow()
+    expect(extra).toEqual({ counter: 6 })
+  })
+
   it('keep every field', async () => {
     const { db } = test.database
     const values = Object.fromEntries(
@@ -69,14 +80,14 @@ describe('instruments', () => {
     expect(await record({}, someTime)).toEqual({ ...nothing, inserted: 1 })
     expect(await record({}, someTime + 1)).toEqual({ ...nothing, unchanged: 1 })
     expect(await record({ status: 'offline' }, someTime + 2)).toEqual({ ...nothing, changed: 1, updated: 1 })
-    expect(await record({ status: 'offline', extra: { a: 1 } }, someTime + 3)).toMatchObject({ changed: 1 })
+    expect(await record({ status: 'halt', extra: { a: 1 } }, someTime + 3)).toMatchObject({ changed: 1 })
     expect(await history()).toEqual([
       { status: 'online', valid_from: someTime, valid_to: someTime + 2 },
       { status: 'offline', valid_from: someTime + 2, valid_to: someTime + 3 },
-      { status: 'offline', valid_from: someTime + 3, valid_to: null },
+      { status: 'halt', valid_from: someTime + 3, valid_to: null },
     ])
     const now = await db.selectFrom('market.instruments').selectAll().executeTakeFirstOrThrow()
-    expect(now).toMatchObject({ status: 'offline', first_seen_at: someTime, updated_at: someTime + 3 })
+    expect(now).toMatchObject({ status: 'halt', first_seen_at: someTime, updated_at: someTime + 3 })
   })
 
   it('close their version when a complete answer lacks them, and open one when they come back', async () => {
