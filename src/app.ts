@@ -14,8 +14,8 @@ import type { CandleSeries } from './market/candle.js'
 import type { InstrumentKey } from './market/category.js'
 import { operations } from './market/stream.js'
 import { openStore, type OpenStore } from './openStore.js'
-import { prepareOrWait } from './prepareStore.js'
-import { type Clock, systemClock } from './runtime/clock.js'
+import { configureBeside, prepareOrWait } from './prepareStore.js'
+import { type Clock, systemClock, within } from './runtime/clock.js'
 import { type Disk, systemDisk } from './runtime/disk.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
@@ -25,6 +25,10 @@ import { collectorSource } from './serve/collectorSource.js'
 import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
 import { acquireLease, type Lease } from './lease/lease.js'
+
+/** What is closed after collector.drainTimeoutMs has so long, all of it together, and a little at least. */
+const closeWithinMs = 3_000
+const shortestCloseMs = 500
 
 /** Name of the address that requests are sent from: recorders that share one send in turn. A proxy sends from its own. */
 export function egressOf({ collector, exchange }: Config): string {
@@ -119,16 +123,19 @@ export async function startRecorder(
   const stopping = new AbortController()
   const stop = async (lastLook?: () => Promise<void>) => {
     stopping.abort()
-    // The others need not wait for what is under way here.
-    await fleet.leave(() => parts.lease?.leave() ?? Promise.resolve())
-    await parts.history?.stop()
     const startedMs = clock.monotonicMs()
-    const drained = (await parts.collector?.stop()) ?? true
-    await parts.storing?.close(drainTimeoutMs - (clock.monotonicMs() - startedMs))
-    await parts.retention?.stop()
+    const leftMs = () => drainTimeoutMs - (clock.monotonicMs() - startedMs)
+    /** One deadline for all of them: who hangs, because the database is silent, is left behind with what is on the disk. */
+    const close = (part: Promise<unknown> | undefined) =>
+      within(clock, Math.max(shortestCloseMs, leftMs() + closeWithinMs), Promise.resolve(part), undefined)
+    // The others need not wait for what is under way here.
+    await close(fleet.leave(() => parts.lease?.leave() ?? Promise.resolve()))
+    const history = parts.history?.stop()
+    const drained = (await parts.collector?.stop(leftMs())) ?? true
+    await close(history)
+    await close(parts.storing?.close(leftMs()))
     client.close()
-    await parts.server?.close()
-    await parts.lease?.release()
+    await close(Promise.all([parts.retention?.stop(), parts.server?.close(), parts.lease?.release()]))
     try {
       await lastLook?.()
     } finally {
@@ -137,12 +144,10 @@ export async function startRecorder(
     return drained
   }
   try {
-    const { isAway: isDatabaseAway, prepared } = await prepareOrWait(store, config, {
-      logger,
-      clock,
-      signal: stopping.signal,
-      accept: options.acceptNewUrl === true,
-    })
+    const preparing = { logger, clock, signal: stopping.signal, accept: options.acceptNewUrl === true }
+    const { isAway: isDatabaseAway, prepared } = await prepareOrWait(store, config, preparing)
+    // Beside the recording: features of large tables can take hours, and another process may be at work on them.
+    const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
     // Before it waits for its turn to send: what an earlier run left on the disk need not wait for that.
     const storing = await openQueue({
       config,
@@ -187,8 +192,8 @@ export async function startRecorder(
     const { db } = store.database
     const respondedAt = (candles: CandleSeries) => collector.candleResponses.get(candles)?.at
     const series = () => collector.candleSeries
-    const startRest = (isPrepared: boolean) => {
-      if (!isPrepared || stopping.signal.aborted) return
+    const startRest = (isConfigured: boolean) => {
+      if (!isConfigured || stopping.signal.aborted) return
       const isOwn = (instrument: InstrumentKey) => fleet.ownership.hasInstrument('fills', instrument)
       parts.history = startHistory({ config, db, client, series, respondedAt, isOwn, clock, logger })
       const { incidents, clockSkew } = collector
@@ -199,8 +204,7 @@ export async function startRecorder(
         serviceNow: () => clockSkew.serviceNow(),
       })
     }
-    parts.preparing = prepared.then(startRest)
-    if (!isDatabaseAway) await parts.preparing
+    void configured.then(startRest)
     return { collector, store, pageUrl: parts.server?.url ?? null, metrics, stop }
   } catch (error) {
     await stop()
@@ -209,8 +213,6 @@ export async function startRecorder(
 }
 
 interface RunningParts {
-  /** Ends when the database is as it should be and the rest, which needs it, has begun; or when the recorder stops. */
-  preparing?: Promise<void>
   server?: RunningServer
   lease?: Lease
   storing?: OpenQueue

@@ -1,7 +1,10 @@
 import type { Config } from './config/resolve.js'
 import type { Logger } from './runtime/logger.js'
+import { systemClock, within } from './runtime/clock.js'
 import { openDatabase, type RecorderDatabase } from './db/database.js'
 import { embeddedFolder, requireExisting, startEmbeddedPostgres } from './server/embedded/embedded.js'
+
+const closeWithinMs = 2_000
 
 export interface OpenStore {
   readonly database: RecorderDatabase
@@ -42,7 +45,8 @@ export async function openStore(
       pageUrl: readUrl ?? embedded?.pageUrl ?? url,
       isEmbedded: embedded !== undefined,
       async close() {
-        await database.close()
+        // A query that a silent server does not end keeps a connection, and nothing else.
+        await within(systemClock, closeWithinMs, database.close(), undefined)
         await embedded?.stop()
       },
     }

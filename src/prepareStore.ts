@@ -2,7 +2,7 @@ import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
 import { storageOf } from './config/storageOf.js'
 import type { OpenStore } from './openStore.js'
-import type { Clock } from './runtime/clock.js'
+import { type Clock, sleepFor } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
 import { describeDatabaseError, isAway, isLockedError } from './db/databaseError.js'
 import { migrateToLatest } from './db/migrate.js'
@@ -68,16 +68,17 @@ interface PrepareOptions {
 }
 
 /**
- * The same at the start of a recording that needs no database to begin with: where that is away, it is prepared as soon as it
- * is there. Rejects at once on everything else, such as a wrong password. Resolves to what waits for it, and to whether it is.
+ * Migrates at the start of a recording that needs no database to begin with: where the database is away, as soon as it is there.
+ * Rejects at once on everything else, such as a wrong password. Resolves to what waits for it, and to whether the database is away.
  */
 export async function prepareOrWait(
   store: OpenStore,
   config: Config,
-  { logger, clock, signal, accept }: PrepareOptions,
+  options: PrepareOptions,
 ): Promise<{ readonly isAway: boolean; readonly prepared: Promise<boolean> }> {
+  const { logger, accept } = options
   const prepare = async () => {
-    await prepareStore(store, config, logger)
+    await migrate(store, logger)
     await requireService(store, config, logger, { accept })
   }
   try {
@@ -89,24 +90,41 @@ export async function prepareOrWait(
     if (store.isEmbedded || !(isAway(error) || isHeldUp)) throw error
     logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
   }
-  return { isAway: true, prepared: prepareAgain() }
+  const prepared = untilDone(prepare, options, 'the database is not ready').then((isDone) => {
+    if (isDone) logger.info('the database is available')
+    return isDone
+  })
+  return { isAway: true, prepared }
+}
 
-  /** What goes wrong now must not end a recording that goes well. */
-  async function prepareAgain(): Promise<boolean> {
-    let complainedMs = clock.monotonicMs()
-    while (!signal.aborted) {
-      await clock.sleep(prepareAgainMs, signal).catch(() => undefined)
-      try {
-        if (signal.aborted) return false
-        await prepare()
-        logger.info('the database is available')
-        return true
-      } catch (error) {
-        if (clock.monotonicMs() - complainedMs < complainEveryMs) continue
-        complainedMs = clock.monotonicMs()
-        logger.warn(`the database is not ready: ${describeDatabaseError(error)}`)
-      }
-    }
-    return false
+/** Brings the time-series features in line with the configuration while recording goes on. Resolves to whether that was done. */
+export async function configureBeside(store: OpenStore, config: Config, options: PrepareOptions): Promise<boolean> {
+  const work = () => configure(store, config, options.logger)
+  try {
+    await work()
+    return true
+  } catch (error) {
+    options.logger.warn(`the features of the database are not as configured yet: ${describeDatabaseError(error)}`)
   }
+  return untilDone(work, options, 'the features of the database are not as configured yet')
+}
+
+/** Tries again and again: what goes wrong must not end a recording that goes well. False when it is stopped. */
+async function untilDone(
+  work: () => Promise<void>,
+  { logger, clock, signal }: PrepareOptions,
+  complaint: string,
+): Promise<boolean> {
+  let complainedMs = clock.monotonicMs()
+  while (await sleepFor(clock, prepareAgainMs, signal)) {
+    try {
+      await work()
+      return true
+    } catch (error) {
+      if (clock.monotonicMs() - complainedMs < complainEveryMs) continue
+      complainedMs = clock.monotonicMs()
+      logger.warn(`${complaint}: ${describeDatabaseError(error)}`)
+    }
+  }
+  return false
 }

@@ -7,7 +7,10 @@ import { startArchiving } from './archiving.js'
 import { Failed } from './failed.js'
 import { acceptNewUrlOption, type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { refuseOverload } from './plan.js'
-import { sleepUnlessStopped } from './wait.js'
+import { endBy, sleepUnlessStopped } from './wait.js'
+
+/** How much longer than collector.drainTimeoutMs the whole end may take. */
+const endWithinMs = 10_000
 
 interface StartOptions extends CommonOptions {
   readonly for?: number
@@ -38,6 +41,10 @@ async function runStart(options: StartOptions): Promise<void> {
   const stop = stopSignal()
   const lost = new AbortController()
   const ending = AbortSignal.any([stop.signal, lost.signal])
+  // Whatever hangs, in a start as well: what was received is on the disk by then.
+  let takeBack = (): void => undefined
+  const bound = () => (takeBack = endBy(config.collector.drainTimeoutMs + endWithinMs))
+  ending.addEventListener('abort', bound, { once: true })
   try {
     await refuseOverload(config, {
       allowOverload: config.collector.allowOverload || options.allowOverload === true,
@@ -67,6 +74,7 @@ async function runStart(options: StartOptions): Promise<void> {
     logger.info('stopped')
     if (lost.signal.aborted) throw new Failed()
   } finally {
+    takeBack()
     stop.release()
   }
 }

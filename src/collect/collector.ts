@@ -51,6 +51,8 @@ const triesForMissing = 3
 
 /** How soon an instrument whose ticker claims too much makes room for one that trades. */
 const rechooseEveryMs = 60_000
+/** What is given up ends within so long. */
+const giveUpMs = 1_000
 /** What is known of earlier runs by then is used. */
 const ratesWithinMs = 2_000
 
@@ -144,20 +146,21 @@ export class Collector {
    * Stops asking and waits until all responses are durable: in the database, or on disk. Resolves to whether all responses
    * came within `drainTimeoutMs`; those under way then are given up.
    */
-  async stop(): Promise<boolean> {
-    const { config, clock } = this.#dependencies
+  async stop(drainTimeoutMs: number): Promise<boolean> {
+    const { clock, client } = this.#dependencies
     this.#stopping.abort()
     const stopped = (async () => {
       await this.#starting
-      await Promise.all(this.#loops)
       await Promise.all([...this.#pollers.values()].map((poller) => poller.stop()))
+      return true
     })()
-    const isStopped = stopped.then(() => true)
-    const drained = await within(clock, config.collector.drainTimeoutMs, isStopped, false)
+    const drained = await within(clock, drainTimeoutMs, stopped, false)
     if (!drained) {
-      this.#dependencies.client.close()
-      await stopped
+      client.close()
+      await within(clock, giveUpMs, stopped, false)
     }
+    // They bring no responses; what they ask the database may hang with it.
+    await within(clock, giveUpMs, Promise.all(this.#loops), [])
     return drained
   }
 
