@@ -20,20 +20,28 @@ const columns = sql`category, symbol, base_coin as "baseCoin", quote_coin as "qu
   price_precision as "pricePrecision", disappeared_at as "disappearedAt"`
 
 /**
- * Instruments whose symbol or coins contain `text`, whatever its case; those that begin with it come first, and of those the
- * shorter. An empty text finds all.
+ * Instruments of which symbol, coins, category or kind contain every word of `text`, whatever its case: "btc usdt" and "futures"
+ * find what a person means. Those that begin with it come first, and of those the shorter. An empty text finds all.
  */
 export async function searchInstruments(
   db: Kysely<Database>,
   filter: { readonly text: string; readonly category?: Category | undefined; readonly limit: number },
 ): Promise<InstrumentRow[]> {
-  const wanted = filter.text.toUpperCase()
+  const words = filter.text
+    .toUpperCase()
+    .split(/\s+/)
+    .filter((word) => word !== '')
+  const [first = ''] = words
   const inCategory = filter.category === undefined ? sql`true` : sql`category = ${filter.category}`
   const { rows } = await sql<InstrumentRow>`
     select ${columns} from market.instruments
     where ${inCategory} and category <> 'MARGIN'
-      and (strpos(upper(symbol), ${wanted}) > 0 or strpos(upper(coalesce(base_coin, '')), ${wanted}) > 0)
-    order by disappeared_at is not null, not starts_with(upper(symbol), ${wanted}), length(symbol), symbol, category
+      and not exists (
+        select from unnest(${words}::text[]) as word
+        where strpos(upper(concat_ws(' ', symbol, base_coin, quote_coin, category, replace(kind::text, '_', ' '))), word) = 0
+      )
+    order by disappeared_at is not null, not starts_with(upper(symbol), ${words.join('')}),
+      not starts_with(upper(symbol), ${first}), length(symbol), symbol, category
     limit ${filter.limit}`.execute(db)
   return rows
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { instrumentKinds } from '../../market/instrument.js'
+import { fills } from './marketContract.js'
 import { candleType, category, count, decimal, interval, orNull, stream, symbol, time } from './parameters.js'
 
 // The whole contract of the JSON API. Responses are checked against it in tests, and the reference is generated from it.
@@ -279,7 +280,7 @@ const ticker = z
   .nullable()
   .describe('null when none is stored.')
 
-export const instrument = z.strictObject({ instrument: orNull(instrumentRow), ticker, book })
+export const instrument = z.strictObject({ instrument: orNull(instrumentRow), ticker, book, fills })
 
 export const history = z.strictObject({
   points: z.array(
@@ -319,6 +320,7 @@ export const coverage = z.strictObject({
 export const instrumentEvent = z.strictObject({
   ticker,
   book,
+  fills,
   candles: candles.shape.candles.describe('The newest three.'),
 })
 

@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono } from '@hono/zod-openapi'
 import { z } from 'zod'
 import * as contract from './contract.js'
+import { market } from './marketContract.js'
 import { queries } from './parameters.js'
 
 const failure = { 'application/json': { schema: contract.failure } }
@@ -43,9 +44,15 @@ export const endpoints = {
   ),
   '/api/instrument': endpoint(
     '/api/instrument',
-    'An instrument with its newest ticker and order book.',
+    'An instrument with its newest ticker, order book and fills.',
     queries.instrument,
     contract.instrument,
+  ),
+  '/api/market': endpoint(
+    '/api/market',
+    'Every listed instrument with its newest ticker of the last hour.',
+    queries.nothing,
+    market,
   ),
   '/api/candles': endpoint(
     '/api/candles',
@@ -77,7 +84,7 @@ export const events = createRoute({
   method: 'get',
   path: '/api/events',
   summary:
-    'Server-sent events. `status` each second: as /api/status. With a symbol `instrument` each two seconds: its newest ticker, book and candles.',
+    'Server-sent events. `status` each second: as /api/status. With a symbol `instrument` each two seconds: its newest ticker, book, fills and candles.',
   request: { query: queries.events },
   responses: {
     200: {

@@ -6,6 +6,7 @@ import { latestBook } from '../../ledger/read/books.js'
 import { readCandles } from '../../ledger/read/candles.js'
 import { coverageCalendar, emptyRanges, seriesRanges } from '../../ledger/read/coverage.js'
 import { busiestInstrument, findInstrument, searchInstruments } from '../../ledger/read/instruments.js'
+import { type MarketRow, newestFills, readMarket } from '../../ledger/read/market.js'
 import { latestTicker, tickerHistory } from '../../ledger/read/tickers.js'
 import { type CandleSeries, closeTime } from '../../market/candle.js'
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
@@ -24,6 +25,8 @@ export interface ApiContext {
 const longestDetailMs = 31 * dayMs
 /** About so many points make a curve of the page's width. */
 const historyPoints = 240
+const shownFills = 15
+const marketEveryMs = 4_000
 
 /** Adds all of the API besides the stream of events: everything is read, nothing can be changed. */
 export function addRoutes(app: OpenAPIHono, { database: { db }, clock, status }: ApiContext): void {
@@ -44,12 +47,25 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, status }:
 
   app.openapi(endpoints['/api/instrument'], async (context) => {
     const { depth, ...key } = context.req.valid('query')
-    const [instrument, ticker, book] = await Promise.all([
+    const [instrument, ticker, book, fills] = await Promise.all([
       findInstrument(db, key),
       latestTicker(db, key),
       latestBook(db, key, depth),
+      newestFills(db, key, shownFills),
     ])
-    return context.json({ instrument, ticker, book }, 200, fresh)
+    return context.json({ instrument, ticker, book, fills }, 200, fresh)
+  })
+
+  // However many pages are open: it reads the newest ticker of thousands of instruments.
+  let market: Promise<MarketRow[]> | undefined
+  let marketMs = -Infinity
+  app.openapi(endpoints['/api/market'], async (context) => {
+    if (market === undefined || clock.monotonicMs() - marketMs > marketEveryMs) {
+      marketMs = clock.monotonicMs()
+      market = readMarket(db)
+      market.catch(() => (market = undefined))
+    }
+    return context.json({ instruments: await market }, 200, fresh)
   })
 
   app.openapi(endpoints['/api/candles'], async (context) => {
@@ -122,10 +138,11 @@ export async function instrumentNow(
   { database: { db }, clock }: ApiContext,
   series: CandleSeries,
 ): Promise<contract.InstrumentEvent> {
-  const [ticker, book, page] = await Promise.all([
+  const [ticker, book, fills, page] = await Promise.all([
     latestTicker(db, series),
     latestBook(db, series, 15),
+    newestFills(db, series, shownFills),
     readCandles(db, series, { before: clock.now() + dayMs, limit: 3 }),
   ])
-  return { ticker, book, candles: [...page.candles] }
+  return { ticker, book, fills, candles: [...page.candles] }
 }

@@ -7,7 +7,8 @@ import { Header } from './header.js'
 import { Incidents } from './incidents.js'
 import { Instrument } from './instrument.js'
 import { eventsUrl, useLive } from './live.js'
-import { Notices } from './notices.js'
+import { Market } from './market.js'
+import { isAway, Notices } from './notices.js'
 import { Streams } from './streams.js'
 import { Tiles } from './tiles.js'
 import { useView } from './urlState.js'
@@ -33,22 +34,28 @@ export function App() {
       <a class="skip" href="#main">
         Skip to the content
       </a>
-      <Header live={live} now={now} change={change} />
-      <main id="main">
+      <Header live={live} now={now} view={view} change={change} />
+      <main id="main" class={isAway(live, now) ? 'away' : ''}>
         <Notices live={live} now={now} />
-        <Tiles status={status} />
-        <div class="columns">
-          <Streams status={status} />
-          <Budget status={status} />
-        </div>
-        <Instrument view={view} change={change} />
-        <div class="columns">
-          <Calendar view={view} change={change} />
-          <div class="stack">
-            <Backfills status={status} />
-            <Incidents status={status} now={now} />
-          </div>
-        </div>
+        {view.isMarket ? (
+          <Market change={change} now={now} />
+        ) : (
+          <>
+            <Tiles status={status} />
+            <div class="columns">
+              <Streams status={status} />
+              <Budget status={status} />
+            </div>
+            <Instrument view={view} change={change} isDatabaseAway={status?.database.isReachable === false} />
+            <div class="columns">
+              <Calendar view={view} change={change} />
+              <div class="stack">
+                <Backfills status={status} />
+                <Incidents status={status} now={now} />
+              </div>
+            </div>
+          </>
+        )}
       </main>
       <footer>
         <p>

@@ -5,10 +5,18 @@ import type { Live } from './live.js'
 import { Search } from './search.js'
 import { applyTheme, storedTheme, type Theme } from './theme.js'
 import type { ChangeView } from './urlState.js'
+import type { View } from './view.js'
 
 const nextTheme: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' }
 
-export function Header({ live, now, change }: { live: Live; now: number; change: ChangeView }) {
+interface HeaderProps {
+  readonly live: Live
+  readonly now: number
+  readonly view: View
+  readonly change: ChangeView
+}
+
+export function Header({ live, now, view, change }: HeaderProps) {
   const [theme, setTheme] = useState(storedTheme)
   const { status } = live
   const health = healthOf(live)
@@ -28,6 +36,14 @@ export function Header({ live, now, change }: { live: Live; now: number; change:
         {status !== null &&
           `up ${uptime(status.time - status.startedAt)} · egress ${status.egress}${others(status)} · v${status.version}`}
       </p>
+      <button
+        type="button"
+        class="to-market"
+        aria-pressed={view.isMarket}
+        onClick={() => change({ isMarket: !view.isMarket })}
+      >
+        Market
+      </button>
       <Search change={change} />
       <p class="clock">
         <span class="dim">{day(now)}</span> <time>{clockTime(now)}</time> <span class="dim">UTC</span>

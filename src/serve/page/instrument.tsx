@@ -3,6 +3,7 @@ import { useResponse, useEvent } from './loaded.js'
 import { CandlePanel } from './candlePanel.js'
 import { approximate, clockTime, compactDecimal, decimal, percent } from './format.js'
 import { HistoryPanel } from './historyPanel.js'
+import { Fills } from './fills.js'
 import { eventsUrl } from './live.js'
 import { OrderBook } from './orderBook.js'
 import type { ChangeView } from './urlState.js'
@@ -11,10 +12,12 @@ import type { View } from './view.js'
 export interface InstrumentProps {
   readonly view: View
   readonly change: ChangeView
+  /** What is not there may be there when the database is back. */
+  readonly isDatabaseAway: boolean
 }
 
 /** One instrument: candles, order book, funding and spread. */
-export function Instrument({ view, change }: InstrumentProps) {
+export function Instrument({ view, change, isDatabaseAway }: InstrumentProps) {
   const { category, symbol } = view
   const isChosen = category !== null && symbol !== null
   const { response, error } = useResponse('/api/instrument', isChosen ? { category, symbol, depth: 15 } : null)
@@ -35,14 +38,17 @@ export function Instrument({ view, change }: InstrumentProps) {
         {response !== null && response.instrument === null && (
           <p class="warn">The recorder does not know this instrument.</p>
         )}
-        {error !== null && response === null && <p class="bad">{error}</p>}
+        {error !== null && response === null && !isDatabaseAway && <p class="bad">{error}</p>}
       </div>
       <div class="columns">
         <div class="stack">
           <CandlePanel view={view} change={change} live={live} precision={precision} />
           <HistoryPanel category={category} symbol={symbol} />
         </div>
-        <OrderBook book={book} />
+        <div class="stack">
+          <OrderBook book={book} isKnown={response !== null || live !== null} />
+          <Fills fills={live?.fills ?? response?.fills ?? null} />
+        </div>
       </div>
     </section>
   )

@@ -4,17 +4,26 @@ import type { Live } from './live.js'
 /** Beyond this the events that should come every second have stopped, whatever the browser thinks of the connection. */
 const silenceMs = 12_000
 
+/** Whether what is shown may be out of date because the recorder does not respond. */
+export function isAway({ isConnected, lastEventAt }: Live, now: number): boolean {
+  return !isConnected || (lastEventAt !== null && now - lastEventAt > silenceMs)
+}
+
 /** What is wrong, in words, above everything else; nothing when all is well. */
 export function Notices({ live, now }: { live: Live; now: number }) {
-  const { status, isConnected, lastEventAt } = live
-  const isSilent = lastEventAt !== null && now - lastEventAt > silenceMs
+  const { status, lastEventAt } = live
   const lines: { readonly level: 'bad' | 'warn'; readonly text: string }[] = []
-  if (!isConnected || isSilent) {
+  if (isAway(live, now)) {
     const since = lastEventAt === null ? '' : ` What you see is from ${clockTime(lastEventAt)} UTC`
     const ago = lastEventAt === null ? '' : `, ${duration(Math.max(1000, now - lastEventAt))} ago.`
     lines.push({ level: 'bad', text: `The recorder does not respond; trying again.${since}${ago}` })
   } else {
-    for (const { message, isBlocking } of status?.problems ?? []) {
+    // While the database is away the rest follows from it.
+    const problems = status?.problems ?? []
+    const ofDatabase = problems.filter(({ about }) => about === 'database')
+    for (const { message, isBlocking } of status?.database.isReachable === false && ofDatabase.length > 0
+      ? ofDatabase.slice(0, 1)
+      : problems) {
       lines.push({ level: isBlocking ? 'bad' : 'warn', text: message })
     }
   }

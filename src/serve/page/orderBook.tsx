@@ -8,7 +8,7 @@ type Side = Book['bids']
 const levels = 12
 
 /** The newest snapshot: asks above, bids below, the RPI part of each level told apart from what everybody can take. */
-export function OrderBook({ book }: { book: BookResponse }) {
+export function OrderBook({ book, isKnown }: { book: BookResponse; isKnown: boolean }) {
   return (
     <Panel
       id="book"
@@ -19,7 +19,11 @@ export function OrderBook({ book }: { book: BookResponse }) {
         </p>
       }
     >
-      {book === null ? <p class="nothing">No order book of this instrument is stored.</p> : <Levels book={book} />}
+      {book !== null ? (
+        <Levels book={book} />
+      ) : (
+        <p class="nothing">{isKnown ? 'No order book of this instrument is stored.' : 'Not known yet.'}</p>
+      )}
     </Panel>
   )
 }

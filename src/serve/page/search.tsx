@@ -42,7 +42,7 @@ export function Search({ change }: { change: ChangeView }) {
   const choose = (index: number) => {
     const chosen = found[index]
     if (chosen === undefined) return
-    change({ category: chosen.category, symbol: chosen.symbol })
+    change({ category: chosen.category, symbol: chosen.symbol, isMarket: false })
     setOpen(false)
     setText('')
     input.current?.blur()
@@ -83,6 +83,11 @@ export function Search({ change }: { change: ChangeView }) {
         onKeyDown={onKeyDown}
       />
       <kbd aria-hidden="true">/</kbd>
+      {isOpen && isCurrent && found.length === 0 && (
+        <p class="no-match" role="status">
+          {asked === '' ? 'No instrument is known yet.' : `Nothing matches “${asked}”.`}
+        </p>
+      )}
       <ul id="found" role="listbox" aria-label="Instruments" hidden={found.length === 0}>
         {found.map(({ category, symbol, status, disappearedAt }, index) => (
           <li

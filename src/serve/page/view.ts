@@ -5,6 +5,8 @@ import { type Category, categories } from '../../market/category.js'
 export interface View {
   readonly category: Category | null
   readonly symbol: string | null
+  /** Whether all instruments are listed instead of one. */
+  readonly isMarket: boolean
   readonly type: CandleType
   readonly interval: Interval
   /** Filter of the coverage calendar. */
@@ -28,6 +30,7 @@ export function readView(search: string): View {
   return {
     category: isWhole ? category : null,
     symbol: isWhole ? symbol : null,
+    isMarket: parameters.has('market'),
     type: oneOf<CandleType>('type', candleTypes, 'market'),
     interval: oneOf<Interval>('interval', intervals, '1m'),
     coverage: text('coverage') ?? '',
@@ -42,6 +45,7 @@ export function writeView(view: View): string {
     parameters.set('category', view.category)
     parameters.set('symbol', view.symbol)
   }
+  if (view.isMarket) parameters.set('market', '')
   if (view.type !== 'market') parameters.set('type', view.type)
   if (view.interval !== '1m') parameters.set('interval', view.interval)
   if (view.coverage !== '') parameters.set('coverage', view.coverage)

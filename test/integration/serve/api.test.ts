@@ -5,6 +5,7 @@ import { loadConfig } from '../../../src/config/load.js'
 import type { Candle } from '../../../src/market/candle.js'
 import { createMetrics } from '../../../src/runtime/metrics.js'
 import * as contract from '../../../src/serve/api/contract.js'
+import { market } from '../../../src/serve/api/marketContract.js'
 import { type RunningServer, startServer } from '../../../src/serve/server.js'
 import { upsertCandles } from '../../../src/ledger/history/candles.js'
 import { addCoverage } from '../../../src/ledger/proof/coverage.js'
@@ -152,6 +153,25 @@ describe('instruments', () => {
     expect(instruments.map(({ symbol }) => symbol)).toEqual(['ETHBTC', 'ETHUSDT'])
     const one = await get('/api/instruments?search=btc&category=USDT-FUTURES', contract.instruments)
     expect(one.instruments.map(({ category, symbol }) => `${category} ${symbol}`)).toEqual(['USDT-FUTURES BTCUSDT'])
+  })
+
+  test.each([
+    ['eth usdt', ['ETHUSDT']],
+    ['usdt  ETH', ['ETHUSDT']],
+    ['futures btc', ['BTCUSDT']],
+    ['btc nonsense', []],
+  ])('the words of "%s" are found wherever they stand', async (search, symbols) => {
+    const path = `/api/instruments?search=${encodeURIComponent(search)}`
+    const { instruments } = await get(path, contract.instruments)
+    expect(instruments.map(({ symbol }) => symbol)).toEqual(symbols)
+  })
+
+  test('are listed with their newest tickers, those without one left out', async () => {
+    const { instruments } = await get('/api/market', market)
+    const { ticker } = await get('/api/instrument?category=SPOT&symbol=BTCUSDT', contract.instrument)
+    const found = instruments.find(({ category, symbol }) => category === 'SPOT' && symbol === 'BTCUSDT')
+    expect(found === undefined).toBe(ticker === null || ticker.ts < Date.now() - 3_600_000)
+    if (found !== undefined) expect(found.lastPrice).toBe(ticker?.lastPrice)
   })
 
   test('a percent sign is a letter like any other', async () => {

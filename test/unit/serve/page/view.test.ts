@@ -16,9 +16,10 @@ test('whatever the page shows can be read back from its address', () => {
       fc.string(),
       fc.option(name),
       fc.option(fc.constant('2026-11-20')),
-      (instrument, type, interval, coverage, series, day) => {
+      fc.boolean(),
+      (instrument, type, interval, coverage, series, day, isMarket) => {
         const { category = null, symbol = null } = instrument ?? {}
-        const view: View = { category, symbol, type, interval, coverage, series, day }
+        const view: View = { category, symbol, isMarket, type, interval, coverage, series, day }
         expect(readView(writeView(view).slice(1))).toEqual(view)
       },
     ),
