@@ -20,6 +20,8 @@ import {
 } from '../ledger/proof/noTrade.js'
 import { lastRevision } from '../ledger/history/restatements.js'
 import { noteReview } from '../ledger/history/reviews.js'
+import { lockNames } from '../db/locks/names.js'
+import { lockInTransaction } from '../db/locks/rowLock.js'
 import type { Database } from '../db/schema.js'
 import { CandleWriter } from './candleWriter.js'
 import { fetchRange } from './fetchRange.js'
@@ -119,6 +121,8 @@ export class SliceRunner {
       // What was found silent below the slice need not be looked at by the next one.
       const looked = union(slice.ranges, intersect(normalized(silent), slice.missing))
       return await db.transaction().execute(async (trx) => {
+        // One slice after the other: each replaces what is noted of the time around it.
+        await lockInTransaction(trx, lockNames.candleWants)
         const shown = { empty, anchor, hasRejected: rejected > 0, now: clock.now() }
         const provisional = await concludeMissing(trx, series, looked, shown)
         if (slice.kind === 'review' && slice.again) await concludeReview(trx, slice, source.silence, clock.now())
