@@ -41,7 +41,7 @@ export function statusText(status: Status, withColour: boolean): string {
       (budget.rate < 1 ? paint(`, at ${Math.round(budget.rate * 100)} % speed`, 'yellow') : ''),
     ...inLines(
       budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`),
-      4,
+      3,
     ),
     `Waiting    ${budget.waiting.map(({ class: name, count, oldestWaitMs }) => `${name} ${count}${count > 0 ? ` for ${inWords(oldestWaitMs)}` : ''}`).join(' · ')}`,
     `Database   ${database.isReachable ? `responds in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${database.lagMs === null ? '' : `${inWords(database.lagMs)} behind as a standby, `}${sizeText(database.bytes)} on disk; ` +

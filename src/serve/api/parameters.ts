@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { candleTypes, intervals } from '../../market/candle.js'
 import { categories, tradedCategories } from '../../market/category.js'
 import { streamNames } from '../../market/stream.js'
+import { oneLine } from '../../market/oneLine.js'
 
 // What responses and parameters are made of.
 
@@ -86,7 +87,8 @@ export const queries = {
 
 /** One line that names every wrong parameter. */
 export function wrongParameters(issues: readonly z.core.$ZodIssue[], given: object): string {
-  return issues.map((issue) => describe(issue, given)).join('; ')
+  // Names and values come from the request and may hold line ends.
+  return oneLine(issues.map((issue) => describe(issue, given)).join('; '))
 }
 
 function describe(issue: z.core.$ZodIssue, given: object): string {
