@@ -3,14 +3,12 @@ import * as instruments from '../../migrations/0001_instruments.js'
 import * as marketData from '../../migrations/0002_market_data.js'
 import * as corrections from '../../migrations/0003_corrections.js'
 import * as ledger from '../../migrations/0004_ledger.js'
-import * as history from '../../migrations/0005_history.js'
-import * as recorders from '../../migrations/0006_recorders.js'
-import * as rollups from '../../migrations/0007_rollups.js'
-import * as analystFunctions from '../../migrations/0008_analyst_functions.js'
-import * as roles from '../../migrations/0009_roles.js'
-import * as fillProof from '../../migrations/0010_fill_proof.js'
-import * as fillPages from '../../migrations/0011_fill_pages.js'
-import * as fillAudit from '../../migrations/0012_fill_audit.js'
+import * as recorders from '../../migrations/0005_recorders.js'
+import * as rollups from '../../migrations/0006_rollups.js'
+import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
+import * as roles from '../../migrations/0008_roles.js'
+import * as fillProof from '../../migrations/0009_fill_proof.js'
+import * as fillPages from '../../migrations/0010_fill_pages.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/messageOf.js'
@@ -21,14 +19,12 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0002_market_data': marketData,
   '0003_corrections': corrections,
   '0004_ledger': ledger,
-  '0005_history': history,
-  '0006_recorders': recorders,
-  '0007_rollups': rollups,
-  '0008_analyst_functions': analystFunctions,
-  '0009_roles': roles,
-  '0010_fill_proof': fillProof,
-  '0011_fill_pages': fillPages,
-  '0012_fill_audit': fillAudit,
+  '0005_recorders': recorders,
+  '0006_rollups': rollups,
+  '0007_analyst_functions': analystFunctions,
+  '0008_roles': roles,
+  '0009_fill_proof': fillProof,
+  '0010_fill_pages': fillPages,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -90,4 +90,11 @@ describe('claims of fills', () => {
     await storePage(340)
     expect(await audit(60)).toEqual([4])
   })
+
+  it('stay of a minute that is claimed in part', async () => {
+    for (const to of [129, 220]) await storePage(to)
+    await store(candle(0), candle(1), candle(2))
+    expect(await audit(5)).toEqual([])
+    expect(await rangesOf('market.coverage')).toEqual([[30.001, 220]])
+  })
 })
