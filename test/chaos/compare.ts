@@ -4,7 +4,7 @@ import type { Category } from '../../src/market/category.js'
 import type { ServedResponse } from '../../src/simulator/journal.js'
 import type { FillRow } from '../../src/simulator/world/fillRows.js'
 import type { World } from '../../src/simulator/world/world.js'
-import { keyColumns, type RecordedTable, servedTruth, type TruthRow } from '../support/servedTruth.js'
+import { isOptional, keyColumns, type RecordedTable, servedTruth, type TruthRow } from '../support/servedTruth.js'
 import { storedRows } from '../support/storedRows.js'
 
 /** When the daemon was dead: from the kill to the next start, by the wall clock. */
@@ -64,8 +64,10 @@ export async function compareTables(
     if (table === 'candles' && closesAt(key) + settleMs > stoppedAt) return false
     safe ??= servedTruth(
       journal.filter(
-        ({ deliveredAtMs, isLastOfConnection }) =>
-          isLastOfConnection === undefined && ageAtKill(deliveredAtMs, deadTimes) === null,
+        (answer) =>
+          !isOptional(answer) &&
+          answer.isLastOfConnection === undefined &&
+          ageAtKill(answer.deliveredAtMs, deadTimes) === null,
       ),
       settleMs,
     )

@@ -123,6 +123,21 @@ function fill(row: Wire, answer: ServedResponse): TruthRow {
   }
 }
 
+/** The history of fills knows neither the link nor whether a fill is RPI. Coin futures have a name of their own there. */
+function pastFill(row: Wire, answer: ServedResponse): TruthRow {
+  const category = answer.parameters['productType'] ?? 'SPOT'
+  const symbol = value(row, 'symbol') ?? answer.parameters['symbol'] ?? null
+  return {
+    category,
+    symbol: category === 'COIN-FUTURES' && symbol?.endsWith('USD') === true ? `${symbol}_CM` : symbol,
+    ts: value(row, 'ts'),
+    exec_id: value(row, 'tradeId'),
+    side: value(row, 'side')?.toLowerCase() ?? null,
+    price: decimal(row, 'price'),
+    size: decimal(row, 'size'),
+  }
+}
+
 /** @param settleMs how long after its close a candle must be read to be final */
 function candle(row: readonly string[], answer: ServedResponse, settleMs: number): TruthRow {
   const { category, symbol, type = 'market', interval = '' } = answer.parameters
@@ -170,8 +185,15 @@ const tableOf: Readonly<Record<string, RecordedTable>> = {
   orderbook: 'order_books',
   'rpi-orderbook': 'rpi_order_books',
   fills: 'fills',
+  'futures-fills-history': 'fills',
+  'spot-fills-history': 'fills',
   candles: 'candles',
   'history-candles': 'candles',
+}
+
+/** Whether rows of a response need not be stored: fills of the past are, once they join what is stored. */
+export function isOptional({ operation }: ServedResponse): boolean {
+  return operation.endsWith('-fills-history')
 }
 
 /** Everything that was served in a complete answer, by table and key. */
@@ -219,6 +241,7 @@ function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
       return (answer.data as string[][]).map((row) => candle(row, answer, settleMs))
     case 'futures-fills-history':
     case 'spot-fills-history':
+      return (answer.data as Wire[]).map((row) => pastFill(row, answer))
     case 'history-fund-rate':
     case 'current-fund-rate':
     case 'liquidations':

@@ -70,7 +70,12 @@ test('a page does not wait for long, and not for more rows than make it worth wh
 
 test('what cannot be stored is told to whoever adds the next page, or ends', async () => {
   const { writer } = createWriter()
-  const candles = [{ ...aCandle({ openTime: someTime }), interval: '7m' as never }]
-  await writer.add({ ...page(0, 0), candles })
-  await expect(writer.finish()).rejects.toThrow()
+  const { db } = created.database
+  await sql`alter table market.candles rename to candles_elsewhere`.execute(db)
+  try {
+    await writer.add(page(0, 1))
+    await expect(writer.finish()).rejects.toThrow('candles')
+  } finally {
+    await sql`alter table market.candles_elsewhere rename to candles`.execute(db)
+  }
 })

@@ -51,7 +51,11 @@ beforeAll(async () => {
   if (account !== undefined) await chown(folder, account.uid, account.gid)
   const [first, second] = [join(folder, 'primary'), join(folder, 'standby')]
   const options = { cwd: '/', env: serverEnvironment(), ...account }
-  await run(binaries.initdb, ['-D', first, '-U', 'postgres', '--auth', 'trust', '--no-instructions'], options)
+  await run(
+    binaries.initdb,
+    ['-D', first, '-U', 'postgres', '-E', 'UTF8', '--locale', 'C', '--auth', 'trust', '--no-instructions'],
+    options,
+  )
   const [primaryPort, standbyPort] = [await lastingPort(), await lastingPort()]
   urls.primary = `postgresql://postgres@127.0.0.1:${primaryPort}/postgres`
   urls.standby = `postgresql://postgres@127.0.0.1:${standbyPort}/postgres`
