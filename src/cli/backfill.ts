@@ -2,13 +2,14 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import picomatch from 'picomatch'
 import { type Estimate, estimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
-import { type BackfillRequest, resolveRequest } from '../history/request.js'
+import { type BackfillRequest, type RequestedSeries, resolveRequest } from '../history/request.js'
 import type { BackfillSession } from '../history/session.js'
 import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
+import { storageOf } from '../config/storageOf.js'
 import { candleTypes, intervals, seriesText } from '../market/candle.js'
 import { tradedCategories } from '../market/category.js'
-import type { TimeMs } from '../market/values.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 import { openStore, type OpenStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
@@ -89,6 +90,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
         `no instrument of ${request.categories.join(', ')} matches ${request.symbols.join(' ')}; see the symbols with: market-recorder query "select category, symbol from market.instruments"`,
       )
     }
+    warnOfRemoval(config, series, serviceNow)
     const again = options.again === true
     const planned = await planSeries(store.database.db, series, { again })
     const forecast = await forecastOf(store, config, planned, serviceNow)
@@ -117,6 +119,17 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     await store.close()
     stop.release()
   }
+}
+
+/** Candles that are older than the configuration keeps are removed again soon, and their rollups are final by then. */
+function warnOfRemoval(config: Config, series: readonly RequestedSeries[], now: TimeMs): void {
+  const { retentionDays, isArchived } = storageOf(config).candles
+  if (retentionDays === undefined || isArchived === true) return
+  const keptSince = now - retentionDays * dayMs
+  if (series.every(({ range }) => range.from >= keptSince)) return
+  process.stderr.write(
+    `candles from before ${new Date(keptSince).toISOString()} are removed again, and are not rolled up: storage.candles.retentionDays is ${retentionDays}\n`,
+  )
 }
 
 function nothingLeft(skipped: readonly string[]): string {

@@ -110,6 +110,14 @@ async function progressed(beyond: number): Promise<void> {
 }
 
 describe('the backfill command', () => {
+  it('warns of candles that are older than the configuration keeps', async () => {
+    const keeping = await configure('keeping', { storage: { candles: { retentionDays: 30 } } })
+    const warned = await backfill(keeping, '--dry-run', '--json').finished
+    expect(warned).toMatchObject({ exitCode: 0 })
+    expect(warned.stderr).toMatch(/^candles from before \S+ are removed again, .*retentionDays is 30\n$/)
+    expect((await backfill(config, '--dry-run', '--json').finished).stderr).toBe('')
+  })
+
   it('survives kill -9, says after Ctrl-C how to go on, and makes no request when all is there', async () => {
     const dryRun = await backfill(config, '--dry-run', '--json').finished
     const { requests } = JSON.parse(dryRun.stdout) as { requests: { candles: number; historyCandles: number } }
