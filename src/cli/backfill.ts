@@ -124,7 +124,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
 /** Candles that are older than the configuration keeps are removed again soon, and their rollups are final by then. */
 function warnOfRemoval(config: Config, series: readonly RequestedSeries[], now: TimeMs): void {
   const { retentionDays, isArchived } = storageOf(config).candles
-  if (retentionDays === undefined || isArchived === true) return
+  if (retentionDays === undefined || isArchived) return
   const keptSince = now - retentionDays * dayMs
   if (series.every(({ range }) => range.from >= keptSince)) return
   process.stderr.write(

@@ -80,10 +80,7 @@ describe('liquidations', () => {
 it('a service may lack each of them', async () => {
   await exchange.answering('{"code":"40404","msg":"Request URL NOT FOUND","data":null}', 404)
   const { client } = exchange
-  for (const request of [
-    client.liquidations(btc),
-    client.fundingRates(btc),
-    client.fundingForecasts({ category: 'USDT-FUTURES' }),
-  ])
-    expect((await failure(request)).kind).toBe('absent')
+  expect((await failure(client.liquidations(btc))).kind).toBe('absent')
+  expect((await failure(client.fundingRates(btc))).kind).toBe('absent')
+  expect((await failure(client.fundingForecasts({ category: 'USDT-FUTURES' }))).kind).toBe('absent')
 })

@@ -57,11 +57,8 @@ describe('envelope and errors', () => {
     'code %s in response to a whole category says that the category is unknown',
     async (code) => {
       await exchange.answering(JSON.stringify({ code, msg: 'no', requestTime: 1, data: null }), 400)
-      for (const request of [
-        exchange.client.tickers({ category: 'SPOT' }),
-        exchange.client.instruments({ category: 'SPOT' }),
-      ]) {
-        const error = await failure(request)
+      for (const operation of ['tickers', 'instruments'] as const) {
+        const error = await failure(exchange.client[operation]({ category: 'SPOT' }))
         expect(error).toMatchObject({ kind: 'unknown-category', retryable: false, code })
         expect(error.message).toContain('SPOT')
       }
