@@ -33,7 +33,7 @@ export interface LeaseOptions {
   readonly logger: Logger
   readonly clock?: Clock
   readonly signal?: AbortSignal
-  /** Told whenever the right to send is lost (`false`) or gained (`true`). */
+  /** Called with `false` when the right to send is lost, and with `true` when it is gained. */
   readonly onChange?: (maySend: boolean) => void
   /** Where to note whether another recorder waits, for a start without the database. */
   readonly noteFile?: string
@@ -50,10 +50,10 @@ export interface Sharing {
   /** Requests a minute that the service allows its address. */
   readonly weight: number
   readonly place: string
-  /** Whether the others can rely on this recorder for its part of the work. */
+  /** Returns true if the other recorders can rely on this one for its part of the work. */
   takesPart(): boolean
   /**
-   * Told about once a second which recorders there are.
+   * Called about once a second with the recorders that are there.
    *
    * @param connectedMs how long the connection to the database has lasted
    */
@@ -62,9 +62,12 @@ export interface Sharing {
 
 /** The right to send requests from an address. */
 export interface Lease {
-  /** Whether requests may be sent, as of a moment ago. */
+  /** True when requests may be sent, as of a moment ago. */
   readonly maySend: boolean
-  /** The same now: false in a process that was stopped for a while, until the database has confirmed its right. */
+  /**
+   * Returns true if requests may be sent now. In a process that was stopped for a while, it returns false until the
+   * database has confirmed the right.
+   */
   check(): boolean
   /** Leaves its part of the work to the others. */
   leave(): Promise<void>
@@ -106,7 +109,7 @@ class RowLease implements Lease {
   readonly #ended = new AbortController()
   #client: pg.Client | undefined
   #connectedMs = 0
-  /** Of the row that this recorder owns. */
+  /** Epoch of the row that this recorder owns; null while it owns none. */
   #epoch: string | null = null
   /** The row of another recorder: its state, since when it is like that, and when it was last looked at. */
   #watch: { readonly stamp: Stamp; readonly sinceMs: number; readonly lookedAt: Moment } | null = null
@@ -277,7 +280,9 @@ class RowLease implements Lease {
     this.#right.proven(sentAt, true)
   }
 
-  /** What a start without the database goes by. Written only when it changes. */
+  /**
+   * Notes whether another recorder waits, for a start without the database. The file is written only when this changes.
+   */
   #note(isContended: boolean): void {
     const { noteFile, disk = systemDisk, logger } = this.#options
     if (noteFile === undefined || this.#noted === isContended) return

@@ -40,7 +40,7 @@ export async function takeRow(
   { egress, owner, place }: Claimant,
   seen: Stamp | null,
 ): Promise<{ readonly epoch: string; readonly isWaitedFor: boolean } | null> {
-  // Committed for good before anybody sends: after a crash of the server the row must not be its former owner's again.
+  // The commit must be durable before anybody sends. After a server crash, the row must not belong to its former owner.
   const { rows } = await run(
     `insert into recorder.lease as known (egress, owner, epoch, until, place)
      select $1, $2, nextval('recorder.lease_epoch'), ${end}, $3
@@ -67,7 +67,7 @@ export async function lookAtRow(run: RunQuery, egress: string): Promise<Stamp> {
   return row?.stamp ?? 'absent'
 }
 
-/** What a recorder says of its part in the work, and what it wants to know of the others. */
+/** Values that a recorder sends with a renewal: its part in the work, and the group of recorders to list. */
 export interface Part {
   /** The group that it shares the work with; null while it takes no part. */
   readonly fleet: string | null
@@ -118,7 +118,7 @@ function stampOf(row: string): string {
   return `${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until)`
 }
 
-/** Whether a recorder holds an address at this moment. */
+/** Returns true if a recorder holds the address at this moment. */
 export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise<boolean> {
   const held = await db
     .selectFrom('recorder.lease')
@@ -131,8 +131,8 @@ export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise
 }
 
 /**
- * Whether a failure shows that the database gives the row to nobody: there is no server, the table is locked or missing, or the
- * disk is full. A server that is read-only does not count: another one may have taken its place.
+ * Returns true if a failure shows that the database gives the row to nobody. Examples are a missing server, a locked or
+ * missing table, and a full disk. A read-only server does not count: another server may have taken its place.
  */
 export function isGivenToNobody(error: unknown): boolean {
   const cause = error instanceof AggregateError ? (error.errors[0] as unknown) : error

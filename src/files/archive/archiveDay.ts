@@ -31,16 +31,16 @@ export interface ArchiveContext extends ArchiveReader {
   /** Version of the program. */
   readonly recorder: string
   readonly now: () => number
-  /** Told the rows of the day so far; may throw to end it. */
+  /** Called with the number of rows of the day processed so far. Throwing an error ends the work. */
   readonly onRows?: (rows: number) => void
 }
 
 export interface DueDay {
   readonly table: ArchivedTable
   readonly day: Day
-  /** Those that the archive has of the day, ascending. */
+  /** Versions of the day in the archive, ascending. */
   readonly versions: readonly number[]
-  /** What the database knows of the day in the archive. */
+  /** Record of the archived day in the database; undefined if the database has none. */
   readonly known: ArchivedDay | undefined
   /** The room that earlier days needed for their decimals. */
   readonly columns: readonly ManifestColumn[]
@@ -62,7 +62,7 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
     return { staged: await stageDay(snapshot, table, day, options), own: await readProof(snapshot, table, day) }
   }
   const { staged, own } = await withSnapshot(context.database, write)
-  // Otherwise the database knows the whole day, and may have taken back what it once claimed.
+  // If `isPart` is false, the database knows the whole day, and may have withdrawn earlier claims.
   const isPart = former !== null && (known === undefined || known.isRemoved || staged.rowsOnlyArchived > 0)
   const proof = isPart ? mergeProof(former.proof, own) : own
   if (staged.rows === 0 && proof.length === 0) return null
@@ -80,7 +80,7 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
   await noteArchivedDay(context.database.db, manifest, proofDigest(own))
   return manifest
 
-  /** The newest version, whose rows the next one has as well; null when there is none that could be trusted. */
+  /** Reads the newest version, whose rows the next version must contain. Null if there is none that can be trusted. */
   async function formerVersion({ target }: ArchiveContext, { table: { name, timeColumn } }: DueDay) {
     const newest = versions.at(-1)
     if (newest === undefined) {
@@ -96,7 +96,7 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
       return timeColumn === undefined ? null : manifest
     } catch (error) {
       if (!(error instanceof DamagedArchive)) throw error
-      // What this database has archived it can archive again while it has the rows.
+      // A day that this database archived can be archived again while its rows are in the database.
       if (known === undefined || known.isRemoved) throw needed(error.message)
       return null
     }

@@ -10,7 +10,7 @@ import { isManifestPath } from './manifest.js'
 import type { ArchiveTarget } from './target.js'
 
 export interface BucketTargetOptions extends BucketOptions {
-  /** Of this machine, for files on their way. */
+  /** Local folder for files that are being uploaded or downloaded. */
   readonly folder: string
 }
 
@@ -48,7 +48,7 @@ export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): 
     },
     async stagingFolder() {
       await removeLeftFolders(root)
-      // Parts of files; nobody sees them, but they take space and cost money.
+      // Unfinished uploads are invisible, but they take space and cost money.
       await abortUploads(bucket, 'table=')
       return ownFolder(staged)
     },
@@ -60,7 +60,8 @@ export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): 
       if (!isManifestPath(path)) throw new Error(`${path} is not a manifest`)
       const before = await readObject(bucket, path)
       if (before !== null) return before.toString('utf8') === text
-      // Who can do it without a condition alone may write over another's: then the one who finds his own has written it.
+      // Without conditional writes, one writer may overwrite another. The writer that reads its own text back has
+      // succeeded.
       if ((await createObject(bucket, path, text)) === 'unsupported') await putBytes(bucket, path, text)
       return (await readObject(bucket, path))?.toString('utf8') === text
     },
@@ -73,7 +74,10 @@ export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): 
   }
 }
 
-/** Of processes that have ended without closing. One archiver at a time stages files; others may be reading. */
+/**
+ * Removes folders of processes that ended without closing. Staged folders always go, because only one archiver stages
+ * files at a time. Fetched folders stay while their process runs.
+ */
 async function removeLeftFolders(root: string): Promise<void> {
   for (const name of await readdir(root).catch(() => [])) {
     const pid = Number(/^fetched-(\d+)-/.exec(name)?.[1])

@@ -19,7 +19,7 @@ export interface Selection {
   readonly signal?: AbortSignal
 }
 
-/** What an archive proves of a dataset. Made of the archive alone: the same archive gives the same, byte by byte. */
+/** Proof of a dataset, made from the archive alone. The same archive gives the same certificate, byte by byte. */
 export interface Certificate {
   readonly from: Day
   readonly to: Day
@@ -45,9 +45,9 @@ export interface CertifiedSeries {
   readonly symbol: string
   readonly type: string
   readonly interval: string
-  /** Share of the range that is proven to be recorded in full, from 0 to 1; null of a table for which that is not claimed. */
+  /** Share of the range that is proven complete, from 0 to 1; null for a table without coverage. */
   readonly completeness: number | null
-  /** The same of each day that is not complete; none where it is not claimed. */
+  /** Proven share of each incomplete day, from 0 to 1; empty for a table without coverage. */
   readonly incompleteDays: Readonly<Record<Day, number>>
   /** Seconds of the range that are complete, and in which nothing was traded. */
   readonly noTradeSeconds: number

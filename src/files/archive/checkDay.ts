@@ -97,7 +97,7 @@ function placeCheck({ table, day, columns }: Manifest, category: string): (row: 
 export type Comparison = 'equal' | 'within' | { readonly difference: string }
 
 export interface CheckedDay {
-  /** What is wrong with the archive itself, one line each. */
+  /** Problems of the archive itself, one line each. */
   readonly problems: readonly string[]
   /** Null when there are problems, or nothing to compare with. */
   readonly compared: Comparison | null

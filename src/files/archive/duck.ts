@@ -20,9 +20,9 @@ import { viewsOver } from './duckViews.js'
 
 export interface ArchiveQuery {
   readonly sql: string
-  /** For the rows of the days that the archive does not have; without it the archive is asked alone. */
+  /** Source of rows for days that are not in the archive. Absent: only the archive is queried. */
   readonly database?: RecorderDatabase
-  /** Of this machine, for those rows, as long as the query takes. */
+  /** Local folder for rows of the database as files, which are needed only while the query runs. */
   readonly folder: string
   readonly now: number
   readonly maxRows: number
@@ -31,7 +31,7 @@ export interface ArchiveQuery {
   readonly to?: Day | undefined
   /** Default: all. */
   readonly categories?: readonly string[] | undefined
-  /** Ends it, wherever it is; what the database is asked is for the caller to cancel. */
+  /** Ends the query at any point. The caller must cancel statements that the database is running. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -48,7 +48,7 @@ export interface ArchiveQueryResult {
  */
 export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): Promise<ArchiveQueryResult> {
   const { DuckDBInstance } = await loadDuck()
-  // Only what the text names is looked for: a table that is not asked for costs nothing.
+  // Only tables named in the text are looked up: other tables cost nothing.
   const isNamed = (name: string) => new RegExp(`\\b${name}\\b`, 'i').test(query.sql)
   const wanted = archivedTableNames.filter((name) => [name, ...(madeOf[name] ?? [])].some(isNamed))
   const files = new Map<ArchivedTableName, string[]>()
@@ -70,7 +70,7 @@ async function askDuck(
     await connection.run(`set timezone = 'UTC'; create schema market; ${views}; set search_path = 'market,main'`)
     const reader = await connection.streamAndReadUntil(query.sql, query.maxRows + 1)
     const types = reader.columnTypes().map(String)
-    // Of lengths of time the text of DuckDB itself, which is the database's, too.
+    // Intervals use DuckDB's own text, which is also the text of PostgreSQL.
     const lengths = types.includes('INTERVAL') ? reader.getRows() : []
     const rows = reader
       .getRowsJson()
@@ -87,7 +87,7 @@ async function askDuck(
   }
 }
 
-/** Until it is released: DuckDB forgets an interrupt that comes before a statement, or between two of them. */
+/** Interrupts repeatedly until released. DuckDB forgets an interrupt that comes before a statement or between two. */
 function interruptOnAbort(connection: duckdb.DuckDBConnection, signal: AbortSignal | undefined): () => void {
   const interrupt = () => {
     connection.interrupt()
@@ -108,7 +108,7 @@ async function loadDuck(): Promise<typeof duckdb> {
   }
 }
 
-/** Views that are made of a table are as good as its name. */
+/** Views made from a table, as patterns. Naming a view counts as naming its table. */
 const madeOf: Readonly<Partial<Record<ArchivedTableName, readonly string[]>>> = {
   candles: ['ohlcv_\\w+'],
   tickers: ['latest_tickers'],
@@ -129,7 +129,7 @@ async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: Ar
     query.signal?.throwIfAborted()
     const manifest = await readManifest(target, name, day, versions.at(-1) ?? 0)
     for (const { path, category } of manifest.files) {
-      // Of a bucket they are copies, which go with the target.
+      // For a bucket, fetch() makes a local copy, which is removed when the target is closed.
       if (isCategoryAsked(query, category)) files.push((await target.fetch(path)).localPath)
     }
     known = manifest.columns
@@ -140,7 +140,7 @@ async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: Ar
   const last = await lastTime({ database: query.database, isHypertable }, table)
   if (first === null || last === null) return files
   const archived = new Set(days.map(([day]) => day))
-  // The day that has not ended, too.
+  // The range includes the day that has not ended.
   const missing = daysBetween(first, Math.min(query.now + dayMs, dayEnd(dayOf(last)))).filter(
     (day) => !archived.has(day) && isAsked(query, day),
   )

@@ -11,13 +11,13 @@ import type { ArchiveTarget } from './target.js'
 
 interface ProofSource {
   readonly database?: RecorderDatabase
-  /** Of this machine, as long as the query takes. */
+  /** Local folder for files that are needed only while the query runs. */
   readonly folder: string
   readonly isAsked: (day: Day) => boolean
   readonly signal?: AbortSignal | undefined
 }
 
-/** Of a range that the database knows, too, its own word counts; of several versions of the archive the newest. */
+/** Value of `said_at` that sorts after every manifest, so that the database takes precedence for gaps that it knows. */
 const fromDatabase = '9999'
 
 const series = 'category, symbol, stream, type, interval'

@@ -1,7 +1,7 @@
 import type { ArchivedTableName } from '../../market/archivedTable.js'
 import { categories } from '../../market/category.js'
 
-/** What the database computes, and the files do not have. */
+/** Columns that the database computes and the files do not contain, as SQL text by table. */
 const computed: Readonly<Partial<Record<ArchivedTableName, string>>> = {
   order_books: booksWith(),
   rpi_order_books: booksWith(),
@@ -29,7 +29,7 @@ export function viewsOver(files: ReadonlyMap<ArchivedTableName, readonly string[
     `create type market.category as enum (${categories.map((name) => `'${name}'`).join(', ')})`,
     ...there.map(([name, paths]) => tableView(name, paths)),
     ...there.flatMap(([name]) => viewsOf(name, names)),
-    // PostgreSQL's own, which queries of both engines use.
+    // Function of PostgreSQL that queries of both engines use.
     `create macro market.date_bin(stride, source, of_origin) as
       time_bucket(stride::interval, source::timestamptz, of_origin::timestamptz)`,
   ].join(';\n')

@@ -13,12 +13,12 @@ const count = z.int().min(0)
 const digest = z.string().regex(/^[0-9a-f]{64}$/)
 const name = z.string().regex(/^[a-z_][a-z0-9_]{0,62}$/)
 
-/** What is proven of a series in a day. Ranges are half-open, and cut at the ends of the day except for gaps. */
+/** Proof for one series in one day. Ranges are half-open, and cut at the ends of the day except for gaps. */
 const seriesProof = z.strictObject({
   stream: z.string(),
   category: z.enum(categories),
   symbol: z.string(),
-  /** Of candles; empty otherwise, as is `interval`. */
+  /** Candle type; empty for other streams, as is `interval`. */
   type: z.string(),
   interval: z.string(),
   /** Ranges known in full. */
@@ -68,7 +68,9 @@ const columnSchema = z.strictObject({
   name,
   /** Type in the database: text, numeric, _numeric, timestamptz, … */
   type: name,
-  /** Of decimals: most digits before and after the point, from which the type in the files follows. */
+  /**
+   * Decimal columns only: largest number of digits before the point. With `scale`, it determines the type in the files.
+   */
   digits: count.max(1_000_000).optional(),
   scale: count.max(1_000_000).optional(),
 })
@@ -113,7 +115,7 @@ const manifestSchema = bodySchema.extend({ sha256: digest })
 
 export type Digests = ManifestBody['digests']
 
-/** Where a manifest lies says what it must be of. */
+/** Place of a manifest, which determines its table, day and version. */
 export interface ManifestPlace {
   readonly table: string
   readonly day: Day
@@ -152,7 +154,7 @@ function parseManifest(at: ManifestPlace, text: string): Manifest {
   }
 }
 
-/** What a manifest says that cannot be true of its place, or of itself; null when nothing. */
+/** Returns why a manifest contradicts its place or itself; null if nothing does. */
 function contradiction({ sha256: seal, ...body }: Manifest, at: ManifestPlace): string | null {
   const { table, day, version, files, digests, proof } = body
   if (table !== at.table || day !== at.day || version !== at.version) {
@@ -220,7 +222,7 @@ function parseManifestPath(path: string): ManifestPlace | null {
   const match = /^manifests\/table=([a-z_]+)\/day=(\d{4}-\d{2}-\d{2})\/v(\d{4,9})\.json$/.exec(path)
   if (match === null) return null
   const [, table = '', day = '', version = ''] = match
-  // The one spelling of a place, so that no version is there twice.
+  // Each place has only one valid spelling, so that no version exists twice.
   const isDay = !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day)
   return isDay && manifestPath(table, day, Number(version)) === path ? { table, day, version: Number(version) } : null
 }

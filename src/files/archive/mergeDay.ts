@@ -48,7 +48,7 @@ export interface Merging {
   readonly category: string
   readonly columns: readonly ManifestColumn[]
   readonly order: Compare
-  /** Told of rows that only the archive has. */
+  /** Called with the number of rows that only the archive has. */
   readonly onlyArchived: (rows: number) => void
 }
 
@@ -112,8 +112,8 @@ function rowsAs({ table, day, columns: archived }: Manifest, columns: readonly M
 }
 
 /**
- * What is proven of a day of which each side may know a part. Where the database knows a range in full its word counts, and of a gap
- * that both know, too.
+ * Merges two proofs of a day when each side may know only a part. The database takes precedence for ranges that it
+ * knows in full, and for gaps that both know.
  */
 export function mergeProof(archived: readonly SeriesProof[], own: readonly SeriesProof[]): SeriesProof[] {
   const merged = new Map(archived.map((one) => [keyOf(one), one]))

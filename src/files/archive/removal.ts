@@ -14,7 +14,7 @@ import { type ArchiveTarget, DamagedArchive } from './target.js'
 import { firstTime } from './timeBounds.js'
 
 export interface RemovalRequest {
-  /** Of schema market, with the age at which their rows are removed, days. */
+  /** Tables of schema `market`, with the age in days at which their rows are removed. */
   readonly tables: readonly { readonly name: string; readonly retentionDays: number }[]
 }
 
@@ -45,14 +45,14 @@ export async function removeArchived(
       const first = table && (await firstTime({ database, isHypertable }, archivedTable(name)))
       if (table === undefined || first === null || first === undefined) continue
       const cutoff = options.now() - retentionDays * dayMs
-      // A chunk goes as a whole: of days in one that is not over yet nothing is gained by reading them.
+      // Chunks are removed whole. Reading days of a chunk that has not ended would gain nothing.
       const until = isHypertable ? await lastChunkEnd(database, table, cutoff) : cutoff
       const days = daysBetween(first, until)
       const { what, end, stays } = await removeSafeDays(database, target, table, { days, isHypertable, ...options })
       if (what !== null && end !== null) removed.push(`removed ${what} of market.${name} from before ${dayOf(end)}`)
       if (stays === null) continue
       kept.push({ table: name, ...stays })
-      // Otherwise the day would count as archived, and stay for ever.
+      // Without this mark the day would count as archived, and would stay for ever.
       if (stays.isDue) await markDayDue(database.db, name, stays.day)
     }
     return { removed, kept: kept.map(({ table, day, reason }) => ({ table, day, reason })) }
@@ -62,12 +62,12 @@ export async function removeArchived(
 interface Kept {
   readonly day: Day
   readonly reason: string
-  /** Whether the archive would have it otherwise if it were written again. */
+  /** True when writing the day to the archive again would make it safe there. */
   readonly isDue: boolean
 }
 
 interface Removed {
-  /** As it is told; null when there was nothing. */
+  /** Number of removed rows or chunks, as text for a message; null if none were removed. */
   readonly what: string | null
   /** Up to where the table was dealt with; null: nowhere. */
   readonly end: number | null
@@ -136,14 +136,14 @@ async function removeSafeDays(
     if (isHypertable) fingerprints.set(day, await dayFingerprint(snapshot, table, day))
     else {
       rows += await deleteDay(snapshot, table, day, symbols)
-      // Before the rows are gone for others, so that nothing is claimed that is gone.
+      // Claims are removed before the deletion becomes visible, so that no claim lacks its rows.
       await forget(database, name, dayEnd(day))
     }
     return null
   }
 }
 
-/** Of the chunks that are wholly before a time, the end of the newest; the beginning of time when there is none. */
+/** Returns the end of the newest chunk that lies wholly before a time; 0 if there is none. */
 async function lastChunkEnd({ db }: RecorderDatabase, { name }: TimeTable, before: number): Promise<number> {
   const { rows } = await sql<{ end: number | null }>`
     select max(range_end) as "end" from timescaledb_information.chunks

@@ -6,7 +6,7 @@ import { rowsOfDay, type Snapshot } from './rows.js'
 import { noteRemoved } from './state.js'
 import { archivedTable, type ArchivedTable, type Day, dayOf } from './tables.js'
 
-/** Neither may the recording wait for long, nor this for a reader that keeps a transaction open. */
+/** Limits the wait for a lock. Recording must not wait for long, and a reader may keep a transaction open. */
 const maxWait = sql`set local lock_timeout = '10s'`
 
 /** Removes the rows of a day that a snapshot has, series by series along the key: there is no index on the time alone. */
@@ -80,11 +80,11 @@ export async function dropIfSame(
         from ${sql.table(name)} t where ${time} < ${end}::timestamptz group by 1`.execute(trx)
       return firstDifferent(compared, new Map(rows.map(({ day, found }) => [dayOf(day), found])))
     }
-    // Whoever is writing to one ends first, and nobody begins.
+    // The lock waits for current writers of a chunk to end, and keeps new writers out.
     const locked = await listChunks()
     for (const chunk of locked) await sql`lock table ${sql.raw(chunk)} in share row exclusive mode`.execute(trx)
     let changed = await firstChanged()
-    // From here on nobody makes a chunk. That is not for long: the recording may be about to.
+    // This lock prevents new chunks. It is held only briefly, because recording may need a new chunk.
     if (changed === null) {
       await sql`lock table only ${sql.table(name)} in share update exclusive mode`.execute(trx)
       if ((await listChunks()).join() !== locked.join()) changed = await firstChanged()
@@ -99,7 +99,7 @@ export async function dropIfSame(
 
 const nothing = '0 0'
 
-/** The first day that has other rows than were compared, or rows although it was not. */
+/** Returns the first day whose rows differ from the compared ones, or that has rows but was not compared. */
 function firstDifferent(compared: ReadonlyMap<Day, string>, found: ReadonlyMap<Day, string>): Day | null {
   const days = [...new Set([...compared.keys(), ...found.keys()])].toSorted()
   return days.find((day) => (compared.get(day) ?? nothing) !== (found.get(day) ?? nothing)) ?? null

@@ -15,11 +15,12 @@ const rowsPerFetch = 2_000
 
 export interface SnapshotOptions {
   /**
-   * Whether rows may be changed. They are changed as they were read: later rows are not touched, and the server refuses (40001)
-   * where somebody else has changed one meanwhile. Default: the transaction is read-only.
+   * True when the transaction may change rows. It changes rows only as they were read, and does not touch later rows.
+   * The server refuses a change (40001) if another transaction has changed the row meanwhile. Default: the transaction
+   * is read-only.
    */
   readonly canWrite?: boolean
-  /** Once it is aborted nothing more is asked. */
+  /** After an abort, no further statement is sent. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -43,7 +44,7 @@ export async function withSnapshot<Result>(
         await query(`declare archived_rows no scroll cursor for ${text}`, values)
         const fetch = () => {
           const rows = query(`fetch ${rowsPerFetch} from archived_rows`)
-          // Whoever stops reading does not wait for what was fetched ahead, or for its failure.
+          // A reader that stops early does not await this fetch. The handler prevents an unhandled rejection.
           rows.catch(() => undefined)
           return rows
         }
@@ -63,7 +64,7 @@ export async function withSnapshot<Result>(
     client.release()
     return result
   } catch (error) {
-    // With its transaction, in whatever state that is.
+    // Close the connection, because the state of its transaction is unknown.
     client.release(true)
     throw error
   }

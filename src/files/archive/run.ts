@@ -90,7 +90,7 @@ export async function runArchive(
           result.written.push(one)
           options.onDay?.(one)
         } catch (error) {
-          // Other days are none the worse for it.
+          // A damaged day does not affect other days.
           if (!(error instanceof DamagedArchive)) throw explainFullDisk(error, context.folder)
           result.problems.push(error.message)
         }
@@ -105,7 +105,7 @@ function describe({ table, day, version, rows, files }: Manifest): WrittenDay {
   return { table, day, version, rows, bytes, files: files.length }
 }
 
-/** The newest manifest that can be read: what it says of decimals is a hint, and no more. */
+/** Reads the newest readable manifest. Its sizes of decimals are only a hint. */
 async function newestManifest(target: ArchiveTarget, table: string, days: ReadonlyMap<Day, readonly number[]>) {
   for (const [day, versions] of [...days].toReversed()) {
     try {
@@ -151,7 +151,7 @@ async function daysDue(
   const first = await firstTime(context, table)
   const last = await lastTime(context, table)
   if (first === null || last === null) return []
-  // Beyond that there is nothing, on as many days as there may be.
+  // Days after the last row need no check, however many there are.
   const until = Math.min(settledAt, dayEnd(dayOf(last)))
   const due: Day[] = []
   for (const day of daysBetween(first, until)) {
@@ -161,7 +161,7 @@ async function daysDue(
       const isAsNoted = state !== undefined && state.version === version
       if (isAsNoted && proofDigest(await readProof(snapshot, table, day)) === state.proofDigest) return false
       if (version === undefined && state?.isRemoved !== true) return true
-      // Of a day that was removed for its age nothing is left here but gaps that reach beyond it.
+      // A day removed for its age keeps only gaps that extend beyond it. Such gaps alone do not make it due.
       return (await symbolsOfDay(snapshot, table, day, context.isHypertable)).size > 0
     })
     if (isDue) due.push(day)

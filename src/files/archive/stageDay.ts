@@ -19,7 +19,7 @@ import { fileDigest } from './target.js'
 export interface StagedDay {
   readonly columns: readonly ManifestColumn[]
   readonly rows: number
-  /** Of these, rows that only the former version had. */
+  /** Number of rows, among `rows`, that only the former version had. */
   readonly rowsOnlyArchived: number
   readonly digests: Digests
   readonly files: readonly StagedFile[]
@@ -47,8 +47,8 @@ const rowsPerFile = 5_000_000
 const charactersPerFile = 2_000_000_000
 
 /**
- * Of zstd. Short runs of prices that hardly repeat, as in candles, become a sixth smaller at level 9; fills are smallest at
- * level 1, which is also the fastest.
+ * Zstandard levels by table. Level 9 makes short runs of rarely repeating prices, as in candles, a sixth smaller. Fills
+ * are smallest at level 1, which is also the fastest.
  */
 const levels: Readonly<Partial<Record<ArchivedTableName, number>>> = { candles: 9, fills: 1 }
 

@@ -11,7 +11,7 @@ export async function withArchiveLock<Result>(db: Kysely<Database>, work: () => 
   return withSessionLockNow(db, lockNames.archive, refusal, work)
 }
 
-/** What the database knows of a day in the archive. */
+/** Record that the database keeps of a day in the archive. */
 export interface ArchivedDay {
   readonly version: number
   readonly rows: number

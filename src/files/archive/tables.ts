@@ -6,9 +6,9 @@ import { dayMs } from '../../market/values.js'
 /** A table of schema `market` that is archived. */
 export interface ArchivedTable {
   readonly name: ArchivedTableName
-  /** What its coverage and gaps are kept under; null where another table has them. */
+  /** Stream under which coverage and gaps are recorded; null where another table has them. */
   readonly stream: StreamName | null
-  /** By which it is cut into days. Absent for a table that is kept as a whole, as it was at the end of a day. */
+  /** Column by which rows are split into days. Absent for a table that is archived whole, as of the end of a day. */
   readonly timeColumn?: string
   /** Columns of the key that say which series a row belongs to. */
   readonly seriesColumns: readonly string[]

@@ -25,14 +25,14 @@ export interface VerifyOptions {
   /** Half-open, by day. */
   readonly from?: Day | undefined
   readonly to?: Day | undefined
-  /** Without it the archive is verified by itself, and a day that is gone as a whole is not noticed. */
+  /** Database to compare with. Without it, a day that is missing as a whole is not noticed. */
   readonly database?: RecorderDatabase | undefined
   /** Reads the rows of the database, by default with its own login: one that may do nothing else suffices. */
   readonly rowReader?: DatabasePool | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** How a day comes right again. */
+/** Instructions for repairing a day. */
 const advice = {
   writeAnew: 'the next market-recorder archive writes the day anew',
   copy: 'its rows have left the database: bring the day back from a copy of the archive',
@@ -67,14 +67,14 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
       const [last] = newest.problems.slice(-1)
       if (last === undefined) yield newest
       else {
-        // Nothing else would: rows may come to a day, from a spool, without a change of what is proven of it.
+        // Mark the day here. Rows may come from a spool without a change of the proof, which would go unnoticed.
         if (database !== undefined) await markDayDue(database.db, table, day)
         const isGone = noted?.isRemoved === true && newest.isEqual !== false
         const next = database === undefined ? advice.ask : isGone ? advice.copy : advice.writeAnew
         yield { ...newest, problems: [...newest.problems.slice(0, -1), `${last}; ${next}`] }
       }
     }
-    // Of a part of the days nobody can tell what the others have.
+    // Files can be matched with manifests only when the manifests of all days were read.
     if (options.from !== undefined || options.to !== undefined) continue
     for (const { path } of await target.list(`table=${table}/`)) {
       const day = /\/day=([\d-]+)\//.exec(path)?.[1]

@@ -6,18 +6,18 @@ import { explained, kindOf } from './errors.js'
 
 export interface BucketPlace {
   readonly bucket: string
-  /** Before every key; empty, or with a slash at its end. */
+  /** Prefix of every key: empty, or ending with a slash. */
   readonly prefix: string
-  /** Of another service than Amazon's: http://… or https://… */
+  /** URL of an S3-compatible service, http://… or https://…; absent for Amazon S3. */
   readonly endpoint?: string
-  /** By default what the environment or the profile says. */
+  /** Default: the region of the environment or of the profile. */
   readonly region?: string
-  /** Whether the bucket stands in the path of a URL instead of the name of the host. */
+  /** True when requests name the bucket in the path of the URL instead of in the host name. */
   readonly forcePathStyle: boolean
 }
 
 export interface Patience {
-  /** After the first failure; each wait is twice as long as the one before, and a random part shorter. */
+  /** Wait after the first failure, in milliseconds. Each further wait is twice as long, and a random part shorter. */
   readonly minMs: number
   readonly maxMs: number
   /** No attempt begins later than this after the first failure. */
@@ -28,13 +28,13 @@ const usual: Patience = { minMs: 250, maxMs: 20_000, totalMs: 300_000 }
 
 export interface BucketOptions {
   readonly clock: Clock
-  /** Ends whatever is under way. */
+  /** Aborts requests in progress. */
   readonly signal?: AbortSignal
   /** How long a server may be away. */
   readonly patience?: Patience
 }
 
-/** What a request to a bucket needs to be given beside its command. */
+/** Options that every request to a bucket takes beside its command. */
 export interface RequestOptions {
   readonly abortSignal: AbortSignal
 }
@@ -42,7 +42,7 @@ export interface RequestOptions {
 export interface Bucket extends BucketPlace {
   /** Name for messages, without credentials. */
   readonly name: string
-  /** For what sends its requests itself. */
+  /** Client for code that sends its own requests. */
   readonly client: S3Client
   /** Sends one request, again and again while the server is away. Throws one line that says what to do. */
   send<Result>(
@@ -53,7 +53,7 @@ export interface Bucket extends BucketPlace {
   close(): void
 }
 
-/** A connection on which nothing moves is cut off; connecting takes less. */
+/** Timeouts in milliseconds: for a connection without traffic, and for connecting. */
 const silenceMs = 30_000
 const connectMs = 10_000
 
@@ -62,7 +62,7 @@ const connectMs = 10_000
  * files of profiles, and the roles of containers and machines.
  */
 export function openBucket(place: BucketPlace, { clock, signal, patience }: BucketOptions): Bucket {
-  // On standard error it says which versions of Node.js later releases of the SDK want: nothing that who runs this can act on.
+  // Turn off a warning about Node.js versions of later SDK releases: the operator cannot act on it.
   process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true'
   const client = new S3Client(settingsOf(place))
   const name = `s3://${place.bucket}/${place.prefix}`
@@ -84,14 +84,14 @@ export function openBucket(place: BucketPlace, { clock, signal, patience }: Buck
 }
 
 function settingsOf({ endpoint, region, forcePathStyle }: BucketPlace): S3ClientConfig {
-  // Another service has no regions that matter, but its requests are signed for one all the same.
+  // Other services ignore regions, but requests to them are signed for one nevertheless.
   const fallback = endpoint === undefined ? undefined : (process.env['AWS_REGION'] ?? 'us-east-1')
   const known = region ?? fallback
   return {
     forcePathStyle,
-    // One policy retries, and it can be told to stop.
+    // Retries happen only in `retrying`, which can be aborted.
     maxAttempts: 1,
-    // What is written is read back and compared; older servers do not know checksums at the end of a body.
+    // Uploads are read back and compared anyway. Older servers do not support checksums at the end of a body.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: { connectionTimeout: connectMs, socketTimeout: silenceMs },
@@ -100,7 +100,9 @@ function settingsOf({ endpoint, region, forcePathStyle }: BucketPlace): S3Client
   }
 }
 
-/** Repeats what passes by itself: a server that is away, busy or cuts connections. Throws the last error. */
+/**
+ * Repeats work after errors that pass by themselves: a server is away, busy or cuts connections. Throws the last error.
+ */
 async function retrying<Result>(
   clock: Clock,
   work: () => Promise<Result>,

@@ -1,4 +1,4 @@
-/** What went wrong, by what is to be done about it. */
+/** Kinds of bucket errors, one for each way to react. */
 export type ErrorKind =
   | 'passing'
   | 'absent'
@@ -13,7 +13,7 @@ export type ErrorKind =
   | 'unsupported'
   | 'other'
 
-/** What the SDK puts on its errors, as far as it is looked at. */
+/** Fields of an SDK error that this module reads. */
 interface Failure {
   readonly name: string
   readonly message: string
@@ -50,7 +50,7 @@ const byName: Readonly<Record<string, ErrorKind>> = {
   ConditionalRequestConflict: 'passing',
 }
 
-/** Of a network that is away or was cut. */
+/** Error codes for a network that is down or a connection that was cut. */
 const networkCodes = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -98,7 +98,7 @@ export function isKind(...kinds: readonly ErrorKind[]): (error: unknown) => bool
   return (error) => kinds.includes(kindOf(error))
 }
 
-/** The error as one line that says what to do. Whatever the service said of keys and signatures is not in it. */
+/** Returns the error as one line that says what to do. Text of the service about keys and signatures is left out. */
 export function explained(
   error: unknown,
   { name, bucket, doing }: { readonly name: string; readonly bucket: string; readonly doing: string },

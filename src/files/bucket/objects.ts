@@ -4,7 +4,7 @@ import type { Bucket } from './client.js'
 import { isKind } from './errors.js'
 import { objectOf } from './upload.js'
 
-/** Everything below a prefix, ascending by path. */
+/** Lists all objects below a prefix, ascending by path. */
 export async function listObjects(bucket: Bucket, prefix: string): Promise<{ path: string; bytes: number }[]> {
   const found: { path: string; bytes: number }[] = []
   let ContinuationToken: string | undefined
@@ -21,7 +21,7 @@ export async function listObjects(bucket: Bucket, prefix: string): Promise<{ pat
   return found.toSorted((a, b) => (a.path < b.path ? -1 : 1))
 }
 
-/** The whole of a small object; null when it is not there. */
+/** Reads a small object whole; null if the object does not exist. */
 export async function readObject(bucket: Bucket, path: string): Promise<Buffer | null> {
   try {
     return await bucket.send(
@@ -38,7 +38,7 @@ export async function readObject(bucket: Bucket, path: string): Promise<Buffer |
   }
 }
 
-/** Copies an object of any size into a file. A connection that is cut costs what is missing, not the whole. */
+/** Copies an object of any size into a file. After a cut connection, only the missing bytes are requested again. */
 export async function downloadObject(bucket: Bucket, path: string, localPath: string): Promise<void> {
   const file = await open(localPath, 'w')
   try {
@@ -56,7 +56,7 @@ export async function downloadObject(bucket: Bucket, path: string, localPath: st
               done += chunk.length
             }
           } catch (error) {
-            // Whoever gets on is not failing: only a server that sends nothing at all wears out patience.
+            // Rethrow only when this attempt received no byte. Otherwise the loop requests the rest of the object.
             if (done === before) throw error
           }
           return { etag: response.ETag, bytes: before + (response.ContentLength ?? 0) }

@@ -43,7 +43,7 @@ function csvFormat(columns: readonly QueryColumn[]): FileFormat {
     open(path) {
       const stream = createWriteStream(path)
       const ended = finished(stream)
-      // Told where the file is written to or closed; nobody may be waiting at the moment it happens.
+      // Callers of write() and close() receive the error. This handler prevents an unhandled rejection before that.
       ended.catch(() => undefined)
       const write = async (lines: string) => {
         if (!stream.write(lines)) await Promise.race([once(stream, 'drain'), ended])

@@ -3,18 +3,20 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { exportFormats } from './files.js'
 
-/** What a folder holds, in its own words, so that the same command can go on where it was stopped. */
+/** Contents of an export folder. The same command reads the manifest to continue an export that was stopped. */
 const manifestSchema = z.strictObject({
   what: z.string(),
   format: z.enum(exportFormats),
   categories: z.array(z.string()).nullable(),
   symbols: z.array(z.string()).nullable(),
   columns: z.array(z.strictObject({ name: z.string(), type: z.string() })),
-  /** Most digits before and after the point of what the columns of decimals hold, from which their types follow. */
+  /**
+   * Largest number of digits before and after the point, by decimal column. These numbers determine the column types.
+   */
   decimals: z.record(z.string(), z.strictObject({ digits: z.int(), scale: z.int() })),
   /** Columns whose decimals are written as text. */
   asText: z.array(z.string()),
-  /** What is finished, by day, or `all` where there are no days. */
+  /** Finished parts by day; the key is `all` when rows are not split into days. */
   parts: z.record(
     z.string(),
     z.strictObject({
@@ -23,7 +25,7 @@ const manifestSchema = z.strictObject({
       rows: z.int(),
       files: z.int(),
       writtenAt: z.string(),
-      /** Written before a column got a wider type: it stays until it is written again. */
+      /** True for a part written before a column got a wider type. The part stays until it is written again. */
       isOutdated: z.literal(true).optional(),
     }),
   ),
@@ -32,7 +34,7 @@ export type Manifest = z.infer<typeof manifestSchema>
 
 const fileName = 'export.json'
 
-/** Null when the folder has none. Throws on one that is damaged. */
+/** Returns null if the folder has no manifest. Throws if the manifest is damaged. */
 export async function readManifest(folder: string): Promise<Manifest | null> {
   const path = join(folder, fileName)
   let text: string
@@ -49,7 +51,7 @@ export async function readManifest(folder: string): Promise<Manifest | null> {
   }
 }
 
-/** Replaces it at once, so that it is never half a file. */
+/** Replaces the manifest in one step, so that the file is never incomplete. */
 export async function writeManifest(folder: string, manifest: Manifest): Promise<void> {
   const path = join(folder, fileName)
   await writeFile(`${path}.new`, `${JSON.stringify(manifest, null, 2)}\n`)

@@ -2,21 +2,21 @@ import type { DatabasePool } from '../../db/pool.js'
 import { type QueryColumn, readInBatches } from '../../db/readOnlyQuery.js'
 import { quoteName } from '../parquet/columns.js'
 
-/** What is exported: a relation of schema `market`, or a query. */
+/** Source of an export: a relation of schema `market`, or a query. */
 export interface ExportSource {
-  /** What files are called. */
+  /** Name of the relation, or `query`; used in the names of files. */
   readonly name: string
-  /** As it stands after "from". */
+  /** SQL text that follows "from". */
   readonly sql: string
   readonly columns: readonly QueryColumn[]
-  /** The time by which it is cut into days; absent where it has none, or no instruments. */
+  /** Column by whose time rows are split into days. Absent if the source has no such column or no instruments. */
   readonly timeColumn?: string
 }
 
-/** Times by which rows are cut into days, the first of them that there is. */
+/** Columns by which rows can be split into days. The first one that exists is used. */
 const timeColumns = ['ts', 'open_time', 'from_time']
 
-/** Finds out what a relation or query has. Throws on one that does not exist, and on statements that write. */
+/** Reads the columns of a relation or query. Throws if it does not exist, or if a statement writes. */
 export async function describeSource(database: DatabasePool, what: string): Promise<ExportSource> {
   const relation = /^(?:market\.)?([a-z_][a-z0-9_]*)$/.exec(what.trim())?.[1]
   const sql = relation === undefined ? `(${withoutEnd(what)}\n) as q` : `market.${relation} as q`
@@ -34,7 +34,7 @@ export async function describeSource(database: DatabasePool, what: string): Prom
 export interface Selection {
   readonly from: Date
   readonly to: Date
-  /** Absent: all of them. */
+  /** Absent: all categories. */
   readonly categories?: readonly string[]
   readonly symbols?: readonly string[]
 }
@@ -45,7 +45,7 @@ export interface Statement {
   readonly parameters: readonly unknown[]
 }
 
-/** The statement that gives the selected rows, instrument by instrument in the order of time, each column as `expression` says. */
+/** Builds the statement for the selected rows, by instrument and time, with each column as given by `expression`. */
 export function selectRows(
   source: ExportSource,
   expression: (column: QueryColumn, quoted: string) => string,
@@ -61,7 +61,7 @@ export function selectRows(
   return { sql: `select ${list.join(', ')} from ${sql}${order}`, parameters }
 }
 
-/** The selected rows as they stand after "from". */
+/** Builds the SQL text for the selected rows that follows "from". */
 export function selectedRows({ sql, timeColumn }: ExportSource, selection: Selection): Statement {
   if (timeColumn === undefined) return { sql, parameters: [] }
   const time = `q.${quoteName(timeColumn)}`
@@ -76,7 +76,7 @@ export function selectedRows({ sql, timeColumn }: ExportSource, selection: Selec
   return { sql: `${sql} where ${conditions.join(' and ')}`, parameters }
 }
 
-/** Every symbol that the recorder knows, for patterns to choose from. */
+/** Reads all symbols that the recorder knows, to match patterns against them. */
 export async function knownSymbols(database: DatabasePool): Promise<string[]> {
   const { rows } = await database.pool.query<{ symbol: string }>(
     'select symbol from market.instruments union select symbol from market.coverage order by 1',

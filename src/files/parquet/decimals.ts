@@ -11,9 +11,9 @@ export interface DecimalType {
 
 /** The room that the values of a column need. */
 export interface DecimalExtent {
-  /** Most digits before the point. */
+  /** Largest number of digits before the point. */
   readonly digits: number
-  /** Most digits after it, zeros at the end not counted. */
+  /** Largest number of digits after the point, without trailing zeros. */
   readonly scale: number
 }
 
@@ -75,7 +75,7 @@ export function decimalText(bytes: Uint8Array, scale: number): string {
   return isNegative ? `-${text}` : text
 }
 
-/** The same of a decimal as the server prints it. */
+/** Removes trailing zeros from the fraction of a decimal that PostgreSQL printed. */
 export function trimmedDecimal(text: string): string {
   const point = text.indexOf('.')
   if (point < 0) return text

@@ -31,7 +31,7 @@ export function createParquetFile(
   const schema = [{ name: 'root', num_children: columns.length }, ...columns.flatMap((column) => column.schema)]
   const writer = new ParquetWriter({
     writer: fileWriter(path),
-    // The writer is given decimals as they are stored; to make them itself takes it many times as long.
+    // Decimals are passed to the writer as they are stored. Converting them in the writer takes many times as long.
     schema: schema.map(withoutDecimals),
     codec: 'ZSTD',
     compressors: { ZSTD: (input) => compression.compress(input, level) },
@@ -63,7 +63,7 @@ export function createParquetFile(
         try {
           addRow(row)
         } catch (error) {
-          // The rows before it are whole, and can be written.
+          // Rows before the failing one are whole and can be written.
           for (const values of pending) values.length = rowsPending
           throw error
         }
@@ -73,7 +73,7 @@ export function createParquetFile(
     },
     async close() {
       await flush()
-      // What the file says of itself is written at its end.
+      // The schema is written at the end of the file, so the decimal types are restored only here.
       writer.schema = schema
       nameDecimalBounds(writer)
       await writer.finish()
@@ -109,7 +109,7 @@ export interface ParquetRows {
   batches(): AsyncIterable<readonly (readonly unknown[])[]>
 }
 
-/** Throws on a file that is none, is cut off, or would unfold to more than is ever written. */
+/** Opens a Parquet file. Throws if it is not one, is cut off, or would unfold to more than is ever written. */
 export async function openParquet(path: string, compression: Compression): Promise<ParquetRows> {
   const file = await asyncBufferFromFile(path)
   const written = await parquetMetadataAsync(file)
@@ -142,7 +142,7 @@ export async function openParquet(path: string, compression: Compression): Promi
   }
 }
 
-/** The reader makes floats of decimals and dates of times: it is shown what they are stored as. */
+/** Removes the logical type, because the reader would turn decimals into floats and times into dates. */
 function withoutMeaning(element: SchemaElement): SchemaElement {
   const { converted_type: type, ...rest } = element
   if (type !== 'DECIMAL' && type !== 'TIMESTAMP_MICROS') return element

@@ -4,7 +4,7 @@ import { Zstd } from '@hpcc-js/wasm-zstd'
 export interface Compression {
   /** @param level from 1 (fast) up; default 3 */
   compress(input: Uint8Array, level?: number): Uint8Array
-  /** Throws unless it unfolds to exactly so many bytes, and not too many. */
+  /** Throws unless the input unfolds to exactly `bytes` bytes, and `bytes` is within the limit. */
   decompress(input: Uint8Array, bytes: number): Uint8Array
 }
 
@@ -28,7 +28,9 @@ export async function loadZstd(): Promise<Compression> {
   return loading
 }
 
-/** What a frame says that it holds, which the library makes room for; null when it does not say. */
+/**
+ * Length in bytes that a frame declares for its content, for which the library allocates memory. Null if there is none.
+ */
 function contentBytes(frame: Uint8Array): number | null {
   const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength)
   if (view.getUint32(0, true) !== 0xfd2fb528) return null

@@ -55,7 +55,10 @@ export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | '
   return unkept + rejected.filter(({ isRowStored }) => isRowStored !== true).length
 }
 
-/** Whether what is not in the batch is gone. An empty list is taken for a fault of the service, not for the end of trading. */
+/**
+ * Returns true if entries that are not in the batch have disappeared. An empty list is taken for a fault of the
+ * service, not for the end of trading.
+ */
 export function isWholeList(batch: Batch): boolean {
   return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
 }

@@ -27,7 +27,7 @@ export interface StoredBatch extends WriteResult {
   readonly gapsFound: number
   /** Candles that came where the service had been silent before, as if nothing had been traded. */
   readonly turnedUp: number
-  /** What somebody should know about what the service sent, in a line each. */
+  /** Remarks for a person about the data that the service sent, one line each. */
   readonly remarks: readonly string[]
 }
 
@@ -51,11 +51,11 @@ export async function storeBatches(db: Kysely<Database>, batches: readonly Batch
   try {
     return (await commit(db, batches)).map((stored) => ({ isStored: true, ...stored }))
   } catch (error) {
-    // Nobody has to wait for a database that is away once for each of them.
+    // One failure is enough when the database is away: the batches are not tried one by one.
     const isAway = (isConnectionError(error) && !isConflictError(error)) || isTimeout(error)
     if (isAway) return batches.map(() => ({ isStored: false, error }))
   }
-  // Whose fault it is shows when each goes by itself.
+  // Storing each batch separately shows which one caused the failure.
   const outcomes: StoreOutcome[] = []
   for (const batch of batches) outcomes.push(await storeOne(db, batch))
   return outcomes
@@ -122,7 +122,10 @@ async function commit(db: Kysely<Database>, batches: readonly Batch[]): Promise<
   return areOneStatement(prepared) ? write(db, prepared) : db.transaction().execute((trx) => write(trx, prepared))
 }
 
-/** Whether one statement stores all of it or nothing: beginning and ending a transaction takes longer than most rows. */
+/**
+ * Returns true if one statement stores everything or nothing. Beginning and ending a transaction takes longer than
+ * storing most rows.
+ */
 function areOneStatement(batches: readonly Batch[]): boolean {
   const [first] = batches
   if (first === undefined || batches.some((batch) => !isPlain(batch) || batch.stream !== first.stream)) return false
@@ -172,7 +175,7 @@ async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<S
   return stored
 }
 
-/** Of its rows, and of what came beside them. */
+/** Builds the result of one batch: counts of its rows, found gaps, late candles, and remarks. */
 function accountOf(batch: Batch, written: Written): StoredBatch {
   const { inserted, updated, gapsFound = 0, turnedUp = 0, conflicting = 0 } = written
   return {

@@ -40,7 +40,7 @@ export async function storeCandles(
 ): Promise<StoredCandles> {
   const series = candles[0]
   const isOne = silence.length === 0 && candles.length <= maxRowsAtOnce
-  // What fails in a transaction ends it, and this may fail.
+  // This statement may fail, and a failed statement would end the caller's transaction.
   if (isOne && series !== undefined && !db.isTransaction && areOfOneSeries(candles)) {
     const stored = await storeAtOnce(db, series, candles)
     if (stored !== null) return stored
@@ -49,10 +49,13 @@ export async function storeCandles(
 }
 
 /**
- * The same of few candles of one series, in one statement: most responses bring a handful, and each statement of a transaction takes
- * longer than they do. Null, with nothing changed, when another writer of the series was at work at the same time: a statement sees
- * of other rows what was there when it began, and that nothing was traded may be noted meanwhile where these candles are. Whoever
- * notes that adds to the coverage, too, so it shows there: what the series has when its row is locked must be what it had before.
+ * Stores a few candles of one series in one statement. Most responses bring a handful of candles, and the statements of
+ * a transaction would take longer than the rows do.
+ *
+ * Resolves to null, with nothing changed, if another writer of the series worked at the same time. A statement sees
+ * other rows as they were when it began. Meanwhile another writer may note that nothing was traded where these candles
+ * are. That writer also adds to the coverage. Therefore the coverage that is read under the row lock must equal the
+ * coverage seen at the beginning.
  */
 async function storeAtOnce(
   db: Kysely<Database>,

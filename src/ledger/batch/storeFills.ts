@@ -16,7 +16,7 @@ export interface StoredFills extends WriteResult {
   readonly hidden: number
 }
 
-/** Of the gap before a page that does not follow on, as market.gaps shows it. */
+/** Reason shown in market.gaps for a gap before a page that does not continue the stored fills. */
 export const lostFillsReason = 'more fills happened between two responses than one response shows'
 
 /** A statement with so many fills stays clear of the columnstore's limit on rows that one may decompress. */
@@ -95,13 +95,13 @@ async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]):
   })
 }
 
-/** Whether there may be more fills before those of a page. */
+/** Returns true if the service may have more fills before those of the page. */
 function isFull(batch: FillBatch): boolean {
   const { rows, tooOld = 0 } = batch
   return tooOld > 0 || rows.length + missingRows(batch) >= fillsPerPage
 }
 
-/** Those of the first turn come first: one of each series. */
+/** Orders pages by turn. The first turn has one page of each series. */
 function inTurns(batches: readonly FillBatch[]): Page[] {
   const turns = new Map<string, number>()
   const pages = batches.map((batch) => {
@@ -152,7 +152,7 @@ function isEmpty(extra: Extra): boolean {
 
 const timeInText = /"ts":\s*"?(\d{13})\b/
 
-/** One for all pages: each would be garbage at once. */
+/** All pages share one set, because a set for each page would be garbage at once. */
 const seen = new Set<string>()
 
 /**

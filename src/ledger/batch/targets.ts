@@ -1,7 +1,7 @@
 import type { CandleSeries } from '../../market/candle.js'
 import type { Category, TradedCategory } from '../../market/category.js'
 
-/** What a request of each stream is about. A batch carries it along, to the disk and back. */
+/** Subjects of requests, by stream. A batch keeps its target, also while it waits on disk. */
 export interface CategoryTarget {
   readonly category: Category
 }

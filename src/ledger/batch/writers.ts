@@ -19,7 +19,7 @@ import { type StoredCandles, storeCandles } from './storeCandles.js'
 import { type StoredFills, storeFills } from './storeFills.js'
 import type { BookTarget, CandleTarget, CategoryTarget, TradedCategoryTarget } from './targets.js'
 
-/** What a writer says; gaps are found by that of fills, and late candles by that of candles. */
+/** Result of a writer. Only the writer of fills finds gaps, and only the writer of candles finds late candles. */
 export type Written = WriteResult & Partial<StoredFills & StoredCandles>
 
 /** Stores the rows of batches of its stream and says what became of each: all of them or nothing, in the transaction that `db` is in. */
@@ -82,7 +82,7 @@ function together<Target, Row>(
   }
 }
 
-/** What a response left out between two of its candles. A response that is not whole says nothing by what it lacks. */
+/** Finds the ranges that a response left out between two of its candles. An incomplete response shows none. */
 function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
   const { target, rows, requestTime, isPart, silence } = batch
   // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.

@@ -32,8 +32,8 @@ export interface CandleSlice extends OpenWant {
 
 export interface SliceResult extends WantCounts {
   /**
-   * What is not asked for again in the wants of the series, whatever came of it: nothing when it was broken off, `series` for all of
-   * one that the service does not have.
+   * Ranges that the wants of the series do not request again, whatever the result. Empty if the work was interrupted.
+   * `series` stands for the whole series, which the service does not have.
    */
   readonly done: readonly TimeRange[] | 'series'
   /** Why it was broken off; then it is tried again after some seconds. */
@@ -48,8 +48,8 @@ const leaseSeconds = 20
 const leaseEnd = sql`now() + make_interval(secs => ${leaseSeconds})`
 
 /**
- * Whether anything is wanted or being fetched, by anybody. While it is not, there is nothing to take, to extend or to end: one
- * statement instead of theirs, for a worker that has nothing to do for most of the day.
+ * Returns true if any candles are wanted or being fetched. Otherwise there is no slice or want to take, extend or end.
+ * A worker that is idle for most of the day then needs only this one statement.
  */
 export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
   const { rows } = await sql<{ needed: boolean }>`

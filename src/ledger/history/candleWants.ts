@@ -10,7 +10,7 @@ import { lockInTransaction } from '../../db/locks/rowLock.js'
 import type { Database } from '../../db/schema.js'
 import { ofCandles, sameCandles, sameCandleStream } from '../../db/series.js'
 
-/** `review`: a second look at what is known, with what the others leave of the budget. */
+/** `review`: a second look at known ranges, with the budget that the other kinds leave. */
 export type WantKind = 'repair' | 'backfill' | 'review'
 
 export interface NewWant {
@@ -18,9 +18,9 @@ export interface NewWant {
   readonly series: CandleSeries
   /** Opening times, half-open; at least one range. */
   readonly ranges: readonly TimeRange[]
-  /** Begin of everything that was asked for: candles below it are of no interest. */
+  /** Beginning of the requested time. Earlier candles are not needed. */
   readonly floor: TimeMs
-  /** Read what is covered, too. */
+  /** True to read covered ranges again. */
   readonly again: boolean
   /** The instrument is about to be delisted. */
   readonly isUrgent: boolean
@@ -46,10 +46,10 @@ export interface WantState extends WantCounts {
   readonly series: CandleSeries
   readonly isEnded: boolean
   readonly isRunning: boolean
-  /** Candles that it is about, and those that are still to be asked for. */
+  /** `total` counts the candles of the want, and `left` those still to be requested. */
   readonly total: number
   readonly left: number
-  /** Everything newer is done; null when nothing is left. */
+  /** Candles newer than this time are done; null when nothing is left. */
   readonly reachedAt: TimeMs | null
   /** Why the last attempt was broken off, to be repeated. */
   readonly problem: string | null
@@ -71,13 +71,13 @@ const columns = [
   { name: 'next_to', kind: 'time' },
 ] as const
 
-/** What is proven of the series of a want `w`: nothing of one that is to be read again. */
+/** Proven ranges of the series of a want `w`; empty for a want that reads covered ranges again. */
 export const provenOfWant = sql`
   case when w.again then '{}' else
     coalesce((select c.ranges from recorder.known c where ${sameCandleStream('c', 'w')} and ${is('recorded', 'c')}), '{}')
     + coalesce((select e.ranges from recorder.known e where ${sameCandleStream('e', 'w')} and ${is('before the beginning', 'e')}), '{}') end`
 
-/** What is missing of a want: desired minus proven, and minus what was asked for in vain since it was wanted. */
+/** Missing ranges of a want: the wanted ranges, minus the proven ones, minus those requested in vain since. */
 const missingOfWant = sql`(w.ranges - w.done - ${provenOfWant})`
 
 /**
@@ -136,7 +136,7 @@ export async function endWants(trx: Kysely<Database>, series?: CandleSeries): Pr
         where ${sameCandles('o', 'w')} and s.ranges && w.ranges)`.execute(trx)
 }
 
-/** Which backfills to end: those of which everything that is named here is so. */
+/** Selects backfills to end: those that match every given field. */
 export interface CancelFilter {
   readonly categories?: readonly string[]
   readonly intervals?: readonly string[]
@@ -144,7 +144,7 @@ export interface CancelFilter {
   readonly isSymbol: (symbol: string) => boolean
 }
 
-/** Ends open backfills; whoever works on one of them stops. Resolves to what they were about. */
+/** Ends open backfills and stops the workers on them. Resolves to their series. */
 export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter): Promise<CandleSeries[]> {
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.candleWants)
@@ -227,11 +227,14 @@ export async function earlierRepairs(
 export interface RangeOutcome extends TimeRange {
   /** `empty`: before the series begins. `unanswered`: asked for, and nothing can be claimed. `gap`: the service does not give it. */
   readonly what: 'empty' | 'unanswered' | 'gap'
-  /** Of a gap. */
+  /** Recorded reason of a gap. */
   readonly reason: string | null
 }
 
-/** What is known of ranges of each series besides their candles, in the order of the series; one statement for all. */
+/**
+ * Reads known facts about ranges of each series, other than stored candles, in the order of `wanted`. One statement
+ * serves all series.
+ */
 export async function rangeOutcomes(
   db: Kysely<Database>,
   wanted: readonly { readonly series: CandleSeries; readonly missing: readonly TimeRange[] }[],

@@ -27,7 +27,7 @@ const { key, columns, source } = rowTable<Candle>(
 const values = columns.filter(({ name }) => !key.includes(name))
 const assignments = sql.raw(values.map(({ name }) => `"${name}" = excluded."${name}"`).join(', '))
 
-/** So many candles of one series are worth a look whether any of them is stored already. */
+/** Number of candles of one series from which it is worth checking whether any of them is stored already. */
 const bulkRows = 200
 const rowsPerInsert = 5_000
 const uniqueViolation = '23505'
@@ -37,9 +37,10 @@ function isBulk({ length }: readonly Candle[]): boolean {
 }
 
 /**
- * Stores candles of one series of which none is stored yet: without what a conflict takes, which is more than the rows themselves
- * take. Returns false, with nothing changed, where that does not apply: they are few, of several series, some is there already, or
- * somebody else was faster. Call it in a transaction.
+ * Stores candles of one series of which none is stored yet. Handling conflicts would take longer than storing the rows.
+ *
+ * Returns false, with nothing changed, if the candles are few or of several series. Returns false also if some are
+ * stored already, or another writer was faster. Call it in a transaction.
  */
 export async function insertNewCandles(db: Kysely<Database>, candles: readonly Candle[]): Promise<boolean> {
   const [first] = candles
@@ -87,7 +88,10 @@ export async function upsertCandles(db: Kysely<Database>, candles: readonly Cand
   })
 }
 
-/** The part of a statement that does so: it gives a row with `is_new` for each candle that is inserted or updated. */
+/**
+ * Builds the part of a statement that stores candles. It returns a row with `is_new` for each inserted or updated
+ * candle.
+ */
 export function upsertOf(candles: readonly Candle[]): RawBuilder<unknown> {
   // Rows that would not change are not touched: in the columnstore each would cost the decompression of a batch.
   // xmax is 0 in a row that this statement inserted.

@@ -46,7 +46,7 @@ const table = rowTable<Fill>('market.fills', ['category', 'symbol', 'ts', 'exec_
   extra: 'json',
 })
 
-/** So many stored fills on each side show whether the ids are the same. */
+/** Number of stored fills compared on each side of a gap, to see whether their ids are the same. */
 const neighbourCount = 5
 
 /** Where a look through the gaps goes on: the gap that it ended with. */
@@ -132,14 +132,14 @@ export async function storePastFills(
   }
 }
 
-/** Takes the transaction back. */
+/** Thrown to roll the transaction back. */
 class Refused extends Error {
   constructor(readonly outcome: JoinOutcome) {
     super(outcome)
   }
 }
 
-/** Whether a minute of the gap has a closed candle with another volume than the stored fills, in a minute that is proven. */
+/** Returns true if the closed candle of a proven minute of the gap has another volume than the stored fills. */
 async function differsFromCandles(trx: Kysely<Database>, { category, symbol, range }: FillGap): Promise<boolean> {
   // Fills of coin futures are sized in quote coin.
   const volume = sql.ref(category === 'COIN-FUTURES' ? 'c.quote_turnover' : 'c.base_volume')

@@ -29,7 +29,7 @@ export interface StoredRestatement extends Fraction {
   readonly id: number
 }
 
-/** What is found within so long after a restatement belongs to it. */
+/** Revisions found within this time after a restatement belong to it. */
 const oneEvent = sql`interval '30 days'`
 
 /** The number of the last revision: later ones have higher numbers. */
@@ -94,7 +94,7 @@ export async function addRestatement(
   return (rows[0] as { id: number }).id
 }
 
-/** Says that these changes are part of a restatement, and how far that reaches with them. */
+/** Assigns revisions to a restatement, and extends its range to include them. */
 export async function joinRestatement(
   db: Kysely<Database>,
   id: number,

@@ -46,7 +46,7 @@ export async function recordInstruments(
 ): Promise<InstrumentsResult> {
   const stray = instruments.find((instrument) => instrument.category !== category)
   if (stray) throw new RangeError(`${stray.symbol} is of ${stray.category}, not of ${category}`)
-  // Of an instrument that stands twice in a response the later one counts.
+  // The later entry counts when a response contains an instrument twice.
   const bySymbol = new Map(instruments.map((instrument) => [instrument.symbol, instrument]))
   return inTransaction(db, async (trx) => {
     // Two recorders would otherwise both open a version.
@@ -148,12 +148,12 @@ function source(instruments: readonly Instrument[]) {
   })
 }
 
-/** What the collector has to know of an instrument. */
+/** Properties of an instrument that the collector needs. */
 export type InstrumentSummary = Pick<
   Instrument,
   'category' | 'symbol' | 'status' | 'launchTime' | 'offTime' | 'limitOpenTime' | 'isReality' | 'symbolType'
 > & {
-  /** Of its first listing: one that was listed anew has candles from before, and its launch time has moved. */
+  /** Launch time of the first listing. A relisted instrument has a later launch time, but candles from before it. */
   readonly firstLaunchTime?: TimeMs | null
 }
 

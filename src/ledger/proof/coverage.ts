@@ -10,7 +10,7 @@ export async function addCoverage(db: Kysely<Database>, series: Series, ranges: 
   await addCoverages(db, [{ series, ranges }])
 }
 
-/** The same for several series, each at most once. */
+/** Adds proven ranges of several series, each at most once. */
 export async function addCoverages(db: Kysely<Database>, claims: readonly Claim[]): Promise<void> {
   const proven = provenOf(claims)
   const whole = proven.filter(({ series }) => !isInParts(series))

@@ -33,8 +33,8 @@ const columns: readonly ColumnSpec[] = [
 ]
 
 /**
- * What is missing of each of the requested ranges, in their order; one statement however many they are. With
- * `leaveOutAskedLately`, without what was asked for in vain and need not be asked for again yet.
+ * Finds the missing parts of each requested range, in the order of the requests, with one statement.
+ * `leaveOutAskedLately` leaves out ranges that were requested in vain and need not be requested again yet.
  */
 export async function missingCandles(
   db: Kysely<Database>,

@@ -56,7 +56,7 @@ export async function takeBackNoTrade(
 /** How many candles a statement with `takingBack` has found. */
 export const turnedUp = sql`(select coalesce(sum(count), 0)::bigint from counted)`
 
-/** The parts of a statement that do so. `filled` holds at least one range. */
+/** Builds parts of a statement that take back silence where candles have come. `filled` holds at least one range. */
 export function takingBack(series: CandleSeries, filled: readonly TimeRange[]): RawBuilder<unknown> {
   const [first] = filled
   const last = filled.at(-1)
@@ -93,7 +93,10 @@ function ofSilence(series: CandleSeries): RawBuilder<unknown> {
 /** From this share of a series' known time on without a trade, one more silent stretch is nothing out of the ordinary. */
 const sparseShare = 0.05
 
-/** Whether a series is known to have no trade for long: or not known at all, so that its silence says nothing. */
+/**
+ * Returns true if `sparseShare` or more of the known time of a series had no trade. Returns true also for a series that
+ * is not known at all. More silence of such a series shows nothing.
+ */
 export async function isSparse(db: Kysely<Database>, series: CandleSeries): Promise<boolean> {
   const length = (ranges: ReturnType<typeof sql>) => sql`
     (select sum(extract(epoch from upper(r) - lower(r))) from unnest(${ranges}) as r)`
@@ -108,8 +111,8 @@ export async function isSparse(db: Kysely<Database>, series: CandleSeries): Prom
 }
 
 /**
- * Remembers what of these ranges was asked for without a response that says anything, instead of what was remembered of it; what
- * is kept stays as it is.
+ * Records the parts of the `asked` ranges that got no usable response, in place of the earlier records. Records of
+ * `kept` ranges stay unchanged.
  */
 export async function replaceUnanswered(
   db: Kysely<Database>,
@@ -143,7 +146,7 @@ export interface Unanswered extends TimeRange {
   readonly askedAt: TimeMs
 }
 
-/** What was asked for without a response that says anything, of the ranges that touch `ranges`; ascending. */
+/** Reads ranges that touch `ranges` and were requested without a usable response, ascending. */
 export async function unansweredRanges(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -155,7 +158,10 @@ export async function unansweredRanges(
   return rows
 }
 
-/** What was asked for once, before `before`, and not again since; the longest ago first. */
+/**
+ * Reads ranges that were requested once in vain, before `before`, and not again since. The earliest request comes
+ * first.
+ */
 export async function askedOnce(
   db: Kysely<Database>,
   { before, limit }: { readonly before: TimeMs; readonly limit: number },
@@ -167,7 +173,7 @@ export async function askedOnce(
   return rows.map(({ from, to, ...series }) => ({ series, range: { from, to } }))
 }
 
-/** Whether some of the ranges was asked for in vain before. */
+/** Returns true if any of the ranges was requested in vain before. */
 export async function isUnanswered(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -179,7 +185,10 @@ export async function isUnanswered(
   return rows.length > 0
 }
 
-/** Whether what was asked for in vain, named `u`, need not be asked for again yet: an hour later, then four, up to a day. */
+/**
+ * True when a range `u`, requested in vain, need not be requested again yet. The wait is one hour, then four, up to a
+ * day.
+ */
 export const isAskedLately = sql`u.noted_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()`
 
 /** Parts with silence that nobody has looked at again, and that were last added to before `before`; oldest first. */

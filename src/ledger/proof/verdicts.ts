@@ -5,8 +5,8 @@ import type { GapState } from '../../db/schema.js'
 import { ofSeries, type Series } from '../../db/series.js'
 
 /**
- * What is known of a stretch of time of a series, as `recorder.known` has it. Of a stretch without a verdict nothing is known. Only
- * this folder writes verdicts, and moves them as follows:
+ * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
+ * Only this folder writes verdicts. It changes them as follows:
  *
  * | from                   | to                     | by                              | when                                           |
  * | ---------------------- | ---------------------- | ------------------------------- | ---------------------------------------------- |
@@ -45,7 +45,7 @@ export function gapRange(alias?: string): RawBuilder<unknown> {
   return sql`tstzrange(${column('part')}, upper(${column('ranges')}))`
 }
 
-/** What a statement that adds ranges to those that are known already ends with; the table is named `k` in it. */
+/** End of a statement that adds ranges to known ones. The statement must name its table `k`. */
 export const addingRanges = sql`
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`

@@ -11,11 +11,11 @@ export interface CandlePage {
   readonly candles: readonly CandleRow[]
   /** The interval whose rows were read: the asked one, or 1m when they were rolled up from those. */
   readonly source: Interval
-  /** Whether asking again, with the first opening time as `before`, finds more. */
+  /** True when a request with the first opening time as `before` finds more candles. */
   readonly hasOlder: boolean
 }
 
-/** Most minutes that one page rolls up, so that whoever asks sees something soon: twice as many as 500 candles of 1H. */
+/** Largest number of minutes that one page rolls up, to limit the response time. It covers 500 candles of 1H twice. */
 const maxMinutes = 60_000
 
 /**
@@ -59,7 +59,10 @@ export async function readCandles(
   }
 }
 
-/** Whether minutes tell of a whole candle that is not stored: the one under way is stored late. */
+/**
+ * Returns true if minutes cover a whole candle that is not stored. The current candle is stored late and does not
+ * count.
+ */
 function isBehind(stored: TimeMs | undefined, minute: CandleRow, interval: Interval): boolean {
   const reached = minute.openTime + (minute.isClosed ? intervalMs['1m'] : 0)
   return stored === undefined || reached >= stored + 2 * intervalMs[interval]

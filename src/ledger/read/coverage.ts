@@ -15,7 +15,7 @@ export interface SeriesDay {
   readonly coveredMs: number
   readonly openGapMs: number
   readonly lostMs: number
-  /** Whether there is any row of that day. */
+  /** True when the day has any row. */
   readonly hasRows: boolean
 }
 
@@ -93,15 +93,15 @@ export interface KnownGap {
 }
 
 export interface SeriesRanges {
-  /** What is proven, cut to the range, ascending. */
+  /** Proven ranges, cut to the requested range, ascending. */
   readonly covered: readonly TimeRange[]
   readonly gaps: readonly KnownGap[]
 }
 
-/** Most ranges and gaps of one response. */
+/** Largest number of ranges, and of gaps, in one response. */
 const maxRanges = 1000
 
-/** What is proven and what is known to be missing of one series within a range; the newest thousand of each. */
+/** Reads the proven ranges and the known gaps of one series within a range; the newest thousand of each. */
 export async function seriesRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<SeriesRanges> {
   const within = sql`tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz)`
   const [covered, gaps] = await Promise.all([

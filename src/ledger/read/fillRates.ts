@@ -9,7 +9,7 @@ export interface FillRate extends InstrumentKey {
   readonly perSecond: number
 }
 
-/** So many of the newest fills of an instrument are looked at: enough for a rate, and few enough for thousands of instruments. */
+/** Number of newest fills read per instrument: enough for a rate, and few enough for thousands of instruments. */
 const sampled = 300
 const lookbackMs = 3 * dayMs
 

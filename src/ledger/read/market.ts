@@ -13,7 +13,9 @@ export interface MarketRow {
   readonly ts: TimeMs
   readonly lastPrice: Decimal | null
   readonly price24hPcnt: Decimal | null
-  /** Of this service: that of a tokenised stock is mostly made elsewhere. */
+  /**
+   * Turnover of the last 24 hours on this service. A tokenised stock trades mostly elsewhere, and may have null here.
+   */
   readonly turnover: Decimal | null
   readonly spreadBps: Decimal | null
   readonly fundingRate: Decimal | null

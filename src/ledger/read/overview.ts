@@ -17,7 +17,7 @@ export interface StoreOverview {
   readonly gaps: readonly GapCount[]
 }
 
-/** What is cheap to say about the whole database. */
+/** Reads figures about the whole database that are cheap to get. */
 export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview> {
   const [size, gaps] = await Promise.all([
     sql<{ bytes: number }>`select pg_database_size(current_database()) as bytes`.execute(db),

@@ -25,7 +25,10 @@ export async function listedRpiSymbols(db: Kysely<Database>): Promise<Instrument
   return rows
 }
 
-/** Of each of these instruments what its newest stored ticker says, as far as its activity goes. Those of the last day. */
+/**
+ * Reads from the newest stored ticker of each instrument the values that show its activity. Tickers older than a day
+ * are ignored.
+ */
 export async function newestTickerSigns(db: Kysely<Database>, keys: readonly InstrumentKey[]): Promise<TickerSigns[]> {
   if (keys.length === 0) return []
   const { rows } = await sql<TickerSigns>`

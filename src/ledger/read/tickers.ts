@@ -21,7 +21,7 @@ export interface TickerRow {
   readonly openInterest: Decimal | null
 }
 
-/** What the tickers of a span of time showed. */
+/** Summary of the tickers in a span of time. */
 export interface TickerPoint {
   /** Begin of the span. */
   readonly time: TimeMs
