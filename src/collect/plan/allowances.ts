@@ -5,28 +5,28 @@ import { fairShares, type SafeRates, safeRates } from './planBudget.js'
 import { type StreamDemand, streamDemand, takesWhatFits } from './planDemand.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 
-/** Who may ask how often. */
+/** Rates that the limits leave for each enabled stream. */
 export interface Allowances {
-  /** Demands of the enabled streams; those that take what fits keep to what they are allowed. */
+  /** Demands of the enabled streams. A stream that takes what fits demands no more than it is allowed. */
   readonly streams: readonly StreamDemand[]
-  /** Requests a second for each: a demand beyond it does not fit. */
+  /** Allowed requests per second of each stream. A demand beyond it does not fit. */
   readonly perSecond: ReadonlyMap<StreamName, number>
 }
 
 /**
- * How much of its operation's limit a stream that takes what fits fills. Second attempts need room; candles share theirs with
- * repair and backfill; the schedule of fills keeps itself to the rate.
+ * Largest share of its operation's limit that a stream that takes what fits may fill. The rest is for second attempts,
+ * and in the case of candles for repair and backfill. The schedule of fills keeps to the rate by itself.
  */
 const shareOfLimit: Partial<Record<Operation, number>> = { fills: 1, candles: 0.75 }
 const usualShare = 0.9
-/** What a stream that takes what fits can count on, as a share of the overall limit, whatever the others ask for. */
+/** Share of the overall limit that is reserved for each stream that takes what fits, whatever the others demand. */
 const minShare = 0.02
 /** The rest of the overall limit is for second attempts, repair and backfill. */
 const shareOfOverall = 0.95
 
 /**
- * Divides the limits among the streams. Those whose size the configuration names come first; what they leave is divided fairly
- * among those that take what fits. The plan command and the collector both go by it.
+ * Divides the limits among the streams. Streams whose size the configuration names come first. The rest is divided
+ * fairly among those that take what fits. The plan command and the collector both use these allowances.
  */
 export function allowances(config: Config, universe: PlanUniverse): Allowances {
   const safe = safeRates(config)

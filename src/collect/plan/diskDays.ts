@@ -4,12 +4,13 @@ import type { StreamDemand } from './planDemand.js'
 
 type Kept = Partial<Pick<Config['storage']['fills'], 'retentionDays' | 'columnstoreAfterHours'>>
 
-/** Longer than anybody plans for: beyond it nothing fills up. */
+/** Longest time to look ahead. A disk that lasts longer counts as never full. */
 const maxDays = 36_500
 
 /**
- * For how many days the plan's rows fit into `freeBytes`, as if none of them were stored yet; Infinity when what is kept never
- * takes that much. Rows count compressed once they are old enough where the server does that, and no more once their age is up.
+ * Number of days for which the plan's rows fit into `freeBytes`, counted from an empty database. Infinity when they
+ * never take that much. Rows count compressed once they are old enough, if the server compresses. Rows beyond their
+ * retention do not count.
  */
 export function daysOnDisk(
   streams: readonly Pick<StreamDemand, 'stream' | 'bytesPerDay' | 'compressedBytesPerDay'>[],

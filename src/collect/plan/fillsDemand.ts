@@ -2,23 +2,23 @@ import { plannedFillsPerResponse } from '../schedule/fillShare.js'
 import { meanWaitMs } from '../schedule/fillWait.js'
 import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from '../universe/planUniverse.js'
 
-/** How an instrument's fills are asked for. */
+/** Bounds of the time between two requests for an instrument's fills. */
 export interface FillsPolling {
   readonly minPollSeconds: number
   readonly maxPollSeconds: number
 }
 
 export interface FillsDemand {
-  /** Requests a second that lose next to nothing. */
+  /** Requests per second that lose next to nothing. */
   readonly neededPerSecond: number
-  /** The same if the rates that come from turnover are too low or too high by the factor that they are uncertain by. */
+  /** Bounds of `neededPerSecond`, by the uncertainty of the rates that are computed from turnover. */
   readonly neededRange: { readonly least: number; readonly most: number }
   readonly fillsPerDay: number
-  /** For how many instruments the rate is a recorded one, not one that is computed from turnover. */
+  /** Number of instruments whose rate was recorded. The others' rates are computed from turnover. */
   readonly measured: number
 }
 
-/** What it takes to record the fills of these instruments. */
+/** Requests and rows that recording the fills of these instruments takes. */
 export function fillsDemand(instruments: readonly PlanInstrument[], polling: FillsPolling): FillsDemand {
   const rates = instruments.map((instrument) => ({
     rate: expectedFillsPerSecond(instrument),
@@ -34,12 +34,12 @@ export function fillsDemand(instruments: readonly PlanInstrument[], polling: Fil
   }
 }
 
-/** What the fills of one instrument take. */
+/** Requests per second for the fills of one instrument. */
 export function fillRequestsPerSecond(instrument: PlanInstrument, polling: FillsPolling): number {
   return requestsPerSecond(expectedFillsPerSecond(instrument), polling)
 }
 
-/** As the schedule asks: when a response is worth it, and otherwise by how long an instrument may go unasked. */
+/** Follows the schedule: a request is sent when a response is worth it, or after the mean longest wait. */
 function requestsPerSecond(fillsPerSecond: number, { minPollSeconds, maxPollSeconds }: FillsPolling): number {
   const waitSeconds = meanWaitMs(fillsPerSecond / 1000, maxPollSeconds * 1000) / 1000
   return 1 / Math.max(minPollSeconds, Math.min(plannedFillsPerResponse / fillsPerSecond, waitSeconds))

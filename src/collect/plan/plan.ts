@@ -10,12 +10,12 @@ import { planNotes } from './planNotes.js'
 import { watchesPerSecond } from './tickerWatch.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 
-/** How much of a limit is asked for. */
+/** Demand for one limit. */
 export interface LimitUse {
   readonly requestsPerSecond: number
-  /** The highest rate that stays inside the limit whatever the latency does: limit / (1 + jitter). */
+  /** Highest rate that stays inside the limit at any latency: limit / (1 + jitter). */
   readonly safePerSecond: number
-  /** Requests over what is safe; 1 is all of it. */
+  /** Demand divided by the safe rate; 1 uses all of it. */
   readonly share: number
 }
 
@@ -27,17 +27,17 @@ export interface Plan {
   readonly overall: LimitUse
   readonly bytesPerDay: number
   readonly compressedBytesPerDay: number
-  /** What to change so that everything fits: one alternative of each. Empty when it fits. */
+  /** Streams that demand too much. One alternative of each makes everything fit. Empty when it fits. */
   readonly advice: readonly Advice[]
-  /** What the figures rest on, and what to know about them. */
+  /** Assumptions behind the figures, and warnings, as sentences. */
   readonly notes: readonly string[]
 }
 
-/** What a configuration asks of the service's limits and of the disk. Pure arithmetic: nothing is asked of anybody. */
+/** Computes the demand of a configuration on the service's limits and on the disk. No request is sent. */
 export function planConfig(config: Config, universe: PlanUniverse): Plan {
   const plan = planWith(config, universe)
   if (plan.fits || watchesPerSecond(config) === 0) return plan
-  // Looks at tickers take what is left: nothing that is recorded is given up for them.
+  // Tickers that are not recorded take only spare requests: no recorded stream is reduced for them.
   const { streams } = config
   return planWith({ ...config, streams: { ...streams, tickers: { ...streams.tickers, watchSeconds: 0 } } }, universe)
 }

@@ -15,7 +15,7 @@ export interface Change {
   readonly to: unknown
 }
 
-/** A stream that asks for too much. Any one of the alternatives makes it fit. */
+/** A stream that demands too much. Any one of the alternatives makes it fit. */
 export interface Advice {
   readonly stream: StreamName
   readonly requestsPerSecond: number
@@ -23,7 +23,7 @@ export interface Advice {
   readonly alternatives: readonly Change[]
 }
 
-/** For each stream over its budget, the changes that bring it inside; each was tried, so following it does fit. */
+/** Finds for each stream over its allowance the changes that bring it inside. Each was tried, so it does fit. */
 export function advise(config: Config, universe: PlanUniverse, { perSecond }: Allowances): Advice[] {
   return streamNames.flatMap((stream) => {
     const affordablePerSecond = perSecond.get(stream)
@@ -57,7 +57,7 @@ export function applyChange(config: Config, { option, to }: Change): Config {
 interface Adjustable {
   readonly option: string
   readonly from: unknown
-  /** Values from the mildest change to the harshest: each asks for no more requests than the one before it. */
+  /** Values from the mildest change to the harshest: each demands no more requests than the one before it. */
   readonly candidates: Candidates
 }
 
@@ -105,7 +105,7 @@ function options(stream: StreamName, { streams }: Config): Adjustable[] {
   }
 }
 
-/** A smaller number, or what fits: that always does. */
+/** Offers a smaller number of instruments, or `fit`, which always fits. */
 function fewer(path: string, { busiest }: Select): Adjustable[] {
   if (busiest === 'fit') return []
   const option = `${path}.select.busiest`
@@ -116,7 +116,7 @@ function fewer(path: string, { busiest }: Select): Adjustable[] {
   ]
 }
 
-/** Candidates are ordered, so the first that fits is found by halving. Undefined when not even the last does. */
+/** Finds the first candidate that fits by bisection, as candidates are ordered; undefined when none fits. */
 function firstFitting(candidates: Candidates, fits: (candidate: unknown) => boolean): unknown {
   let low = 0
   let high = candidates.length

@@ -7,8 +7,8 @@ export interface SafeRates {
 }
 
 /**
- * The service counts arrivals, departures are what can be controlled: requests that leave evenly over 1 + J seconds can
- * arrive within one. The same holds for the minute of the overall limit.
+ * Rates that keep inside the limits. The service counts arrivals, and only departures can be controlled. Requests that
+ * leave evenly over 1 + J seconds can arrive within one second. The overall limit has the same problem with a minute.
  */
 export function safeRates({ exchange: { limits, latencyJitterMs } }: Config): SafeRates {
   const jitterSeconds = latencyJitterMs / 1000
@@ -25,7 +25,7 @@ interface Wanted {
   readonly perSecond: number
 }
 
-/** Shares that are max-min fair: who asks for less than an equal part keeps it, and what it leaves is divided among the others. */
+/** Divides a rate max-min fairly. A demand below an equal part is met, and the rest is divided among the others. */
 export function fairShares(wanted: readonly Wanted[], available: number): Map<StreamName, number> {
   const result = new Map<StreamName, number>()
   const ascending = wanted.toSorted((a, b) => a.perSecond - b.perSecond)

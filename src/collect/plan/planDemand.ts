@@ -21,37 +21,37 @@ import {
   tradedCount,
 } from '../universe/planUniverse.js'
 
-/** What a stream asks of the service and of the disk, on average over a day on which its schedule runs. */
+/** Mean demand of a stream on the service and on the disk, over a day on which its schedule runs. */
 export interface StreamDemand {
   readonly stream: StreamName
   readonly operation: Operation
   readonly instruments: number
-  /** How many of those that could be recorded are not, by what leaves them out. */
+  /** Numbers of instruments that could be recorded and are not, by the reason. */
   readonly leftOut: LeftOut
   readonly requestsPerSecond: number
   readonly rowsPerDay: number
   readonly bytesPerDay: number
-  /** The same rows in TimescaleDB's columnstore. */
+  /** Bytes that the rows of a day take in TimescaleDB's columnstore. */
   readonly compressedBytesPerDay: number
 }
 
 export interface LeftOut {
-  /** Of kinds that the selection does not name. */
+  /** Instruments of kinds that the selection does not name. */
   readonly kind: number
-  /** With less turnover than the selection asks for. */
+  /** Instruments with less turnover than the selection demands. */
   readonly turnover: number
-  /** Beyond the number that the selection names. */
+  /** Instruments beyond the number that the selection names. */
   readonly number: number
-  /** The limits leave no room for them. */
+  /** Instruments for which the limits leave no room. */
   readonly limits: number
 }
 
 const secondsPerDay = 86_400
 
 /**
- * Bytes a row takes with its index, before and after compression; of books, a level. Candles, order books and compressed
- * fills were measured on TimescaleDB 2.29; tickers, fills and RPI books before compression on PostgreSQL 18 with data of
- * the simulator. Compressed tickers and RPI books are estimates.
+ * Bytes of a row with its index, before and after compression; for books, bytes of a level. Candles, order books and
+ * compressed fills were measured on TimescaleDB 2.29. Plain tickers, fills and RPI books were measured on PostgreSQL 18
+ * with data of the simulator. Compressed tickers and RPI books are estimates.
  */
 const bytesPerRow = {
   tickers: { plain: 232, compressed: 80 },
@@ -61,7 +61,7 @@ const bytesPerRow = {
   rpiBookLevel: { plain: 21.6, compressed: 1.2 },
 } as const
 
-/** @param allowedPerSecond what `busiest: fit` may use */
+/** @param allowedPerSecond requests per second that `busiest: fit` may use */
 type DemandOf = (config: Config, universe: PlanUniverse, allowedPerSecond: number) => Omit<StreamDemand, 'stream'>
 
 const nobody: LeftOut = { kind: 0, turnover: 0, number: 0, limits: 0 }
@@ -74,7 +74,7 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
       instruments: universe.instruments.filter(({ category }) => categories.includes(category)).length,
       leftOut: nobody,
       requestsPerSecond: (categories.length * runsPerDay(instruments.schedule)) / secondsPerDay,
-      // A row is written when something changed, which is too rare to count.
+      // A row is written only when an instrument changes, which is too rare to count.
       ...stored(0, bytesPerRow.tickers),
     }
   },
@@ -92,7 +92,7 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
     const { tickers } = config.streams
     const categories = ownLists(universe, 'tickers', tickers.categories)
     const instruments = tradedCount(universe, categories)
-    // Every recorder looks for itself: it is its own fills that it looks for.
+    // Watched tickers are not divided among recorders: each recorder watches for its own fills.
     const runs = runsPerDay(tickers.schedule)
     return {
       operation: 'tickers',
@@ -113,11 +113,11 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
     }
   },
   fills: ({ streams: { fills } }, universe, allowed) => {
-    // Every one fits: with too few requests for all, the schedule decides whose fills are worth them.
+    // All instruments fit. If requests are too few for all, the schedule decides whose fills are worth them.
     const { chosen, leftOut } = cover('fills', universe, fills.select, () => 0, allowed)
     const { neededPerSecond, fillsPerDay } = fillsDemand(chosen, fills)
     const requestsPerSecond = fills.select.busiest === 'fit' ? Math.min(neededPerSecond, allowed) : neededPerSecond
-    // However many happen, no more are stored than responses show.
+    // Responses bound the number of fills that can be stored.
     const maxPerDay = requestsPerSecond * fillsPerPage * secondsPerDay
     return {
       operation: 'fills',
@@ -144,7 +144,7 @@ const demandOf: { [Name in StreamName]: DemandOf } = {
   },
 }
 
-/** What instruments of each kind have of the types and intervals that the configuration names. */
+/** Finds the types and intervals of the configuration that instruments of each kind have. */
 function candlesByKind({ intervals, types }: Config['streams']['candles']) {
   const named = types.flatMap((type) => intervals.map((interval) => ({ type, interval })))
   const has = (kind: InstrumentKind) =>
@@ -153,7 +153,7 @@ function candlesByKind({ intervals, types }: Config['streams']['candles']) {
   return ({ kind }: PlanInstrument) => byKind.get(kind) ?? []
 }
 
-/** Requests a second for the candles of an instrument, all its series. */
+/** Requests per second for all candle series of an instrument. */
 function candleCost(candlesOf: ReturnType<typeof candlesByKind>): (instrument: PlanInstrument) => number {
   return (instrument) => {
     const fillsPerSecond = expectedFillsPerSecond(instrument)
@@ -175,8 +175,9 @@ interface Covered {
 }
 
 /**
- * Whom a selection covers: the first of its ranking, as many as it names or as the allowance has room for. A number counts for
- * all addresses together, of which each takes its own; an allowance is that of one address, for its own.
+ * Instruments that a selection covers: the first of its ranking, by its number or by the allowance. A number counts for
+ * all addresses together, and each address takes its own part. An allowance is that of one address, for its own
+ * instruments.
  */
 function cover(
   stream: StreamName,
@@ -196,7 +197,7 @@ function cover(
   return { chosen, leftOut: { ...leftOut, number: 0, limits: own.length - chosen.length } }
 }
 
-/** @param allowedPerSecond requests a second that the limits leave for it: what `busiest: fit` goes by */
+/** @param allowedPerSecond requests per second that the limits leave for the stream, used by `busiest: fit` */
 export function streamDemand(
   stream: StreamName,
   config: Config,
@@ -206,13 +207,13 @@ export function streamDemand(
   return { stream, ...demandOf[stream](config, universe, allowedPerSecond) }
 }
 
-/** Whether a stream takes what the limits leave for it, instead of a number that the configuration names. */
+/** Returns true if a stream takes what the limits leave for it, instead of a number that the configuration names. */
 export function takesWhatFits({ streams }: Config, stream: StreamName): boolean {
   const options = streams[streamOptions[stream]]
   return 'select' in options && options.select.busiest === 'fit'
 }
 
-/** Runs of a cron expression (seconds first) on a day on which it runs at all. */
+/** Runs of a cron expression (seconds first) on a day on which it runs. */
 export function runsPerDay(schedule: string): number {
   const { second, minute, hour } = parseCron(schedule)
   return second.length * minute.length * hour.length
@@ -236,7 +237,7 @@ function bookDemand(
   }
 }
 
-/** What each instrument that a stream may cover takes, requests a second; none for a stream of lists. */
+/** Requests per second of each instrument that a stream may cover; empty for a stream of lists. */
 export function instrumentDemands(
   stream: StreamName,
   { streams }: Config,

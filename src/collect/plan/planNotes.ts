@@ -13,7 +13,7 @@ import {
   rankForPlan,
 } from '../universe/planUniverse.js'
 
-/** What the figures of a plan rest on, and what to know about them: one sentence or two each. */
+/** Assumptions behind the figures of a plan, and warnings: one or two sentences each. */
 export function planNotes(config: Config, universe: PlanUniverse, streams: readonly StreamDemand[]): string[] {
   const { orderBooks, rpiOrderBooks, fills, candles, tickers } = config.streams
   const lines: string[] = []
@@ -61,7 +61,7 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
     `Fills are an estimate: ${basis}.${known} With fills ${fillTurnoverFactor} times as large or as small, ${range} are needed.`,
   ]
   if (fillsPerDay > 0) {
-    // The schedule uses what is left to it, also beyond what is needed.
+    // The schedule uses all requests that are left to it, even beyond the needed ones.
     const share = Math.round(expectedShare(fillsPerDay / 86_400, safeRates(config).perSecond.fills) * 100)
     lines.push(`About ${share} % of the fills are expected to be captured; the rest is lost in bursts.`)
   }

@@ -2,16 +2,16 @@ import type { Config } from '../../config/resolve.js'
 import type { TradedCategory } from '../../market/category.js'
 import { safeRates } from './planBudget.js'
 
-/** Looks at tickers take no more of the overall limit and of their own than this. */
+/** Largest share of each limit that watching takes: of the overall one, and of that of tickers. */
 const maxShareOfWatch = { overall: 1 / 10, tickers: 1 / 3 }
 
-/** What tickers are looked at between those that are recorded, and how often at most. */
+/** Categories whose tickers are watched between recorded ones, and the shortest times between requests. */
 export interface TickerWatch {
-  /** Those whose fills are recorded and whose tickers may be asked for. */
+  /** Categories whose fills are recorded and whose tickers are configured. */
   readonly categories: readonly TradedCategory[]
-  /** Between two looks at one category, at least. */
+  /** Shortest time between two requests for one category. */
   readonly minMs: number
-  /** Between any two, at least. */
+  /** Shortest time between two requests for any categories. */
   readonly gapMs: number
 }
 
@@ -25,7 +25,7 @@ export function tickerWatch(config: Config): TickerWatch {
   return { categories, minMs: tickers.watchSeconds * 1000, gapMs: 1000 / allowedPerSecond }
 }
 
-/** Requests for tickers that are looked at and not recorded, at most: while fills are few, there are none. */
+/** Largest rate of requests for tickers that are watched and not recorded. While fills are few, there are none. */
 export function watchesPerSecond(config: Config): number {
   const { categories, minMs, gapMs } = tickerWatch(config)
   return Math.min(1000 / gapMs, (categories.length * 1000) / minMs)

@@ -5,62 +5,65 @@ import { backoffMs } from '../../runtime/backoff.js'
 import type { Moment } from '../../runtime/clock.js'
 import { afterResponse, fullPace, type Pace, type PaceLimits, waitMs, waitWhenClaimedMs } from './pace.js'
 
-/** Most candles of one response. */
+/** Largest number of candles in one response. */
 export const candlesPerPage = 1000
 /** Candles of more than an hour are looked at hourly, because it is not known at which hour they close. */
 export const longestCandleCycleMs = hourMs
 /**
- * Longest time between two requests for a series that brings no trades. A response holds a thousand candles, so that asking
- * late loses nothing; but the end of what is proven must not fall so far behind that it looks like a gap to be repaired.
+ * Longest time between two requests for a series that brings no trades. A response holds a thousand candles, so a late
+ * request loses nothing. A longer wait would make the end of the proven time look like a gap to be repaired.
  */
 export const maxCandleWaitMs = 8 * minuteMs
-/** Where a thousand candles show no trade, three more requests that show the same are not needed. */
+/**
+ * Pace of a series whose first response, of up to a thousand candles, shows no trade: as after three fruitless ones.
+ */
 const slowPace: Pace = { fruitless: 3, misled: 0 }
 /**
- * An interval that the instrument does not have is asked for again so much later. One that it has had is refused by mistake: it
- * is asked for again soon, then less and less, down to once an hour.
+ * Time until the next request for an interval that the service refuses, when no response has come yet. A series that
+ * has had a response is asked for again soon. Further refusals make that rarer, down to once an hour.
  */
 const refusedForMs = dayMs
-/** Time for a response to come and be stored. */
+/** Time allowed for a response to arrive and to be stored. */
 const graceMs = 30_000
 
 /** A response for the candles of a series. */
 export interface CandlesSeen {
   readonly rows: readonly Candle[]
-  /** When it came. */
+  /** When the response came. */
   readonly received: Moment
-  /** Whether it was asked for because a ticker had claimed that there was a trade. */
+  /** True when the request was made because a ticker had claimed a trade. */
   readonly isClaimed: boolean
-  /** What the ticker says now. */
+  /** Volume and price of the newest ticker; null without a ticker. */
   readonly sign: TradeSign | null
 }
 
-/** What is known of a series from its responses. */
+/** State of a series after its last response. */
 interface Known {
   readonly received: Moment
   readonly pace: Pace
-  /** What the ticker said when the last response came. */
+  /** Volume and price of the ticker at the time of the last response; null without a ticker. */
   readonly sign: TradeSign | null
   /** When the newest candle with a trade in it opened; -Infinity when none was seen. */
   readonly tradedAt: TimeMs
-  /** That candle, so that two can be told apart. */
+  /** Opening time, volume and close of the newest candle with a trade; null when none was seen. */
   readonly newest: string | null
 }
 
 interface Entry<Target> {
   target: Target
-  /** On the monotonic clock. */
+  /** When the series was first covered, on the monotonic clock. */
   readonly sinceMs: number
-  /** In a row, since the last response. */
+  /** Refusals in a row, since the last response. */
   refusals: number
-  /** On the monotonic clock. */
+  /** The series is not asked for before this time of the monotonic clock. */
   refusedUntilMs: number
   known: Known | null
 }
 
 /**
- * Decides which series of candles are asked for after a close: each after every close while responses bring trades, and after
- * fewer and fewer when they do not, unless a ticker that is to be believed says that there was a trade.
+ * Decides which series of candles are asked for after a close. Each series is asked for after every close while its
+ * responses bring trades. It is asked for less and less often when they do not. A ticker that claims a trade, and is
+ * still believed, brings the request forward.
  */
 export class CandleSchedule<Target extends CandleSeries> {
   readonly #settleMs: number
@@ -71,7 +74,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     this.#settleMs = settleMs
   }
 
-  /** Replaces the series; returns those that are new and those that are gone. What is known of the others stays. */
+  /** Replaces the series; returns the new ones and the removed ones. The state of the others is kept. */
   retarget(targets: readonly Target[], nowMs: number): { readonly added: Target[]; readonly removed: Target[] } {
     const before = this.#entries
     const added: Target[] = []
@@ -95,7 +98,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     return this.#entries.size
   }
 
-  /** Those of an interval that has just closed which are to be asked for now. */
+  /** Returns the series of an interval that has just closed which should be asked for now. */
   due(
     interval: Interval,
     now: Moment,
@@ -116,20 +119,20 @@ export class CandleSchedule<Target extends CandleSeries> {
     return due
   }
 
-  /** How many candles to ask for: of a new series all that a response holds. */
+  /** Number of candles to ask for. For a series without a response it is as many as a response can hold. */
   limitFor(target: Target, now: TimeMs): number {
     const known = this.#entries.get(seriesText(target))?.known ?? null
     return known === null ? candlesPerPage : this.candlesSince(known.received.wall, now, target.interval)
   }
 
-  /** How many candles to ask for so that the response reaches back to the oldest that had not settled at `before`. */
+  /** Number of candles that reaches back to the oldest candle that had not settled at `before`. */
   candlesSince(before: TimeMs, now: TimeMs, interval: Interval): number {
     const spare = 2
     const count = Math.ceil(Math.max(0, now - before + this.#settleMs) / intervalMs[interval])
     return Math.min(candlesPerPage, count + spare)
   }
 
-  /** Takes a response; returns since when no candle has had a trade, as far as the responses have shown. */
+  /** Takes a response; returns the time after which no candle seen so far has had a trade. */
   responded(target: Target, { rows, received, isClaimed, sign }: CandlesSeen): TimeMs {
     const entry = this.#entries.get(seriesText(target))
     const before = entry?.known ?? null
@@ -141,7 +144,7 @@ export class CandleSchedule<Target extends CandleSeries> {
       entry.known = { received, pace, sign, tradedAt, newest }
       entry.refusals = 0
     }
-    // A trade may be as late in its candle as that is long.
+    // The trade may have happened at the very end of its candle.
     return tradedAt + intervalMs[target.interval]
   }
 
@@ -155,7 +158,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     entry.refusedUntilMs = nowMs + (entry.known === null ? refusedForMs : soonMs)
   }
 
-  /** How many are asked for less often, and how many are overdue. */
+  /** Counts the series that are asked for less often, and those that are overdue. */
   counts(nowMs: number): { readonly quiet: number; readonly late: number } {
     let [quiet, late] = [0, 0]
     for (const { target, sinceMs, known } of this.#entries.values()) {
@@ -174,7 +177,7 @@ function paceLimits(interval: Interval): PaceLimits {
   return { everyMs, maxMs: Math.max(everyMs, maxCandleWaitMs) }
 }
 
-/** The newest candle in which something happened: trades, or for types without any a price that moved. */
+/** Finds the newest candle with trades. For types that have no volume it is the newest one in which the price moved. */
 function lastTrade(rows: readonly Candle[], before: Known | null): Pick<Known, 'tradedAt' | 'newest'> {
   let last: Candle | undefined
   let previousClose: string | undefined

@@ -7,29 +7,31 @@ import { afterResponse, fullPace, type Pace, retrySoon, waitMs, waitWhenClaimedM
 
 export interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string
-  /** Those that one failure of the service may befall together: of the same group, others tell whether a target fails alone. */
+  /**
+   * Group of targets that one failure of the service may affect together. Others of it show if a target fails alone.
+   */
   readonly groupOf: (target: Target) => string
-  /** Each target's own place in the cycle, in [0, 1). */
+  /** Position of a target in the cycle, in [0, 1). */
   readonly phaseOf: (target: Target) => number
   /** Time between two requests for a target whose responses bring something. */
   readonly everyMs: number
 }
 
-/** What becomes of the targets, as counts. */
+/** Number of targets in each state. */
 export interface CycleCounts {
-  /** Those that are asked for, rarely or at full rhythm. */
+  /** Targets that are asked for, rarely or in every cycle. */
   readonly covered: number
-  /** Of those: asked for rarely, because their responses brought nothing for long. */
+  /** Covered targets that are asked for rarely, because their responses brought nothing for long. */
   readonly quiet: number
-  /** Those for which there is no place. */
+  /** Targets for which there is no place. */
   readonly leftOut: number
-  /** Of those that are asked for at their rhythm: how many have waited for longer than they should. */
+  /** Covered targets that are not quiet and are overdue by more than a cycle and some grace. */
   readonly late: number
-  /** Whether there is nothing to be had: each was asked, and none was ever seen to say something, and then something else. */
+  /** True when all covered targets are quiet, and no response of any of them was ever seen to change. */
   readonly isIdle: boolean
 }
 
-/** How requests have ended. */
+/** Number of requests that have ended, by their outcome. */
 interface Tally {
   readonly responses: number
   readonly failures: number
@@ -41,53 +43,54 @@ interface Entry<Target> {
   readonly target: Target
   rank: number
   pace: Pace
-  /** Has a place in the cycle, or is looked at now and then. */
+  /** True when the target has a place in the cycle, or is quiet and asked for now and then. */
   isIn: boolean
   isAsked: boolean
   wasClaimed: boolean
-  /** On the monotonic clock; null before the first response. */
+  /** When the last response came, on the monotonic clock; null before the first. */
   respondedMs: number | null
   dueMs: number
-  /** In a row, since the last response. */
+  /** Failures in a row, since the last response. */
   failures: number
-  /** How many responses it would have had since its last one if it had fared like the others: what speaks for its own failure. */
+  /** Responses missed since the last one: the number that the target would have had, had it fared like its group. */
   missed: number
-  /** How the requests for its group had ended when its own last did. */
+  /** Tally of the group at the time when the target's last request ended. */
   tallied: Tally
-  /** What the last response said; null when it said nothing. */
+  /** Content of the last response that had any; null before it. */
   content: string | null
-  /** How many different ones there were. */
+  /** Number of times that the content differed from the content before, including the first. */
   contents: number
-  /** What the ticker said when the last response came. */
+  /** Sign of the ticker at the time of the last response. */
   sign: string | null
 }
 
-/** What has brought nothing for so many responses gives its place to others and is looked at beside them. */
+/** A target is quiet after this many responses in a row that brought nothing. It then gives its place to others. */
 const quietAfter = 5
-/** Longest time between two looks at something that brings nothing. */
+/** Longest time between two requests for a quiet target. */
 const maxCycleWaitMs = hourMs
-/** Looks at what brings nothing come on top of the places, and are so many of their number at most. */
+/** Requests for quiet targets come on top of the places. This is their largest number, as a share of the places. */
 const lookShare = 0.05
 const graceMs = 30_000
-/** What fails while the others are answered goes unasked for so many cycles at most, or an hour if that is shorter. */
+/** Longest wait of a target that fails alone, in cycles. An hour, or one cycle if longer, limits it too. */
 const maxFailingCycles = 32
-/** With so many responses missed it is not by chance any more: that happens to one in twenty. */
+/** From this many missed responses on, the failures are not by chance: that happens to one target in twenty. */
 const missedToBelieve = 3
 
 /**
- * Decides when each of a ranked list of targets is asked for, with a place for some of them in a cycle of fixed length.
+ * Decides when each of a ranked list of targets is asked for. Some of them have a place in a cycle of fixed length.
  *
- * The places go to the first of the ranking whose responses bring something. One that brings nothing, whatever its ticker
- * claims, is asked less and less, gives its place to the next, and is then only looked at: all such looks together stay below
- * a small share of the places, however many there are and whatever is wrong with them. The first response that brings
- * something puts it back. Times are of the monotonic clock, places of the wall clock, so that a restart keeps them.
+ * The places go to the first targets of the ranking whose responses bring something. A target whose responses bring
+ * nothing is asked for less and less often, whatever its ticker claims. In the end it is quiet and its place goes to
+ * the next one. All requests for quiet targets together stay below a small share of the places. The first response that
+ * brings something ends the quiet. Times are of the monotonic clock. Places are of the wall clock, so that a restart
+ * keeps them.
  */
 export class CycleSchedule<Target> {
   readonly #options: CycleOptions<Target>
   readonly #entries = new Map<string, Entry<Target>>()
   #ranked: Entry<Target>[] = []
   #slots = 0
-  /** How many looks may be taken; grows with time. */
+  /** Number of requests for quiet targets that may be made now; grows with time. */
   #looks = 0
   #looksAtMs = 0
   #isArranged = false
@@ -97,7 +100,11 @@ export class CycleSchedule<Target> {
     this.#options = options
   }
 
-  /** Replaces the targets, the most wanted first. What is known of those that stay is kept. @param slots places in the cycle */
+  /**
+   * Replaces the targets, highest rank first. The state of those that stay is kept.
+   *
+   * @param slots places in the cycle
+   */
   retarget(ranked: readonly Target[], slots: number, nowMs: number): void {
     const wanted = new Set(ranked.map(this.#options.keyOf))
     for (const key of this.#entries.keys()) if (!wanted.has(key)) this.#entries.delete(key)
@@ -128,7 +135,7 @@ export class CycleSchedule<Target> {
     this.#isArranged = false
   }
 
-  /** Takes what is due. Each is answered or failed later, and not due again before. */
+  /** Returns the targets that are due. None is due again until `responded` or `failed` is called for it. */
   take(nowMs: number): Target[] {
     this.#arrange(nowMs)
     this.#earnLooks(nowMs)
@@ -145,7 +152,7 @@ export class CycleSchedule<Target> {
     return due
   }
 
-  /** @param content what the response said, in any spelling; null when it said nothing. @returns how many places were missed */
+  /** @param content content of the response, in any spelling; null without any. @returns number of places missed */
   responded(target: Target, content: string | null, sign: string | null, now: Moment): number {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return 0
@@ -154,7 +161,7 @@ export class CycleSchedule<Target> {
     const before = entry.pace
     entry.pace = afterResponse(before, { brought, claimed: entry.wasClaimed })
     if (brought) entry.contents++
-    // Nothing speaks for one that was never seen to change: it need not be tried five times.
+    // A target that was never seen to change becomes quiet at once, without five tries.
     else if (entry.contents < 2)
       entry.pace = { fruitless: Math.max(quietAfter, entry.pace.fruitless), misled: entry.pace.misled }
     if (content !== null) entry.content = content
@@ -172,12 +179,15 @@ export class CycleSchedule<Target> {
   }
 
   /**
-   * No response, or none that was kept. Whose failure it is shows in how the others of its group fare, not in the error: a new code
-   * may be said to all, and a timeout may befall one. As long as hardly anybody is answered, it is asked again within a minute, or at its
-   * next place where that is sooner: else an outage would be followed by as much time without a response, and a cycle of hours
-   * would be lost with one request. From the third on, each response that it would have had by now if it had fared like the others
-   * doubles the wait: where a share s of requests is answered, n failures in a row are n s missed responses, and come about by
-   * chance with a probability of (1 - s) ^ n, which is less than e ^ -(n s). Without others nothing is missed.
+   * Takes a failure: no response came, or none that was kept. The error does not tell if the target or the service is
+   * to blame: a new code may concern all targets, a timeout may concern one. The outcomes of the group tell it.
+   *
+   * While hardly any request of the group succeeds, the target is asked for again within a minute. It is asked for at
+   * its next place where that is sooner. A longer wait would prolong an outage, or cost a whole cycle of hours.
+   *
+   * From the third missed response on, each one doubles the wait. Where a share s of requests succeeds, n failures in a
+   * row are n s missed responses. The probability of that by chance is (1 - s) ^ n, which is less than e ^ -(n s). A
+   * target without others in its group misses nothing.
    */
   failed(target: Target, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
@@ -194,7 +204,10 @@ export class CycleSchedule<Target> {
     entry.dueMs = wait > everyMs ? placeMs : Math.min(placeMs, now.ms + wait)
   }
 
-  /** Takes what the newest ticker says: another than when the last response came is a claim that there is news. */
+  /**
+   * Takes the sign of the newest ticker. A sign that differs from the one at the last response claims that there is
+   * news.
+   */
   claim(target: Target, sign: string, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined || entry.isAsked || entry.wasClaimed || entry.respondedMs === null) return
@@ -206,7 +219,7 @@ export class CycleSchedule<Target> {
     entry.dueMs = Math.min(entry.dueMs, this.#nextPlaceMs(entry, Math.max(0, claimedMs - sinceMs), now))
   }
 
-  /** Whether a target has had a response. */
+  /** Returns true if the target has had a response. */
   isKnown(target: Target): boolean {
     return (this.#entries.get(this.#options.keyOf(target))?.respondedMs ?? null) !== null
   }
@@ -253,7 +266,7 @@ export class CycleSchedule<Target> {
     return { everyMs: this.#options.everyMs, maxMs: maxCycleWaitMs }
   }
 
-  /** Gives the places to the first of the ranking; those that bring less take a part of one. */
+  /** Gives the places to the first of the ranking. A target that is asked for less often takes a part of a place. */
   #arrange(nowMs: number): void {
     if (this.#isArranged) return
     this.#isArranged = true
@@ -261,7 +274,7 @@ export class CycleSchedule<Target> {
     const costOf = ({ pace }: Entry<Target>) => this.#options.everyMs / waitMs(pace, this.#limits)
     const chosen = new Set(keepSteady(active, costOf, this.#slots, ({ isIn }) => isIn))
     for (const entry of this.#ranked) {
-      // Who was looked at once is looked at again: only a response can tell that it has come to life.
+      // A quiet target stays in: only a response can tell that it has changed.
       const isIn = isQuiet(entry) || chosen.has(entry)
       if (isIn && !entry.isIn) entry.dueMs = Math.max(entry.dueMs, nowMs)
       entry.isIn = isIn
@@ -275,7 +288,7 @@ export class CycleSchedule<Target> {
     this.#looksAtMs = nowMs
   }
 
-  /** The first of a target's own places in the cycle after about `waitMs`. */
+  /** Returns the first place of a target in the cycle after about `wait` ms. */
   #nextPlaceMs({ target }: Entry<Target>, wait: number, now: Moment): number {
     const { everyMs, phaseOf } = this.#options
     const place = nextPlace(now.wall + Math.max(0, wait - everyMs), everyMs, phaseOf(target))
@@ -283,7 +296,7 @@ export class CycleSchedule<Target> {
   }
 }
 
-/** Of the requests that have ended in between, 0 to 1; 0 without any. */
+/** Share of the requests ended between two tallies that had a response, 0 to 1; 0 without any. */
 function shareAnswered(before: Tally, after: Tally): number {
   const responses = after.responses - before.responses
   return responses === 0 ? 0 : responses / (responses + after.failures - before.failures)

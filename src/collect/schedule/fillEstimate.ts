@@ -2,68 +2,72 @@ import type { TradeSign } from '../../market/ticker.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import { fillsPerPage } from '../../market/fill.js'
 
-/** What a response tells of an instrument's activity: its fills newest first, by the service's clock. */
+/** A fill of a response, with the time of the service's clock. */
 export interface SeenFill {
   readonly ts: TimeMs
   readonly size: string
 }
 
-/** Rates are averaged over these times: a sweep, a burst, a busy minute, the usual flow. */
+/** Rates are averaged over these times: those of a sweep, a burst, a busy minute and the usual flow. */
 const memoriesMs = [400, 2_000, 20_000, 300_000] as const
 const [minute, usual] = [2, 3]
-/** So much of a difference between a faster average and the next slower one is expected to last at first. */
+/** Share of the difference between a faster average and the next slower one that is expected to last at first. */
 const lasting = [0.35, 0.4, 0.7] as const
-/** What happened since the newest ticker counts for more than was expected: it may be a burst. */
+/** Factor for the fills expected since the newest ticker, because a burst may have begun. */
 const unknownWeight = 1.15
-/** So many fills are enough to know their mean size. */
+/** Number of fills over which the mean size is averaged. */
 const sizeMemory = 400
 /**
- * Fills come in clusters, and their rate is never known well: the variance of a number that was expected is that of clusters,
- * and a multiple of its square. What drops out of the day comes in clusters too.
+ * Variances of an expected number of fills: by clusters, in proportion to it; by the unknown rate, to its square. The
+ * number that drops out of the day comes in clusters too, and has a variance in proportion to itself.
  */
 const [clusterVariance, rateVariance, rollVariance] = [30, 6, 5]
-/** When more dropped out of the day than was traded, that much at most is taken off what was expected. */
+/** Largest share of the expected number that is taken off when more dropped out of the day than was traded. */
 const maxTakenOff = 0.3
-/** Beyond this a size is no number of coins, and sums of it end in infinity. */
+/** Sizes beyond this are no number of coins, and their sums could become infinite. */
 const maxSize = 1e30
-/** A first page that spans a moment is a burst, not the usual flow. */
+/** Shortest span assumed for a first page. A page that spans a moment is a burst, not the usual flow. */
 const minSpanMs = 5_000
-/** No ticker can claim more than this for one instrument: it would change nothing. */
+/** Largest number of fills that one ticker can claim for an instrument. Larger numbers would change nothing. */
 const maxClaimed = 1.5 * fillsPerPage
 /**
- * The squared relative error of estimates: what is usual, which counts for so many responses, and what of an instrument's
- * record each of its responses leaves. Estimates of less than one fill are not judged; no single one decides.
+ * Constants of the squared relative error of estimates: the usual error, and the number of responses that it counts
+ * for; the share of the record that is kept at each response, and the largest error counted for one response. Estimates
+ * of one fill or less are not judged.
  */
 const [usualError, usualErrorCount, errorKept, maxError] = [0.7, 10, 0.97, 25]
 export const maxUnevenness = 4
 /**
- * How the record of a ticker's claims begins, in fills, and what of it each response leaves. Sizes are so uneven that the mean
- * of those seen last is mostly too small: fewer fills are there than a volume makes one expect.
+ * First values of the record of a ticker's claims, in fills, and the share that each response keeps of it. Sizes are
+ * uneven, and the mean of recent ones is usually too small: there are fewer fills than a volume suggests.
  */
 const [claimedStart, borneOutStart, recordKept] = [50, 40, 0.9]
 /**
- * A response without a fill where tickers claimed so many says that they tell of trades elsewhere: so much of the record is left.
- * Of an instrument that has fills, a claim of a few may be what has dropped out of the day.
+ * A response without a fill contradicts tickers that claimed at least this many. They tell of trades elsewhere, and
+ * only a share of the record is kept. The number is larger once fills are known: trades that drop out of the day look
+ * like claims.
  */
 const [contradicted, contradictedWithoutSizes, contradictedKept] = [50, 3, 0.3]
-/** A record as bad as this is forgotten as soon as a response brings a fill. */
+/** A record with a trust below this is forgotten as soon as a response brings a fill. */
 const badRecord = 0.05
 
 /**
- * How many fills of one instrument have happened that no response showed, and how far such estimates are out.
+ * Estimates the number of fills of one instrument that no response has shown, and the error of such estimates.
  *
- * Responses give the times of fills exactly, and tickers, which come for all instruments at once, the volume between two
- * moments. A full page is a count cut off at 100: what was hidden is taken for as much as the tickers claimed. A 24h volume
- * rolls, so yesterday's trades are added to its differences, at the instrument's own usual rate where that is less than the
- * day's average: few huge trades make most of an average, and drop out at few moments. A rise, divided by the mean size of a
- * fill, is a count, and believed nearly whole. A fall says only that a huge trade has dropped out, and next to nothing of what
- * was traded meanwhile: what was expected stands. How much of the claims the responses have borne out is kept as a record:
- * tickers that tell of trades elsewhere are soon not believed. Times are the service's, rates are fills per millisecond.
+ * Responses give the exact times of fills. Tickers come for all instruments at once and give the volume between two
+ * moments. A full page is a count cut off at 100: the tickers' claims are then taken as borne out. A 24h volume rolls,
+ * so yesterday's trades are added to its differences. They are added at the instrument's usual rate where that is below
+ * the average of the day: a few huge trades make up a large part of that average.
+ *
+ * A rise divided by the mean size of a fill is a count, and is believed almost fully. A fall says only that a huge
+ * trade has dropped out of the day, and little about current trades: the expected number is nearly kept. A record is
+ * kept of how much of the claims the responses have shown. It soon discredits tickers that tell of trades elsewhere.
+ * Times are those of the service, rates are fills per millisecond.
  */
 export class FillEstimate {
-  /** Average rates over the memories, at the last response. */
+  /** Average rates over `memoriesMs`, at the last response. */
   readonly #seen = [0, 0, 0, 0]
-  /** The same carried on by the tickers since, at `#atMs`. */
+  /** Average rates over `memoriesMs` at `#atMs`, updated by the tickers since the last response. */
   readonly #rates = [0, 0, 0, 0]
   #atMs = -Infinity
   /** Fills between the last response and `#atMs`. */
@@ -76,7 +80,7 @@ export class FillEstimate {
   #claimed = 0
   #claimedBefore: number = claimedStart
   #borneOut: number = borneOutStart
-  /** Fills of the last response, to tell which of them the ticker before it had counted: their times, then their sizes. */
+  /** Times, then sizes, of the fills of the last response. They tell which fills the ticker before it had counted. */
   #page: Float64Array | null = null
   #pageCount = 0
   #pageFrom: TimeMs = Infinity
@@ -84,21 +88,21 @@ export class FillEstimate {
   #errorCount = 0
   #assumedRate: number | null = null
 
-  /** Takes a rate from an earlier run, until a response shows a newer one. */
+  /** Takes a rate recorded by an earlier run. It holds until the first response. */
   assume(rate: number): void {
     if (this.#responseAt > -Infinity) return
     this.#assumedRate = rate
     this.#rates.fill(rate)
   }
 
-  /** What the order of first requests goes by: busy ones first, as far as anything is known of it. */
+  /** Rank for the first request; higher goes first. A recorded rate ranks above any turnover of a ticker. */
   get firstRank(): number {
     if (this.#assumedRate !== null) return 1e12 * (1 + this.#assumedRate * 1_000)
     if (this.#ticker === null) return 0
     return this.#ticker.volume * Number(this.#ticker.lastPrice) || 0
   }
 
-  /** When the service gave the last response, by its own clock; -Infinity before the first. */
+  /** When the service gave the last response, on its own clock; -Infinity before the first. */
   get respondedAt(): TimeMs {
     return this.#responseAt
   }
@@ -107,32 +111,32 @@ export class FillEstimate {
     return this.#rates[usual] as number
   }
 
-  /** The rate of the moment. */
+  /** Rate expected over the next second. */
   get rate(): number {
     return Math.max(0, this.#ahead(1_000)) / 1_000
   }
 
-  /** How much of what the tickers claimed the responses have shown. */
+  /** Share of the tickers' claims that responses have shown, at most 1.5. */
   get trust(): number {
     return Math.min(1.5, this.#borneOut / this.#claimedBefore)
   }
 
-  /** How far the estimates of this instrument are out, compared with the usual: about 1, more where fills come in bursts. */
+  /** Error of this instrument's estimates relative to the usual error: about 1, more where fills come in bursts. */
   get unevenness(): number {
     const error = (this.#errorSum + usualError * usualErrorCount) / (this.#errorCount + usualErrorCount)
     return Math.min(maxUnevenness, error / usualError)
   }
 
-  /** Fills at `at` that the last response did not show; 0 before the first, since none is known of. */
+  /** Number of fills by `at` that the last response did not show; 0 before the first response. */
   unseen(at: TimeMs): number {
     if (this.#responseAt === -Infinity) return 0
     return this.#unseen + unknownWeight * this.#ahead(Math.max(0, at - this.#atMs))
   }
 
-  /** Fills expected in so many milliseconds from `#atMs`: what is faster than usual is expected to fade. */
+  /** Fills expected in the `spanMs` after `#atMs`. A rate above the usual one is expected to fade. */
   #ahead(spanMs: number): number {
     let count = this.usualRate * spanMs
-    // Asked of every instrument at each choice, so no iterators.
+    // This runs for every instrument at each choice, so it avoids iterators.
     for (let index = 0; index < lasting.length; index++) {
       const memoryMs = memoriesMs[index] as number
       const beyond = (this.#rates[index] as number) - (this.#rates[index + 1] as number)
@@ -141,7 +145,7 @@ export class FillEstimate {
     return Math.max(0, count)
   }
 
-  /** Takes a response; returns how many fills in it are new. */
+  /** Takes a response; returns the number of new fills in it. */
   responded(newestFirst: readonly SeenFill[], serviceTime: TimeMs): number {
     const isFirst = this.#responseAt === -Infinity
     const fresh = this.#countFresh(newestFirst)
@@ -152,8 +156,8 @@ export class FillEstimate {
     const hiddenMs = isFirst ? 0 : Math.max(0, from - this.#responseAt)
     const spanMs = Math.max(0, serviceTime - from)
     this.#learnSizes(newestFirst, fresh)
-    // What a full page hides went at the rate that was expected: had it been what is left of the expected number, an
-    // estimate that is too high would feed itself.
+    // Fills hidden by a full page are taken to have come at the expected rate. Were the rest of the expected number
+    // taken instead, an estimate that is too high would feed itself.
     const expected = this.#unseen + this.#ahead(Math.max(0, serviceTime - this.#atMs))
     const hiddenRate = isFirst ? 0 : expected / Math.max(1, serviceTime - this.#responseAt)
     if (!isFirst) this.#judgeEstimate(fresh, expected)
@@ -175,7 +179,7 @@ export class FillEstimate {
     return fresh
   }
 
-  /** Takes a ticker; returns whether it tells that nothing was traded since the one before, which no response is newer than. */
+  /** Takes a ticker. Returns true if nothing was traded since the previous one, and no response is newer than that. */
   traded({ ts, volume24h, lastPrice }: TradeSign): boolean {
     const before = this.#ticker
     if (before !== null && ts <= before.ts) return false
@@ -201,7 +205,7 @@ export class FillEstimate {
   #countOf(before: { ts: TimeMs; volume: number }, volume: number, ts: TimeMs, spanMs: number): number {
     const expected = this.#ahead(spanMs)
     if (this.#sizeCount === 0) {
-      // Nobody knows how many: one at least.
+      // Without sizes the number is unknown, and a claim counts for one.
       this.#claimed++
       return Math.max(expected, this.trust)
     }
@@ -218,12 +222,12 @@ export class FillEstimate {
     return Math.max(0, expected + gain * (this.trust * claim - expected))
   }
 
-  /** The volume of the fills that responses showed after `ts`. */
+  /** Volume of the fills after `ts` that responses have shown. */
   #shownSince(ts: TimeMs, meanSize: number): number {
     let sum = 0
     for (let index = 0; index < this.#pageCount && (this.#page?.[index] as number) > ts; index++)
       sum += this.#page?.[fillsPerPage + index] as number
-    // Before the oldest fill of a full page others were shown, by responses before.
+    // Earlier responses have shown fills before the oldest one of a full page.
     if (ts < this.#pageFrom) sum += (this.#pageFrom - ts) * (this.#seen[minute] as number) * meanSize
     return sum
   }
@@ -259,7 +263,7 @@ export class FillEstimate {
   #learnSizes(newestFirst: readonly SeenFill[], fresh: number): void {
     for (let index = 0; index < fresh; index++) {
       const size = Number((newestFirst[index] as SeenFill).size)
-      // One that no market has would be the mean of all for ever.
+      // An impossible size would dominate the mean for ever.
       if (!(size > 0 && size < maxSize)) continue
       this.#sizeSum += size
       this.#sizeCount++
@@ -269,7 +273,7 @@ export class FillEstimate {
     this.#sizeCount = sizeMemory
   }
 
-  /** The rate before the first response: as recorded, or as its page shows, or as the ticker's day makes one expect. */
+  /** Rate before the first response: the recorded one, else that of the page or that of the ticker's day, if lower. */
   #firstRate(count: number, spanMs: number): number {
     if (this.#assumedRate !== null) return this.#assumedRate
     const byPage = count / Math.max(spanMs, minSpanMs)

@@ -8,25 +8,25 @@ import { longestWaitMs } from './fillWait.js'
 export type { SeenFill } from './fillEstimate.js'
 
 export interface FillScheduleOptions {
-  /** Least time between two requests for an instrument. */
+  /** Shortest time between two requests for an instrument. */
   readonly minPollMs: number
-  /** Most time between two requests for an instrument whose responses bring something new. */
+  /** Longest time between two requests for an instrument whose responses bring something new. */
   readonly maxPollMs: number
 }
 
 export interface FillLoad {
-  /** Of all instruments together, by their usual rates. */
+  /** Sum of the usual rates of all instruments. */
   readonly fillsPerSecond: number
-  /** Responses whose page was full of new fills, since the start: fills may have been lost before them. */
+  /** Number of responses since the start whose page was full of new fills. Fills may have been lost before each. */
   readonly late: number
 }
 
 interface Entry<Target> {
   readonly target: Target
   readonly estimate: FillEstimate
-  /** Since then it has waited for its first response, or for another one where the last was lost. */
+  /** Since when the instrument has waited for its first response, or for one to replace a lost one. */
   sinceMs: number
-  /** On the monotonic clock; null before the first response, and where the last one was lost. */
+  /** When the last response came, on the monotonic clock; null before the first, and when the last was lost. */
   respondedMs: number | null
   /** Responses in a row that brought nothing new. */
   empty: number
@@ -35,38 +35,38 @@ interface Entry<Target> {
   isAsked: boolean
 }
 
-/** Fewer fills than this are not worth a request of their own yet. */
+/** An instrument with fewer unseen fills than this is not worth a request yet. */
 const dueFills = 3
-/** What is expected of an instrument whose estimates are far out counts for more: its page may be full long before. */
+/** Exponent of the unevenness that unseen fills are weighted by. Uneven instruments may fill a page early. */
 const unevennessPower = 0.25
 const maxUnevennessFactor = 1.01 * maxUnevenness ** unevennessPower
 const maxBackoffMs = 30_000
-/** Every so many choices go to whoever has waited for longest beyond its time, and to those never answered. */
+/** Every fourth choice goes to the instrument that is overdue for longest, every second to one without a response. */
 const overdueEvery = 4
 const firstEvery = 2
 
 /**
- * Decides at each request that may depart whose fills are asked for.
+ * Decides at each request that may be sent which instrument's fills are asked for.
  *
- * What it maximises is the number of fills that are captured. A response shows the newest 100, so what matters is who has most
- * that no response showed: on recorded tapes a schedule that knew that number, and nothing of the future, would capture 99 % of
- * what one that knows the future does; one that knew it as of a second ago, 91 to 95 %. So the choice is the instrument with the
- * most fills expected unseen, by what is known at that moment, those a little before others whose estimates are often far out.
- * Nothing is decided ahead: a ticker that arrives while a request waits changes who is asked.
+ * The schedule maximises the number of captured fills. A response shows the newest 100, so it chooses the instrument
+ * with the largest number of unseen fills. On recorded tapes, knowing the exact number captures 99 % of what knowing
+ * the future does. Knowing the number as of a second ago captures 91 to 95 %. The choice therefore uses the expected
+ * number at that moment. Instruments whose estimates are often far off count for a little more. Nothing is decided
+ * ahead: a ticker that arrives while a request waits changes the choice.
  *
- * Nobody starves. Instruments never answered get every second choice until each has been, the busiest first: n of them are asked
- * within 2 n requests. Whoever has gone unasked for its longest time gets every fourth choice, those first that have waited for
- * longest: of n instruments nobody who trades waits for longer than maxPollMs and the time of 4 n requests. The longest time
- * doubles with each response that brings nothing, up to an hour, whatever the ticker claims, and is back with the first fill.
- * Times are of the monotonic clock.
+ * No instrument starves. Instruments without a response get every second choice until each has one, the busiest first:
+ * n of them are asked for within 2 n requests. An instrument that has waited for its longest time is overdue. Overdue
+ * ones get every fourth choice, the longest overdue first. Of n instruments, one that trades waits at most for
+ * maxPollMs and the time of 4 n requests. The longest time doubles with each response that brings nothing, up to an
+ * hour, whatever the ticker claims. The first new fill resets it. Times are of the monotonic clock.
  */
 export class FillSchedule<Target> {
   readonly #keyOf: (target: Target) => string
   readonly #options: FillScheduleOptions
   readonly #entries = new Map<string, Entry<Target>>()
-  /** For the loop over all at each choice. */
+  /** The values of `#entries`, for the loop over all of them at each choice. */
   #list: Entry<Target>[] = []
-  /** What the service's clock shows beyond the monotonic one. */
+  /** Service's clock minus the monotonic clock, in ms; null before the first response. */
   #offsetMs: number | null = null
   #choices = 0
   #late = 0
@@ -76,7 +76,7 @@ export class FillSchedule<Target> {
     this.#options = options
   }
 
-  /** Replaces the instruments. New ones are due at once; what is known of the others stays. */
+  /** Replaces the instruments. New ones are due at once; the state of the others is kept. */
   retarget(targets: readonly Target[], nowMs: number): void {
     const wanted = new Map(targets.map((target) => [this.#keyOf(target), target]))
     for (const key of this.#entries.keys()) if (!wanted.has(key)) this.#entries.delete(key)
@@ -100,14 +100,14 @@ export class FillSchedule<Target> {
     return this.#list.map(({ target }) => target)
   }
 
-  /** Takes fills per millisecond as an earlier run has recorded them, for the time until the first response. */
+  /** Takes the rate that an earlier run recorded, in fills per millisecond. It holds until the first response. */
   assume(target: Target, rate: number): void {
     this.#entries.get(this.#keyOf(target))?.estimate.assume(rate)
   }
 
   /**
-   * Takes the instrument to ask now; null when none is due. It is answered or failed later, and not chosen again before.
-   * `deadlineMs` is when its fills are expected to be more than a response shows.
+   * Returns the instrument to ask for now; null when none is due. It is not chosen again until its request has ended.
+   * `deadlineMs` is when more fills are expected than a response shows.
    */
   choose(nowMs: number): { readonly target: Target; readonly deadlineMs: number } | null {
     const chosen = this.#best(nowMs, this.#choices + 1)
@@ -117,7 +117,7 @@ export class FillSchedule<Target> {
     return { target: chosen.target, deadlineMs: this.#deadlineMs(chosen, nowMs) }
   }
 
-  /** When the next instrument is due, and by when it should be asked; infinite when all are being asked. */
+  /** When the next instrument is due, and its deadline; infinite while requests for all are under way. */
   upcoming(nowMs: number): { readonly dueMs: number; readonly deadlineMs: number } {
     const best = this.#best(nowMs, this.#choices + 1)
     if (best !== null) return { dueMs: nowMs, deadlineMs: this.#deadlineMs(best, nowMs) }
@@ -127,7 +127,7 @@ export class FillSchedule<Target> {
   }
 
   /**
-   * Takes a response; returns how many in a row have brought nothing new.
+   * Takes a response; returns the number of responses in a row that brought nothing new.
    *
    * @param atMs when the response came
    * @param serviceTime when the service gave it, by its own clock
@@ -155,8 +155,8 @@ export class FillSchedule<Target> {
   }
 
   /**
-   * A response came, and what it showed could not be kept: the instrument is asked again as soon as one never answered would
-   * be, however little is traded there. Until then the next response is all that can still show those fills.
+   * Takes a response that came and could not be kept. The instrument is asked for as soon as one without a response
+   * would be, however little it trades. Only the next response can still show the lost fills.
    */
   lost(target: Target, nowMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
@@ -167,8 +167,8 @@ export class FillSchedule<Target> {
   }
 
   /**
-   * The response that the service gave at `serviceTime` was kept at first, and is not any more. Where it is the newest, it is as
-   * good as lost; a later one, or one under way, shows the same fills, and more.
+   * Takes a response that was kept at first and was dropped later. If it is the newest one, it counts as lost. A later
+   * one, or one under way, shows those fills and newer ones.
    */
   dropped(target: Target, serviceTime: TimeMs, nowMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
@@ -176,12 +176,12 @@ export class FillSchedule<Target> {
     this.lost(target, nowMs)
   }
 
-  /** Takes what a ticker tells, and returns whether that is that nothing was traded since the last response. */
+  /** Takes a ticker. Returns true if nothing was traded since the previous one, and no response is newer than that. */
   traded(target: Target, sign: TradeSign): boolean {
     return this.#entries.get(this.#keyOf(target))?.estimate.traded(sign) ?? false
   }
 
-  /** The same of all instruments: whether the ticker of one of them tells that. */
+  /** Takes the tickers of all instruments. Returns true if `traded` is true of at least one. */
   allTraded(signOf: (target: Target) => TradeSign | null): boolean {
     let isOneIdle = false
     for (const { target, estimate } of this.#list) {
@@ -191,12 +191,12 @@ export class FillSchedule<Target> {
     return isOneIdle
   }
 
-  /** How many fills of an instrument are expected that no response has shown; 0 for one that is not scheduled. */
+  /** Expected number of an instrument's fills that no response has shown; 0 for one that is not scheduled. */
   unseen(key: string, nowMs: number): number {
     return this.#entries.get(key)?.estimate.unseen(nowMs + (this.#offsetMs ?? 0)) ?? 0
   }
 
-  /** Fills a millisecond of these instruments together: as at the moment, or as usual where that is more. */
+  /** Fills per millisecond of these instruments together: the current rate, or the usual one where that is higher. */
   flow(isMeant: (target: Target) => boolean): number {
     let [moment, usual] = [0, 0]
     for (const { target, estimate } of this.#list) {
@@ -223,7 +223,7 @@ export class FillSchedule<Target> {
     for (const entry of this.#list) {
       if (entry.isAsked || !this.#isAllowed(entry, nowMs)) continue
       if (entry.respondedMs === null) {
-        // Those that keep failing come after those that were not tried yet.
+        // Instruments whose requests fail come after those that were not tried yet.
         const rank = entry.estimate.firstRank - (entry.failures > 0 ? 1e18 : 0)
         if (rank > firstRank) [first, firstRank] = [entry, rank]
         continue
@@ -232,7 +232,7 @@ export class FillSchedule<Target> {
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
       const { estimate } = entry
       const unseen = estimate.unseen(nowMs + (this.#offsetMs ?? 0))
-      // Most are not the busiest however uneven they are, and powers cost more than all else here.
+      // An instrument that cannot be the busiest at any unevenness is skipped: powers are the costliest step here.
       if (unseen * maxUnevennessFactor < most) continue
       const atStake = unseen * estimate.unevenness ** unevennessPower
       if (atStake >= most) [busiest, most] = [entry, atStake]
@@ -261,7 +261,7 @@ export class FillSchedule<Target> {
     return Math.min(this.#reachesMs(entry, fillsPerPage, nowMs), nowMs + this.#options.maxPollMs)
   }
 
-  /** When so many unseen fills are to be expected. */
+  /** When the instrument is expected to have `count` unseen fills. */
   #reachesMs({ estimate }: Entry<Target>, count: number, nowMs: number): number {
     const left = count - estimate.unseen(nowMs + (this.#offsetMs ?? 0))
     if (left <= 0) return nowMs

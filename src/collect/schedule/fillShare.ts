@@ -1,8 +1,8 @@
 import { fillsPerPage } from '../../market/fill.js'
 
 /**
- * The share of all fills that is captured where a response brings so many new ones on average, as measured on recorded tapes
- * (`npm run bench -- fills --tapes`): bursts fill pages long before the average does.
+ * Share of all fills that is captured, by the mean number of new fills in a response. It was measured on recorded tapes
+ * (`npm run bench -- fills --tapes`). Bursts fill pages long before the average does.
  */
 const measured: readonly (readonly [fillsPerResponse: number, share: number])[] = [
   [0, 1],
@@ -14,8 +14,8 @@ const measured: readonly (readonly [fillsPerResponse: number, share: number])[] 
 ]
 
 /**
- * The share of the fills that these requests are expected to capture, 0 to 1, where the most pressing is asked first.
- * Beyond a full page to each response it is what pages can hold.
+ * Expected share of the fills that are captured, 0 to 1, where the most pressing instrument is asked for first. Beyond
+ * a full page of fills per response, the share falls in inverse proportion to their number.
  */
 export function expectedShare(fillsPerSecond: number, requestsPerSecond: number): number {
   if (fillsPerSecond <= 0) return 1
@@ -29,29 +29,29 @@ export function expectedShare(fillsPerSecond: number, requestsPerSecond: number)
   return fromShare + ((toShare - fromShare) * (perResponse - from)) / (to - from)
 }
 
-/** Where more is captured than this, tickers of a second or two ago tell enough. */
+/** Above this expected share, tickers that are a second or two old suffice. */
 const maxShareWorthWatching = 0.95
 
-/** Whether so many fills happen to the requests allowed that bursts, noticed seconds later, cost some. */
+/** Returns true if so few requests are allowed for these fills that bursts noticed seconds later cost some. */
 export function areBurstsCostly(fillsPerSecond: number, allowedPerSecond: number): boolean {
   return expectedShare(fillsPerSecond, allowedPerSecond) < maxShareWorthWatching
 }
 
-/** Tickers are worth a request of their own where so many fills are expected of which none has told yet. */
+/** Tickers are worth a request when this many fills are expected that no ticker has told of yet. */
 const fillsWorthTickers = 60
 
 /**
- * How much it would help to read tickers that tell of so many fills: 1 or more where that is worth a request, 0 where the requests
- * for fills suffice without.
+ * Value of reading tickers that would tell of `untold` fills. It is worth a request from 1 on, and 0 where the requests
+ * for fills suffice.
  */
 export function worthOfTickers(fillsPerSecond: number, allowedPerSecond: number, untold: () => number): number {
   return areBurstsCostly(fillsPerSecond, allowedPerSecond) ? untold() / fillsWorthTickers : 0
 }
 
-/** Requests are planned for so many new fills to a response: the page is full in bursts alone. */
+/** Number of new fills per response that requests are planned for. Only bursts then fill a page. */
 export const plannedFillsPerResponse = 33
 
-/** Says that the limits do not suffice for the fills of all instruments; null when they do. */
+/** Text that says that the limits do not suffice for the fills of all instruments; null when they do. */
 export function fillShortage(fillsPerSecond: number, allowedPerSecond: number): string | null {
   const neededPerSecond = fillsPerSecond / plannedFillsPerResponse
   if (neededPerSecond <= allowedPerSecond) return null

@@ -1,22 +1,23 @@
 import { hourMs } from '../../market/values.js'
 
-/** What an instrument goes unasked at most, however long its responses bring nothing: things can change. */
+/** Longest wait for an instrument that brings nothing, unless maxPollMs is longer. Trading may begin at any time. */
 const longestMs = hourMs
 
-/** How long an instrument goes unasked at most after so many responses in a row that brought nothing new. */
+/** Longest time between two requests for an instrument after `empty` responses in a row that brought nothing new. */
 export function longestWaitMs(empty: number, maxPollMs: number): number {
   return Math.min(Math.max(longestMs, maxPollMs), maxPollMs * 2 ** Math.min(empty, 20))
 }
 
 /**
- * The mean of that wait for an instrument whose fills come at random times: what it is asked at least, with nobody else busier.
+ * Mean of `longestWaitMs` for an instrument whose fills come at random times. An instrument is asked for at least this
+ * often while no other is busier.
  *
- * @param fillsPerMs fills a millisecond
+ * @param fillsPerMs fills per millisecond
  */
 export function meanWaitMs(fillsPerMs: number, maxPollMs: number): number {
   let weights = 0
   let weighted = 0
-  // How often each number of empty responses in a row occurs, for one time that there is none.
+  // The weight is how often this number of empty responses in a row occurs, relative to zero of them.
   for (let empty = 0, weight = 1; ; empty++) {
     const waitMs = longestWaitMs(empty, maxPollMs)
     const isLongest = waitMs === longestWaitMs(empty + 1, maxPollMs)

@@ -1,7 +1,7 @@
 /**
- * How many of a ranking, from its begin, fit into an allowance.
+ * Number of the first entries of a ranking that fit into an allowance.
  *
- * @param costs requests a second of each, in the order of their rank
+ * @param costs requests per second of each entry, in the order of the ranking
  */
 export function countWithin(costs: readonly number[], allowedPerSecond: number): number {
   let used = 0
@@ -12,14 +12,14 @@ export function countWithin(costs: readonly number[], allowedPerSecond: number):
   return costs.length
 }
 
-/** Who has a place keeps it until it is so far behind the last place, as a share of all places. */
+/** An entry keeps its place until it is beyond the last one by this share of all places. */
 const slack = 0.1
 
 /**
- * Gives places to the first of a ranking, and leaves those that have one alone while they are near the end of the places:
- * ranks change all the time, and whoever comes and goes leaves gaps in what is recorded.
+ * Gives places to the first entries of a ranking. An entry keeps its place until it is far beyond the last one. Ranks
+ * change often, and a change of the covered entries would leave gaps in the records.
  *
- * @param costOf what part of a place one takes
+ * @param costOf part of a place that an entry takes
  */
 export function keepSteady<T>(
   ranked: readonly T[],
@@ -46,7 +46,7 @@ export function keepSteady<T>(
   return ranked.filter((one) => kept.has(one))
 }
 
-/** Sums of quotients differ in the last digits; a billionth over is not over. */
+/** Returns true if `used` exceeds `bound` by a billionth at most: sums of quotients differ in their last digits. */
 export function isWithin(used: number, bound: number): boolean {
   return used <= bound * (1 + 1e-9)
 }

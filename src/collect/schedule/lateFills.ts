@@ -1,31 +1,31 @@
 import { longestWaitMs } from './fillWait.js'
 
-/** When an instrument's fills were last seen, and how fast they came. */
+/** State of an instrument after its last response. */
 export interface FillsSeen {
-  /** When it was answered; before the first response, since when it is covered. */
+  /** When the last response came; before the first, when the instrument was covered. */
   readonly atMs: number
-  /** Fills a millisecond in the last response; null before the first. */
+  /** Fills per millisecond in the last response; null before the first. */
   readonly perMs: number | null
   /** Responses in a row that brought nothing new. */
   readonly empty: number
 }
 
-/** Time for a response to come and be stored, whatever an instrument's rate is. */
+/** Time allowed for a response to arrive and to be stored, whatever the instrument's rate. */
 const graceMs = 30_000
 
 export interface LateFillsOptions {
   readonly nowMs: number
   readonly maxPollMs: number
   readonly fillsPerPage: number
-  /** How many fills of an instrument are expected that no response has shown, by all that is known. */
+  /** Expected number of an instrument's fills that no response has shown. */
   readonly unseen: (key: string) => number
 }
 
 /**
- * How many of the instruments that trade were not asked in due time: before more fills were to be expected than one response
- * shows, and in any case within the longest time that it may go unasked. One without fills is late for nothing. A page that a
- * burst has filled makes its rate look high for long; the tickers since then show that it is over. One that waits with half a
- * page while the requests go to a burst elsewhere is not late: whoever has most unseen fills is asked.
+ * Counts the instruments that trade and were not asked for in time, and those without fills. An instrument is late
+ * beyond the longest wait that it is allowed. It is also late when both its rate and its tickers suggest a page of
+ * unseen fills or more. After a burst the rate stays high, and the tickers show that the burst is over. An instrument
+ * with half a page that waits for a burst elsewhere is not late.
  */
 export function lateFills(
   seen: Iterable<readonly [key: string, FillsSeen]>,

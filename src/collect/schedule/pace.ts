@@ -1,27 +1,27 @@
 /**
- * How often something is worth asking for, going by what its responses bring. Nothing here knows what is asked for: an order
- * book that is empty, one that has not changed and a candle series without a trade are all responses that bring nothing.
+ * Decides how often something is worth asking for, by what its responses bring. It does not depend on the kind of data.
+ * An empty order book, an unchanged one and a candle series without a trade are all responses that bring nothing.
  */
 export interface Pace {
   /** Responses in a row that brought nothing. */
   readonly fruitless: number
-  /** Of those since the last that brought something: how many were asked for because a ticker claimed that there was news. */
+  /** Fruitless responses that were asked for because a ticker claimed that there was news. */
   readonly misled: number
 }
 
 export interface PaceLimits {
   /** Time between two requests while every response brings something. */
   readonly everyMs: number
-  /** Longest time between two requests: after it, something that has been silent for good is looked at once more. */
+  /** Longest time between two requests, even for something that has always been silent. */
   readonly maxMs: number
 }
 
-/** How soon a list or a book is asked for again whose request failed, whoever is to blame. */
+/** Backoff after a failed request for a list or a book, whatever the cause of the failure. */
 export const retrySoon = { minMs: 10_000, maxMs: 60_000 }
 
 export const fullPace: Pace = { fruitless: 0, misled: 0 }
 
-/** @param response `brought`: whether it held anything new; `claimed`: whether a ticker had said that it would */
+/** @param response `brought`: it held something new; `claimed`: a ticker had said that it would */
 export function afterResponse(
   pace: Pace,
   { brought, claimed }: { readonly brought: boolean; readonly claimed: boolean },
@@ -31,16 +31,16 @@ export function afterResponse(
 }
 
 /**
- * Time to wait after the last response, doubled by each one that brought nothing: news is found at the latest after as long
- * as there was none before.
+ * Time to wait after the last response. Each response that brought nothing doubles it. News is thus found after no more
+ * time than the silence before it.
  */
 export function waitMs({ fruitless }: Pace, { everyMs, maxMs }: PaceLimits): number {
   return doubled(everyMs, fruitless, maxMs)
 }
 
 /**
- * The same while a ticker claims that there is news: nothing but the claims counts that turned out to be wrong, so that one
- * that is always wrong is believed no more often than what it talks about is asked for anyway.
+ * Time to wait after the last response while a ticker claims that there is news. Only claims that turned out to be
+ * wrong double it. A ticker that is always wrong causes no more requests than there would be without it.
  */
 export function waitWhenClaimedMs(pace: Pace, limits: PaceLimits): number {
   return Math.min(waitMs(pace, limits), doubled(limits.everyMs, pace.misled, limits.maxMs))

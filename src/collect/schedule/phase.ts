@@ -10,8 +10,8 @@ export function stablePhase(key: InstrumentKey): number {
 }
 
 /**
- * The first moment after `nowMs` that lies at `phase` of a cycle of `periodMs`, with cycles counted from the epoch:
- * pinned to absolute time, so that a restart keeps every instrument's place in the cycle.
+ * The first moment after `nowMs` that lies at `phase` of a cycle of `periodMs`. Cycles are counted from the epoch, so
+ * that a restart keeps every instrument's place in the cycle.
  */
 export function nextPlace(nowMs: number, periodMs: number, phase: number): number {
   const offset = phase * periodMs

@@ -1,15 +1,15 @@
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 
-/** What of the work is this recorder's own, and not that of another one on the same database. */
+/** Part of the work that this recorder does, where several recorders share a database. */
 export interface Ownership {
-  /** Whether it asks for a stream of an instrument. */
+  /** Returns true if this recorder asks for a stream of an instrument. */
   hasInstrument(stream: StreamName, key: InstrumentKey): boolean
-  /** Whether it asks for a list: that of a category, or the only one that there is. */
+  /** Returns true if this recorder asks for the list of a category. `category` is null for a stream's only list. */
   hasList(stream: StreamName, category: Category | null): boolean
-  /** Whether whoever asked for it until now is gone, so that nobody does. */
+  /** Returns true if the recorder that asked for the stream is gone, and no other asks for it. */
   isOrphan(stream: StreamName, key: InstrumentKey): boolean
 }
 
-/** A recorder that shares with nobody. */
+/** Ownership of a recorder that shares with no other. */
 export const ownsEverything: Ownership = { hasInstrument: () => true, hasList: () => true, isOrphan: () => false }

@@ -3,22 +3,22 @@ import type { InstrumentKind } from '../../market/instrument.js'
 import type { Ownership } from './ownership.js'
 import { type Candidate, rankInstruments, type Ranking, type Select } from './select.js'
 
-/** An instrument as far as planning needs to know it. */
+/** Properties of an instrument that planning needs. */
 export interface PlanInstrument extends Candidate {
   readonly hasRpi: boolean
-  /** Fills a second as they were recorded lately; null where none were. */
+  /** Fills per second as recorded lately; null when none were recorded. */
   readonly measuredFillsPerSecond: number | null
 }
 
-/** The market to plan for: as the service listed it, or as it was last known to be in size. */
+/** The market to plan for: as listed by the service, or assumed from earlier counts. */
 export interface PlanUniverse {
   readonly kind: 'listed' | 'assumed'
   readonly instruments: readonly PlanInstrument[]
-  /** What of it is asked for from one address; without it everything. */
+  /** Part of the market that one address asks for; without it everything. */
   readonly ownership?: Ownership
 }
 
-/** How many instruments the live service has been seen to list. */
+/** Numbers of instruments that the live service was seen to list. */
 const assumedCounts: Readonly<Record<Category, number>> = {
   SPOT: 3393,
   MARGIN: 320,
@@ -27,22 +27,24 @@ const assumedCounts: Readonly<Record<Category, number>> = {
   'USDC-FUTURES': 50,
 }
 
-/** Of 3,393 spot instruments 2,813 were tokenised stocks and 2 metal. How many futures are RWA perpetuals is not known. */
+/**
+ * In 3,393 spot instruments there were 2,813 tokenised stocks and 2 metals. The number of RWA perpetuals is not known.
+ */
 const assumedTokenShare = 2813 / 3393
 const assumedMetals = 2
 
-/** Average size of a fill, in quote coin: turns a ticker's turnover into a number of fills. Assumed, not measured. */
+/** Average size of a fill, in quote coin. It turns a turnover into a number of fills. Assumed, not measured. */
 export const assumedFillTurnover = 500
 
-/** The average size may be so many times as large, or as small: what an estimate from turnover is uncertain by. */
+/** Uncertainty of the average size: it may be this many times as large or as small. */
 export const fillTurnoverFactor = 4
 
-/** Fills a second of the busiest instrument; the one at rank r has an r-th of that. Assumed, not measured. */
+/** Fills per second of the busiest instrument; the instrument at rank r has an r-th of that. Assumed, not measured. */
 export const assumedBusiestFillsPerSecond = 20
 
 /**
- * Instruments without names, for when nobody can be asked. The busiest are spread over the categories by their size, those
- * whose market is elsewhere come last.
+ * Instruments with made-up names, for planning without the service. The busiest are spread over the categories in
+ * proportion to their sizes. Tokenised stocks, whose market is elsewhere, come last.
  */
 export function assumedUniverse(counts: Readonly<Record<Category, number>> = assumedCounts): PlanUniverse {
   const instruments = categories
@@ -67,7 +69,7 @@ export function assumedUniverse(counts: Readonly<Record<Category, number>> = ass
       status: 'online',
       kind,
       turnover24h: kind === 'tokenised_stock' ? '0' : assumedTurnover(rank),
-      // Nothing is known of how many have RPI quotes: all is the upper bound.
+      // The number of instruments with RPI quotes is not known, so the upper bound is taken.
       hasRpi: isTradedCategory(category),
       measuredFillsPerSecond: null,
     }))
@@ -78,10 +80,10 @@ function assumedTurnover(rank: number): string {
   return String(Math.round((assumedBusiestFillsPerSecond / (rank + 1)) * 86_400 * assumedFillTurnover))
 }
 
-/** The instruments that a selection allows, the busiest first. For an assumed market: at least as many as it could be. */
+/** Instruments that a selection allows, the busiest first. For an assumed market their number is an upper bound. */
 export function rankForPlan(universe: PlanUniverse, select: Select): Ranking<PlanInstrument> {
   if (universe.kind === 'listed') return rankInstruments(universe.instruments, select)
-  // Names and turnovers are made up, so only a list of plain names says something about the number.
+  // Names and turnovers are made up, so only a list of plain names bounds the number.
   const isNamed = select.symbols.every((symbol) => /^[A-Za-z0-9_]+$/.test(symbol))
   const most = isNamed ? select.symbols.length * select.categories.length : Infinity
   const { categories: among, kinds } = select
@@ -99,7 +101,7 @@ export function tradedCount(universe: PlanUniverse, among: readonly TradedCatego
   return universe.instruments.filter((instrument) => wanted.has(instrument.category)).length
 }
 
-/** Fills a second to expect of an instrument: as recorded lately, else from its turnover; 0 where it did not trade. */
+/** Expected fills per second of an instrument: as recorded lately, else from its turnover; 0 without either. */
 export function expectedFillsPerSecond({ measuredFillsPerSecond, turnover24h }: PlanInstrument): number {
   return measuredFillsPerSecond ?? Number(turnover24h ?? 0) / assumedFillTurnover / 86_400
 }

@@ -6,9 +6,9 @@ import { turnoverHere } from '../../market/ticker.js'
 import type { PlanUniverse } from './planUniverse.js'
 
 /**
- * Asks the service for its instruments, their turnover and RPI membership: ten requests. A category that the service does not
- * know any more is left out and told to `onMissing`. Rejects with an ExchangeError for every other failure, and when no
- * category is left.
+ * Asks the service for its instruments, their turnover and RPI membership, with ten requests. A category that the
+ * service no longer knows is left out and passed to `onMissing`. Rejects with an ExchangeError for every other failure,
+ * and when no category is left.
  */
 export async function readUniverse(
   client: ExchangeClient,

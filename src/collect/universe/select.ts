@@ -9,11 +9,11 @@ export type Select = Config['streams']['fills']['select']
 export interface Candidate extends InstrumentKey {
   readonly status: string | null
   readonly kind: InstrumentKind
-  /** What was traded on this service in the last 24 hours, in quote coin; null where no ticker tells. */
+  /** Turnover on this service in the last 24 hours, in quote coin; null without a ticker. */
   readonly turnover24h: Decimal | null
 }
 
-/** The instruments that a selection allows, the busiest first, and how many it leaves out for what reason. */
+/** Instruments that a selection allows, the busiest first, and the numbers that it leaves out for each reason. */
 export interface Ranking<C> {
   readonly ranked: readonly C[]
   readonly leftOut: { readonly kind: number; readonly turnover: number }
@@ -23,8 +23,9 @@ export interface Ranking<C> {
 const withoutMarket = new Set(['listed', 'offline'])
 
 /**
- * Ranks the instruments that a selection allows by category, glob, kind and turnover. `busiest` is left to whoever knows what
- * one of them costs. Turnover is compared as a double here, which decides about coverage but never reaches the database.
+ * Ranks the instruments that a selection allows by category, glob, kind and turnover. The caller applies `busiest`,
+ * because it knows the cost of an instrument. Turnover is compared as a double. It decides coverage and never reaches
+ * the database.
  */
 export function rankInstruments<C extends Candidate>(
   candidates: Iterable<C>,

@@ -11,34 +11,34 @@ interface Known extends PlanInstrument {
   measuredFillsPerSecond: number | null
   tradeSign: { -readonly [Name in keyof TradeSign]: TradeSign[Name] } | null
   quotes: Quotes | null
-  /** Responses bring no trades, whatever the ticker says. */
+  /** True when responses bring no trades, whatever the ticker says. */
   isSilent: boolean
   hasRpi: boolean
 }
 
 interface Quotes extends Pick<TickerSigns, 'bid1Price' | 'bid1Size' | 'ask1Price' | 'ask1Size'> {
-  /** Made when it is asked for. */
+  /** The quotes as text, built at the first use; null before it. */
   text: string | null
 }
 
-/** Of an instrument's specification what decides about covering it. */
+/** Properties of an instrument's specification that decide its coverage. */
 export interface ListedInstrument {
   readonly symbol: string
   readonly status: string | null
   readonly kind: InstrumentKind
 }
 
-/** What the recorder currently knows of the market: which instruments there are and how busy each is. */
+/** Current state of the market as the recorder knows it: the instruments and how busy each is. */
 export class Universe {
   readonly #known = new Map<Category, Map<string, Known>>()
   readonly #rpi = new Set<string>()
   readonly #measured = new Map<string, number>()
   readonly #tickersAt = new Map<Category, TimeMs>()
 
-  /** What of the market is this recorder's own: changes what is covered of it, not what is known. */
+  /** Part of the market that this recorder covers. It does not limit the state that is kept. */
   ownership: Ownership = ownsEverything
 
-  /** Takes the list of a category. Where it is whole, instruments that are not on it are forgotten. */
+  /** Takes the list of a category. If the list is whole, instruments that are not on it are forgotten. */
   setInstruments(category: Category, instruments: readonly Instrument[], isWhole = true): void {
     const listed = instruments.map((instrument) => ({
       symbol: instrument.symbol,
@@ -48,7 +48,10 @@ export class Universe {
     this.setListed(category, listed, isWhole)
   }
 
-  /** The same of a list that another recorder has stored. */
+  /**
+   * Takes the list of a category, such as one that another recorder has stored. If the list is whole, instruments that
+   * are not on it are forgotten.
+   */
   setListed(category: Category, instruments: readonly ListedInstrument[], isWhole = true): void {
     const known = this.#known.get(category) ?? new Map<string, Known>()
     this.#known.set(category, known)
@@ -58,13 +61,15 @@ export class Universe {
     }
     for (const { symbol, status, kind } of instruments) {
       const before = known.get(symbol)
-      // Whoever holds it goes on seeing what comes.
+      // The object is updated in place, because callers may hold it.
       if (before !== undefined) Object.assign(before, { status, kind })
       else known.set(symbol, this.#new({ category, symbol, status, kind }))
     }
   }
 
-  /** What is the same as before stays the same object: tickers come so often that anything else would be most of all garbage. */
+  /**
+   * Takes tickers. Objects with unchanged values are kept: tickers come often, and new ones would mostly be garbage.
+   */
   setTickers(tickers: readonly TickerSigns[]): void {
     for (const ticker of tickers) {
       this.#tickersAt.set(ticker.category, ticker.receivedAt)
@@ -99,18 +104,20 @@ export class Universe {
     return this.#tickersAt.get(category) ?? null
   }
 
-  /** What the newest ticker tells of whether and how much was traded; null where there is none. */
+  /** Time, volume and price of the newest ticker with a volume, as a copy; null without one. */
   tradeSign(key: InstrumentKey): TradeSign | null {
     const sign = this.#get(key)?.tradeSign
     return sign ? { ...sign } : null
   }
 
-  /** The same, shown as it changes for as long as the instrument is listed: for whoever asks of all of them with every look. */
+  /**
+   * Live view of `tradeSign`, not a copy. It stays current while the instrument is listed. Null if it is not listed.
+   */
   tradeSignOf(key: InstrumentKey): { readonly tradeSign: TradeSign | null } | null {
     return this.#get(key) ?? null
   }
 
-  /** The best bid and ask of the newest ticker, as text: another text claims that the book has changed. */
+  /** Best bid and ask of the newest ticker, as text. A different text claims that the book has changed. */
   quoteSign(key: InstrumentKey): string | null {
     const quotes = this.#get(key)?.quotes
     if (!quotes) return null
@@ -118,20 +125,20 @@ export class Universe {
   }
 
   /**
-   * Takes what responses showed of an instrument's trading, which goes before what its ticker claims: one that is silent ranks
-   * as if nothing were traded, until a response shows a trade.
+   * Takes the evidence of responses, which overrides the ticker. A silent instrument ranks as if nothing were traded,
+   * until a response shows a trade.
    */
   setSilent(key: InstrumentKey, isSilent: boolean): void {
     const known = this.#get(key)
     if (known !== undefined) known.isSilent = isSilent
   }
 
-  /** Fills a second as earlier runs recorded them lately; null when nothing is known of it. */
+  /** Fills per second as recorded by earlier runs lately; null when not known. */
   recordedFillsPerSecond(key: InstrumentKey): number | null {
     return this.#get(key)?.measuredFillsPerSecond ?? null
   }
 
-  /** null for an instrument that is not listed. */
+  /** Kind of an instrument; null when it is not listed. */
   kindOf(key: InstrumentKey): InstrumentKind | null {
     return this.#get(key)?.kind ?? null
   }
@@ -140,7 +147,7 @@ export class Universe {
     return this.#get(key) !== undefined
   }
 
-  /** Takes fills a second as they were recorded lately: they go before what a ticker makes one expect. */
+  /** Takes fills per second as recorded lately. They override the estimate from a ticker. */
   setFillRates(rates: readonly (InstrumentKey & { readonly perSecond: number })[]): void {
     for (const rate of rates) {
       const key = instrumentText(rate)
@@ -160,7 +167,7 @@ export class Universe {
     return rankInstruments(withRpi, select).ranked
   }
 
-  /** The market as the arithmetic of demand takes it. */
+  /** The market as used to compute demand. Silent instruments have no turnover and no fills. */
   planned(): PlanUniverse {
     const believed = (known: Known): PlanInstrument =>
       known.isSilent ? { ...known, turnover24h: '0', measuredFillsPerSecond: 0 } : known
