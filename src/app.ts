@@ -26,11 +26,11 @@ import { type RunningServer, startServer } from './serve/server.js'
 import type { RecorderSource } from './serve/source.js'
 import { acquireLease, type Lease } from './lease/lease.js'
 
-/** What is closed after collector.drainTimeoutMs has so long, all of it together, and a little at least. */
+/** Time for all parts together to close after collector.drainTimeoutMs, and the least time for each part. */
 const closeWithinMs = 3_000
 const shortestCloseMs = 500
 
-/** Name of the address that requests are sent from: recorders that share one send in turn. A proxy sends from its own. */
+/** Name of the address that requests leave from. Recorders with the same address send in turn. A proxy has its own. */
 export function egressOf({ collector, exchange }: Config): string {
   if (collector.egress !== undefined) return collector.egress
   return exchange.proxy === undefined ? hostname() : `proxy ${new URL(exchange.proxy).host}`
@@ -73,7 +73,7 @@ export interface Recorder {
   stop(lastLook?: () => Promise<void>): Promise<boolean>
 }
 
-/** What the recorder meets besides its database: all of it real by default. */
+/** External dependencies besides the database. The real ones are the defaults. */
 export interface World {
   readonly clock?: Clock
   /** Carries requests to the service. */
@@ -125,10 +125,10 @@ export async function startRecorder(
     stopping.abort()
     const startedMs = clock.monotonicMs()
     const leftMs = () => drainTimeoutMs - (clock.monotonicMs() - startedMs)
-    /** One deadline for all of them: who hangs, because the database is silent, is left behind with what is on the disk. */
+    /** All parts share one deadline. A part that hangs on a silent database is left; the disk keeps its data. */
     const close = (part: Promise<unknown> | undefined) =>
       within(clock, Math.max(shortestCloseMs, leftMs() + closeWithinMs), Promise.resolve(part), undefined)
-    // The others need not wait for what is under way here.
+    // Leave first: the other recorders need not wait until this one has stored everything.
     await close(fleet.leave(() => parts.lease?.leave() ?? Promise.resolve()))
     const history = parts.history?.stop()
     const drained = (await parts.collector?.stop(leftMs())) ?? true
@@ -177,7 +177,7 @@ export async function startRecorder(
     parts.lease = await acquireLease(store.url, egress, {
       logger,
       clock,
-      // What is waiting for its turn goes on waiting until this recorder may send again.
+      // Waiting requests go on waiting until this recorder may send again.
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
       isPatient: isDatabaseAway,
       disk,
@@ -245,7 +245,7 @@ async function serve(
   }
 }
 
-/** A series that begins with the first rejection has no increase for Prometheus to see: it would take a second one. */
+/** Starts these counters at 0. Otherwise Prometheus would see no increase at the first rejection. */
 function countRejectionsFromZero({ requests }: RecorderMetrics): void {
   for (const operation of operations) {
     for (const outcome of ['rate-limited', 'blocked']) requests.inc({ operation, outcome }, 0)

@@ -21,7 +21,7 @@ import { messageOf } from './runtime/messageOf.js'
 export interface Finding {
   readonly what: string
   readonly verdict: 'ok' | 'warning' | 'failure'
-  /** What was found and, where it is not good, what to do. */
+  /** The finding and, unless the verdict is `ok`, the remedy. */
   readonly detail: string
 }
 
@@ -58,7 +58,7 @@ function checkLimits(plan: Plan, isListed: boolean): Finding {
 
 interface ServiceFindings {
   readonly findings: Finding[]
-  /** What the service lists; null when it did not say. */
+  /** Instruments that the service lists; null when it did not respond. */
   readonly universe: PlanUniverse | null
 }
 
@@ -104,7 +104,7 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
 
 interface DatabaseFindings {
   readonly findings: Finding[]
-  /** What the server can do; null when it could not be asked. */
+  /** Kind of the database server; null when the server could not be reached. */
   readonly kind: ServerKind | null
 }
 
@@ -151,7 +151,7 @@ async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean)
   return { kind, findings: [{ what: 'database', verdict: 'ok', detail: `${name}: ${meaningOf[kind]}` }, schema] }
 }
 
-/** Whether the login that people's queries run as could do more than read. */
+/** Checks that the login for users' queries can only read. */
 async function checkReader(config: Config, readUrl: string): Promise<Finding> {
   const what = 'reader'
   const database = openDatabase({ url: readUrl, poolSize: 1, isReadOnly: true })
@@ -190,7 +190,7 @@ async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): P
   }
 }
 
-/** Of a folder that is created later, what is there already. */
+/** Returns the nearest existing ancestor of a folder, or the folder itself if it exists. */
 async function existingPart(folder: string): Promise<string> {
   const isThere = await stat(folder).then(
     () => true,
@@ -205,7 +205,7 @@ interface Room {
   readonly freeBytes: number
 }
 
-/** Whether there is room: for the database where it is on this machine, otherwise for what waits for it. */
+/** Judges the free space: for a database on this machine, otherwise for the spool. */
 export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes }: Room): Finding {
   const what = 'disk'
   const { url } = config.database

@@ -18,8 +18,8 @@ export async function prepareStore(store: Prepared, config: Config, logger: Logg
 }
 
 /**
- * The same for commands that work on what a recorder keeps, with a configuration that need not be the recorder's: of a database
- * that is there already only the schema is changed. With other ages than the recorder's, rows and their rollups would be removed.
+ * Prepares the database for commands that run beside a recorder, perhaps with another configuration. In an existing
+ * database, only the schema is changed. Other retention ages than the recorder's would remove rows and their rollups.
  */
 export async function prepareBeside(store: Prepared, config: Config, logger: Logger): Promise<void> {
   const { isNew } = await migrate(store, logger)
@@ -37,8 +37,9 @@ async function configure(store: Prepared, config: Config, logger: Logger): Promi
 }
 
 /**
- * Sees to it that one database holds one service: simulated and real data would be mixed without a word. Throws a
- * `ConfigError` where it holds another one. A simulator on this machine is never refused: tests and checks start many.
+ * Ensures that one database holds the data of one service, so that simulated and real data are not mixed unnoticed.
+ * Throws a `ConfigError` when the database holds another service. Only warns when the new one runs on this machine,
+ * because tests and checks start many simulators.
  */
 export async function requireService(
   { database }: OpenStore,

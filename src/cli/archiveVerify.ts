@@ -41,7 +41,7 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   const stop = stopSignal()
   const target = await openArchive(config, stop.signal)
   const store = options.offline === true ? null : await openStore(config, createLogger('warn'))
-  // What a file of the archive names is looked up with no more rights than that takes.
+  // Look up rows that archive files name over a read-only connection, which needs no further rights.
   const rowReader = store && openDatabase({ url: store.readUrl, isReadOnly: true })
   const results: VerifiedDay[] = []
   const count = { days: 0, rows: 0, compared: 0, problems: 0 }

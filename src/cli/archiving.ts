@@ -19,20 +19,20 @@ export interface Archiving {
 interface Parts {
   readonly logger: Logger
   readonly failing: { set(value: number): void }
-  /** What the service's clock shows; null before its first response. */
+  /** Returns the time of the service's clock; null before its first response. */
   readonly serviceNow: () => TimeMs | null
 }
 
-/** After what else is done every hour. */
+/** Cron expression: once an hour, after the other hourly work. */
 const hourly = '0 43 * * * *'
 
-/** So long the first response of the service is waited for, whose clock has a say in what is removed. */
+/** Longest wait for the service's first response. The service's clock helps to decide whether to remove anything. */
 const maxWaitForServiceMs = 60_000
 const waitStepMs = 1_000
 
 /**
- * Archives what is due, now and every hour, in a process of its own with the lowest priority: neither its work nor its memory is
- * the recording's. Null when no archive is configured.
+ * Archives all days that are due, now and every hour. A separate process of the lowest priority does the work, so that
+ * recording keeps its processor time and memory. Returns null when no archive is configured.
  */
 export function startArchiving(
   config: Config,
@@ -91,7 +91,7 @@ export function startArchiving(
   }
 }
 
-/** The archiver compares this machine's clock with the database's, which may be the same one: the service's is asked here. */
+/** Allows removal only when the service's clock agrees. The archiver's own check may compare one clock with itself. */
 export function archiverArguments({ config, dataDir }: CommonOptions, serviceNow: TimeMs | null): string[] {
   const isRemoving = serviceNow !== null && doAgree(systemClock.now(), serviceNow)
   return [
@@ -106,7 +106,7 @@ function lowerPriority(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW)
   } catch {
-    // It has ended already, or the system does not allow it: it works all the same.
+    // The process has ended already, or the system forbids it. The archiver works at any priority.
   }
 }
 

@@ -106,7 +106,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     )
     const summary = {
       ...(await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)),
-      // What is missing in many places can take more pages than the whole would.
+      // Fetching many scattered gaps can take more pages than fetching the whole range.
       pagesSaved: Math.max(0, pagesOf(whole) - pagesOf(forecast)),
     }
     await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))

@@ -7,7 +7,7 @@ import { grouped, inBytes } from '../runtime/figures.js'
 
 const maxNamed = 20
 
-/** What a request would cost. */
+/** Prints the estimated number of requests, time and size of a backfill. */
 export async function printEstimate(estimate: Estimate, planned: readonly PlannedSeries[]): Promise<void> {
   const { candles, requests, minutes, bytes } = estimate
   const open = planned.filter(({ missing }) => missing.length > 0).length
@@ -41,7 +41,7 @@ export async function printSummary(summary: Summary): Promise<void> {
   await writeOut(`${lines.join('\n')}\n`)
 }
 
-/** What is not there and why, one line each. */
+/** Lines that name each failed range and its reason, `maxNamed` ranges at most. */
 export function missingLines({ failed }: Summary): string[] {
   const lines = failed.slice(0, maxNamed).map((part) => `missing: ${rangeText(part)}: ${part.reason}`)
   return failed.length > maxNamed ? [...lines, `and ${failed.length - maxNamed} more; see market.gaps`] : lines

@@ -32,7 +32,7 @@ export async function openBackfill(
   })
 }
 
-/** Has what is missing fetched, shows how that goes, and resolves to what came of it: when it is done, or `signal` aborts. */
+/** Has missing candles fetched and shows the progress. Resolves to a summary when done, or when `signal` aborts. */
 export async function fetchMissing(
   session: BackfillSession,
   db: Kysely<Database>,
@@ -50,7 +50,7 @@ export async function fetchMissing(
   try {
     display.update(progress)
     while (progress.wantsEnded < progress.wants && !signal.aborted) {
-      // A look takes the database longer the more is wanted.
+      // Reading the progress takes longer the more candles are wanted.
       await systemClock.sleep(Math.max(minLookMs, 10 * tookMs), signal).catch(() => undefined)
       const startedMs = systemClock.monotonicMs()
       progress = await readProgress(db, ids)
@@ -60,7 +60,7 @@ export async function fetchMissing(
   } finally {
     display.close()
   }
-  // What is in hand is stored before it is counted.
+  // After a stop, wait until fetched candles are stored, so that the summary counts them.
   if (signal.aborted) await session.rest()
   return summarize(db, open, ids, { isStopped: signal.aborted })
 }

@@ -1,13 +1,13 @@
 export const exitCodes = { done: 0, failed: 1, wrongUsage: 2 } as const
 
-/** A failure that was already told: the program only has to end with its exit code. */
+/** A failure that was already reported. The program only has to end with its exit code. */
 export class Failed extends Error {
   constructor(readonly exitCode: number = exitCodes.failed) {
     super('the command failed')
   }
 }
 
-/** A failure at a place in what was given: its lines follow the message. */
+/** A failure at a position in the input. The lines of `excerpt` follow the message. */
 export class FailedAt extends Error {
   constructor(
     message: string,
@@ -18,7 +18,7 @@ export class FailedAt extends Error {
   }
 }
 
-/** What becomes of the failure of a command that goes on where it was stopped: when it was stopped, that is said instead. */
+/** Returns the error of a resumable command. After a stop, prints advice and returns `Failed` instead. */
 export function failedOrStopped(error: unknown, stop: AbortSignal): unknown {
   if (!stop.aborted) return error
   process.stderr.write('stopped: the same command goes on from here\n')

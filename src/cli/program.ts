@@ -20,7 +20,7 @@ export async function createProgram(isNeeded: (name: string) => boolean = () => 
   }
   // Commander hands neither the error output nor the exit to commands that were built on their own.
   for (const command of [program, ...program.commands]) command.exitOverride()
-  // The same whether a command is loaded or not.
+  // List commands by name only, because the arguments of commands that are not loaded are unknown.
   return program.configureHelp({ subcommandTerm: (command) => command.name() })
 }
 
@@ -46,7 +46,7 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
 }
 
 async function describe(error: unknown): Promise<string> {
-  // Loaded when there is an error: it brings the database's client with it.
+  // Load it only for an error, because the module imports the database's client.
   const { describeError } = await import('../db/databaseError.js')
   return describeError(error)
 }

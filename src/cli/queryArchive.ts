@@ -13,9 +13,9 @@ import { openArchive } from './archiveTarget.js'
 import { Failed } from './failed.js'
 
 export interface ArchiveSelection extends Pick<ArchiveQuery, 'maxRows' | 'from' | 'to' | 'categories'> {
-  /** Whether the database is left alone. */
+  /** True when only the archive is read, without the database. */
   readonly isOffline: boolean
-  /** It is given up after this time. */
+  /** The query is aborted after this time. */
   readonly timeoutMs: number
 }
 
@@ -34,7 +34,7 @@ export async function queryConfiguredArchive(
     return await ask(config, sql, selection, signal)
   } catch (error) {
     if (!signal.aborted) throw error
-    // Each part that it ended says so in words of its own.
+    // Each aborted part throws an error of its own, so report the reason of the abort instead.
     const reason: unknown = signal.reason
     if (!(reason instanceof Stopped)) throw new Error(late, { cause: error })
     process.stderr.write(`error: ${reason.message}\n`)
@@ -58,7 +58,7 @@ async function ask(
   try {
     if (!isOffline) {
       store = await openStore(config, createLogger('warn'))
-      // As the login that may only read, where there is one.
+      // Use the read-only login where one is configured.
       database = openDatabase({ url: store.readUrl, isReadOnly: true })
       cancelOnAbort(database, signal)
     }

@@ -33,7 +33,7 @@ export function startCommand(): Command {
 }
 
 async function runStart(options: StartOptions): Promise<void> {
-  // What is written below the data folder is for its owner alone.
+  // Only the owner may read files that are written below the data folder.
   process.umask(0o077)
   keepNewSpaceSmall()
   const config = await readConfig(options)

@@ -19,7 +19,7 @@ interface StatusOptions extends CommonOptions {
 interface Response {
   /** null when the recorder does not respond. */
   readonly recorder: Status | null
-  /** What the database tells; only asked for when the recorder does not respond. */
+  /** State read from the database, only when the recorder does not respond; otherwise null. */
   readonly stored: StoredState | null
   /** Why there is no response of the recorder. */
   readonly reason: string | null
@@ -171,7 +171,7 @@ function isRecording({ recorder }: Response): boolean {
   return recorder !== null && !recorder.problems.some(({ isBlocking }) => isBlocking)
 }
 
-/** What fetch hides in the cause is what a person wants to know. */
+/** Returns the message of an error's cause, because fetch puts the useful message there. */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { cause } = error

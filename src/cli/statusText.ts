@@ -6,7 +6,7 @@ import { grouped, inBytes, inWords } from '../runtime/figures.js'
 import type { StoreOverview } from '../ledger/read/overview.js'
 import { bar } from './progressLine.js'
 
-/** What the database alone tells of the recording. */
+/** State of the recording as read from the database, without a recorder. */
 export interface StoredState extends StoreOverview {
   readonly newest: Readonly<Record<StreamName, TimeMs | null>>
 }
@@ -73,7 +73,7 @@ function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): st
   return [...inLines(rows, 3).map((line, index) => (index === 0 ? `Recorders  ${line.slice(11)}` : line)), ...lost]
 }
 
-/** What is known when no recorder responds. */
+/** The status text when no recorder responds. */
 export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): string {
   const table = plainTable(['stream', 'newest row', 'ago'], ['left', 'left', 'right'])
   for (const name of streamNames) {

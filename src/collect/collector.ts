@@ -40,20 +40,20 @@ export interface CollectorDependencies {
   readonly storing: OpenQueue
   readonly clock: Clock
   readonly logger: Logger
-  /** What of the work is this recorder's own at first. Default: everything. */
+  /** Share of the work that this recorder has at first. Default: everything. */
   readonly ownership?: Ownership
 }
 
 /** How long to wait before asking again for the lists without which nothing else can start. */
 const listRetryMs = 5_000
-/** So often all categories are asked for before those that respond go on without the others. */
+/** Attempts to get the lists of all categories, before the start goes on with those that respond. */
 const triesForMissing = 3
 
-/** How soon an instrument whose ticker claims too much makes room for one that trades. */
+/** Longest time that an instrument keeps a place because its ticker claims too much. */
 const rechooseEveryMs = 60_000
-/** What is given up ends within so long. */
+/** Longest wait for work that was aborted to end. */
 const giveUpMs = 1_000
-/** What is known of earlier runs by then is used. */
+/** Longest wait at the start for the fill rates of earlier runs. */
 const ratesWithinMs = 2_000
 
 /**
@@ -61,13 +61,13 @@ const ratesWithinMs = 2_000
  *
  * starting ─▶ lists read ─▶ collecting ─▶ stopping ─▶ stopped
  *
- * It starts without the service or the database being there, and goes on through both of them going away.
+ * It starts without the service or the database, and goes on while either is away.
  */
 export class Collector {
   readonly stats: CollectorStats
   readonly universe = new Universe()
   readonly incidents: Incidents
-  /** Our clock against the service's. */
+  /** Compares this machine's clock with the service's. */
   readonly clockSkew: ClockSkew
   readonly candleResponses = new CandleResponses()
   readonly #dependencies: CollectorDependencies
@@ -75,13 +75,13 @@ export class Collector {
   readonly #context: PollContext
   readonly #pollers = new Map<AnyStream, Poller<unknown>>()
   readonly #starting: Promise<void>
-  /** What goes on beside the pollers until it is stopped. */
+  /** Loops that run beside the pollers until the collector stops. */
   readonly #loops: Promise<void>[]
   #ownership: Ownership
   #isCollecting = false
   #fillsPoller: FillsPoller | null = null
   #candleSeries: readonly CandleSeries[] = []
-  /** Whom each stream covers, so that whoever is covered stays so while that is right. */
+  /** Instruments that each stream covered last time. They are kept while they still qualify. */
   readonly #covered = new Map<AnyStream, ReadonlySet<string>>()
 
   constructor(dependencies: CollectorDependencies) {
@@ -114,15 +114,15 @@ export class Collector {
     ]
   }
 
-  /** Covers from now on what is its own by this. What is no longer its own and still waits for its turn is not sent. */
+  /** Applies a new share of the work. Waiting requests for targets outside the share are not sent. */
   assign(ownership: Ownership): void {
     this.#ownership = ownership
-    // Each reads all lists once: nothing is to be chosen from before, and the others may have stored nothing yet.
+    // At the start each recorder requests all lists itself, because the others may not have stored any yet.
     this.universe.ownership = this.#isCollecting ? ownership : { ...ownership, hasList: () => true }
     if (this.#isCollecting) this.#retarget()
   }
 
-  /** Learns that these responses were stored on the disk and had to make room there. */
+  /** Tells the pollers that these responses were dropped from the disk to make room. */
   dropped(batches: readonly Batch[]): void {
     for (const poller of this.#pollers.values()) poller.dropped?.(batches)
   }
@@ -159,7 +159,7 @@ export class Collector {
       client.close()
       await within(clock, giveUpMs, stopped, false)
     }
-    // They bring no responses; what they ask the database may hang with it.
+    // The loops bring no responses, and their queries may hang with the database.
     await within(clock, giveUpMs, Promise.all(this.#loops), [])
     return drained
   }
@@ -171,7 +171,7 @@ export class Collector {
       if (stream.isEnabled(config)) this.#pollers.set(stream, this.#createPoller(stream))
     }
     await this.#readFillRates()
-    // In the order of their declaration: what later streams cover is chosen from what earlier ones list.
+    // Start in the order of declaration, because later streams choose from the lists of earlier ones.
     for (const [stream, poller] of this.#pollers) {
       this.#retarget(stream)
       await this.#firstResponse(stream, poller)
@@ -183,7 +183,7 @@ export class Collector {
     logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
   }
 
-  /** What earlier runs have recorded tells how busy instruments are. A database that does not respond keeps nobody waiting. */
+  /** Reads how busy instruments were in earlier runs. Waits for the database only briefly. */
   async #readFillRates(): Promise<void> {
     const { storing, clock, logger } = this.#dependencies
     const read = recentFillRates(storing.db, clock.now())
@@ -209,9 +209,9 @@ export class Collector {
   }
 
   /**
-   * Waits for the lists from which the other streams choose. Without instruments there is nothing to choose from, so they are
-   * asked for until they come; tickers and the RPI list only refine the choice. A category may be gone for good: the others
-   * wait for it a little and go on, and it joins them when a later list has it.
+   * Waits for the lists from which the other streams choose. It requests instruments until they come, because there is
+   * nothing to choose from without them. Tickers and the RPI list only refine the choice. A category may be gone for
+   * good, so the start waits a little for its list and then goes on. The category joins when a later list has it.
    */
   async #firstResponse(stream: AnyStream, poller: Poller<unknown>): Promise<void> {
     const { clock } = this.#dependencies
@@ -223,7 +223,7 @@ export class Collector {
     }
   }
 
-  /** What responses have shown since decides about places: on its own time, as every ticker changes turnovers a little. */
+  /** Chooses instruments anew every minute, not with every ticker, since each one changes turnovers a little. */
   async #rechooseNowAndThen(): Promise<void> {
     const { clock } = this.#dependencies
     while (await sleepFor(clock, rechooseEveryMs, this.#stopping.signal)) this.#retarget()
@@ -253,7 +253,7 @@ export class Collector {
     return chosen
   }
 
-  /** Chooses anew what the streams cover: all of them, or one alone. */
+  /** Chooses anew the instruments of all streams, or of one stream. */
   #retarget(only?: AnyStream): void {
     const { config } = this.#dependencies
     const demands = new Map(
@@ -266,7 +266,7 @@ export class Collector {
       const places = demand?.instruments ?? Infinity
       const own = (ranked: readonly InstrumentKey[]) =>
         ranked.filter((key) => this.universe.ownership.hasInstrument(stream.name, key))
-      // Of what is asked in a cycle the poller learns who is worth a place; of the rest it is decided here.
+      // Pollers of cycles choose among all instruments, because they learn which deserve a place. Others choose here.
       const choose: Choose =
         stream.contentOf === undefined ? (ranked) => this.#chooseSteadily(stream, own(ranked), places) : own
       const targets = stream.targets(config, this.universe, choose)

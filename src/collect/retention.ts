@@ -26,7 +26,7 @@ export interface RetentionDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly incidents: Incidents
-  /** What the service's clock shows; null before its first response. */
+  /** Returns the time of the service's clock; null before its first response. */
   readonly serviceNow: () => TimeMs | null
 }
 

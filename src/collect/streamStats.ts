@@ -2,19 +2,19 @@ import { type StreamName, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { LeftOut } from './plan/planDemand.js'
 
-/** What has become of a stream since the process started. Counts only ever grow. */
+/** Present state of a stream, and its counts since the process started. */
 export interface StreamStats {
   /** Instruments, series or lists that the stream covers now. */
   targets: number
-  /** Of those: asked for less often, because their responses bring nothing. */
+  /** Targets that are requested less often, because their responses bring nothing. */
   quietTargets: number
-  /** Of those that are asked for at their rhythm: how many are overdue. */
+  /** Overdue targets, among those that are requested at the usual interval. */
   lateTargets: number
-  /** Instruments that it could cover and does not, by what leaves them out. */
+  /** Instruments that the stream could cover but does not, by reason. */
   leftOut: LeftOut
   responses: number
   failures: number
-  /** Polls left out because the one before was still under way. */
+  /** Polls skipped because the previous one was still under way. */
   skippedPolls: number
   rowsWritten: number
   rowsUnchanged: number
@@ -23,7 +23,7 @@ export interface StreamStats {
   rowsDropped: number
   gapsFound: number
   lastStoredAt: TimeMs | null
-  /** When it was last known that there is nothing to ask for; null while there always is. */
+  /** Last time at which the stream had nothing to request; null if it never had. */
   lastIdleAt: TimeMs | null
 }
 

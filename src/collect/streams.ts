@@ -13,7 +13,7 @@ import { type Batch, isWholeList } from '../ledger/batch/batch.js'
 import type { BookTarget, CandleTarget, CategoryTarget, TradedCategoryTarget } from '../ledger/batch/targets.js'
 import type { Universe } from './universe/universe.js'
 
-/** What makes the recorder ask for a stream. */
+/** The event that makes the recorder request a stream. */
 export type Trigger =
   /** The wall clock, for all targets at once. */
   | { readonly kind: 'cron'; readonly expression: string }
@@ -26,11 +26,11 @@ export type Trigger =
       readonly kind: 'overlap'
       readonly minPollMs: number
       readonly maxPollMs: number
-      /** Requests a second that the limits leave for it at most. */
+      /** Largest rate that the limits allow, in requests a second. */
       readonly allowedPerSecond: number
     }
 
-/** Whom of a ranking to cover. */
+/** Chooses the instruments to cover from a ranking, busiest first. */
 export type Choose = (ranked: readonly InstrumentKey[]) => readonly InstrumentKey[]
 
 export interface StreamDefinition<Target, Row> {
@@ -40,9 +40,9 @@ export interface StreamDefinition<Target, Row> {
   /** @param choose takes the instruments of the selection, the busiest first, and gives those to cover */
   targets(config: Config, universe: Universe, choose: Choose): Target[]
   fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Row>>
-  /** What the recorder itself learns from a response, besides storing it. */
+  /** Updates the recorder's own knowledge of the market from a response. */
   learn?(universe: Universe, batch: Batch<Target, Row>): void
-  /** What a response says, so that two can be told apart; null when it says nothing. For streams that are asked in a cycle. */
+  /** Text to compare two responses by; null when a response is empty. Only for streams requested in a cycle. */
   contentOf?(rows: readonly Row[]): string | null
 }
 

@@ -15,9 +15,9 @@ export const environmentOptions = {
 /** Variables of which `<name>_FILE` may name a file instead: a secret in a file stays out of what other programs can see. */
 export const secretVariables = ['DATABASE_URL', 'DATABASE_READ_URL', 'EXCHANGE_PROXY'] as const
 
-/** Whether the environment sets any option at all. */
+/** Returns true if the environment sets at least one option. */
 export function setsOptions(env: Environment): boolean {
   const variables = [...Object.keys(environmentOptions), ...secretVariables.map((name) => `${name}_FILE`)]
-  // Set but empty is how many a shell script says "not set".
+  // Many shell scripts set a variable to the empty string to mean "not set".
   return variables.some((name) => env[name] !== undefined && env[name] !== '')
 }

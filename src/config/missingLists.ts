@@ -6,7 +6,7 @@ interface Chooser {
   readonly select: { readonly categories: readonly Category[] }
 }
 
-/** Of the options of all streams what says whom they choose from. */
+/** Stream options that decide which lists the streams choose instruments from. */
 interface ChoosingStreams {
   readonly instruments: { readonly enabled: boolean; readonly categories: readonly Category[] }
   readonly rpiSymbols: { readonly enabled: boolean }

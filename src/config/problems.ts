@@ -11,7 +11,7 @@ interface SchemaNode {
   readonly default?: unknown
 }
 
-/** What zod found, or one of the keys it does not know: it puts those of a group into one issue. */
+/** One issue of zod, or one unknown key of it, because zod reports all unknown keys of a group in one issue. */
 export interface Mistake {
   readonly issue: z.core.$ZodIssue
   readonly unknownKey?: string
@@ -63,7 +63,7 @@ const typeNames: Readonly<Record<string, string>> = {
   object: 'a group of options',
 }
 
-/** What was found instead; never for a connection string, which may hold a password. */
+/** Describes the value that was found; empty for a connection string, which may hold a password. */
 function received(path: Path, input: unknown): string {
   if (['database.url', 'database.readUrl'].includes(dotted(path))) return ''
   const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)

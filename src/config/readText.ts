@@ -2,8 +2,8 @@ import { closeSync, openSync, readSync } from 'node:fs'
 import { ConfigError } from './configError.js'
 
 /**
- * Of a file, in bytes: every symbol of the market by name on every stream takes less. It also is what a device or a log
- * given by mistake is read up to.
+ * Largest size of a file in bytes. A file that names every symbol of the market on every stream is smaller. The limit
+ * also ends the reading of a device or a log that was given by mistake.
  */
 export const maxFileBytes = 524_288
 
@@ -22,7 +22,7 @@ export function readText(file: string, advice: string): string {
   return text
 }
 
-/** Undefined when there is more. */
+/** Returns the text, or undefined when the file is larger than `maxBytes`. */
 function readUpTo(file: string, maxBytes: number): string | undefined {
   const descriptor = openSync(file, 'r')
   try {

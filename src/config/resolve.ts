@@ -8,7 +8,7 @@ import { configSchema } from './schema.js'
 /** The configuration, complete: every option has its value or its default. */
 export type Config = z.output<typeof configSchema>
 
-/** What a file says, and where in its text each value stands. */
+/** The value that a configuration file holds, with the position of each part in its text. */
 export interface ConfigSource {
   readonly value: unknown
   /** `file:line` of the key or value at `path`, or of its nearest ancestor that is written in the file. */

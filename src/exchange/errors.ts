@@ -45,7 +45,7 @@ export type ExchangeErrorKind = (typeof exchangeErrorKinds)[number]
 export interface ExchangeErrorDetails {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
-  /** What happened, in a few words, for the message. */
+  /** The event in a few words, for the message. */
   readonly what: string
   readonly status?: number
   readonly code?: string

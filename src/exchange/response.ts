@@ -5,11 +5,11 @@ import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, retryableCode
 import { parseJson, textOf } from './json.js'
 import { messageOf } from '../runtime/messageOf.js'
 
-/** How an operation responds, and what a response may hold at most: far above anything honest. */
+/** Shape of an operation's responses, and their limits, which are far above any genuine response. */
 interface ResponseTraits {
-  /** Of the body, after decompression. A larger one is not read. */
+  /** Size limit of the body after decompression. A larger body is not read. */
   readonly bytes: number
-  /** Rows that are read; those after them are counted. */
+  /** Number of rows that are read. Further rows are only counted. */
   readonly rows: number
   /** Where the rows are: they are the data, they stand in it under this name, or the data is the only row. */
   readonly data?: 'rows' | 'object' | { readonly rows: string }
@@ -40,7 +40,7 @@ export const responseTraits: Readonly<Record<Operation, ResponseTraits>> = {
 export interface RawResponse {
   readonly status: number
   readonly body: Buffer
-  /** What is left of the operation's budget in this second, where the service says so. */
+  /** Requests left of the operation's limit in this second; undefined where the service does not say. */
   readonly remaining: number | undefined
   readonly retryAfterMs: number | undefined
   /** Where a redirect points to. */
@@ -52,7 +52,7 @@ export interface ServiceResponse {
   readonly requestTime: TimeMs | null
   /** The rows; an operation that gives one object has one. */
   readonly rows: readonly unknown[]
-  /** How many more rows it holds than a response of the operation may have. */
+  /** Number of rows beyond the limit of the operation. */
   readonly surplusRows: number
   /** Names the next page of older rows, where the operation gives one. */
   readonly cursor?: string
@@ -154,7 +154,7 @@ function startOf(body: Buffer): string {
 function notJson(body: Buffer, error: unknown): string {
   const start = startOf(body)
   if (start.startsWith('<')) {
-    // The text of the page tells more than its first tags.
+    // The text of the page says more than its first tags.
     const text = oneLine(start.replace(/<(script|style)\b.*?(<\/\1>|$)/gis, ' ').replace(/<[^>]*>?/g, ' '), 100)
     return `HTML instead of JSON (${text === '' ? oneLine(start, 60) : text})`
   }

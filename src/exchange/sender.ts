@@ -21,7 +21,7 @@ export interface RequestOptions {
   readonly signal?: Ending
   /** Default `live`. */
   readonly priority?: Priority
-  /** The moment on the monotonic clock by which it should be sent: the order within a class. Default: none. */
+  /** Time to send the request by, on the monotonic clock. It sets the order within a class. Default: none. */
   readonly deadline?: number
   /** A place within the limits that was waited for before it was known what to ask: the first attempt takes it. */
   readonly turn?: Turn
@@ -30,7 +30,7 @@ export interface RequestOptions {
 /** The right to send one request of an operation now. It is passed on in the same moment with a request, or released. */
 export interface Turn {
   readonly operation: Operation
-  /** Gives it up unused. */
+  /** Gives up the turn unused. */
   release(): void
 }
 
@@ -40,12 +40,12 @@ export interface RequestEvent {
   readonly outcome: 'ok' | ExchangeErrorKind
   /** From departure to the response's last byte, or to the failure. */
   readonly durationMs: number
-  /** How long it waited for its place. */
+  /** Time that the request waited for its place within the limits. */
   readonly waitedMs: number
   readonly priority: Priority
-  /** 1 for the first. */
+  /** Number of this attempt, from 1. */
   readonly attempt: number
-  /** Of the body, after decompression; 0 without a response. */
+  /** Size of the response body after decompression; 0 without a response. */
   readonly bytes: number
 }
 
@@ -177,7 +177,7 @@ export class Sender {
       throw aborted('aborted while the operation is suspended', cause)
     }
     try {
-      // Whoever finds out whether the operation works again does so for all that wait, the most urgent among them.
+      // A probe goes first: it tests whether the operation works again, for all requests that wait.
       const departure = await this.#pacer.acquire(
         operation,
         pass.isProbe ? { priority: 'live', deadline: -Infinity, signal } : { priority, deadline, signal },

@@ -71,8 +71,8 @@ export type Instrument = {
 } & { readonly [Field in InstrumentField]: ValueOfKind[(typeof instrumentFields)[Field]] | null }
 
 /**
- * What an instrument stands for. Of a tokenised stock the market is a stock exchange elsewhere: its ticker follows the tape
- * there, and little of it trades here. An RWA perpetual is a futures contract on a real-world asset, and an ordinary market.
+ * The asset that an instrument stands for. A tokenised stock's ticker follows a stock exchange elsewhere, and little of
+ * the stock trades here. An RWA perpetual is a futures contract on a real-world asset, and an ordinary market.
  */
 export const instrumentKinds = [
   'crypto',
@@ -95,8 +95,8 @@ export interface KindSigns {
 }
 
 /**
- * The flags go first: `symbolType` was seen to call stocks crypto. It decides where no flag is set, and a value of it that is
- * not known is a kind of its own.
+ * Returns the kind of an instrument. The flags go before `symbolType`, which has called stocks crypto. Without a flag,
+ * `symbolType` decides. An unknown value of it gives `other`.
  */
 export function kindOf({ category, isReality, isRwa, symbolType }: KindSigns): InstrumentKind {
   if (isReality === true) return 'tokenised_stock'

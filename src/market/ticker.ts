@@ -64,9 +64,9 @@ export interface TradeSign {
 }
 
 /**
- * What was traded on this service in 24 hours, in quote coin; null where the ticker does not say. A tokenised stock's
- * `turnover24h` follows a stock exchange elsewhere, so of those only the platform's own turnover counts, and none being given
- * counts as nothing traded. Elsewhere `platformTurnover24h` is unset or zero without meaning anything.
+ * Turnover on this service in 24 hours, in quote coin; null where the ticker does not say. A tokenised stock's
+ * `turnover24h` follows a stock exchange elsewhere, so only `platformTurnover24h` counts; if unset, the turnover is 0.
+ * For other kinds, an unset or zero `platformTurnover24h` means nothing.
  */
 export function turnoverHere(
   kind: InstrumentKind,

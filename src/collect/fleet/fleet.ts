@@ -21,13 +21,13 @@ export interface FleetOptions {
   readonly disk: Disk
   /** Where the last members are kept for a start without the database. */
   readonly file: string
-  /** What is known of the market; nothing before the first lists have come. */
+  /** Returns the instruments of the market; none before the first lists have come. */
   readonly universe: () => PlanUniverse
-  /** Told what is this recorder's own, whenever that changes. */
+  /** Called with this recorder's share of the work whenever the share changes. */
   readonly onChange: (ownership: Ownership) => void
-  /** Whether it asks at once for what is given to it. Until then the others keep what they have. */
+  /** Returns true if this recorder can request new instruments at once. Until then the others keep theirs. */
   readonly isReady: () => boolean
-  /** How long the service will still refuse whatever this address asks for. */
+  /** Returns how long the service will still refuse all requests of this address. */
   readonly pausedMs: () => number
 }
 
@@ -38,12 +38,13 @@ const yieldAfterMs = 10_000
 const leavingMs = 1_500
 
 /**
- * Shares the work with the other recorders of the database. Each recorder computes what is its own from the live leases alone
- * (rendezvous.ts), about once a second; nobody assigns anything. While the database is away each keeps its part.
+ * Shares the work with the other recorders of the database. About once a second, each recorder computes its own share
+ * from the live leases (rendezvous.ts). No recorder assigns work to others. Shares stay while the database is away.
  *
- * What moves when a recorder joins is asked for by both for the length of a lease: their budgets are their own, so nothing is
- * exceeded, and there is no time in which nobody asks. When a recorder dies or is frozen, its lease ends 3.5 s after its last
- * renewal, and the others see that within a second. When it stops, it says so and goes on for 1.5 s.
+ * When a recorder joins, both the old and the new owner request the instruments that move, for the length of a lease.
+ * Each address has its own budget, so no limit is exceeded, and no instrument is left without requests. When a recorder
+ * dies or is frozen, its lease ends 3.5 s after its last renewal. The others see that within a second. A recorder that
+ * stops tells the others and goes on for 1.5 s.
  */
 export class Fleet implements Sharing {
   readonly fleet: string
@@ -53,12 +54,12 @@ export class Fleet implements Sharing {
   #recorders: readonly SeenRecorder[] = []
   #rendezvous: Rendezvous | null = null
   #before: Rendezvous | null = null
-  /** Until when it also asks for what was its own before. */
+  /** Time until which this recorder also requests its previous share, on the monotonic clock. */
   #keepsUntilMs = Infinity
   #ownership: Ownership = ownsEverything
   #demand: readonly Demand[] = []
   #demandAtMs = -Infinity
-  /** It has left its part to others, because the service blocks it or it stops. */
+  /** True after this recorder left its share to others because the service blocks it. */
   #hasYielded = false
   #isLeaving = false
 
@@ -70,7 +71,7 @@ export class Fleet implements Sharing {
     this.place = `${hostname()} ${process.pid}${localAddress === undefined ? '' : ` ${localAddress}`}`
   }
 
-  /** Takes up what was this recorder's own when it last ran: that counts until the database has been asked. */
+  /** Restores the members of the last run from the disk. They count until the leases have been read. */
   async recall(): Promise<void> {
     const { disk, file } = this.#options
     const note = await readNote<Note>(disk, file)
@@ -81,7 +82,7 @@ export class Fleet implements Sharing {
     return this.#ownership
   }
 
-  /** What is known of the others, and how the work is shared. */
+  /** Reports the known recorders, and how they share the work. */
   report(): FleetReport {
     return reportOf(this.#options.egress, this.#recorders, this.#rendezvous, () => this.#demandOfLate())
   }
@@ -105,7 +106,7 @@ export class Fleet implements Sharing {
     this.#follow([...others, ...self].toSorted((a, b) => (a.egress < b.egress ? -1 : 1)))
   }
 
-  /** Resolves when the others ask for what was this recorder's own. @param tell says to them that it takes no part any more */
+  /** Resolves when the others request this recorder's share. @param tell tells them that this recorder leaves */
   async leave(tell: () => Promise<void> | undefined): Promise<void> {
     this.#isLeaving = true
     await tell()
@@ -113,7 +114,7 @@ export class Fleet implements Sharing {
     if (isShared && this.#options.isReady()) await this.#options.clock.sleep(leavingMs)
   }
 
-  /** Once for each block: when all others have left too, the last one stays. */
+  /** Leaves the share to others, once for each block. The last recorder stays. */
   #yieldWhenBlocked(others: number): void {
     const { egress, logger, pausedMs } = this.#options
     const forMs = pausedMs()
@@ -152,7 +153,7 @@ export class Fleet implements Sharing {
     this.#ownership = isAlone ? ownsEverything : ownershipOf(egress, now, this.#before, keepsBefore)
   }
 
-  /** As it was a moment ago: every open page asks. */
+  /** Computes the demand at most every `demandEveryMs`, because every open page requests it. */
   #demandOfLate(): readonly Demand[] {
     const { config, universe, clock } = this.#options
     const nowMs = clock.monotonicMs()
@@ -164,7 +165,7 @@ export class Fleet implements Sharing {
   }
 }
 
-/** What a recorder leaves on its own disk for a start without the database. */
+/** Members that a recorder keeps on its own disk for a start without the database. */
 interface Note {
   readonly fleet: string
   readonly members: readonly FleetMember[]

@@ -11,31 +11,31 @@ import type { PlanInstrument, PlanUniverse } from '../universe/planUniverse.js'
 import { fleetDemand } from './fleetReport.js'
 import { ownershipOf, Rendezvous } from './rendezvous.js'
 
-/** A plan for several addresses: figures are of all of them together, and it fits when it fits each. */
+/** A plan for several addresses. Figures cover all of them together. The plan fits when it fits each address. */
 export interface FleetPlan extends Plan {
   readonly egresses: number
-  /** How many addresses it takes so that nothing is left out for want of requests. */
+  /** Number of addresses at which the limits leave out no instrument. */
   readonly egressesNeeded: number
 }
 
-/** Asked for by one of all. */
+/** Streams of lists, each of which only one recorder requests. */
 const lists: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols', 'tickers'])
 
-/** Where each plan needs to know all instruments, so many are reckoned one by one, and of more these stand for all. */
+/** Largest number of plans computed when each needs the whole ranking. Their figures are scaled up to all addresses. */
 const maxReckoned = 64
-/** Of a limit, what can be planned for: the rest is for second attempts. */
+/** Share of a limit that a plan may use. The rest is left for retries. */
 const plannedShare = 0.9
-/** Shares are left to chance: hardly any address has more instruments than its mean share by so many standard deviations. */
+/** Standard deviations above the mean share that hardly any address exceeds, as chance distributes instruments. */
 const deviations = 3.5
 
-/** What a configuration asks of so many addresses with the same limits. */
+/** Plans a configuration for a number of addresses that have the same limits. */
 export function planFleet(config: Config, universe: PlanUniverse, egresses: number): FleetPlan {
   const egressesNeeded = egressesNeededFor(config, universe)
   if (egresses === 1) return { ...planConfig(config, universe), egresses, egressesNeeded }
   const weight = config.exchange.limits.overallPerMinute
   const members = Array.from({ length: egresses }, (_, index) => ({ egress: `egress ${index + 1}`, weight }))
   const rendezvous = new Rendezvous(members)
-  // A number of instruments counts for all together: then each plan needs to know the whole ranking.
+  // A number of instruments applies to all recorders together, so each plan then needs the whole ranking.
   const isSplit = enabledStreams(config).every((stream) => !takesNumber(config, stream))
   const reckoned = isSplit ? members : members.slice(0, maxReckoned)
   const instrumentsOf = isSplit ? splitByOwner(rendezvous, universe) : null
@@ -124,7 +124,7 @@ function egressesNeededFor(config: Config, universe: PlanUniverse): number {
     addressesFor(perSecond, parts, safe.perSecond[operationOf[stream]] * plannedShare),
   )
   const all = streams.reduce((total, { perSecond }) => total + perSecond, 0)
-  // All streams of an instrument are asked for by one recorder.
+  // One recorder requests all streams of an instrument.
   const byInstrument = new Map<string, number>()
   for (const { key, perSecond } of ofInstruments) byInstrument.set(key, (byInstrument.get(key) ?? 0) + perSecond)
   const parts = [...byInstrument.values()].map((perSecond) => ({ perSecond }))
@@ -132,11 +132,11 @@ function egressesNeededFor(config: Config, universe: PlanUniverse): number {
   return Math.max(1, overall, ...ofStreams)
 }
 
-/** So many that an address with more than its mean share, as chance has it, still has room. */
+/** Number of addresses at which even one with more than its mean share has room. Rates are in requests a second. */
 function addressesFor(total: number, parts: readonly { readonly perSecond: number }[], room: number): number {
   if (total <= room) return 1
   const spread = deviations * Math.sqrt(parts.reduce((sum, { perSecond }) => sum + perSecond ** 2, 0))
-  // Of n addresses one has total / n on average, and spread / √n more where chance is unkind.
+  // Each of n addresses has total / n on average, and at worst spread / √n more by chance.
   const root = (Math.sqrt(spread ** 2 + 4 * total * room) - spread) / (2 * total)
   return Math.ceil(1 / root ** 2)
 }

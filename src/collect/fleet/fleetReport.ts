@@ -7,7 +7,7 @@ import { instrumentDemands } from '../plan/planDemand.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 import type { Rendezvous } from './rendezvous.js'
 
-/** What a stream of an instrument takes. */
+/** Requests that one stream needs for one instrument or list. */
 export interface Demand {
   readonly stream: StreamName
   readonly key: string
@@ -15,7 +15,7 @@ export interface Demand {
   readonly perSecond: number
 }
 
-/** What each instrument of each stream takes: as recorded lately where that is known, and otherwise as its ticker claims. */
+/** Demand of each instrument of each stream, from recent recordings where known, otherwise from its ticker. */
 export function fleetDemand(config: Config, { kind, instruments }: PlanUniverse): Demand[] {
   return enabledStreams(config).flatMap((stream) =>
     instrumentDemands(stream, config, { kind, instruments }).map(({ instrument, perSecond }) => ({
@@ -30,13 +30,13 @@ export function fleetDemand(config: Config, { kind, instruments }: PlanUniverse)
 export interface FleetRecorder {
   readonly egress: string
   readonly place: string
-  /** `gone`: it ended without a word, or cannot reach the database. */
+  /** `gone` when the recorder ended without saying so, or cannot reach the database. */
   readonly state: 'recording' | 'gone'
-  /** Time since it last renewed its lease. */
+  /** Time since the recorder last renewed its lease. */
   readonly silentMs: number
-  /** Instruments of streams that it asks for. */
+  /** Pairs of stream and instrument that the recorder requests. */
   readonly instruments: number
-  /** Requests a second that they take. */
+  /** Requests a second that these instruments need. */
   readonly perSecond: number
 }
 
@@ -46,7 +46,7 @@ export interface FleetReport {
   readonly unowned: number
 }
 
-/** How the work is shared. Of a recorder without others it says that it is there. */
+/** Reports how the work is shared. A single recorder is listed without a share. */
 export function reportOf(
   self: string,
   recorders: readonly SeenRecorder[],

@@ -11,9 +11,9 @@ export interface FleetMember {
 }
 
 /**
- * Weighted rendezvous hashing: each member draws a number for each key, and the highest has it. A member's number depends on no
- * other member. One that leaves loses its own keys and nobody another, and one that joins takes only those that it wins. Of all
- * keys a member wins its share of all weights.
+ * Weighted rendezvous hashing. Each member draws a number for each key, and the highest number wins the key. A member's
+ * number depends on no other member. When a member leaves, only its own keys move. When a member joins, only the keys
+ * that it wins move. Each member wins a share of all keys in proportion to its weight.
  */
 export class Rendezvous {
   readonly members: readonly FleetMember[]
@@ -25,7 +25,7 @@ export class Rendezvous {
     this.#hashes = members.map(({ egress }) => hashOf(egress))
   }
 
-  /** The address that asks for an instrument, with all its streams; null without members. */
+  /** The address that requests all streams of an instrument; null without members. */
   ownerOf(key: string): string | null {
     const known = this.#owners.get(key)
     if (known !== undefined) return known
@@ -44,7 +44,7 @@ export class Rendezvous {
     let bestScore = -Infinity
     for (const [place, member] of this.members.entries()) {
       const score = scoreOf(this.#hashes[place] ?? 0, keyHash, member.weight)
-      // Of two that draw the same number every recorder has to choose alike, in whatever order it knows them.
+      // When two members draw the same number, every recorder must choose the same one, whatever their order here.
       if (score > bestScore || (score === bestScore && best !== null && member.egress < best.egress)) {
         best = member
         bestScore = score
@@ -55,8 +55,8 @@ export class Rendezvous {
 }
 
 /**
- * What is one member's own. @param before the members that these follow on
- * @param keepsBefore whether it also asks for what was its own before: until whoever has it now certainly asks for it
+ * Returns the share of the work that one member has. @param before the members that `now` replaces
+ * @param keepsBefore true while the member also requests its previous share, until the new owners certainly do
  */
 export function ownershipOf(
   egress: string,
@@ -86,7 +86,7 @@ function scoreOf(memberHash: number, keyHash: number, weight: number): number {
   return -weight / Math.log((drawn + 0.5) / 2 ** 32)
 }
 
-/** FNV-1a, mixed: equal in every process. */
+/** FNV-1a, mixed. Every process computes the same hash. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)

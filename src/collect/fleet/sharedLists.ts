@@ -20,13 +20,13 @@ export interface SharedListsOptions {
 
 /** Tickers come every few seconds and are stored at once. */
 const ownTickersEveryMs = 2_000
-/** Whom the others ask for matters for ranks alone. */
+/** Tickers of the other recorders' instruments only matter for ranks. */
 const allEveryMs = 60_000
 const ratesEveryMs = 600_000
 
 /**
- * Keeps what this recorder knows of the market up to date where another one asks for the lists: from what that one has stored.
- * While the database is away, what is known stands. Does nothing for a recorder that has all lists itself. Ends with `signal`.
+ * Keeps lists that other recorders request up to date here, by reading them from the database. While the database is
+ * away, the lists stay as they are. Does nothing for a recorder that requests all lists itself. Ends with `signal`.
  */
 export async function keepReadingLists(options: SharedListsOptions): Promise<void> {
   const { clock, signal, logger } = options
@@ -63,7 +63,7 @@ function foreignLists({ config, clock, universe }: SharedListsOptions): ForeignL
   const instruments = streams.instruments.enabled
     ? streams.instruments.categories.filter((category) => !ownership.hasList('instruments', category))
     : []
-  // Those that it has just looked at itself for its fills need not be read, and would be older.
+  // Skip tickers that this recorder has just requested for its fills: the stored ones would be older.
   const areRecent = (category: TradedCategory) =>
     clock.now() - (universe.tickersAt(category) ?? -Infinity) < ownTickersEveryMs
   const tickers = streams.tickers.enabled
@@ -77,7 +77,7 @@ async function readLists({ db, universe }: SharedListsOptions, foreign: ForeignL
   const listed = await listedInstruments(db, foreign.instruments)
   for (const category of foreign.instruments) {
     const ofCategory = listed.filter((instrument) => instrument.category === category)
-    // Nothing stored yet is no list without instruments.
+    // An empty result means that no list is stored yet, not that the list is empty.
     if (ofCategory.length > 0) universe.setListed(category, ofCategory)
   }
   if (!foreign.rpiSymbols) return

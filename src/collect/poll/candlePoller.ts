@@ -63,7 +63,7 @@ export function candlePoller(
       return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
     }
     const limit = candles.limitFor(target, clock.now())
-    // What tickers tell from here on is news, also while the response is on its way or being stored.
+    // Read the sign before the request: any later change of the ticker is then noticed as new.
     const sign = universe.tradeSign(target)
     let batch = await ask(limit)
     if (batch === null || !candles.has(target)) return

@@ -2,15 +2,15 @@ import { type CandleSeries, seriesText } from '../../market/candle.js'
 import type { TimeMs } from '../../market/values.js'
 
 export interface CandleResponse {
-  /** When it came, by our clock. */
+  /** Time the response came, by this machine's clock. */
   readonly at: TimeMs
   /** Opening time of the newest candle that any response has shown; null while none has. */
   readonly newest: TimeMs | null
 }
 
 /**
- * What the live responses have told of each series of candles since the recorder started. A series whose responses come and show
- * nothing new is quiet; one that is not answered is behind.
+ * The last live response of each series of candles since the recorder started. A series is quiet when responses come
+ * but show nothing new. A series is behind when no response comes.
  */
 export class CandleResponses {
   readonly #bySeries = new Map<string, CandleResponse>()

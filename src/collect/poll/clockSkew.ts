@@ -52,7 +52,7 @@ export class ClockSkew {
     return this.#best ?? null
   }
 
-  /** What the service's clock shows, whatever became of ours since; null before the first response. */
+  /** Time of the service's clock, even if this machine's clock was set since; null before the first response. */
   serviceNow(): TimeMs | null {
     return this.#best === undefined ? null : this.#best.requestTime + this.#clock.monotonicMs() - this.#best.atMs
   }

@@ -26,7 +26,7 @@ export function onSchedule(clock: Clock, expression: string, run: () => void): (
   return () => stopping.abort()
 }
 
-/** What gives the first time of a cron expression after a moment, in UTC; null where there is none. */
+/** Returns a function that gives the first match of a cron expression after a moment, in UTC, or null. */
 export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null {
   const fields = parseCron(expression)
   const { second, minute, hour } = fields
@@ -46,7 +46,7 @@ export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null 
   }
 }
 
-/** Whether a cron expression chooses no days. Its fields may name a day twice, and days such as the last of a month. */
+/** Returns true if a cron expression matches every day. Fields may repeat a day, or name the last of a month. */
 export function isOfEachDay({ dayOfMonth, month, dayOfWeek }: ReturnType<typeof parseCron>): boolean {
   const isEach = (field: readonly (number | string)[], count: number) =>
     new Set(field.filter((entry) => typeof entry === 'number')).size === count

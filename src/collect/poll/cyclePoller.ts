@@ -39,15 +39,15 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   const pause = new InterruptibleSleep(clock)
 
   const ask = async (target: Target) => {
-    // What nobody asks for has waited for long already; what another recorder still asked for a moment ago has not.
+    // A new target is due at once when its last owner is gone, because it has already waited without requests.
     const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(stream.name, target)
     const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
-    // What tickers tell from here on is news, also while the response is on its way or being stored.
+    // Read the sign before the request: any later change of the ticker is then noticed as new.
     const sign = universe.quoteSign(target)
     const polled = await signals.during(instrumentText(target), (waiting) =>
       pollAndStore(context, stream, target, { signal: waiting, deadline }),
     )
-    // What was not kept is nowhere: a whole cycle later would be a cycle without.
+    // A response that was not kept counts as a failure, because waiting a whole cycle would leave one without rows.
     if (polled.batch === null || !polled.isKept) schedule.failed(target, momentOf(clock))
     else {
       stats[stream.name].skippedPolls += schedule.responded(

@@ -14,7 +14,7 @@ import type { CollectorStats } from '../streamStats.js'
 import type { Universe } from '../universe/universe.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
-/** What every poller works with. */
+/** Dependencies that all pollers share. */
 export interface PollContext {
   readonly client: ExchangeClient
   readonly queue: Queue
@@ -41,7 +41,7 @@ export interface Polled<Target, Row> {
   readonly batch: Batch<Target, Row>
   /** False for an empty body, of which it is not known whether the service sent it. */
   readonly hasEnvelope: boolean
-  /** False when neither the database nor the disk took it: what only it showed is lost unless it is asked for again soon. */
+  /** False when neither the database nor the disk took the batch. Its rows are lost unless requested again soon. */
   readonly isKept: boolean
 }
 
@@ -78,12 +78,12 @@ export async function pollAndStore<Target, Row>(
   }
 }
 
-/** When a response came, on the monotonic clock: since then it was stored, and the wall clock may have been set. */
+/** Time a response came, on the monotonic clock. The wall clock may have been set since. */
 export function respondedMs(clock: Clock, { receivedAt }: Batch): number {
   return clock.monotonicMs() - Math.max(0, clock.now() - receivedAt)
 }
 
-/** What the database shall hold of a response. */
+/** Converts the page of a response into the batch to store. */
 function batchOf<Target, Row>(stream: StreamName, target: Target, page: Page<Row>): Batch<Target, Row> {
   const { requestTime, receivedAt, rows, rejected } = page
   const unkept = page.rejectedUnkept + page.surplusRows

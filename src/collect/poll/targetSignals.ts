@@ -1,6 +1,6 @@
 import { type Ending, LightEnding, onAbort } from '../../runtime/abort.js'
 
-/** What ends the requests of a target that still wait: when the target is no longer this recorder's, or with everything. */
+/** Ends waiting requests of targets that this recorder no longer covers, or of all targets. */
 export class TargetSignals {
   readonly #inUse = new Map<string, LightEnding>()
   readonly #forget: () => void

@@ -64,10 +64,10 @@ const closeMs = 2_000
 export class Lane {
   readonly #options: LaneOptions
   readonly #lost: LostSnapshots
-  /** From responses, and from the disk; each in the order of arrival. */
+  /** Batches that wait, from responses and from the disk, each in the order of arrival. */
   #live: LiveEntry[] = []
   #spooled: Entry[] = []
-  /** Live ones that wait or are being stored. */
+  /** Live batches that wait or are being stored. */
   readonly #inMemory = new Set<LiveEntry>()
   #rowsInHand = 0
   #onRoom = () => {}
@@ -77,12 +77,12 @@ export class Lane {
   /** Calls that have taken too long. */
   readonly #hanging = new Set<Promise<void>>()
   #onFailure = () => {}
-  /** Of the database, in a row. */
+  /** Consecutive failures of the database. */
   #failures = 0
   #isPausing = false
   #appending = 0
   #reading: Promise<void> | undefined
-  /** The segment that is being stored, and the places of its records that are. */
+  /** The segment that is being stored, and the indexes of its records that are stored already. */
   #begun: { readonly name: string; readonly stored: Set<number> } | undefined
   readonly #stopping = new AbortController()
   readonly #stopped: Promise<void>
@@ -143,14 +143,14 @@ export class Lane {
     if (note !== null) await spool.append(note).catch(() => undefined)
   }
 
-  /** What the database does not take, or not in time, goes to the disk, or is lost where the disk has refused it. */
+  /** Stores a batch from memory. On failure or delay it goes to the disk, or is lost if the disk has refused it. */
   #storeInTime(batch: Batch, mayLeave: boolean): Promise<boolean> {
     const { clock } = this.#options
     return new Promise((resolve) => {
       const settle = (isStored: boolean) => {
         takeBack()
         if (!this.#inMemory.delete(entry)) return
-        // In the same turn: what comes in the next one goes to the disk after it.
+        // Write in the same turn of the event loop, so that later batches go to the disk after this one.
         resolve(isStored || !mayLeave ? isStored : this.#writeToDisk(batch))
       }
       const takeBack = clock.after(patienceMs, () => {
@@ -287,7 +287,7 @@ export class Lane {
         const segment = await spool.takeOldest(stream)
         failures = 0
         incidents.succeeded('spool', stream)
-        // What comes is on its way to the disk.
+        // Batches of the stream are still on their way to the disk.
         if (segment === null) await sleepFor(clock, onItsWayMs, signal)
         else if (!(await this.#storeSegment(segment))) await sleepFor(clock, backoffMs(this.#failures, retry), signal)
       } catch (error) {
@@ -312,10 +312,10 @@ export class Lane {
         if (stored.has(index)) continue
         while (this.#rowsInHand > maxRowsInHand && !signal.aborted)
           await Promise.race([this.#stopped, new Promise<void>((resolve) => (this.#onRoom = resolve))])
-        // Of a database that is away one batch finds out when it is back.
+        // While the database is away, try one batch at a time until one is stored.
         if (this.#failures > 0) await Promise.race([this.#stopped, storing.at(-1)])
         const batch = await spool.unpack(record)
-        // After one that failed, none of its series may be stored.
+        // After a failed batch, no later one of its series may be stored.
         if (signal.aborted || hasFailed) break
         if (batch === undefined) continue
         const settle = (isStored: boolean) => {

@@ -16,7 +16,7 @@ export interface TransportOptions {
   readonly baseUrl: string
   /** From the start of a request to the last byte of its response, in milliseconds. */
   readonly timeoutMs: number
-  /** Of a response's body after decompression. */
+  /** Size limit of a response body after decompression. */
   readonly maxResponseBytes: number
   readonly maxConnections: number
   /** The source address, on hosts that have several. */

@@ -37,7 +37,7 @@ export class Budget {
   readonly #log: Float64Array
   /** The moments as first noted, which are in order: they say where to stop counting. */
   readonly #noted: Float64Array
-  /** When those departed that have no response yet, by their number. */
+  /** Departure times of requests that have no response yet, by their number. */
   readonly #open = new Map<number, number>()
   #maxPostponedMs = 0
   /** Number of the next departure. */
@@ -94,7 +94,7 @@ export class Budget {
     this.#open.set(number, departedMs)
     const size = this.#log.length
     if (number < this.#next - size) {
-      // Its place in the log is taken: it gets another one, as if it had departed now.
+      // A later departure has its place in the log, so record it again, as if it had departed now.
       if (departedMs > nowMs - this.#strictMs) this.#record(nowMs)
       return
     }
@@ -103,12 +103,12 @@ export class Budget {
     this.#maxPostponedMs = Math.max(this.#maxPostponedMs, departedMs - (this.#noted[place] as number))
   }
 
-  /** When one departed that has no response yet. */
+  /** Departure time of a request that has no response yet. */
   departedAtMs(number: number): number | undefined {
     return this.#open.get(number)
   }
 
-  /** It has its response, or will not get one. */
+  /** Notes that a request has its response, or will get none. */
   close(number: number): void {
     this.#open.delete(number)
   }
@@ -121,7 +121,8 @@ export class Budget {
   /** How many departures were later than `sinceMs`, up to `max` and to twice the limit. */
   countSince(sinceMs: number, max = Number.POSITIVE_INFINITY): number {
     const size = this.#log.length
-    // What was noted later than that departed later, too; what was noted so much before may have been postponed beyond it.
+    // Departures are only moved later, so all that were noted after `sinceMs` count. Those noted up to
+    // `#maxPostponedMs` earlier may have been moved beyond it.
     let count = this.#notedSince(sinceMs)
     const stopMs = sinceMs - this.#maxPostponedMs
     for (let back = count + 1; back <= size && count < max; back++) {
@@ -136,7 +137,7 @@ export class Budget {
     return Math.min(this.limit, this.countSince(nowMs - this.#windowMs))
   }
 
-  /** How many that departed until then have no response yet. */
+  /** Number of requests that departed until `untilMs` and have no response yet. */
   #overdue(untilMs: number): number {
     let count = 0
     for (const departedMs of this.#open.values()) if (departedMs <= untilMs) count++

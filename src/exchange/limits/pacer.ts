@@ -26,7 +26,7 @@ export interface PacerOptions {
 
 export interface AcquireOptions {
   readonly priority?: Priority
-  /** The moment on the monotonic clock by which it should be sent: the order within a class. */
+  /** Time by which the request should be sent, on the monotonic clock. It sets the order within a class. */
   readonly deadline?: number | undefined
   readonly signal?: Ending
 }
@@ -53,12 +53,12 @@ interface Timer {
 }
 
 /**
- * So much longer than a window plus jitter do the limit's departures take: 1.6 % of a second, 0.5 % of a minute. It
- * covers stalls of the event loop here and of the server there, which add to the jitter.
+ * Milliseconds beyond a window plus jitter over which the limit's departures are spread: 1.6 % of a second, 0.5 % of a
+ * minute. They cover stalls of the event loop and of the server, which add to the jitter.
  */
 const operationGuardMs = 17
 const overallGuardMs = 300
-/** Longer than a busy machine holds up a timer. */
+/** Longest delay of timers that may be made up for. A busy machine holds up a timer for less. */
 const catchUpMs = 300
 
 /**
