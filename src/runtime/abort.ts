@@ -1,17 +1,20 @@
-/** What ends waiting: an AbortSignal or, where thousands wait, something that takes far less memory. */
+/** Signal that ends waiting: an AbortSignal or, where thousands wait, an object that takes far less memory. */
 export type Ending = AbortSignal | OwnEnding
 
 interface OwnEnding {
   readonly aborted: boolean
   readonly reason: unknown
-  /** Calls `action`, which must not throw, once, when it is aborted; the result takes that back. */
+  /** Calls `action` once on abort; `action` must not throw. The returned function cancels the call. */
   onAbort(action: () => void): () => void
 }
 
-/** What is to be called when a signal is aborted. One listener for all: adding and removing one costs more than a request's timer. */
+/**
+ * Actions to call when a signal aborts. One listener per signal calls them all.
+ * Adding and removing a listener costs more than the timer of a request.
+ */
 const actionsOf = new WeakMap<AbortSignal, Set<() => void>>()
 
-/** Calls `action` when the signal is aborted; the result takes that back. One signal may end any number of requests. */
+/** Calls `action` when the signal aborts. The returned function cancels that. One signal may end many requests. */
 export function onAbort(signal: Ending | undefined, action: () => void): () => void {
   if (signal === undefined) return () => undefined
   if (!(signal instanceof AbortSignal)) return signal.onAbort(action)
@@ -53,7 +56,7 @@ export class LightEnding implements OwnEnding {
     if (this.#isAborted) return
     this.#isAborted = true
     this.#reason = new DOMException('This operation was aborted', 'AbortError')
-    // One at a time: an action may take back another.
+    // Actions run one at a time, because an action may cancel another.
     for (let action = this.#actions.shift(); action !== undefined; action = this.#actions.shift()) action()
   }
 
@@ -100,7 +103,7 @@ class EitherEnding implements OwnEnding {
   }
 }
 
-/** What is aborted by `first` or, where the caller has one, by the caller's own. */
+/** Returns an ending that aborts when `first` aborts or, if `second` is given, when `second` aborts. */
 export function endedByEither(first: Ending, second: Ending | undefined): Ending {
   return second === undefined ? first : new EitherEnding(first, second)
 }

@@ -2,7 +2,7 @@ export interface Backoff {
   /** After the first failure. */
   readonly minMs: number
   readonly maxMs: number
-  /** How many times as long each is as the one before. Default 2. */
+  /** Ratio of each wait to the one before. Default 2. */
   readonly factor?: number
 }
 

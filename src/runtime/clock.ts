@@ -16,7 +16,7 @@ export interface Clock {
 export interface Moment {
   /** Milliseconds since the Unix epoch. */
   readonly wall: number
-  /** Of the monotonic clock. */
+  /** Milliseconds of the monotonic clock. */
   readonly ms: number
 }
 
@@ -74,12 +74,12 @@ export async function sleepFor(clock: Clock, ms: number, signal: Ending): Promis
   }
 }
 
-/** As `sleepFor`, until the wall clock shows `time`. */
+/** Sleeps like `sleepFor`, until the wall clock shows `time`. */
 export async function sleepUntil(clock: Clock, time: number, signal: Ending): Promise<boolean> {
   return sleepFor(clock, time - clock.now(), signal)
 }
 
-/** What `work` comes to, or `late` when that takes longer than `ms`. The work goes on; whether it fails then is not heard any more. */
+/** Resolves with the result of `work`, or with `late` after `ms`. The work then goes on, and its failure is ignored. */
 export function within<Result, Late>(
   clock: Clock,
   ms: number,

@@ -26,12 +26,12 @@ export interface Disk {
 
 export const systemDisk: Disk = fs
 
-/** Whether the disk has no room, or the account has used up its share of it. */
+/** Returns true if the disk is full, or the account has reached its quota. */
 export function isFullDisk(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
 }
 
-/** What has its place in a folder, or its bytes in a file, is there after a power cut, too. */
+/** Flushes a file's bytes or a folder's entries to disk, so that they survive a power cut. */
 export async function syncToDisk(disk: Pick<Disk, 'open'>, path: string): Promise<void> {
   const opened = await disk.open(path, 'r')
   try {

@@ -2,7 +2,7 @@ import { dirname } from 'node:path'
 import { type Disk, syncToDisk } from './disk.js'
 import type { Logger } from './logger.js'
 
-/** What a recorder left on its own disk, as far as it can be read; null when there is nothing. */
+/** Reads a note that a recorder left on its own disk. Returns null if the note is missing or is not JSON. */
 export async function readNote<Note>(disk: Disk, file: string): Promise<Partial<Note> | null> {
   const text = await disk.readFile(file).then(String, () => '')
   try {

@@ -1,12 +1,12 @@
 // Figures for a person, the same in commands and on the page.
 
-/** Digits in groups of three: 12,345. Not by the tables of the world's languages: a recorder would keep them in memory for this alone. */
+/** Formats digits in groups of three: 12,345. Does not use Intl, whose tables a recorder would keep in memory. */
 export function grouped(count: number): string {
   const [whole = '', ...fraction] = String(count).split('.')
   return [whole.replace(/\B(?=(?:\d{3})+$)/g, ','), ...fraction].join('.')
 }
 
-/** In the largest fitting unit: 120 B, 1.2 MB, 34 GB. */
+/** Formats a size in the largest fitting unit: 120 B, 1.2 MB, 34 GB. */
 export function inBytes(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
   const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3))

@@ -3,20 +3,20 @@ import type { Logger } from './logger.js'
 
 /** Equal failures of one thing, from the first to the first success after them. */
 export interface IncidentReport {
-  /** What failed. */
+  /** Name of the thing that failed. */
   readonly what: string
-  /** Why, at the last time. */
+  /** Message of the last failure. */
   readonly message: string
   readonly count: number
   readonly since: number
   readonly lastAt: number
-  /** When it worked again; null while it does not. */
+  /** Time of the recovery; null while the failure lasts. */
   readonly until: number | null
 }
 
 interface Incident {
   readonly what: string
-  /** What of it has failed since it last worked. */
+  /** Parts that have failed and have not worked since. */
   readonly failing: Set<string>
   message: string
   count: number
@@ -113,7 +113,7 @@ export class Incidents {
     const areGone = [...incident.failing].filter((part) => !parts.has(part))
     for (const part of areGone) incident.failing.delete(part)
     if (incident.failing.size > 0) return
-    // Where parts are left that work, they will say so.
+    // Remaining parts that work report that themselves.
     if (areGone.length > 0 || parts.size === 0) this.#end(incident, 'no longer asked for')
   }
 

@@ -1,4 +1,4 @@
-/** Whether there is a process of this id, of whichever user. */
+/** Returns true if a process with this id exists, under any user. */
 export function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0)

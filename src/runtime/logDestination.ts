@@ -67,12 +67,12 @@ export function openLogDestination(onRecovered: (lostLines: number, reason: stri
 
 type Deliver = (text: string, done: (error?: Error | null) => void) => void
 
-/** Whether it is neither a pipe nor a socket nor a terminal, such as /dev/null or /dev/full. */
+/** Returns true if stderr is a character device but no terminal, such as /dev/null or /dev/full. */
 function isDevice(): boolean {
   return fstatSync(2).isCharacterDevice() && !process.stderr.isTTY
 }
 
-/** A full disk may take a part of a line, so that the next one begins with a line feed. */
+/** Writes to a file. A full disk may truncate a line; the next text then begins with a line feed. */
 function fileWriter(): Deliver {
   let isTorn = false
   return (text, done) => {
@@ -88,7 +88,7 @@ function fileWriter(): Deliver {
   }
 }
 
-/** Pipes and terminals by the stream of Node, which does not wait for who reads a pipe. */
+/** Writes to a pipe or terminal by the stream of Node, which does not wait for the reader of a pipe. */
 function writeStream(text: string, done: (error?: Error | null) => void): void {
   // Without a listener a reader that has gone would end the process; `done` is told of the error, too.
   if (process.stderr.listenerCount('error') === 0) process.stderr.on('error', () => undefined)

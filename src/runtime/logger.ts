@@ -36,7 +36,10 @@ export function lostLogLines(logger: Logger): number {
   return stream?.lostLines ?? 0
 }
 
-/** Only a terminal needs it: it is loaded here, and in no thread of its own, which would take longer to start than most commands run. */
+/**
+ * Formats log lines for a terminal. The formatter is loaded here, because no other output needs it.
+ * A thread of its own would take longer to start than many commands run.
+ */
 function prettyLines(destination: LogDestination): LogDestination {
   const { prettyFactory } = createRequire(import.meta.url)('pino-pretty') as typeof PinoPretty
   const pretty = prettyFactory({

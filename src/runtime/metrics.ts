@@ -3,7 +3,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 /** Prefix of every metric of the recorder. Those of the process and of Node keep the names that dashboards know. */
 export const metricPrefix = 'market_recorder_'
 
-/** What happens is observed here by whoever does it; what merely is (queues, budgets, freshness) is read at each scrape. */
+/** Code records events here when they happen. States (queues, budgets, freshness) are read at each scrape. */
 export interface RecorderMetrics {
   readonly registry: Registry
   readonly requests: Counter<'operation' | 'outcome'>
@@ -19,7 +19,7 @@ export interface RecorderMetrics {
 
 export interface MetricsOptions {
   readonly version: string
-  /** Whether to keep a series for each instrument. Default false. */
+  /** True when each instrument has a series of its own. Default false. */
   readonly byInstrument?: boolean
 }
 

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 
-/** At least 0, below 1: for what is spread over a time. */
+/** Returns a number of at least 0 and below 1, to spread events over time. */
 export const random = (): number => Math.random()
 
-/** So many bytes in hexadecimal: for names that nobody else has. */
+/** Returns `bytes` random bytes in hexadecimal, for unique names. */
 export function randomName(bytes: number): string {
   return randomBytes(bytes).toString('hex')
 }

@@ -1,6 +1,6 @@
 /** Why a signal of `stopSignal` is aborted. */
 export class Stopped extends Error {
-  /** That of a program that the signal ends, as shells tell it. */
+  /** Exit code that shells report for a program ended by the signal. */
   readonly exitCode: number
 
   constructor(name: NodeJS.Signals) {

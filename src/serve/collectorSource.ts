@@ -12,7 +12,7 @@ export interface CollectorSourceOptions {
   readonly egress: string
   readonly clock: Clock
   readonly spoolMaxBytes: number
-  /** What was left on the disk is stored before there is a collector. */
+  /** Storing begins before there is a collector: responses left on disk are stored first. */
   readonly storing: Pick<OpenQueue, 'stats' | 'incidents'> & { readonly queue: Pick<Queue, 'backlog'> }
   /** undefined until this recorder owns the budget. */
   readonly collector: () => Collector | undefined

@@ -27,14 +27,15 @@ export function boundConnections(server: Server): void {
 }
 
 /**
- * Hands over one request of a connection at a time. Who sends more before the response is there gets that response, and the
- * connection is closed: browsers and monitoring never do so, and thousands of responses would wait in memory for their reader.
+ * Hands over one request of a connection at a time. A client that sends more before the response gets that response,
+ * and the connection is closed. Browsers and monitoring never send ahead.
+ * Without this bound, thousands of responses could wait in memory for their reader.
  */
 export function oneRequestAtATime(
   listener: (request: IncomingMessage, response: ServerResponse) => void,
 ): RequestListener {
   const inHand = new Map<Socket, Set<ServerResponse>>()
-  /** Of connections that are about to be closed: how many requests they have sent ahead. */
+  /** Number of requests sent ahead, for each connection that is about to be closed. */
   const ahead = new WeakMap<Socket, number>()
   return (request, response) => {
     const { socket } = request

@@ -9,18 +9,18 @@ export interface DatabaseState {
   /** How far a standby is behind; null where the database itself is read, and when it did not respond. */
   readonly lagMs: number | null
   readonly error: string | null
-  /** Whether it has answered since the start. */
+  /** True when the database has responded at least once since the start. */
   readonly wasReachable: boolean
-  /** The last one known; null before the first. */
+  /** Last overview that was read; null before the first. */
   readonly overview: StoreOverview | null
 }
 
 const pingEveryMs = 1_000
 const overviewEveryMs = 15_000
-/** An overview that takes long is made less often, so that it takes no more than this share of the database's time. */
+/** Maximum share of the database's time that overviews take. Slow overviews are read less often. */
 const overviewShare = 1 / 20
 const patienceMs = 3_000
-/** Whoever asks waits no longer than this for an overview: without it they get the one before. */
+/** Longest wait for a new overview, milliseconds. After that wait the previous overview is used. */
 const overviewPatienceMs = 500
 const late = Symbol('late')
 
@@ -46,7 +46,7 @@ export class DatabaseProbe {
     this.#clock = clock
   }
 
-  /** What is known, at most about a second old. Never rejects. */
+  /** Returns the state of the database, at most about a second old. Never rejects. */
   async state(): Promise<DatabaseState> {
     if (this.#clock.monotonicMs() - this.#checkedMs < pingEveryMs) return this.#state
     this.#checking ??= this.#check().finally(() => {
@@ -86,7 +86,7 @@ export class DatabaseProbe {
       const overview = await storeOverview(this.#database.db)
       this.#state = { ...this.#state, overview }
     } catch {
-      // The one before is still shown; whether the database responds is for the ping to say.
+      // The previous overview is still shown. Only the ping decides whether the database responds.
     }
     const endedMs = this.#clock.monotonicMs()
     this.#nextOverviewMs = Math.max(startedMs + overviewEveryMs, endedMs + (endedMs - startedMs) / overviewShare)

@@ -4,7 +4,7 @@ import type { Logger } from '../runtime/logger.js'
 import { messageOf } from '../runtime/messageOf.js'
 
 export interface EventClient {
-  /** What it watches besides the status; null when nothing. */
+  /** Series that the client watches besides the status; null when none. */
   readonly series: CandleSeries | null
   /** Resolves when the event has left the process. */
   send(event: 'status' | 'instrument', data: string): Promise<void>
@@ -18,9 +18,9 @@ export interface EventSources {
 }
 
 const tickMs = 1_000
-/** Who takes nothing for so long has gone, or wants to fill our memory. */
+/** A client that takes no event for this long is dropped, to bound memory. */
 const patienceMs = 30_000
-/** An instrument is asked for on every so many ticks. */
+/** Number of ticks between two reads of an instrument. */
 const instrumentTicks = 2
 
 /** Sends what is new to all open pages. Each thing is asked for once, however many watch it, and nothing when nobody does. */
@@ -42,7 +42,7 @@ export class EventHub {
     return this.#clients.size
   }
 
-  /** Returns what takes the client off again. */
+  /** Returns a function that removes the client. */
   add(client: EventClient): () => void {
     this.#clients.set(client, { events: 0, sinceMs: 0 })
     if (this.#running === undefined) {
@@ -74,7 +74,7 @@ export class EventHub {
     }
   }
 
-  /** Never rejects: what cannot be told now is told with the next tick. */
+  /** Never rejects. Data that cannot be read now is sent with a later tick. */
   async #serve(clients: readonly EventClient[], withInstruments: boolean): Promise<void> {
     try {
       const status = JSON.stringify(await this.#sources.status())
@@ -120,8 +120,8 @@ export class EventHub {
 }
 
 interface Taking {
-  /** Events on their way to it. */
+  /** Events on their way to the client. */
   events: number
-  /** When it last took one. */
+  /** Time when the client last took an event. */
   sinceMs: number
 }

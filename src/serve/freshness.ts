@@ -48,7 +48,7 @@ export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: TimeMs): n
 
 export type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale'
 
-/** So many of the targets may be late before the whole stream counts as stale: single ones always have troubles of their own. */
+/** Share of late targets above which the whole stream is stale. Single targets always have troubles of their own. */
 const maxLateShare = 0.1
 
 /** The share of targets that were not asked in due time, each by its own rhythm. */

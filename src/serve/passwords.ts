@@ -9,14 +9,14 @@ export interface Credentials {
 
 export type Verdict = 'right' | 'wrong' | 'busy'
 
-/** Whether a password belongs to a bcrypt hash. Takes from a tenth of a second to seconds of a processor. */
+/** Resolves to true if a password belongs to a bcrypt hash. Takes 0.1 s to several seconds of processor time. */
 export type Compare = (password: string, hash: string) => Promise<boolean>
 
-/** Most checks that run or wait, in all and for one address: guessing at one place leaves room for who has a password. */
+/** Limits of checks that run or wait, in total and per address. Guessing from one address leaves room for others. */
 const maxWaiting = 8
 const maxWaitingOfOne = 2
 const maxKnown = 100
-/** After a wrong password the next one waits: four guesses a second take little of a processor. */
+/** Pause after a wrong password, milliseconds. Four guesses a second take little processor time. */
 const restAfterWrongMs = 250
 
 /**

@@ -72,7 +72,7 @@ export async function openProtection(
   }
 }
 
-/** What protects is not taken away while it runs: that would sooner be a mistake than meant. */
+/** Throws if a new configuration adds or removes TLS, or removes all users. Such a change needs a restart. */
 function refuseLess(file: string, current: WebConfig, next: WebConfig): void {
   if ((current.tls === null) !== (next.tls === null)) {
     throw new Error(`${file}: whether there is tls_server_config is decided at the start; restart the recorder`)
@@ -83,8 +83,8 @@ function refuseLess(file: string, current: WebConfig, next: WebConfig): void {
 }
 
 /**
- * Asks for name and password, where there are users, for everything but /healthz: that tells no more than a connection does, and who
- * watches over processes has no passwords.
+ * Requires name and password for every path but /healthz, if there are users.
+ * That path tells no more than a connection does, and monitors of processes have no passwords.
  */
 function authentication(users: () => ReadonlyMap<string, string>, passwords: Passwords): MiddlewareHandler {
   return async (context, next) => {

@@ -52,7 +52,7 @@ export class StatusReporter {
     })
   }
 
-  /** What was known before stays when the database does not tell. */
+  /** Reads the backfills. Keeps the previous list if the database does not respond. */
   async #readBackfills(): Promise<void> {
     const { source, clock } = this.#options
     if (clock.monotonicMs() - this.#backfillsMs < backfillsEveryMs) return

@@ -3,7 +3,7 @@ import { type Operation, operations, type StreamName, streamNames } from '../mar
 import type { RecorderSource } from './source.js'
 
 const sampleMs = 1000
-/** Rates shown are means of so many samples. */
+/** Number of samples whose mean is a displayed rate. */
 const rateSamples = 10
 const historySamples = 5
 const historyLength = 60

@@ -27,8 +27,8 @@ export function securityHeaders(): MiddlewareHandler {
 }
 
 /**
- * On loopback, and where names are configured, responds only to requests that call this machine by one of its own names: a web site that points a name of its own
- * at 127.0.0.1 would otherwise read the page through the visitor's browser.
+ * On loopback, and where names are configured, accepts only requests to one of this server's own names.
+ * Otherwise a web site could point its own name at 127.0.0.1 and read the page through the visitor's browser.
  */
 export function ownNamesOnly({
   host,
@@ -36,7 +36,7 @@ export function ownNamesOnly({
 }: Pick<Config['serve'], 'host' | 'allowedHosts'>): MiddlewareHandler {
   const allowed = new Set(allowedHosts.map((name) => name.toLowerCase()))
   const isChecked = isLoopback(host) || allowed.size > 0
-  // What has no name cannot be pointed at it: an address is as good as its reader's way here.
+  // Off loopback, IP addresses are accepted too: an attack by DNS needs a name.
   const isOwn = (name: string) => isLoopback(name) || allowed.has(name) || (!isLoopback(host) && isIP(name) !== 0)
   return async (context, next) => {
     if (isChecked) {
@@ -48,7 +48,7 @@ export function ownNamesOnly({
   }
 }
 
-/** Refuses what a page of another site asks for through the visitor's browser; following a link to the page is no such thing. */
+/** Refuses requests that a page of another site makes through the visitor's browser. Links to the page are allowed. */
 export function ownSiteOnly(): MiddlewareHandler {
   return async (context, next) => {
     const header = (name: string) => context.req.header(name)

@@ -51,7 +51,7 @@ export interface RecorderSource {
   backlog(): Backlog
   budget(): BudgetUse
   spool(): SpoolUse
-  /** Whether requests may be sent: the budget of an egress belongs to one recorder at a time. */
+  /** Returns true if this recorder may send requests. The budget of an egress belongs to one recorder at a time. */
   maySend(): boolean
   /** How the work is shared with other recorders of the database. */
   fleet(): FleetReport

@@ -13,7 +13,7 @@ export interface WebConfig {
   readonly tls: { readonly cert: string; readonly key: string } | null
   /** By name, the bcrypt hash of the password. */
   readonly users: ReadonlyMap<string, string>
-  /** Changes with any of it. */
+  /** Fingerprint that changes with any other field. */
   readonly digest: string
 }
 

@@ -17,7 +17,7 @@ const fields: Readonly<Partial<Record<Operation, readonly [identity: string, val
   'spot-fills-history': ['tradeId', 'price'],
 }
 
-/** The same page with its middle row broken; the others are untouched. A book has its best ask broken. */
+/** Returns a copy of the page with its middle row broken. In an order book, the best ask is broken. */
 export function brokenData(operation: Operation, kind: BrokenKind, response: ResponseData): ResponseData {
   const names = fields[operation]
   if (!names) return brokenBook(response.data as BookRow, kind)

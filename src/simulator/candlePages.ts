@@ -97,7 +97,7 @@ async function candlesOf(
   return rows
 }
 
-/** Whether a candle is one of those that turn up late. */
+/** Returns true if the service still withholds the candle at `at`. The quirk `lateCandles` delays some candles. */
 function isLate({ lateCandles }: Quirks, series: ServedSeries, row: CandleRow, at: TimeMs): boolean {
   if (lateCandles === null || at >= Number(row[0]) + lateCandles.forMs) return false
   const key = mixText(0x1a7e, [series.category, series.symbol, series.type, series.interval].join(' '))

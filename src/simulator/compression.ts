@@ -3,12 +3,12 @@ import { brotliCompress, constants } from 'node:zlib'
 import type { Outgoing } from './delivery.js'
 
 const compress = promisify(brotliCompress)
-/** Below this nobody compresses: it would not make less packets. */
+/** Bytes. Compressing a smaller body would not save packets. */
 const minBytes = 1_024
-/** The quickest: what the client sees is the same. */
+/** The lowest quality, because it is the fastest. The client decodes the same body at any quality. */
 const params = { [constants.BROTLI_PARAM_QUALITY]: 1 }
 
-/** The same response with its body compressed, for a client that accepts it. */
+/** Compresses the body with Brotli, if the client accepts it and the body has at least `minBytes`. */
 export async function compressed(response: Outgoing, acceptEncoding: string | undefined): Promise<Outgoing> {
   const accepts = (acceptEncoding ?? '').split(',').some((name) => name.trim().split(';')[0] === 'br')
   if (!accepts) return response

@@ -9,7 +9,7 @@ import type { Listing, ListingRequest } from './world/listing.js'
 import { splitAt } from './world/splits.js'
 import type { World } from './world/world.js'
 
-/** What a test may do to the service while it runs. */
+/** Operations that a test may perform on the service while it runs. */
 export interface Control {
   /** Requests, rejections and highest rates of each source address. */
   report(): Report
@@ -34,7 +34,7 @@ export interface Control {
   /** Every response that was served, in order; empty unless the journal is switched on. */
   journal(): readonly ServedResponse[]
   clearJournal(): void
-  /** When this process did not look at what arrived, and so counted it late; empty unless the journal is switched on. */
+  /** Times when this process was stalled and counted arrivals late. Empty unless the journal is switched on. */
   stalls(): readonly Stall[]
 }
 
@@ -53,7 +53,7 @@ export interface ControlParts {
 export function createControl(parts: ControlParts): Control {
   const { world, limiter, faults, journal, stalls, quirks, onFaults } = parts
   const setFaults = (list: readonly Fault[]): void => {
-    // All are checked before the first is set: a wrong list changes nothing.
+    // All faults are checked before the first is set, so that a wrong list changes nothing.
     for (const fault of list) faultSchema.parse(fault)
     faults.set(list)
     onFaults()

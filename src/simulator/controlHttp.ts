@@ -77,7 +77,7 @@ function change<Value>(
   try {
     json(response, 200, apply(parsed.data, given) ?? {})
   } catch (error) {
-    // Such as an instrument that there is not.
+    // The request may name an instrument that does not exist, for example.
     json(response, 400, { error: messageOf(error) })
   }
 }

@@ -17,7 +17,7 @@ const browserCheckPage =
   '<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser before accessing the site.</body></html>'
 
 /**
- * What a fault makes of an outgoing, or null when it concerns the connection and not the content.
+ * Returns the response as a fault changes it, or null if the fault changes no content, only the connection.
  *
  * @param errorStatus HTTP status of failures in the service's own terms
  */
@@ -64,7 +64,7 @@ export function spoiled(
 }
 
 export type Delivered = 'complete' | 'torn' | 'none'
-/** Told after `complete`, when the client then closed the connection without asking for anything else on it. */
+/** `closed after` follows `complete` if the client then closes the connection without another request on it. */
 export type Outcome = Delivered | 'closed after'
 
 /** Sends a response as it is; calls `done` when the body was handed to the socket or the connection was lost. */
@@ -120,7 +120,7 @@ function writeHead(response: ServerResponse, outgoing: Outgoing): void {
   response.writeHead(outgoing.status, { ...outgoing.headers, 'content-length': String(length) })
 }
 
-/** By connection, the last response that it took: the client has it for sure when it asks for the next one. */
+/** Callback for the last response of each connection. A further request proves that the client has that response. */
 const unconfirmed = new WeakMap<Socket, (outcome: Outcome) => void>()
 
 function watch(response: ServerResponse, done: (outcome: Outcome) => void): void {

@@ -15,7 +15,7 @@ const common = {
 }
 const milliseconds = z.number().min(0)
 
-/** What can go wrong with a response, on top of a service that works. */
+/** A fault that a test can inject into the simulated service. `kind` selects the failure. */
 export const faultSchema = z.discriminatedUnion('kind', [
   /** The response comes later, after its arrival was counted. */
   z.strictObject({ kind: z.literal('latency'), minMs: milliseconds, maxMs: milliseconds, ...common }),

@@ -40,12 +40,12 @@ export interface OverallReport extends OperationReport {
   readonly highestPerMinute: number
   readonly blocks: number
 }
-/** By source address. */
+/** Activity of every source address, by address. */
 export type Report = Readonly<Record<string, SourceReport>>
 
 export interface Admission {
   readonly accepted: boolean
-  /** What is left of the operation's budget in this second. */
+  /** Requests left in the operation's budget for the last second. */
   readonly remaining: number
 }
 
@@ -125,7 +125,7 @@ export class Limiter {
   private readonly sources = new Map<string, Source>()
   constructor(private readonly options: LimitOptions) {}
 
-  /** Counts a request that arrived at `at` (monotonic ms) and says whether it is answered. */
+  /** Counts a request that arrived at `at` (monotonic ms) and says whether the service accepts it. */
   admit(address: string, operation: Operation, at: number): Admission {
     const source = this.sourceOf(address)
     const { perSecond, perMinute, blockMs, enforce } = this.options

@@ -96,7 +96,7 @@ export interface PastFillsQuery {
 
 const maxPastFillsSpanMs = 7 * dayMs
 
-/** Without times the newest fills are meant; with one of them, seven days from there. */
+/** Without times, the query asks for the newest fills. With one time, it covers seven days from there. */
 export function pastFillsQueryOf(operation: PastFillsOperation, query: Query, at: TimeMs): PastFillsQuery {
   const futures = tradedCategories.filter((category) => category !== 'SPOT')
   const category =

@@ -46,18 +46,18 @@ export interface SimulatorLimits {
   readonly enforce?: boolean
 }
 
-/** What passes while the service works: where it runs, time need not be that of this machine. */
+/** Clocks and timers of the service. They need not follow the time of this machine. */
 export interface ServiceTime {
   /** The service's clock. */
   readonly now: () => TimeMs
   /** The clock of the journal: when something was delivered. */
   readonly wallClock: () => TimeMs
   readonly pause: (ms: number) => Promise<void>
-  /** Null: not watched. */
+  /** Null when stalls of the event loop are not watched. */
   readonly stalls: StallWatch | null
 }
 
-/** What the service does with a request that has arrived. */
+/** Decision of the service about a request that has arrived. */
 export type Reply =
   | { readonly kind: 'reset' }
   | { readonly kind: 'noResponse' }
@@ -75,7 +75,7 @@ export interface Service {
   readonly world: World
   readonly control: Control
   quirks(): Quirks
-  /** Whether connections are refused at this moment. */
+  /** Returns true while the service refuses connections. */
   isDown(): boolean
   mayGoDown(): boolean
   /** @param arrivedMs when the request arrived, on any clock that only moves forward */

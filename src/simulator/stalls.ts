@@ -7,12 +7,12 @@ export interface Stall {
 }
 
 const lookEveryMs = 10
-/** Shorter ones are the grain of timers. */
+/** Minimum length of a stall, milliseconds. Shorter delays are ordinary inaccuracy of timers. */
 const shortestMs = 40
 
 /**
- * Notes when the event loop stood still. Requests that came meanwhile are counted at its end, as if they had been sent at once, and
- * those that were to depart leave late: who judges the pace of requests needs to know.
+ * Records when the event loop stood still. Requests that arrived during a stall are counted at its end, as one burst.
+ * Requests due during a stall are sent late. A judgment of the pace of requests must allow for both.
  */
 export class StallWatch {
   readonly #stalls: Stall[] = []

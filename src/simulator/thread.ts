@@ -4,12 +4,12 @@ import { type SimulatorOptions, startSimulator } from './server.js'
 
 const marker = 'market-recorder simulator'
 
-/** What can be handed to another thread. */
+/** Simulator options that can be sent to a worker thread. */
 export type ThreadOptions = Pick<SimulatorOptions, 'scale' | 'seed' | 'port' | 'latencyMs'>
 
 /**
- * Starts the stand-in in a thread of its own. It counts requests when its event loop sees them: in the same thread as the
- * client, whatever keeps that thread busy would look like a burst.
+ * Starts the simulated service in a worker thread. The service counts a request when its event loop sees it.
+ * In the client's thread, other work would delay the count and make requests look like a burst.
  */
 export async function startSimulatorThread(options: ThreadOptions): Promise<{ url: string; close(): Promise<void> }> {
   const worker = new Worker(new URL(import.meta.url), { workerData: { [marker]: options } })

@@ -316,7 +316,7 @@ export const coverage = z.strictObject({
   gaps: candles.shape.gaps.describe('Known gaps of the series between `from` and `to`.'),
 })
 
-/** What an open page gets every two seconds of the instrument that it shows. */
+/** Event with the instrument that an open page shows, sent every two seconds. */
 export const instrumentEvent = z.strictObject({
   ticker,
   book,

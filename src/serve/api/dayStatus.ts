@@ -4,7 +4,7 @@ import type { SeriesDay } from '../../ledger/read/coverage.js'
 
 export type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
 
-/** How far what is proven of today may lag behind the clock: a candle has to close and settle, a quiet instrument to trade. */
+/** Allowed lag of today's proven coverage, milliseconds. Candles need time to close; quiet instruments, to trade. */
 const lagMs = 10 * 60_000
 
 /** One word for a day of a series. Of today only what has passed is asked for. */

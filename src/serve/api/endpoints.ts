@@ -25,8 +25,8 @@ function endpoint<const Path extends string, Query extends z.ZodObject, Response
 }
 
 /**
- * Each path of the JSON API with what may be asked there and what is answered. The routes keep to it, the reference is
- * written from it, and the page's types come from it.
+ * Paths of the JSON API with their parameters and responses. The routes follow these definitions.
+ * The reference and the types of the page are derived from them.
  */
 export const endpoints = {
   '/api/status': endpoint('/api/status', 'How the recorder is doing.', queries.nothing, contract.status),
@@ -134,6 +134,6 @@ type Endpoint<Path extends ApiPath> = (typeof endpoints)[Path]
 export type ResponseOf<Path extends ApiPath> = z.output<
   Endpoint<Path>['responses'][200]['content']['application/json']['schema']
 >
-/** What may be asked at a path, as the client says it. */
+/** Query parameters of a path, as the client gives them. */
 export type Question<Path extends ApiPath> = z.input<Endpoint<Path>['request']['query']>
 export type EventsQuestion = z.input<typeof queries.events>

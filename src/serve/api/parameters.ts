@@ -4,7 +4,7 @@ import { categories, tradedCategories } from '../../market/category.js'
 import { streamNames } from '../../market/stream.js'
 import { oneLine } from '../../market/oneLine.js'
 
-// What responses and parameters are made of.
+// Schemas that responses and parameters share.
 
 export const time = (what: string) => z.int().describe(`${what} Unix time, milliseconds.`)
 export const decimal = (what: string) => z.string().describe(`${what} Decimal text, exact.`)
@@ -22,7 +22,7 @@ export const candleType = z.enum(candleTypes).describe('What the candles are mad
 export const interval = z.enum(intervals).describe('Length of a candle.')
 
 // Parameters arrive as text.
-/** The year 10000: what is later is a mistake, and some of it more than the database can hold. */
+/** The year 10000. Later times are mistakes, and some exceed the range of the database. */
 const endOfTimeMs = Date.UTC(10_000, 0, 1) - 1
 /** `facts` stand in the description of the API: of a number that arrives as text the library knows too little. */
 const number = (min: number, max: number, facts: { default?: number; param?: { required: true } } = {}) =>

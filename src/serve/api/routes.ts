@@ -14,7 +14,7 @@ import type * as contract from './contract.js'
 import { endpoints } from './endpoints.js'
 import { dayStatus } from './dayStatus.js'
 
-/** What the routes respond from. */
+/** Dependencies of the routes. */
 export interface ApiContext {
   /** Read-only connections of its own, so that a busy page never takes one from the recording. */
   readonly database: RecorderDatabase
@@ -23,7 +23,7 @@ export interface ApiContext {
 }
 
 const longestDetailMs = 31 * dayMs
-/** About so many points make a curve of the page's width. */
+/** Approximate number of points in a curve as wide as the page. */
 const historyPoints = 240
 const shownFills = 15
 const marketEveryMs = 4_000
@@ -110,7 +110,7 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, status }:
   })
 }
 
-/** A request that cannot be answered as it is: the message says what to change. */
+/** Error for a request that the API cannot serve. The message says what to change. */
 export function badRequest(message: string): HTTPException {
   return new HTTPException(400, { message })
 }

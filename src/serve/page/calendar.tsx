@@ -188,7 +188,7 @@ function clamp(value: number, length: number): number {
   return Math.max(0, Math.min(length - 1, value))
 }
 
-/** As many days as there is room for. */
+/** Returns the number of days that fit into the window. */
 function useDays(): number {
   const [days, setDays] = useState(daysThatFit)
   useEffect(() => {

@@ -235,7 +235,7 @@ function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps
 function joined(before: Loaded | null, response: CandlesResponse): Omit<Loaded, 'key'> {
   const { covered, gaps, source } = response
   const oldest = response.candles[0]?.openTime ?? Number.POSITIVE_INFINITY
-  // What was loaded from further back stays; its gaps were found then.
+  // Older candles stay. Their gaps were found when the candles were loaded.
   const older = before?.candles.filter(({ openTime }) => openTime < oldest) ?? []
   return {
     candles: [...older, ...response.candles],

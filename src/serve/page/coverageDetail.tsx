@@ -20,7 +20,7 @@ export function CoverageDetail({ series, day, change }: Props) {
   const [type, interval] = stream === 'candles' ? rest.slice(-2) : []
   const symbol = (stream === 'candles' ? rest.slice(0, -2) : rest).join('.')
   const from = Date.parse(`${day}T00:00:00Z`)
-  // As the address has it; the server says what is wrong with it.
+  // The parameters come from the address unchecked. The server reports any that are wrong.
   const question = { stream, category, symbol, type, interval, from, to: from + dayMs } as Question<'/api/coverage'>
   const { response, error } = useResponse('/api/coverage', question, { everyMs: 30_000 })
   const place = useRef<HTMLDivElement>(null)

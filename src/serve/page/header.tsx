@@ -55,7 +55,7 @@ export function Header({ live, now, view, change }: HeaderProps) {
   )
 }
 
-/** How many share the work; nothing for a recorder without others. */
+/** Number of recorders that share the work, as text. Empty for a single recorder. */
 function others({ fleet: { recorders } }: Status): string {
   if (recorders.length < 2) return ''
   const present = recorders.filter(({ state }) => state === 'recording').length

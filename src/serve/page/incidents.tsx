@@ -4,7 +4,7 @@ import { Panel } from './panel.js'
 
 type Incident = Status['incidents'][number]
 
-/** What went wrong lately, the newest first. */
+/** Lists recent failures, newest first. */
 export function Incidents({ status, now }: { status: Status | null; now: number }) {
   const incidents = status?.incidents ?? []
   return (

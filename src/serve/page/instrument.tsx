@@ -12,7 +12,7 @@ import type { View } from './view.js'
 export interface InstrumentProps {
   readonly view: View
   readonly change: ChangeView
-  /** What is not there may be there when the database is back. */
+  /** True while the database is unreachable. Errors are then hidden: missing data may return with the database. */
   readonly isDatabaseAway: boolean
 }
 

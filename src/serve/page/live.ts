@@ -53,7 +53,7 @@ export function useLive(url: string): Live {
   return live
 }
 
-/** Whether what was loaded may be out of date: the recorder was restarted, or its database came back. */
+/** Returns true if loaded data may be out of date: the recorder was restarted, or its database came back. */
 function isOutOfDate(before: Status | null, now: Status): boolean {
   if (before === null) return false
   return before.instanceId !== now.instanceId || (!before.database.isReachable && now.database.isReachable)

@@ -43,7 +43,7 @@ export interface AskOptions {
   readonly keepsPrevious?: boolean
 }
 
-/** What the API says to a question. A null question is not asked. */
+/** Response of the API to a request. A null `question` sends no request. */
 export function useResponse<Path extends ApiPath>(
   path: Path,
   question: Question<Path> | null,
@@ -81,7 +81,7 @@ function useStored<Data>(given: StoredOptions<Data>): Asked<Data> {
   const [, redraw] = useReducer((times: number) => times + 1, 0)
   useEffect(() => observer.subscribe(() => redraw(undefined)), [observer])
   useEffect(() => observer.setOptions(options))
-  // Of the options and not of the observer, which learns of a new question only after this has been drawn.
+  // Reads the result for the new options. The observer itself learns of a new question only after this render.
   const { data, error, isPlaceholderData } = observer.getOptimisticResult(options)
   return { response: data ?? null, error: error?.message ?? null, isPrevious: isPlaceholderData }
 }

@@ -181,7 +181,7 @@ function matches(row: Row, text: string, category: string, kind: string): boolea
     .every((word) => known.includes(word))
 }
 
-/** What is not known comes last, whichever way it is sorted. */
+/** Sorts rows. Rows without a value come last in both directions. */
 function sorted(rows: readonly Row[], key: Key, isUp: boolean): readonly Row[] {
   const way = isUp ? 1 : -1
   if (key === 'symbol') return rows.toSorted((a, b) => way * (a.symbol < b.symbol ? -1 : a.symbol > b.symbol ? 1 : 0))

@@ -1,15 +1,15 @@
 import { clockTime, duration } from './format.js'
 import type { Live } from './live.js'
 
-/** Beyond this the events that should come every second have stopped, whatever the browser thinks of the connection. */
+/** Longest silence of a recorder that responds, milliseconds. Its events should come every second. */
 const silenceMs = 12_000
 
-/** Whether what is shown may be out of date because the recorder does not respond. */
+/** Returns true if the page may be out of date because the recorder does not respond. */
 export function isAway({ isConnected, lastEventAt }: Live, now: number): boolean {
   return !isConnected || (lastEventAt !== null && now - lastEventAt > silenceMs)
 }
 
-/** What is wrong, in words, above everything else; nothing when all is well. */
+/** Describes current problems at the top of the page. Shows nothing when there are none. */
 export function Notices({ live, now }: { live: Live; now: number }) {
   const { status, lastEventAt } = live
   const lines: { readonly level: 'bad' | 'warn'; readonly text: string }[] = []

@@ -11,7 +11,7 @@ export function useView(): [View, ChangeView] {
     return () => removeEventListener('popstate', onBack)
   }, [])
   const change: ChangeView = (part, how = 'push') => {
-    // From the address and not from the last render: two changes in one turn must not undo each other.
+    // The view is read from the address, not from the last render: two changes in one turn must not undo each other.
     const next = { ...readView(location.search), ...part }
     const url = writeView(next)
     if (how === 'push') history.pushState(null, '', url)

@@ -1,11 +1,11 @@
 import { type CandleType, candleTypes, type Interval, intervals } from '../../market/candle.js'
 import { type Category, categories } from '../../market/category.js'
 
-/** What the page shows, all of it in the address: a link shows the same to everybody. */
+/** State of the page. All of it is in the address, so that a link shows the same to everybody. */
 export interface View {
   readonly category: Category | null
   readonly symbol: string | null
-  /** Whether all instruments are listed instead of one. */
+  /** True when the page lists all instruments instead of one. */
   readonly isMarket: boolean
   readonly type: CandleType
   readonly interval: Interval

@@ -25,7 +25,7 @@ export async function serverAccount(): Promise<Account> {
   try {
     await run('useradd', ['--system', '--user-group', '--no-create-home', '--shell', '/bin/false', accountName])
   } catch {
-    // Where there is no useradd, as on Alpine.
+    // Some systems, such as Alpine, have no useradd.
     await run('adduser', ['-S', '-D', '-H', accountName]).catch(() => undefined)
   }
   const created = await lookUp()
@@ -44,7 +44,7 @@ async function lookUp(): Promise<Account> {
   }
 }
 
-/** Whether the account can enter a directory: those above it count too. */
+/** Returns true if the account can enter a directory, which requires access to all parent directories. */
 export async function canEnter(account: Account, directory: string): Promise<boolean> {
   try {
     await run('/bin/sh', ['-c', 'cd -- "$1"', 'sh', directory], { cwd: '/', ...account })

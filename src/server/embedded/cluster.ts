@@ -125,7 +125,7 @@ async function clusterVersion(cluster: string): Promise<string | undefined> {
   return text.trim() === '' ? undefined : text.trim()
 }
 
-/** What processes that were killed while creating a cluster left behind. */
+/** Removes unfinished clusters, left behind by processes that were killed while creating one. */
 async function removeUnfinished(dataDir: string): Promise<void> {
   for (const name of await readdir(dataDir)) {
     const pid = Number(/^cluster\.new\.(\d+)\./.exec(name)?.[1] ?? Number.NaN)
@@ -150,10 +150,10 @@ interface Passwords {
 
 /** People who ask at once; more would take connections from the recording. */
 const maxReaders = 12
-/** More than the page's pool has, so that a recorder that starts again does not wait for the connections of the one before. */
+/** More than the page's pool has. A restarted recorder then need not wait for connections of the previous one. */
 const maxPageConnections = 8
 
-/** Also for databases that are created later. Large objects and messages in the log are nothing that a reader has a use for. */
+/** Applies to databases created later, too. Readers have no use for large objects or messages in the log. */
 const closeToPublic = `
   do $$
   declare
@@ -191,9 +191,9 @@ function roleStatements(passwords: Passwords): string[] {
     `alter role ${owner} login createdb createrole password '${passwords.owner}'`,
     `alter role ${logins.page} login connection limit ${maxPageConnections} password '${passwords.page}'`,
     `alter role ${logins.reader} login connection limit ${maxReaders} password '${passwords.reader}'`,
-    // So that it can grant them, and end the session of somebody whose query is in the way.
+    // The owner can then grant these roles. It can also end the session of a member whose query blocks the owner.
     `grant market_reader, recorder_writer, ${logins.reader} to ${owner} with admin option`,
-    // Whatever other logins there are: the recorder and its page find a connection.
+    // Reserved connections remain for the recorder and its page, however many others log in.
     `grant pg_use_reserved_connections to ${owner}, ${logins.page}`,
     'revoke connect on database postgres, template1 from public',
     `grant connect on database postgres, template1 to ${owner}`,
@@ -204,7 +204,7 @@ interface NewCluster {
   readonly account: Account
   /** The server's program. */
   readonly program: string
-  /** Of the cluster, which nobody uses yet. */
+  /** Data directory of the cluster. No server uses the directory yet. */
   readonly directory: string
   readonly database: string
   readonly passwords: Passwords

@@ -233,7 +233,7 @@ function isAlive(child: ChildProcess | undefined): boolean {
   return child !== undefined && child.exitCode === null && child.signalCode === null
 }
 
-/** Failures that go away by themselves: the lock and the memory of an older server, and a port that somebody else took first. */
+/** Failures that go away by themselves: an older server's lock and memory, and a port that another process took. */
 function isPassing(failure: string): boolean {
   return /lock file|shared memory block|address already in use|could not bind|could not create any TCP/i.test(failure)
 }
@@ -272,7 +272,7 @@ export function embeddedFolder(dataDir: string): string {
   return join(dataDir, 'postgres')
 }
 
-/** Whether a data folder has an embedded database. One that cannot be read counts: the start says what is wrong with it. */
+/** Returns true if a data folder has an embedded database, even an unreadable one. The start reports its problem. */
 export async function isExisting(dataDir: string): Promise<boolean> {
   const version = join(embeddedPaths(embeddedFolder(dataDir)).cluster, 'PG_VERSION')
   return access(version).then(

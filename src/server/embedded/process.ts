@@ -29,7 +29,7 @@ export function embeddedPaths(dataDir: string) {
  */
 export const logins = { owner: 'recorder', page: 'page', reader: 'reader', superuser: 'postgres' } as const
 
-/** What the server writes about itself while it runs. */
+/** State of a database server, which the server itself writes to a file while it runs. */
 export interface ServerState {
   readonly pid: number
   readonly port: number
@@ -93,7 +93,7 @@ export class UserPlace {
   }
 }
 
-/** Whether some process has a place: reading the pipe finds its end only when none has. */
+/** Returns true if any process has a place. Reading the pipe reaches its end only when no process has one. */
 export function hasUsers(path: string): boolean {
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {

@@ -27,7 +27,7 @@ export interface Change {
 /** How often chunks are looked at for conversion and removal. */
 const upkeepMs = hourMs
 
-/** What is to be done, in order, so that a database in this state has what the settings ask for. */
+/** Returns the changes that bring a database from its current state to the settings, in the order to apply them. */
 export function changesNeeded(
   kind: ServerKind,
   current: CurrentState,

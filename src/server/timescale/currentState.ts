@@ -6,13 +6,13 @@ import type { ServerKind } from './server.js'
 
 /** The time-series features that a database has. */
 export interface CurrentState {
-  /** By name in schema `market`. */
+  /** Hypertables by their name in schema `market`. */
   readonly hypertables: ReadonlyMap<string, Hypertable>
   /** Names of the continuous aggregates in schema `recorder`. */
   readonly rollups: ReadonlySet<string>
   /** Names of the views in schema `market` that read a continuous aggregate. */
   readonly rollupViews: ReadonlySet<string>
-  /** By kind and the name of what it works on: `retention candles`. */
+  /** Policies by kind and name of the relation, such as `retention candles`. */
   readonly policies: ReadonlyMap<string, Policy>
   /** The time before which rollups outlive their candles; null where none was removed for its age. */
   readonly rollupsFinalBefore: TimeMs | null
@@ -28,7 +28,7 @@ export interface Policy {
   readonly everyMs: number
   /** Age at which it works: conversion to the columnstore, removal, or the oldest to be refreshed. */
   readonly afterHours: number | null
-  /** Of a refresh; null is left to the server. */
+  /** Buckets in one transaction of a refresh. Null leaves the number to the server. */
   readonly bucketsPerBatch?: number | null
 }
 

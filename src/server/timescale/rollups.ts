@@ -9,13 +9,13 @@ import { detectServer } from './server.js'
 export interface Rollup {
   readonly name: string
   readonly widthMs: number
-  /** What it is rolled up from: candles, or the rollup before it. */
+  /** Relation that the rollup aggregates: candles, or the next shorter rollup. */
   readonly source: string
   /** How often the server brings it up to date. */
   readonly refreshEveryMs: number
 }
 
-/** Each from the one before it, so that a refresh of the longer ones reads little. */
+/** Each rollup aggregates a shorter one, so that a refresh of the longer rollups reads few rows. */
 export const rollups: readonly Rollup[] = [
   { name: 'ohlcv_5m', widthMs: 5 * minuteMs, source: 'market.candles', refreshEveryMs: 5 * minuteMs },
   { name: 'ohlcv_15m', widthMs: 15 * minuteMs, source: 'recorder.ohlcv_5m', refreshEveryMs: 15 * minuteMs },
@@ -25,14 +25,14 @@ export const rollups: readonly Rollup[] = [
 ]
 
 /**
- * What is newer is always computed from the source. Candles of the last minutes may still be on their way, and a bucket that
- * was stored without them would show that until its next refresh.
+ * Age in milliseconds. Newer buckets are always computed from the source, because recent candles may still be missing.
+ * A bucket stored without those candles would stay wrong until its next refresh.
  */
 export const liveMs = 10 * minuteMs
 
 /**
- * How much one transaction of a refresh rolls up: a day at least. The server's own choice, ten buckets, reads all that a chunk
- * has in rows once for every 50 minutes of 5m candles, which takes 3 to 5 times as long.
+ * Number of buckets that one transaction of a refresh rolls up: at least a day. The server's default is ten buckets.
+ * For 5m candles it reads all rows of a chunk once per 50 minutes. That takes 3 to 5 times as long.
  */
 export function bucketsPerBatch({ widthMs }: Rollup): number {
   return Math.max(10, dayMs / widthMs)

@@ -3,7 +3,7 @@ import type { Database } from '../../db/schema.js'
 
 export interface ServerInfo {
   readonly kind: ServerKind
-  /** As `17.6`. */
+  /** Version of PostgreSQL, such as `17.6`. */
   readonly serverVersion: string
   /** Version of the extension in this database. */
   readonly timescaleVersion?: string
@@ -21,12 +21,12 @@ export async function detectServer(db: Kysely<Database>): Promise<ServerInfo> {
   return { kind: kindOf(license), serverVersion: server, timescaleVersion: timescale }
 }
 
-/** Whether tables that grow with time are kept in chunks, and not as plain tables. */
+/** Returns true if the server keeps tables that grow with time in chunks, not as plain tables. */
 export async function hasHypertables(db: Kysely<Database>): Promise<boolean> {
   return (await detectServer(db)).kind !== 'postgresql'
 }
 
-/** Whether the extension is installed, its library loaded, and creating it ours to do. */
+/** Returns true if the extension is installed, its library is loaded, and the current role may create it. */
 export async function canCreateExtension(db: Kysely<Database>): Promise<boolean> {
   const { rows } = await sql<{ isPossible: boolean }>`
     select
@@ -42,13 +42,13 @@ export async function canCreateExtension(db: Kysely<Database>): Promise<boolean>
   return rows[0]?.isPossible === true
 }
 
-/** What this server is once its database is set up: with the extension, where that can be created. */
+/** Describes the server as it will be after setup: with the extension, if the extension can be created. */
 export async function serverToBe(db: Kysely<Database>): Promise<ServerInfo> {
   const server = await detectServer(db)
   return server.kind === 'postgresql' && (await canCreateExtension(db)) ? serverWithExtension(db) : server
 }
 
-/** What this server would be with the extension: it is created for a look, and that is undone. */
+/** Describes the server as it would be with the extension. Creates the extension and rolls that back. */
 export async function serverWithExtension(db: Kysely<Database>): Promise<ServerInfo> {
   const found = await db.connection().execute(async (connection) => {
     await sql`begin`.execute(connection)
@@ -65,7 +65,7 @@ export async function serverWithExtension(db: Kysely<Database>): Promise<ServerI
   return found
 }
 
-/** The pool may not have noticed yet that a connection ended, and hands it out once more. */
+/** Waits for a working connection. The pool may still hand out one that has ended without its notice. */
 async function connectAgain(db: Kysely<Database>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

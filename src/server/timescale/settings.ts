@@ -1,6 +1,6 @@
 import type { TimeTableName } from '../../db/timeTables.js'
 
-/** What of the configuration concerns how a table is kept. */
+/** Storage settings of one table that grows with time. */
 export interface TableSettings {
   /** Time span of one chunk, hours. */
   readonly chunkHours: number
@@ -8,11 +8,11 @@ export interface TableSettings {
   readonly columnstoreAfterHours: number
   /** Age at which rows are removed, days; without it they stay. */
   readonly retentionDays?: number
-  /** Whether rows are removed by the archiver alone, when they are in the archive. Default false. */
+  /** True when only the archiver removes rows, once they are in the archive. Default false. */
   readonly isArchived?: boolean
 }
 
-/** By the names of tables. */
+/** Storage settings of every table, by table name. */
 export type StorageSettings = Readonly<Record<TimeTableName, TableSettings>> & {
   /** Age at which rows that could not be understood are removed, days since they were last seen. */
   readonly rejected_row: { readonly retentionDays: number }

@@ -173,7 +173,7 @@ export function runAdder(market: Market, until: TimeMs): RunAdder {
       const lots = market.fills.sizeOfRange(first, first + count)
       const turnover = inQuote ? BigInt(lots) : product(paid, lots)
       const price = splits.length === 0 ? paid : priceSince(market, paid, run * runMs, until)
-      // What was paid stays the same, so the volume grows as the price falls.
+      // A split does not change the amount paid. The volume therefore grows by the factor that divides the price.
       const traded = splits.length === 0 ? lots : Math.round(lots * splitFactor(splits, run * runMs, until))
       const volume = inQuote ? Math.round((lots / price) * toBase) : traded
       if (!bar) {

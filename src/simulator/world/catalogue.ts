@@ -25,7 +25,7 @@ export interface ActivityProfile {
 export const defaultActivity: ActivityProfile = { scale: 1, perHour: {}, burstiness: 0.5, flow: 'market' }
 
 interface Shape {
-  /** Of spot, the crypto. */
+  /** Number of instruments per category. SPOT counts only crypto; `tokens` and `metals` count the others. */
   readonly counts: Readonly<Record<Category, number>>
   /** Fills per hour of the busiest instrument of a category; the n-th busiest has a share of it that falls as 1/n. */
   readonly busiestPerHour: number

@@ -6,17 +6,17 @@ const minutesPerDay = 1_440
 const minutesPerWave = 10
 export const minutesPerWeek = 10_080
 
-/** So many weeks are remembered: a backfill goes through years, week by week. */
+/** Number of weeks kept in memory. A backfill goes through years, week by week. */
 const weeksKept = 128
 
-/** What moves the activity of all instruments at once. */
+/** Activity that rises and falls for all instruments at once. */
 export interface CommonFactor {
   /**
    * Activity up to each minute of a week (counted from the epoch), as a share of the whole week: 10,081 ascending values
    * from 0 to 1.
    */
   week(week: number): Float64Array
-  /** What draws the fills of a part of a minute to its second half (or away from it), between -1 and 1. */
+  /** Bias of fills towards the second half of a part of a minute, between -1 and 1. Negative favors the first half. */
   lean(minute: number, node: number): number
 }
 

@@ -22,7 +22,7 @@ export function createEvenFills(key: number, rate: FillRate): FillProcess {
   const leftShare = (hourKey: number, node: number, count: number): number => {
     const hash = mix(hourKey, node)
     const share = 0.5 + spread * ((hash >>> 16) / 65_536 - 0.5)
-    // The fraction of a fill that is left over goes to either side by chance: otherwise single fills would all drift one way.
+    // The remaining fraction of a fill goes to either side by chance. Otherwise single fills would all drift one way.
     return Math.floor(count * share + (hash & 0xffff) / 65_536)
   }
 

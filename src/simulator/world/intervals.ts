@@ -28,7 +28,7 @@ const lengths = {
 export type ServedInterval = keyof typeof lengths
 export const servedIntervals = Object.keys(lengths) as readonly ServedInterval[]
 
-/** Those of the specification. */
+/** Intervals that the specification names. */
 export const specifiedIntervals = servedIntervals.slice(0, 10)
 
 export type ServedSeries = Omit<CandleSeries, 'interval'> & { readonly interval: ServedInterval }
@@ -38,7 +38,7 @@ const followsMidnight: ReadonlySet<ServedInterval> = new Set(['1D', '3D', '1W', 
 /** The first Monday after the epoch. */
 const monday = 4 * dayMs
 
-/** When the candle that holds `at` opens, with a midnight that is `midnightMs` after that of UTC (before it, when negative). */
+/** Opening time of the candle that holds `at`. Days begin `midnightMs` after midnight UTC, or before it if negative. */
 export function openTimeOf(at: TimeMs, interval: ServedInterval, midnightMs: number): TimeMs {
   const offset = followsMidnight.has(interval) ? midnightMs : 0
   const local = at - offset

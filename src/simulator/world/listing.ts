@@ -4,13 +4,13 @@ import type { Traits } from './traits.js'
 
 export type SymbolType = 'crypto' | 'metal' | 'stock' | 'commodity'
 
-/** What the simulated market knows of an instrument: its life, its precision, how busy and how odd it is. */
+/** Properties of an instrument in the simulated market: lifetime, precision, activity and unusual traits. */
 export interface Listing extends Traits {
   readonly category: Category
   readonly symbol: string
   readonly baseCoin: string
   readonly quoteCoin: string
-  /** What the row says, which is not always what it is. */
+  /** Symbol type that the instrument's row reports. It can differ from the real type of the instrument. */
   readonly symbolType: SymbolType
   /** A stock, metal or commodity, as the rows of futures say it. */
   readonly isRwa: boolean
@@ -77,5 +77,5 @@ export function changeTimes(listing: Listing): readonly TimeMs[] {
   return times.filter((time) => time !== null)
 }
 
-/** What a test or a caller must say of an instrument of its own; the rest is filled in. */
+/** Fields of a custom instrument. Category and symbol are required; defaults fill in the others. */
 export type ListingRequest = Pick<Listing, 'category' | 'symbol'> & Partial<Listing>

@@ -42,7 +42,8 @@ export function createMarket(seed: number, listing: Listing, burstiness: number,
   const { fillsPerHour: perHour, meanSizeLots } = listing
   const basePriceTicks = Math.round(listing.basePriceTicks * basis)
   const rate = { perHour, meanSizeLots, burstiness }
-  // What is traded in the hours of another exchange was seen to have fills in nearly every quarter of an hour of these.
+  // Live instruments in another exchange's hours had fills in nearly every quarter hour of those hours.
+  // Such instruments therefore do not follow the common bursts.
   const fills =
     listing.fillHours === 'weekdays'
       ? inTradingHours(createFillProcess(mix(key, 2), rate, null))

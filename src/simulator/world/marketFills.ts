@@ -45,7 +45,7 @@ export function createMarketFills(key: number, rate: FillRate, common: CommonFac
     const share = 1 / (1 + Math.exp(commonLean + lean * ((hash >>> 16) / 32_768 - 1)))
     return Math.floor(count * share + (hash & 0xffff) / 65_536)
   }
-  /** The same of `width` minutes of a week from minute `start`. */
+  /** How many of `count` orders come in the first half of `width` minutes, from minute `start` of a week. */
   const leftOfMinutes = (
     weekKey: number,
     path: Float64Array,
@@ -221,11 +221,11 @@ function sumBefore(shares: Shares, count: number): number {
   return block * shares.blockTotal + shares.sumBefore(block, count - block * shares.perBlock)
 }
 
-/** The same of the members [from, to): a sum from the very first one could be too large to be exact. */
+/** Sum of the members [from, to). It is not a difference of two total sums, which may be too large to be exact. */
 function differenceOf(shares: Shares, from: number, to: number): number {
   const first = Math.floor(from / shares.perBlock)
   const last = Math.floor(to / shares.perBlock)
-  // In this order, so that both are found in the block that is known.
+  // The order is ascending, so that the second sum can reuse the position that `shares` remembers.
   const before = shares.sumBefore(first, from - first * shares.perBlock)
   const until = shares.sumBefore(last, to - last * shares.perBlock)
   return (last - first) * shares.blockTotal + until - before

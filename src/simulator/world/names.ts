@@ -68,7 +68,7 @@ const first: Readonly<Record<Category, readonly Coin[]>> = {
   'COIN-FUTURES': knownCoins,
 }
 
-/** Of the further futures in USDT, one in so many is on a stock. */
+/** One in this many of the later USDT futures is on a stock. */
 const stockPerpetualEvery = 12
 
 /** The coin of an instrument by its rank in its category, starting at 1; tokens and metals of spot are not among them. */
@@ -77,7 +77,8 @@ export function coinName(category: Category, rank: number): Coin {
   const coin = named[rank - 1]
   if (coin) return coin
   const number = rank - named.length
-  // The same later coins in every category, so that one symbol exists in several; of stocks, tokens exist as well.
+  // Later coins have the same names in every category, so that one symbol exists in several categories.
+  // The stocks exist as spot tokens, too.
   return category === 'USDT-FUTURES' && number % stockPerpetualEvery === 0
     ? other('stock', stockName(number / stockPerpetualEvery + 8))
     : crypto(drawnName(number))
@@ -110,7 +111,7 @@ function stockName(rank: number): string {
   return knownStocks[rank - 1] ?? `Q${drawnName(rank)}`
 }
 
-/** What is known of an instrument from its coin. */
+/** Listing fields that follow from the coin of an instrument. They include the price if the coin has one. */
 export function factsOf(coin: Coin): Partial<Listing> {
   const { name, symbolType, isReality, isRwa, priceTicks, priceDecimals } = coin
   const price = priceTicks > 0 ? { basePriceTicks: priceTicks, priceDecimals } : {}

@@ -28,7 +28,7 @@ const fillRange = z.strictObject({
 const share = z.number().min(0).max(1)
 
 /**
- * What the live service does and the specification does not say (or says otherwise). The defaults are what was observed.
+ * Behavior of the live service that the specification omits or contradicts. The defaults were observed.
  */
 export const quirksSchema = z.strictObject({
   /** HTTP status of responses with an error code. */

@@ -40,7 +40,7 @@ export function tradedCandles(
   return rows
 }
 
-/** When the earliest of the `limit` most recent candles with trades opens, of those that open in the half-open range. */
+/** Opening time of the earliest of the `limit` most recent candles with trades that open in the half-open range. */
 export function earliestTraded(
   market: Market,
   interval: ServedInterval,

@@ -24,7 +24,7 @@ export function drawnSplits(key: number, perYear: number): readonly Split[] {
   return splits
 }
 
-/** The product of the splits in the half-open time (after, until]: by so much a price of `after` is divided when it is told at `until`. */
+/** Product of the split factors in (after, until]. It divides a price of `after` that is reported at `until`. */
 export function splitFactor(splits: readonly Split[], after: TimeMs, until: TimeMs): number {
   let factor = 1
   for (const split of splits) if (split.at > after && split.at <= until) factor *= split.factor

@@ -16,7 +16,7 @@ export function tickerTime(market: Market, at: TimeMs): TimeMs {
   return Math.floor(at / 500) * 500 - lag
 }
 
-/** What is kept of an instrument from ticker to ticker. */
+/** Values cached for one instrument between its tickers. */
 export interface TickerState {
   /** Extremes of the path at whole hours: an approximation, computed once an hour. */
   hour: number
@@ -81,13 +81,13 @@ export function tickerRow(market: Market, state: TickerState, ts: TimeMs, quirks
   return Object.keys(listing.tickerFields).length === 0 ? row : withFields(row, listing.tickerFields)
 }
 
-/** Of the last fill; before the first one that of the launch. */
+/** Price of the last fill, in ticks. Before the first fill, the middle price at launch. */
 function lastPrice(market: Market, ts: TimeMs): number {
   const [begin, end] = market.fillRange(0, ts + 1)
   return end > begin ? fillAt(market, end - 1).priceTicks : market.mid(market.listing.launchTime)
 }
 
-/** What was traded on the platform itself: price times size of the fills with these indices. */
+/** Turnover of the fills [first, end): the sum of price times size. The trait `platformTurnover` may replace it. */
 function platformTurnoverOf(market: Market, state: TickerState, first: number, end: number): string | null {
   const { platformTurnover, priceDecimals, sizeDecimals } = market.listing
   if (platformTurnover === null) return null

@@ -35,7 +35,7 @@ const firstTrading: readonly Trading[] = [
 export function tokenRequest(rank: number): ListingRequest {
   const key = mix(rank, 0x70c3)
   const coin = tokenName(rank)
-  // What is left of the largest turnover falls slowly with the rank: all together claim some nine hundred billion.
+  // Turnover falls slowly with the rank. All tokens together claim about 900 billion.
   const turnoverPerDay = busiestTurnover / rank ** 0.65
   return {
     category: 'SPOT',

@@ -10,7 +10,7 @@ const closesAt = 24
 const perDay = closesAt - opensAt
 const perWeek = 5 * perDay
 
-/** So many hours of trading lie before an hour; both are counted from the Monday before the epoch. */
+/** Returns the number of trading hours from the Monday before the epoch to `hour`, which counts from the epoch. */
 function tradingHour(hour: number): number {
   const day = Math.floor(hour / 24)
   const week = Math.floor((day + 3) / 7)
@@ -34,7 +34,7 @@ function clockHour(trading: number): number {
   return (week * 7 + weekday - 3) * 24 + opensAt + (rest - weekday * perDay)
 }
 
-/** The same fills, one trading hour after the other: nights and weekends have none. */
+/** Moves the fills of a process into trading hours. Nights and weekends then have no fills. */
 export function inTradingHours(process: FillProcess): FillProcess {
   const tradingTime = (at: TimeMs): number => {
     const hour = Math.floor(at / hourMs)

@@ -17,15 +17,15 @@ export interface Split {
 }
 
 /**
- * What sets an instrument apart from an ordinary market. Each can be switched by itself, so that a test can make up a kind
- * of instrument that nobody has met yet.
+ * Traits that distinguish an instrument from an ordinary market. A test can set each one separately,
+ * to create kinds of instruments that have not been seen yet.
  */
 export interface Traits {
-  /** What `volume24h`, `turnover24h` and the prices of the ticker follow; null: the fills. */
+  /** Source of `volume24h`, `turnover24h` and the ticker's prices. Null means the instrument's own fills. */
   readonly outsideTape: OutsideTape | null
   /**
-   * `platformTurnover24h`: what the fills of the 24 hours come to, `""`, `"0"`, or an amount a day that shows in no fill on
-   * top of them. Null leaves the field out.
+   * Value of the field `platformTurnover24h`. `counted` is the turnover of the fills of 24 hours. `empty` is `""`.
+   * `zero` is `"0"`. A number is an amount per day without fills, added to the counted turnover. Null omits the field.
    */
   readonly platformTurnover: 'counted' | 'empty' | 'zero' | number | null
   /** When fills happen; `fillsPerHour` counts the hours in which they may. */
@@ -36,9 +36,9 @@ export interface Traits {
   readonly book: 'live' | 'empty' | 'still' | 'frozen'
   /** `traded`: intervals without a trade are left out; `none`: always an empty success. */
   readonly candles: 'every' | 'traded' | 'none'
-  /** In order of time. */
+  /** Splits in order of time. */
   readonly splits: readonly Split[]
-  /** A code that every question about this instrument alone is answered with; the lists go on to name it. */
+  /** Error code of every response to a request for this instrument. Lists still contain the instrument. */
   readonly failsWith: string | null
   /** Further or other fields of the row and of the ticker; null takes one out. */
   readonly rowFields: Readonly<Record<string, string | null>>

@@ -71,7 +71,7 @@ export interface World {
   rpiSymbols(at: TimeMs): readonly { readonly category: string; readonly symbol: string }[]
   /** When the earliest candle opens of the `limit` most recent ones that open in the half-open range. */
   earliestOf(series: ServedSeries, from: TimeMs, to: TimeMs, at: TimeMs, limit: number): TimeMs
-  /** Whether intervals without a trade are left out of the candles. */
+  /** Returns true if the series has no candles for intervals without a trade. */
   leavesOutSilence(series: ServedSeries): boolean
   /** When the candle that holds `at` opens, and when the next one does. */
   openTime(series: ServedSeries, at: TimeMs): TimeMs
@@ -86,7 +86,7 @@ export interface World {
   readonly version: () => number
 }
 
-/** What counts as thinly traded, where the candles may leave out the silence. */
+/** Instruments with at most this many fills per hour are thinly traded. Their candles may omit silent intervals. */
 const quietFillsPerHour = 120
 
 export function createWorld(options: WorldOptions): World {

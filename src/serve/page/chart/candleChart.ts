@@ -128,7 +128,7 @@ function barOf({ time, candle }: Slot, { up, down, upSoft, downSoft }: Palette) 
   const [open, high, low, close] = [candle.open, candle.high, candle.low, candle.close].map(approximate)
   if (open === undefined || high === undefined || low === undefined || close === undefined) return { time: at }
   const edge = close >= open ? up : down
-  // One that still forms is pale.
+  // A candle that still forms is pale.
   const body = candle.isClosed ? edge : close >= open ? upSoft : downSoft
   return { time: at, open, high, low, close, color: body, borderColor: edge, wickColor: edge }
 }
