@@ -19,7 +19,7 @@ export function snakeCase<Name extends string>(name: Name): SnakeCase<Name> {
     .replaceAll('__', '_') as SnakeCase<Name>
 }
 
-/** What a column holds: how its values travel to the server and what they become there. */
+/** The type of a column's values. It decides how they are sent to the server and cast there. */
 export type ColumnKind = 'text' | 'boolean' | 'integer' | 'decimal' | 'decimals' | 'time' | 'json' | EnumKind
 type EnumKind = 'category' | 'candle_type' | 'candle_interval' | 'side'
 
@@ -33,7 +33,7 @@ export type ColumnValue = string | number | boolean | null | readonly string[] |
 interface Transport {
   /** Element type of the array parameter. */
   readonly type: string
-  /** From an element to the column's value, in SQL. */
+  /** Returns SQL that casts an element to the column's value. */
   readonly cast?: (element: string) => string
 }
 
@@ -52,12 +52,12 @@ const transports: Record<ColumnKind, Transport> = {
   side: { type: 'market.side' },
 }
 
-/** From so many rows on, a column that is the same in all of them travels as one value: of an array the server reads each element. */
+/** From this many rows on, a column that is equal in all rows is sent once. The server reads arrays by elements. */
 const minSharedRows = 16
 
 /**
- * A source of rows for `from`: `select <columns> from unnest($1::…[], …) with ordinality`, one parameter per column however
- * many rows there are. `ordinality` is the row's place, from 1.
+ * A source of rows for `from`: `select <columns> from unnest($1::…[], …) with ordinality`. It has one parameter for
+ * each column, for any number of rows. `ordinality` is the row's place, from 1.
  */
 export function rowsFrom<Row>(
   rows: readonly Row[],
@@ -69,7 +69,7 @@ export function rowsFrom<Row>(
   let kinds = ''
   for (let column = 0; column < columns.length; column++) {
     const texts = elementTexts(rows, column, valueOf)
-    // One array there must be: it says how many rows there are.
+    // At least one column must be an array, because it gives the number of rows.
     const isShared =
       texts.isShared && rows.length >= minSharedRows && (arrays.length > 0 || column < columns.length - 1)
     if (isShared) shared.push(`{${texts.elements[0] ?? ''}}`)
@@ -79,7 +79,10 @@ export function rowsFrom<Row>(
   return sql(sourceText(columns, kinds), ...shared, ...arrays)
 }
 
-/** Values as the text of an array, for a parameter that is cast to one; empty where all are null, which `unnest` makes of it again. */
+/**
+ * Values as the text of an array, for a parameter that is cast to one. The array is empty if all values are null:
+ * `unnest` makes nulls of it again.
+ */
 export function arrayText<Row>(rows: readonly Row[], valueOf: (row: Row) => ColumnValue): string {
   const { elements, isShared } = elementTexts(rows, 0, valueOf)
   return isShared && elements[0] === 'NULL' ? '{}' : `{${elements.join(',')}}`
@@ -94,7 +97,7 @@ function elementTexts<Row>(
   const elements = new Array<string>(rows.length)
   let [last, text]: [ColumnValue | undefined, string] = [undefined, '']
   let changes = 0
-  // By places: to go through the entries of thousands of rows, column by column, makes more garbage than everything else.
+  // A loop over places, because iterators over thousands of rows for each column would create too much garbage.
   for (let place = 0; place < rows.length; place++) {
     const value = valueOf(rows[place] as Row, column)
     if (value !== last) {
@@ -107,10 +110,13 @@ function elementTexts<Row>(
   return { elements, isShared: changes === 1 }
 }
 
-/** The text of each source around its parameters, by which of its columns are shared: putting it together takes longer than writing a few rows. */
+/**
+ * The text of each source around its parameters, by which of its columns are shared. It is kept because composing it
+ * takes longer than writing a few rows.
+ */
 const sourceTexts = new WeakMap<readonly ColumnSpec[], Map<string, TemplateStringsArray>>()
 
-/** Where a parameter goes. */
+/** Marks the place of a parameter in a text. */
 const parameter = '\0'
 
 function sourceText(columns: readonly ColumnSpec[], kinds: string): TemplateStringsArray {

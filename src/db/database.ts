@@ -28,13 +28,13 @@ class Dialect extends PostgresDialect {
   }
 }
 
-/** Without the migrator's advisory lock, which anybody could hold: migrate.ts has a lock of its own around it. */
+/** Leaves out the migrator's advisory lock, which any login could hold. `migrate.ts` takes a lock of its own. */
 class Adapter extends PostgresAdapter {
   override async acquireMigrationLock(): Promise<void> {
-    // Taken before.
+    // The lock was taken before.
   }
 
   override async releaseMigrationLock(): Promise<void> {
-    // Ends with the transaction.
+    // The lock ends with the transaction.
   }
 }

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { messageOf } from '../runtime/messageOf.js'
 
-/** What the driver and the operating system put on an error. */
+/** Fields that the driver and the operating system add to an error. */
 interface ErrorDetails {
   readonly code?: unknown
   readonly detail?: unknown
@@ -53,7 +53,7 @@ const networkCodes = new Set([
   'EPIPE',
 ])
 
-/** What the driver says, without a code, when the connection is gone. */
+/** Matches the driver's messages about a lost connection that have no code. */
 const connectionLost =
   /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error)/
 
@@ -77,23 +77,24 @@ export function describeError(error: unknown): string {
   return messageOf(error)
 }
 
-/** Whether an error is the database's, or that of the way to it. */
+/** Returns true if an error is from the database or the connection to it. */
 function isDatabaseError(error: unknown): boolean {
   return error instanceof pg.DatabaseError || isConnectionError(error)
 }
 
-/** Whether the database was away, so that the same statement can succeed later. */
+/** Returns true if the database was away or busy, so that the same statement can succeed later. */
 export function isConnectionError(error: unknown): boolean {
   const cause = rootOf(error)
   const { code } = cause as ErrorDetails
   if (typeof code !== 'string') return connectionLost.test(cause.message)
-  // 08: connection; 53: resources (connections, disk, memory); 57P0x: shutdown; 40: serialization and deadlock; 25006: failover.
+  // 08: connection; 53: resources (connections, disk, memory); 57P0x: shutdown; 40: serialization and deadlock;
+  // 25006: failover; 55P03: a lock that is not available.
   return networkCodes.has(code) || /^(08|53|57P0|40)/.test(code) || code === '25006' || code === '55P03'
 }
 
 /**
- * Whether there is no server, or no way to one, and waiting is all that can be done: nothing listens there, it starts up or
- * shuts down, the network is not up yet. A host name that does not exist, a wrong password or a full disk are none of these.
+ * Returns true if the server cannot be reached and only waiting helps. Nothing listens there, the server starts or
+ * stops, or the network is down. An unknown host name, a wrong password or a full disk are none of these.
  */
 export function isAway(error: unknown): boolean {
   const cause = rootOf(error)
@@ -103,27 +104,27 @@ export function isAway(error: unknown): boolean {
 }
 
 /**
- * Whether the same statement may succeed when the database is as it should be: it is away, full, read-only, busy, locked, not
- * migrated, or in the way by a trigger. False only for what is wrong with the row or the program itself.
+ * Returns true if the same statement may succeed once the database works again. It may be away, full, read-only, busy,
+ * locked, not migrated, or blocked by a trigger. Returns false only if the row or the program itself is wrong.
  */
 export function isUnavailable(error: unknown): boolean {
   return !(error instanceof TypeError || error instanceof RangeError || isDataError(error))
 }
 
-/** Whether a transaction was ended for the sake of another one: a deadlock, or a conflict of serializable transactions. */
+/** Returns true if a transaction was ended because of another one: a deadlock, or a serialization conflict. */
 export function isConflictError(error: unknown): boolean {
   const { code } = rootOf(error) as ErrorDetails
   return typeof code === 'string' && code.startsWith('40')
 }
 
-/** Whether another session holds what the statement needs, and the statement did not wait for it. */
+/** Returns true if another session held a lock that the statement needs, and the statement did not wait longer. */
 export function isLockedError(error: unknown): boolean {
   return (rootOf(error) as ErrorDetails).code === '55P03'
 }
 
 /**
- * Whether the database refused a row for what is in it. Only a data exception (class 22) and a check that the recorder's own
- * schema makes prove that. Any other code may be the fault of the schema, the settings or the server, and pass.
+ * Returns true if the database refused a row because of its values. Only a data exception (class 22) or a check of the
+ * recorder's own schema proves that. Other codes may be due to the schema, the settings or the server.
  */
 export function isDataError(error: unknown): boolean {
   const { code, constraint } = rootOf(error) as ErrorDetails
@@ -143,7 +144,7 @@ const checkedColumns = {
   tickers: ['symbol', 'extra'],
 }
 
-/** Names of the checks that a row of the market can break. One that is not among them came with a newer schema, or from somebody else. */
+/** Names of the checks that a row of the market can violate. Other checks are newer, or not the recorder's own. */
 export const rowChecks: ReadonlySet<string> = new Set([
   ...Object.entries(checkedColumns).flatMap(([table, columns]) => columns.map((column) => `${table}_${column}_check`)),
   // Checks of whole rows: sides of a book that are equally long, and periods that end after they begin.
@@ -161,14 +162,14 @@ function rootOf(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error))
 }
 
-/** Whether a statement was cancelled, because it took too long or somebody wished so. */
+/** Returns true if a statement was cancelled, by a timeout or by request. */
 export function isTimeout(error: unknown): boolean {
   return (rootOf(error) as ErrorDetails).code === '57014'
 }
 
 /**
- * Whether a statement has ended itself by `1 / (condition)::int`, because what it would have gone by is not so any more. Nothing
- * else in ours divides by what may be zero.
+ * Returns true if a statement has ended itself by `1 / (condition)::int`, because its condition no longer held. No
+ * other expression of the recorder divides by a value that may be zero.
  */
 export function isFailedCheck(error: unknown): boolean {
   return (error as ErrorDetails | null)?.code === '22012'

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { TimeMs } from '../market/values.js'
 import type { Database } from './schema.js'
 
-/** What the database's clock shows. */
+/** Reads the database's clock, in epoch milliseconds. In a transaction this is the time of its beginning. */
 export async function databaseNow(db: Kysely<Database>): Promise<TimeMs> {
   const { rows } = await sql<{ now: TimeMs }>`select now() as now`.execute(db)
   const [row] = rows

@@ -13,7 +13,7 @@ import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/messageOf.js'
 
-/** In order. A released one never changes; a new one goes to the end. */
+/** The migrations in order. A released one never changes. New ones are added at the end. */
 const migrations: Readonly<Record<string, Migration>> = {
   '0001_instruments': instruments,
   '0002_market_data': marketData,
@@ -29,15 +29,15 @@ const migrations: Readonly<Record<string, Migration>> = {
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }
 
-/** Multiranges and date_bin came with 14. */
+/** The oldest supported major version of PostgreSQL, the first with multiranges and date_bin. */
 const oldestServer = 14
 
-/** A reader's open transaction must not make the recording queue up behind a change of a table. */
+/** The longest wait for a table lock. A longer one, behind a reader's transaction, would hold up the recording. */
 const tableLockTimeout = '10s'
 
 /**
- * Applies the migrations that are missing, all of them or none. Several processes may call it at once: one works, the others
- * wait and find nothing to do. Throws when the database is newer than the program, or the server too old.
+ * Applies the missing migrations, all of them or none. Several processes may call it at once: one of them migrates, and
+ * the others wait and find nothing to do. Throws if the database is newer than the program, or the server too old.
  */
 export async function migrateToLatest(database: RecorderDatabase): Promise<{ applied: string[]; isNew: boolean }> {
   return database.db.connection().execute(async (connection) => {
@@ -58,7 +58,7 @@ export async function migrateToLatest(database: RecorderDatabase): Promise<{ app
   })
 }
 
-/** In the transaction of the connection. Another process may have been faster, and may have been newer. */
+/** Migrates in the transaction of the connection. Another process may have migrated already, and may be newer. */
 async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
   await sql`lock table recorder.migration_lock in exclusive mode`.execute(connection)
   await sql`select set_config('lock_timeout', ${tableLockTimeout}, true)`.execute(connection)
@@ -90,13 +90,13 @@ async function createBooks(connection: Kysely<Database>): Promise<void> {
   if (rows[0]?.exists === true) return
   for (const statement of statements) {
     await statement.execute(connection).catch((error: unknown) => {
-      // "If not exists" looks first and creates then: another process was faster in between.
+      // "If not exists" looks before it creates. Another process may create the object in between.
       if (!['23505', '42P06', '42P07', '42710'].includes(String((error as { code?: unknown }).code))) throw error
     })
   }
 }
 
-/** Throws one line where the database was migrated by a newer program: then its tables may refuse what this one writes. */
+/** Throws an error of one line if a newer program migrated the database. Its tables may refuse rows of this program. */
 export async function requireKnownSchema(db: Kysely<Database>): Promise<void> {
   requireKnown(await executedMigrations(db))
 }

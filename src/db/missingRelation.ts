@@ -5,8 +5,8 @@ import type pg from 'pg'
 const missingCodes: readonly unknown[] = ['42P01', '3F000']
 
 /**
- * What to do about a relation that is not there, as an error to throw in the place of the server's; other errors as they are.
- * Where the database has none of our tables, they come with a migration; where it has them, a name is misspelt.
+ * Resolves to an error to throw instead of the server's, with advice on a missing relation. Other errors are returned
+ * as they are. A database without tables of the recorder needs a migration. In any other one the name is misspelt.
  *
  * @param query asks the same database, outside of the transaction that failed
  */
@@ -27,7 +27,7 @@ export async function explainMissing(query: pg.ClientBase['query'], error: unkno
   )
 }
 
-/** Of schema `market`; asked in a way that any login may. */
+/** Reads the names of the relations of schema `market` from catalogs that any login may read. */
 async function relationNames(query: pg.ClientBase['query']): Promise<string[]> {
   const { rows } = await query<{ name: string }>(
     `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace

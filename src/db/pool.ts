@@ -9,17 +9,17 @@ export interface DatabasePool {
 }
 
 export interface DatabaseOptions {
-  /** `postgresql://user:password@host:port/database`; any `sslmode` from prefer up verifies the server's certificate. */
+  /** `postgresql://user:password@host:port/database`. Any `sslmode` from prefer up verifies the certificate. */
   readonly url: string
-  /** Most connections at once. Default 5, minimum 1. */
+  /** The largest number of connections at once. Default 5, minimum 1. */
   readonly poolSize?: number
   /** Shown in pg_stat_activity. Default `market-recorder`. */
   readonly applicationName?: string
   /** The server cancels statements that take longer. Default: the server's own setting. */
   readonly statementTimeoutMs?: number
-  /** A connection on which nothing moves for so long is given up. Default: never. */
+  /** A connection without any traffic for this long is closed. Default: never. */
   readonly silenceTimeoutMs?: number
-  /** Whether the server refuses every change on these connections. Default false. */
+  /** True when the server refuses every change on these connections. Default false. */
   readonly isReadOnly?: boolean
 }
 
@@ -32,7 +32,7 @@ export function openPool(options: DatabaseOptions): pg.Pool {
     throw new RangeError(`poolSize must be a whole number of at least 1, got ${poolSize}`)
   }
   const pool = new pg.Pool({
-    // Many small look-ups look expensive to the planner, and compiling them would take longer than they do.
+    // Read-only connections turn off jit: the planner overrates many small look-ups, and compiling takes longer.
     connectionString: connectionString(options.url, options.isReadOnly === true ? readOnlySettings : []),
     max: poolSize,
     application_name: options.applicationName ?? 'market-recorder',
@@ -60,22 +60,22 @@ const readOnlySettings = ['default_transaction_read_only=on', 'jit=off']
 
 const urlForm = 'write postgresql://user:password@host:port/database'
 
-/** Without this a server that vanishes without a word keeps whoever waits for it for as long as TCP repeats itself. */
+/** Closes a silent connection. Otherwise a query to a vanished server waits for as long as TCP retransmits. */
 function giveUpSilent(client: pg.PoolClient, timeoutMs: number): void {
   const { stream } = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection
   stream.setTimeout(timeoutMs, () => stream.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))
 }
 
 /**
- * The URL as the driver takes it, with the settings that every session has. Throws one line that does not quote it when it is
- * malformed.
+ * Returns the URL for the driver, with the settings of every session. Throws an error of one line if the URL is
+ * malformed. The error does not quote the URL.
  */
 export function connectionString(url: string, settings: readonly string[] = []): string {
   let parsed: URL
   try {
     parsed = new URL(url)
   } catch {
-    // Without the cause, which quotes the URL and its password.
+    // The cause is left out, because it quotes the URL with its password.
     throw new Error(`the database URL is malformed; ${urlForm}, with special characters percent-encoded`)
   }
   if (parsed.protocol !== 'postgresql:' && parsed.protocol !== 'postgres:') {
@@ -84,7 +84,7 @@ export function connectionString(url: string, settings: readonly string[] = []):
   // The driver verifies certificates in these modes already, and prints a warning that libpq would not.
   const mode = parsed.searchParams.get('sslmode')
   if (mode === 'prefer' || mode === 'require' || mode === 'verify-ca') parsed.searchParams.set('sslmode', 'verify-full')
-  // Of a setting that is given twice the last one counts: what the URL asks for besides is kept.
+  // The last value of a repeated setting counts, so these come last. Other options of the URL are kept.
   const options = [...sessionSettings, ...settings].map((setting) => `-c ${setting}`)
   const given = parsed.searchParams.get('options')
   parsed.searchParams.set('options', [...(given === null ? [] : [given]), ...options].join(' '))

@@ -15,7 +15,7 @@ export type QueryRow = readonly (string | null)[]
 export interface QueryResult {
   readonly columns: readonly QueryColumn[]
   readonly rows: readonly QueryRow[]
-  /** Whether there were more rows than `maxRows`. */
+  /** True when the query had more rows than `maxRows`. */
   readonly isTruncated: boolean
 }
 
@@ -29,7 +29,7 @@ export interface QueryOptions {
 export interface BatchOptions {
   /** The server cancels the query when it has not given all rows after this time. Default: it may take its time. */
   readonly timeoutMs?: number
-  /** Most rows that are in memory at once. */
+  /** The largest number of rows in memory at once. */
   readonly batchRows: number
   readonly parameters?: readonly unknown[]
 }
@@ -39,10 +39,10 @@ const graceMs = 1_000
 
 const declare = 'declare recorder_query no scroll cursor for '
 const cursorKeywords = /^(select|with|values|table)\b/i
-/** What EXPLAIN takes before the statement that it explains. */
+/** Matches EXPLAIN with its options, up to the statement that it explains. */
 const explain = /^explain\b\s*(\([^()]*\)|(\b(analy[sz]e|verbose)\b\s*)*)/i
 
-/** Runs one statement that reads, in a read-only transaction. Throws on any other, on a timeout and on errors of SQL. */
+/** Runs one reading statement in a read-only transaction. Throws on other statements, timeouts and errors of SQL. */
 export async function runReadOnlyQuery(
   database: DatabasePool,
   sql: string,
@@ -60,8 +60,8 @@ export async function runReadOnlyQuery(
 }
 
 /**
- * The same with any number of rows in bounded memory: `use` gets them batch by batch, as fast as it takes them, and all of one
- * state of the database. There is at least one batch, which may be empty.
+ * Runs one statement that reads, in a read-only transaction, with bounded memory. `use` gets the rows batch by batch,
+ * at its own pace. All rows are of one state of the database. There is at least one batch, which may be empty.
  */
 export async function readInBatches<Result>(
   database: DatabasePool,
@@ -85,7 +85,7 @@ export async function readInBatches<Result>(
     }
     const utc = "set local timezone = 'UTC'"
     await client.query(`begin isolation level repeatable read read only; ${utc}; ${timeLimit()}`)
-    // A cursor takes nothing but a query, and leaves on the server what has not been asked for.
+    // A cursor accepts only a query. Rows that are not fetched yet stay on the server.
     if (isCursor) await queryText(client, `${declare}${statement}`, parameters)
     const fetch = () => queryText(client, isCursor ? `fetch ${batchRows} from recorder_query` : statement, [])
     const first = await fetch()
@@ -112,7 +112,7 @@ export async function readInBatches<Result>(
   }
 }
 
-/** What the server says to several statements in the extended protocol is no help to who gave them. */
+/** Replaces the server's errors about several statements and about missing relations with clearer ones. */
 async function explained(client: pg.PoolClient, error: unknown): Promise<unknown> {
   if (!(error instanceof pg.DatabaseError)) return error
   if (error.code === '42601' && error.routine === 'exec_parse_message') {
@@ -123,18 +123,18 @@ async function explained(client: pg.PoolClient, error: unknown): Promise<unknown
   return explainMissing(client.query.bind(client), error)
 }
 
-/** The line of a statement that the server complains about, with a caret below the place; empty where it names none. */
+/** The line of a statement with the server's error, and a caret below the place. Empty if the error has no place. */
 export function errorExcerpt(sql: string, error: unknown): string[] {
   if (!(error instanceof pg.DatabaseError) || error.position === undefined) return []
   if (!['42601', '42703', '42883'].includes(error.code ?? '')) return []
   const statement = withoutLeadingComments(sql)
   const sentBefore = isQuery(statement) ? declare.length : 0
-  // The server counts characters, from 1, and what stands before the statement was not sent.
+  // The server counts characters from 1. Comments before the statement were not sent.
   const leftOut = Array.from(sql.slice(0, sql.indexOf(statement))).length
   return excerptAt(sql, leftOut + Number(error.position) - 1 - sentBefore)
 }
 
-/** For a query that has lifted its own limit, which every login may: PostgreSQL has none that would hold. */
+/** Cancels a query that has lifted its own time limit. Every login may do so, and PostgreSQL cannot forbid it. */
 function cancel(database: DatabasePool, client: pg.PoolClient): void {
   const { processID } = client as unknown as { readonly processID: number | null }
   database.pool.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)

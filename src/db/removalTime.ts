@@ -3,20 +3,21 @@ import { hourMs, type TimeMs } from '../market/values.js'
 import { databaseNow } from './databaseNow.js'
 import type { Database } from './schema.js'
 
-/** Clocks further apart than this tell that one of them is wrong, and not which. */
+/** If clocks are further apart than this, one of them is wrong. It is not known which. */
 const maxApartMs = hourMs
 
 export interface Clocks {
   readonly machineNow: () => TimeMs
-  /** Where the service's clock is known. */
+  /** Reads the service's clock, where it is known. */
   readonly serviceNow?: () => TimeMs
 }
 
 export type RemovalTime = { readonly now: TimeMs } | { readonly problem: string }
 
 /**
- * The time by which rows are old. That is not for this machine's clock alone to say: one that is set months ahead would have everything
- * removed. So the earliest of all clocks counts, and where they differ by much there is none, but one line on what to do.
+ * Resolves to the time by which the age of rows is judged: the earliest of all clocks. A single clock that is set
+ * months ahead would have everything removed. If the clocks differ too much, the result is one line on what to do
+ * instead.
  */
 export async function removalTime(db: Kysely<Database>, { machineNow, serviceNow }: Clocks): Promise<RemovalTime> {
   const database = await databaseNow(db)
@@ -34,7 +35,7 @@ export async function removalTime(db: Kysely<Database>, { machineNow, serviceNow
   }
 }
 
-/** Whether clocks show about the same time. */
+/** Returns true if all times lie within an hour. */
 export function doAgree(...times: readonly TimeMs[]): boolean {
   return Math.max(...times) - Math.min(...times) <= maxApartMs
 }

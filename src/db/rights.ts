@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from './schema.js'
 
-/** What the login of a connection may do beyond reading the market, each as the end of a sentence that begins with it. */
+/** Lists the rights of the login beyond reading the market. Each ends a sentence that begins with the login. */
 export async function rightsBeyondReading(db: Kysely<Database>): Promise<string[]> {
   const { rows } = await sql<{ right: string }>`
     select "right" from (values

@@ -48,7 +48,7 @@ export interface Database {
   }
 }
 
-/** A lock that a session holds; of those that a transaction holds, the names alone. */
+/** A lock that a session holds. For locks that a transaction holds, only the name is stored. */
 export interface LockTable {
   name: string
   place: Generated<string>
@@ -70,7 +70,7 @@ interface LeaseTable {
   weight: number | null
 }
 
-/** The columns of a table that has one for each field of its rows, named after it. The numbers among them are instants. */
+/** The columns of a table with one column for each field of its rows, named after the field. Numbers are instants. */
 type ColumnsOf<Row> = { [Field in keyof Row & string as SnakeCase<Field>]: ColumnOf<Row[Field]> }
 type ColumnOf<Value> = [Value] extends [number]
   ? Instant
@@ -82,7 +82,7 @@ type ColumnOf<Value> = [Value] extends [number]
         ? Json
         : Value
 
-/** Of an order book what the database computes. */
+/** Columns of an order book that the database computes. */
 interface BookTop {
   best_bid: GeneratedAlways<Decimal | null>
   best_ask: GeneratedAlways<Decimal | null>
@@ -132,7 +132,7 @@ interface CandleSeriesColumns extends InstrumentKeyColumns {
   interval: Interval
 }
 
-/** Multiranges as text. */
+/** `ranges` and `done` are multiranges as text. */
 interface CandleWantTable extends CandleSeriesColumns {
   id: GeneratedAlways<number>
   kind: 'repair' | 'backfill' | 'review'
@@ -154,7 +154,7 @@ interface CandleWantTable extends CandleSeriesColumns {
   updated: Generated<number>
 }
 
-/** Names the session that holds it, as a row of recorder.lock does. */
+/** A part of a want. `leased_by` names the worker that fetches it, until `leased_until`. */
 interface CandleSliceTable {
   id: GeneratedAlways<number>
   want_id: number

@@ -4,7 +4,7 @@ import type { Category } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { SeriesColumns } from './schema.js'
 
-/** What coverage and gaps are kept for: a stream of an instrument, and for candles their type and interval. */
+/** A stream of an instrument, with type and interval for candles. Coverage and gaps are kept for each series. */
 export interface Series {
   readonly stream: StreamName
   readonly category: Category
@@ -18,7 +18,7 @@ export function candleStream({ category, symbol, type, interval }: CandleSeries)
   return { stream: 'candles', category, symbol, type, interval }
 }
 
-/** A series as schema `recorder` names it: a column of a key cannot be null. */
+/** The series as columns of schema `recorder`. Empty text stands for null, which a key cannot hold. */
 export function seriesColumns({ stream, category, symbol, type, interval }: Series): SeriesColumns {
   return { stream, category, symbol, type: type ?? '', interval: interval ?? '' }
 }
@@ -39,13 +39,13 @@ export function seriesOf({ stream, category, symbol, type, interval }: SeriesCol
 const candleKey = ['category', 'symbol', 'type', 'interval'] as const
 const seriesKey = ['stream', ...candleKey] as const
 
-/** The rows of a series, of a table with a column for the stream. */
+/** A condition for the rows of a series in a table that has a column for the stream. */
 export function ofSeries(series: Series, alias?: string): RawBuilder<unknown> {
   const columns = seriesColumns(series)
   return allOf(seriesKey, (name) => sql`${column(name, alias)} = ${columns[name]}`)
 }
 
-/** The rows of a series of candles, of a table that is about candles alone. */
+/** A condition for the rows of a series of candles in a table that holds only candles. */
 export function ofCandles(
   series: Readonly<Record<(typeof candleKey)[number], string>>,
   alias?: string,
@@ -53,17 +53,20 @@ export function ofCandles(
   return allOf(candleKey, (name) => sql`${column(name, alias)} = ${series[name]}`)
 }
 
-/** Rows of two tables with a column for the stream that are of the same series. */
+/** A condition for rows of the same series in two tables that have a column for the stream. */
 export function sameSeries(a: string, b: string): RawBuilder<unknown> {
   return allOf(seriesKey, (name) => sql`${column(name, a)} = ${column(name, b)}`)
 }
 
-/** The same of two tables that are about candles alone. */
+/** A condition for rows of the same series of candles in two tables that hold only candles. */
 export function sameCandles(a: string, b: string): RawBuilder<unknown> {
   return allOf(candleKey, (name) => sql`${column(name, a)} = ${column(name, b)}`)
 }
 
-/** What a table with a column for the stream has of the candles of a row `b`. There the names are text, here they may be of enums. */
+/**
+ * A condition for rows of `a` that are of the same candles as a row of `b`. Table `a` has a column for the stream. Its
+ * columns are text; those of `b` may be enums.
+ */
 export function sameCandleStream(a: string, b: string): RawBuilder<unknown> {
   const isCandles = sql`${column('stream', a)} = 'candles' and ${column('category', a)} = ${column('category', b)}`
   return sql`${isCandles} and ${allOf(

@@ -3,18 +3,18 @@ import { isLoopback, withoutBrackets } from '../runtime/host.js'
 import type { TimeMs } from '../market/values.js'
 import type { Database } from './schema.js'
 
-/** What the database holds besides what is about to be recorded into it. */
+/** The service whose data the database holds, when another service is about to be recorded into it. */
 export interface OtherService {
   readonly baseUrl: string
   readonly notedAt: TimeMs
-  /** Whether the new address is of this machine: a simulator, which may be on any port. */
+  /** True when the new address is on this machine. It is then a simulator, which may use any port. */
   readonly isLoopback: boolean
 }
 
 /**
- * Notes the service whose data the database is about to hold. Resolves to the one that it holds already where that is of
- * another host, and null where nothing is mixed: the same host, two simulators, or nothing recorded yet. What is noted
- * stays, unless the new one is accepted in its place.
+ * Notes the service whose data the database is about to hold. Resolves to the noted service if it is of another host
+ * and has recorded data. Resolves to null where nothing is mixed: the same host, two simulators, or nothing recorded
+ * yet. With `accept` the new service replaces the noted one.
  */
 export async function noteService(
   db: Kysely<Database>,
@@ -46,7 +46,7 @@ async function hasRecorded(db: Kysely<Database>): Promise<boolean> {
   return rows[0]?.found === true
 }
 
-/** With its port, where that is not the usual one. */
+/** The host of a URL, with the port if it is not the default one. */
 function hostOf(url: string): string {
   return new URL(url).host
 }

@@ -1,6 +1,6 @@
 import type { StreamName } from '../market/stream.js'
 
-/** Of the streams those whose tables grow with time. */
+/** Names of the streams whose tables grow with time. */
 export type TimeTableName = Extract<StreamName, 'tickers' | 'order_books' | 'rpi_order_books' | 'fills' | 'candles'>
 
 /** A table of schema `market` that grows with time. */
@@ -29,8 +29,9 @@ export const timeTables: readonly TimeTable[] = [
 ]
 
 /**
- * `series`: what WITH RECURSIVE takes to go from one series to the next in the key, where a plain table has no index on the time
- * alone; `keyOf`: its columns in the row of an alias.
+ * Returns two parts of a statement. `series` belongs after WITH RECURSIVE and goes from one series to the next in the
+ * key. A plain table needs that, because it has no index on the time alone. `keyOf` lists the columns of the series in
+ * the row of an alias.
  */
 export function seriesByKey({
   name,

@@ -1,4 +1,4 @@
-/** What became of the rows of a write. Rows that stood twice in a batch count as unchanged. */
+/** Numbers of rows by their fate in a write. Rows that occur twice in a batch count as unchanged. */
 export interface WriteResult {
   readonly inserted: number
   readonly updated: number

@@ -6,7 +6,7 @@ import type { WriteResult } from './writeResult.js'
 /** A statement of this size stays clear of the columnstore's limit on tuples that one may decompress. */
 export const rowsPerStatement = 1_000
 
-/** Calls `write` for one statement's worth of rows at a time. Between statements other work of the process gets its turn. */
+/** Calls `write` for the rows of one statement at a time. Other work of the process runs between statements. */
 export async function inStatements<Row>(
   rows: readonly Row[],
   write: (part: readonly Row[]) => Promise<WriteResult>,
@@ -44,7 +44,7 @@ export function rowTable<Row extends Readonly<Record<keyof Row, ColumnValue>>>(
   return { name, key, columns, source: (rows) => rowsFrom(rows, columns, valueOf) }
 }
 
-/** Inserts rows and leaves those that are there already. The order is the same for every writer, so that two cannot deadlock. */
+/** Inserts rows and keeps existing ones. All writers insert in the order of the key, so that two cannot deadlock. */
 export async function appendRows<Row>(
   db: Kysely<Database>,
   table: RowTable<Row>,

@@ -2,17 +2,17 @@ import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { candleSources, pagePlaces, type Source } from './sources.js'
 
-/** So many pages are all looked at; of more than that, a sample. */
+/** Up to this many pages are all looked at. Of a longer range only a sample of pages is. */
 const maxPages = 64
-/** A first question of the source with the longest pages covers so many of them, and a second one the rest. */
+/** The first request to a source with a reach covers this many pages. A second request covers the rest. */
 const firstPages = 8
 
 export interface Below {
-  /** Whom to ask first. */
+  /** Sources in the order in which they are asked. */
   readonly sources: readonly Source[]
   readonly top: TimeMs
   readonly bottom: TimeMs
-  /** Below the bottom nothing is wanted: a page below it tells candles there from the beginning of the series. */
+  /** True when nothing below `bottom` is wanted. One page below it shows whether the series is older. */
   readonly isFloor: boolean
   readonly lengthMs: number
   readonly isSample: boolean
@@ -24,14 +24,14 @@ export interface Look {
 }
 
 /**
- * Questions that look for a candle between two times, nearest first. A service may count the places of a page and not its candles,
- * so one page may be silent and the next one not.
+ * Requests that look for a candle between two times, nearest first. A service may count the places of a page instead of
+ * its candles. Therefore one page may be silent and the next one not.
  */
 export function windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample }: Below): Look[] {
   return sources.flatMap((source) => {
     const pageMs = pageLength(source, lengthMs)
     const lowest = isFloor ? bottom - pageMs : bottom
-    // What is believed of its reach may be wrong: it is asked for all of the time.
+    // The known reach may be wrong, so this source is asked for the whole range.
     if (source.hasReach) {
       const split = Math.max(lowest, top - firstPages * pageMs)
       const halves = [{ from: split, to: top }, ...(split > lowest ? [{ from: lowest, to: split }] : [])]
@@ -43,7 +43,7 @@ export function windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample
   })
 }
 
-/** Whether there are more pages between two times than are all looked at. */
+/** Returns true if there are too many pages between two times to look at each of them. */
 export function isSampled(top: TimeMs, bottom: TimeMs, lengthMs: number): boolean {
   return candleSources.some((source) => !source.hasReach && top - bottom > maxPages * pageLength(source, lengthMs))
 }
@@ -58,7 +58,7 @@ function pageWindows(top: TimeMs, bottom: TimeMs, pageMs: number, isSample: bool
   return windows
 }
 
-/** One row less than a page holds: it has room for one too many at its end, should that be inclusive. */
+/** The time that a page covers, in milliseconds. One row is spared in case the end is inclusive. */
 function pageLength(source: Source, lengthMs: number): number {
   return Math.max(1, pagePlaces(source, lengthMs) - 1) * lengthMs
 }

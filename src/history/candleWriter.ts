@@ -13,7 +13,7 @@ import { storeBatch } from '../ledger/batch/storeBatches.js'
 
 export interface CandlePage {
   readonly candles: readonly Candle[]
-  /** What it left out between two candles that it gave. */
+  /** Ranges that the service left out between two candles of the page. */
   readonly silence: readonly TimeRange[]
   readonly rejected: readonly RejectedRow[]
   readonly requestTime: TimeMs
@@ -27,11 +27,11 @@ export interface CandleWriterOptions {
   readonly signal: AbortSignal
 }
 
-/** Pages that wait while an earlier transaction is under way are stored together, so the disk sets the pace of commits. */
+/** The largest number of rows in a transaction. Pages that wait for an earlier one are stored together up to it. */
 const maxRowsPerCommit = 5_000
-/** A statement costs as much as most of a page of 100: pages wait for so many rows, and not for long. */
+/** Pages wait until they hold this many rows, because a statement costs nearly as much as a page of 100 rows. */
 const enoughRows = 500
-/** What is received and not stored is asked for again after a crash. */
+/** The longest wait for more pages. After a crash, pages that were not stored are requested again. */
 const gatherMs = 1_000
 const retry: Backoff = { minMs: 250, maxMs: 5_000 }
 
@@ -74,7 +74,7 @@ export class CandleWriter {
     if (this.#failure !== null) throw this.#failure.error
   }
 
-  /** Never rejects: whoever adds the next page is told. */
+  /** Never rejects. The next call of `add` or `finish` throws the failure. */
   async #writeAll(): Promise<void> {
     try {
       while (this.#waiting.length > 0) {

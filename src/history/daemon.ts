@@ -22,7 +22,7 @@ export interface HistoryOptions {
   readonly series: () => readonly CandleSeries[]
   /** When the last live response for one of them came. */
   readonly respondedAt: (series: CandleSeries) => TimeMs | undefined
-  /** Whether this recorder requests the fills of an instrument. */
+  /** Returns true if this recorder requests the fills of an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly clock: Clock
   readonly logger: Logger
@@ -47,7 +47,7 @@ export interface History {
 /** A database that does not respond must not keep the recorder from ending. */
 const stopWithinMs = 5_000
 
-/** The daemon's part: fetches what is wanted with what the live streams leave of the budget, and wants repairs and reviews itself. */
+/** Fetches wanted candles with the budget that the live streams leave, and adds wants for repairs and reviews. */
 export function startHistory(options: HistoryOptions): History {
   const { config, db, clock } = options
   const { enabled, settleMs } = config.streams.candles
@@ -60,7 +60,7 @@ export function startHistory(options: HistoryOptions): History {
   let nextLookMs = 0
   return {
     async reports() {
-      // A look takes the database longer the more is wanted: it may take a tenth of the time.
+      // Reading the wants takes longer the more there are, so it may take a tenth of the time.
       if (clock.monotonicMs() < nextLookMs) return reports
       const startedMs = clock.monotonicMs()
       const states = await wantStates(db, { limit: maxReports })

@@ -21,11 +21,11 @@ export interface Estimate {
 
 /** A candle with its index before compression, measured. */
 const bytesPerCandle = 192
-/** Until it was learned, what the service was seen to do for minutes; longer intervals reach further. */
+/** Assumed reach of `candles` until it is learned. It was seen for minutes; longer intervals reach further. */
 const assumedReachMs = 30 * dayMs
 
 /**
- * What a plan will ask of the service and of the disk.
+ * Estimates the candles of a plan, the requests and minutes to fetch them, and their bytes on disk.
  *
  * @param reachOf age up to which `candles` responds for a series; null where that is not known
  */

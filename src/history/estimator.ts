@@ -5,14 +5,14 @@ export interface Speed {
   readonly etaMs: number
 }
 
-/** Limits change, and so does what else needs them: the speed is that of the last minutes. */
+/** The speed is measured over the last minutes, because the limits and the share of other requests change. */
 const overMs = 120_000
-/** What is done in a shorter time says nothing yet: candles come by pages, and pages by slices. */
+/** The shortest time that shows a speed. Candles arrive by pages, and pages by slices. */
 const minMs = 5_000
 
 /**
- * Tells how fast what is left gets less, and how long the rest takes; null until that can be told. The wait for a beginning does not
- * count: behind other work it may be long.
+ * Returns a function that takes the number of candles left and returns the speed and the time for the rest. It returns
+ * null until both can be measured. The wait before the first progress does not count, because other work may cause it.
  */
 export function createEstimator(clock: Pick<Clock, 'monotonicMs'>): (left: number) => Speed | null {
   const samples: { readonly atMs: number; readonly left: number }[] = []

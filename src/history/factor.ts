@@ -2,22 +2,22 @@ import type { Decimal } from '../market/values.js'
 import type { Fraction, OpenRevision } from '../ledger/history/restatements.js'
 
 export interface FoundFactor {
-  /** What prices were multiplied by, and volumes divided by; in lowest terms. */
+  /** Prices were multiplied by this fraction, and volumes divided by it. In lowest terms. */
   readonly factor: Fraction
   /** The revisions that it explains. */
   readonly explained: readonly OpenRevision[]
 }
 
-/** Fewer changed candles are as well changes of their own. */
+/** Fewer changed candles than this may be unrelated changes. */
 const minCandles = 5
-/** Of the changed candles so many must have changed by the one factor. */
+/** The smallest share of the changed candles that one factor must explain. */
 const minShare = 0.8
 const seeds = 5
 
 /**
- * The one factor by which prices were multiplied and volumes divided in nearly all of the revisions; null when there is none.
- * New prices are rounded to their last place, so each pair allows a range of factors, and the simplest fraction that all of them
- * allow is the factor. All of it in whole numbers.
+ * Finds the factor by which prices were multiplied and volumes divided in nearly all revisions. Null if there is none.
+ * New prices are rounded to their last place, so each pair of prices allows a range of factors. The factor is the
+ * simplest fraction that all ranges allow. All calculations use whole numbers.
  */
 export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | null {
   if (revisions.length < minCandles) return null
@@ -59,7 +59,7 @@ function factorFrom(revisions: readonly OpenRevision[], seed: number, scale: num
     bounds = both
     explained.push(revision)
   }
-  // Changes that leave the price where it is are no restatement.
+  // A range that allows the factor 1 is no restatement: the prices may be unchanged.
   if (
     !isLess({ numerator: 1n, denominator: 1n }, bounds.low) &&
     !isLess(bounds.high, { numerator: 1n, denominator: 1n })
@@ -69,7 +69,7 @@ function factorFrom(revisions: readonly OpenRevision[], seed: number, scale: num
   return { factor, explained: explained.filter((revision) => fitsVolume(revision, factor)) }
 }
 
-/** What the factor may be, by all prices of a candle: (new ± a unit of the last place) / old. */
+/** The range of factors that all prices of a candle allow: (new ± a unit of the last place) / old. Null if none. */
 function boundsOf({ old, new: now }: OpenRevision, scale: number): Bounds | null {
   let bounds: Bounds | null = null
   for (const [index, price] of old.prices.entries()) {
@@ -88,7 +88,10 @@ function boundsOf({ old, new: now }: OpenRevision, scale: number): Bounds | null
   return bounds
 }
 
-/** Volumes were divided by the factor, but for rounding, which adds up over fills; or stayed, as those of candles without trades. */
+/**
+ * Returns true if the volume was divided by the factor or stayed the same, as without trades. Rounding is allowed for,
+ * which adds up over fills.
+ */
 function fitsVolume({ old, new: now }: OpenRevision, { numerator, denominator }: Fraction): boolean {
   const scale = Math.max(decimalsOf(old.volume), decimalsOf(now.volume))
   const before = scaled(old.volume, scale)
@@ -117,7 +120,7 @@ export function simplestBetween(low: Fraction, high: Fraction): Fraction {
   const whole = low.numerator / low.denominator
   if (whole * low.denominator === low.numerator) return { numerator: whole, denominator: 1n }
   if (whole < high.numerator / high.denominator) return { numerator: whole + 1n, denominator: 1n }
-  // Both begin with the same whole number: what is left of them, turned upside down, is the same question again.
+  // Both have the same whole part, so the search goes on with the reciprocals of their fractional parts.
   const rest = simplestBetween(
     { numerator: high.denominator, denominator: high.numerator - whole * high.denominator },
     { numerator: low.denominator, denominator: low.numerator - whole * low.denominator },

@@ -10,21 +10,21 @@ export interface FetchTask {
   readonly lengthMs: number
   /** Ranges of opening times to get. */
   readonly wanted: readonly TimeRange[]
-  /** Whoever asked wants nothing older than this. */
+  /** Nothing older than this time is wanted. */
   readonly floor: TimeMs
   /** Opening time of some candle of the series, if one is known. */
   readonly anchor: TimeMs | null
   /** Opening time of the oldest candle that is stored, if there is one. */
   readonly oldestKnown: TimeMs | null
-  /** The series is known to leave out intervals without a trade. */
+  /** True when the series is known to leave out intervals without a trade. */
   readonly isSparse: boolean
-  /** It was asked for before without a word: a few questions tell whether that has changed. */
+  /** True when an earlier fetch left the range unanswered. Without a known candle, one round looks for a change. */
   readonly isAskedBefore: boolean
 }
 
-/** What fetching a range needs from outside. */
+/** The operations and the knowledge that `fetchRange` gets from its caller. */
 export interface FetchContext {
-  /** Asks for a page and sees to it that its rows are stored; rejects when there is no response to be had. */
+  /** Requests a page and has its rows stored. Rejects when the service gives no response. */
   readonly ask: (request: PageRequest) => Promise<PageResponse>
   /** The service's clock. */
   readonly now: () => TimeMs
@@ -33,35 +33,36 @@ export interface FetchContext {
 }
 
 export interface FetchOutcome {
-  /** No candle was found down to the floor, and the series was seen to begin at its end. */
+  /** Ranges before the beginning: no candle was found down to the floor, and the series begins at their end. */
   readonly empty: Ranges
-  /** Asked for repeatedly without getting the candles. */
+  /** Ranges that were requested repeatedly without their candles. */
   readonly unresolved: Ranges
-  /** Looked at without a candle, wanted or not: looking once more would show no more. */
+  /** Ranges, wanted or not, that were looked at and showed no candle. Another look would not show more. */
   readonly silent: Ranges
   /** Opening time of some candle of the series. */
   readonly anchor: TimeMs | null
 }
 
-/** An operation that was asked the same so often without a word counts as silent. */
+/** An operation counts as silent after this many equal requests without a candle. */
 const maxAttempts = 3
 const retry: Backoff = { minMs: 100, maxMs: 2_000 }
 /** From this share of silence on, pages overlap by a candle, so that no silence falls between two responses. */
 const sparseShare = 0.05
-/** Places that must be known before the share says anything. */
+/** The number of places that must be known before the share is used. */
 const minPlaces = 50
-/** Pages of time that one question about a sparse series may cover. */
+/** The largest number of pages of time that one request for a sparse series covers. */
 const widePages = 8
 
 /**
- * Gets the candles of the wanted ranges page by page, from the newest to the oldest, whatever their density. After each response:
+ * Fetches the candles of the wanted ranges page by page, from the newest to the oldest, at any density. After each
+ * response:
  *
- * 1. Nothing is forgotten: each wanted candle is known, left, unresolved or empty.
- * 2. Nothing is claimed but what came: the candles of a response, and the silence between two of them.
- * 3. It ends: each question makes more known, or a bounded number of them takes a range from what is left.
+ * 1. No wanted candle is forgotten: each is known, left, unresolved or empty.
+ * 2. Only the candles of a response and the silence between two of them are claimed.
+ * 3. The search ends: each request makes more known, or a bounded number of requests removes a range that is left.
  *
- * An empty page proves nothing. A place that stays silent is asked for by each operation up to three times, and looked below. It
- * lies before the beginning when nothing is found there and a response shows the candle above it and none below.
+ * An empty page proves nothing. A silent place is requested from each operation up to three times. Then a candle is
+ * looked for below it. The place is before the beginning if none is found, and a response shows only the candle above.
  */
 export function fetchRange(task: FetchTask, context: FetchContext): Promise<FetchOutcome> {
   return new Walk(task, context).run()
@@ -82,9 +83,9 @@ class Walk {
   /** Oldest candle that the operation with a reach has given. */
   #oldestReached = Number.POSITIVE_INFINITY
   #silentMs = 0
-  /** A response to a question longer than a page holds the newest candles of it. */
+  /** True while the response to a request longer than a page holds the newest candles of the range. */
   #givesNewest = true
-  /** A page of the last source was seen to count candles, however far apart they are. */
+  /** True when a page of the last source counted candles instead of places. */
   #countsCandles = false
 
   constructor(task: FetchTask, context: FetchContext) {
@@ -112,15 +113,15 @@ class Walk {
     return { lengthMs: this.#lengthMs, anchor: this.#anchor }
   }
 
-  /** Asks for what is just below the upper end of a range until more of it is known, or is given up. */
+  /** Requests the candles just below the upper end of a range until more of it is known or given up. */
   async #goOnFrom(range: TimeRange): Promise<void> {
     const top = range.to
     const nearest = this.#knownBelow(top)
     const isProgress = () => this.#newestLeft()?.to !== top || this.#knownBelow(top) !== nearest
-    /** Sources whose response shows a known candle at the edge: they would say the same again. */
+    /** Sources whose response shows a known candle at the edge. Another request to them would show the same. */
     const heard = new Set<Source>()
     let isAlone = false
-    /** Lower end of what the operation with a reach was asked for in vain. */
+    /** Lower end of the range for which the operation with a reach returned no candle. */
     let vainFrom: TimeMs | null = null
     const asked = new Map<Source, number>()
     for (const source of this.#turns(top)) {
@@ -156,7 +157,7 @@ class Walk {
     this.#concludeBeginning(top, isFirst)
   }
 
-  /** Whether a response shows the candle that opens at `top` and none below, and no other response shows one. */
+  /** Returns true if a response shows the candle that opens at `top`, and no response shows an older candle. */
   async #isFirst(top: TimeMs): Promise<boolean> {
     const heard = new Set<Source>()
     for (const source of this.#turns(top)) {
@@ -171,7 +172,7 @@ class Walk {
     return heard.size > 0
   }
 
-  /** Which source to ask at each attempt, in turns; one that is believed not to reach so far is asked once, at last. */
+  /** The source of each attempt, in turns. A source whose reach is believed to be too short comes once, at the end. */
   #turns(top: TimeMs): readonly Source[] {
     const isReached = (source: Source) => !source.hasReach || this.#isReached(top - this.#lengthMs)
     const rounds = Array.from({ length: maxAttempts }, () => candleSources.filter(isReached))
@@ -184,8 +185,8 @@ class Walk {
   }
 
   /**
-   * A page below `top`. Where a candle below the silence is known already, the page begins with it, so that one response shows
-   * the candles on both sides of the silence.
+   * Returns the range of a page below `top`. If a candle below the silence is known already, the page begins with it.
+   * One response then shows the candles on both sides of the silence.
    */
   #question(
     source: Source,
@@ -226,7 +227,7 @@ class Walk {
     return openTimes
   }
 
-  /** The last source has a candle that the one before, asked down to `vainFrom`, has not. */
+  /** Notes a candle that the last source gave and the source with a reach, asked down to `vainFrom`, did not. */
   async #noteMissing(newest: TimeMs, vainFrom: TimeMs): Promise<void> {
     if (newest < vainFrom || this.#oldestReached <= newest) return
     await this.#context.reach.noteMissing(this.#context.now() - newest)
@@ -255,10 +256,10 @@ class Walk {
     this.#left = subtract(this.#left, [silent])
   }
 
-  /** Looks for a candle below `top`, nearest first; that none is found proves nothing by itself. */
+  /** Looks for a candle below `top`, nearest pages first. Finding none proves nothing by itself. */
   async #findsCandle(top: TimeMs, bottom: TimeMs, isFloor: boolean): Promise<boolean> {
     const { lengthMs } = this.#task
-    // Without any candle nothing can be proven, however thoroughly it is looked for once more.
+    // Without any known candle nothing can be proven, so a repeated search is short.
     const isBrief = this.#task.isAskedBefore && this.#oldestKnown === null
     const sources = this.#isReached(top - lengthMs) ? candleSources : candleSources.toReversed()
     const windows = windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample: isBrief })
@@ -275,11 +276,11 @@ class Walk {
     return false
   }
 
-  /** No candle was found below `top`: the series begins there, or its silence means nothing. */
+  /** Concludes a search that found no candle below `top`: the series begins there, or the silence proves nothing. */
   #concludeBeginning(top: TimeMs, isFirst: boolean): void {
     const { floor } = this.#task
     const below = { from: floor, to: top }
-    // Few candles far apart are easily missed by a sample, unless each page shows the next one however far away it is.
+    // A sample easily misses few candles far apart, unless each page shows the next candle at any distance.
     const isSure =
       !isSampled(top, floor, this.#lengthMs) || this.#countsCandles || (this.#isTelling() && !this.#isSparse())
     if (!isFirst || !isSure) return this.#giveUp(below)

@@ -10,7 +10,7 @@ import type { CandlePage } from './candleWriter.js'
 import { pageParameters, type PageParameters, type PageRequest, type PageResponse } from './sources.js'
 import { silenceBetween } from '../market/candleGrid.js'
 
-/** The service has been away for so long that the slice is better released. */
+/** Thrown when the service has been away for too long. The slice is then released. */
 class Postponed extends Error {
   override readonly name = 'Postponed'
 }
@@ -28,13 +28,13 @@ export interface PageSourceOptions {
 }
 
 const retry: Backoff = { minMs: 500, maxMs: 15_000 }
-/** Without a response for so long, the slice makes room for others. */
+/** A slice that gets no response for this long makes room for others. */
 const patienceMs = 180_000
 
 /** Asks for pages of one series and hands their closed candles on to be stored. */
 export class PageSource {
   readonly counts = { requests: 0, rows: 0 }
-  /** What the responses have left out between two of their candles. */
+  /** Ranges that the responses left out between two of their candles. */
   readonly silence: TimeRange[] = []
   readonly #options: PageSourceOptions
   #respondedMs: number
@@ -51,8 +51,8 @@ export class PageSource {
   }
 
   /**
-   * Resolves to what the response says, which is on its way to the database. Waits while the service is away; rejects with
-   * `Postponed` when it is for too long, and with the client's error when that is final.
+   * Resolves to the content of the response, whose rows are being stored. Waits while the service is away. Rejects with
+   * `Postponed` when the service is away for too long, and with the client's error when the error is final.
    */
   async ask(request: PageRequest): Promise<PageResponse> {
     const { series, store } = this.#options
@@ -68,7 +68,7 @@ export class PageSource {
     return { openTimes: candles.map(({ openTime }) => openTime), silence }
   }
 
-  /** Rows that were not asked for may have been put beside the others, so that nothing is known of what lies between. */
+  /** Ranges that a page leaves out between two candles. None if rejected or surplus rows may hide candles. */
   #silenceOf(
     { rows, rejected, surplusRows, requestTime }: Page<Candle>,
     { operation, window }: PageRequest,

@@ -23,25 +23,28 @@ import { pastFillSource } from './sources.js'
 export interface FillRepairOptions {
   readonly db: Kysely<Database>
   readonly client: Pick<ExchangeClient, 'pastFills'>
-  /** Whether this recorder requests the fills of an instrument, and no other one does. */
+  /** Returns true if only this recorder requests the fills of an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly clock: Clock
   readonly logger: Logger
   /** How often it looks for gaps. Default: every ten seconds. */
   readonly everyMs?: number
-  /** How long after it was found a gap is filled: its minutes' candles show then whether the history is whole. Default: two minutes. */
+  /**
+   * How long after it was found a gap is filled. By then the candles of its minutes show whether the history is whole.
+   * Default: two minutes.
+   */
   readonly settleMs?: number
 }
 
-/** What a request for a page of past fills resolves to. */
+/** Requests a page of past fills between two times. */
 export type AskPastFills = (query: { readonly startTime: TimeMs; readonly endTime: TimeMs }) => Promise<PastPage>
 type PastPage = Pick<Page<Fill>, 'rows' | 'rejected' | 'rejectedUnkept' | 'surplusRows'>
 
-/** Gaps that a look goes through. */
+/** The largest number of gaps that one look goes through. */
 const gapsPerLook = 200
-/** After an attempt that did not fill it, a gap is tried again later: what the history lacks may come. */
+/** The wait after an attempt that did not fill a gap. The history may be complete by then. */
 const againAfterMs = 3_600_000
-/** An operation that is absent, or names fills otherwise, rests for so long. */
+/** The pause for an operation that is absent, or that names fills by other ids. */
 const restMs = dayMs
 
 export const fillGapReasons: Readonly<Record<Exclude<JoinOutcome, 'filled'>, string>> = {
@@ -51,8 +54,8 @@ export const fillGapReasons: Readonly<Record<Exclude<JoinOutcome, 'filled'>, str
 }
 
 /**
- * The fills of a range by a history, page by page from its end back to its beginning; null where the pages do not join. Each page
- * begins with the oldest fills of the one before, and must show one of them.
+ * Fetches the fills of a range from a history, page by page, from the end to the beginning. Each page must show one of
+ * the fills of the pages before. Resolves to null if the pages do not join.
  */
 export async function fetchPastFills(ask: AskPastFills, { from, to }: TimeRange): Promise<readonly Fill[] | null> {
   const { maxSpanMs, pageRows } = pastFillSource
@@ -113,7 +116,7 @@ export class FillRepair {
     this.#restUntilMs.set(operationOf(category), this.#options.clock.monotonicMs() + restMs)
   }
 
-  /** False where the gap stays. */
+  /** Resolves to true if the gap was filled. */
   async #fill(gap: FillGap): Promise<boolean> {
     const { db, client, clock, logger } = this.#options
     const { category, symbol } = gap

@@ -6,7 +6,7 @@ import type { NewWant, WantKind } from '../ledger/history/candleWants.js'
 import type { Database } from '../db/schema.js'
 import type { RequestedSeries } from './request.js'
 
-/** A requested series and what of it has to be got. */
+/** A requested series with the ranges that have to be fetched. */
 export interface PlannedSeries extends RequestedSeries {
   readonly missing: readonly TimeRange[]
 }

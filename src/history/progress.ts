@@ -9,13 +9,13 @@ import { candlesMissing, type PlannedSeries, planSeries } from './plan.js'
 export interface Progress {
   /** Candles still to get. */
   readonly left: number
-  /** Everything newer is done. Null when nothing is left. */
+  /** Everything newer than this time is done. Null when nothing is left. */
   readonly reachedAt: TimeMs | null
   readonly wants: number
   readonly wantsEnded: number
 }
 
-/** How far wants have come, whoever works on them: the coverage tells. They are done when all have ended. */
+/** Reads from the coverage how far wants have come, in any process. They are done when all have ended. */
 export async function readProgress(db: Kysely<Database>, ids: readonly number[]): Promise<Progress> {
   const states = await wantStates(db, { ids })
   const reached = states.flatMap(({ reachedAt }) => (reachedAt === null ? [] : [reachedAt]))
@@ -32,13 +32,13 @@ export interface Summary {
   readonly inserted: number
   readonly updated: number
   readonly requests: number
-  /** Pages that did not have to be asked for, because what they hold was there; whoever planned the request counts them. */
+  /** Pages not requested because their candles were stored already. `summarize` sets 0; its caller counts them. */
   readonly pagesSaved: number
   readonly empty: readonly NamedRange[]
-  /** Sparse candles: no response shows one on both sides, so that nothing is claimed of these. */
+  /** Ranges of sparse series for which no response shows a candle on both sides. Nothing is claimed about them. */
   readonly unanswered: readonly NamedRange[]
   readonly failed: readonly (NamedRange & { readonly reason: string })[]
-  /** Candles that were asked for and are not there. */
+  /** Requested candles that are still missing. */
   readonly left: number
 }
 
@@ -47,9 +47,9 @@ export interface NamedRange extends TimeRange {
 }
 
 /**
- * What became of what was planned, from its wants, the coverage and the gaps.
+ * Summarizes the results of planned series from their wants, the coverage and the gaps.
  *
- * @param options.isStopped what was not asked for yet has not failed
+ * @param options.isStopped true when ranges that were not requested yet do not count as failed
  */
 export async function summarize(
   db: Kysely<Database>,
@@ -72,7 +72,7 @@ export async function summarize(
       else if (what === 'unanswered') unanswered.push({ series, from, to })
       else failed.push({ series, from, to, reason: reason ?? '' })
     }
-    // What is missing and was not even asked for: the service refused it, or the work was stopped.
+    // These ranges are missing and were never requested: the service refused the series, or the work was stopped.
     const rest = subtract(after[index]?.missing ?? [], normalized(known))
     const reason = reasons.get(seriesText(series)) ?? null
     if (reason === null && options.isStopped === true) continue

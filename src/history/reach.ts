@@ -16,7 +16,7 @@ export interface ReachMemory {
   save(ageMs: number): Promise<void>
 }
 
-/** After so long empty pages tell anew: the service may reach further, or have been empty for another reason. */
+/** A learned reach expires after this time. The service may reach further, or pages were empty for another reason. */
 const trustedMs = 3_600_000
 
 /** The reach for one kind of series, which all slices share. */
@@ -24,7 +24,7 @@ export class ReachBook implements Reach {
   readonly #memory: ReachMemory
   readonly #clock: Pick<Clock, 'now'>
   #known: KnownReach | null = null
-  /** Missing once. A single empty page may be a fault; the second one counts. */
+  /** Age of a candle that was missing once. A single empty page may be a fault; the second one counts. */
   #suspectedMs: number | null = null
 
   private constructor(memory: ReachMemory, clock: Pick<Clock, 'now'>) {

@@ -19,7 +19,7 @@ export interface RepairOptions {
   readonly db: Kysely<Database>
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
-  /** When the last live response for a series came; without, a series that ends early is always behind. */
+  /** When the last live response for a series came. Without it, a series that ends early always counts as behind. */
   readonly respondedAt?: (series: CandleSeries) => TimeMs | undefined
   readonly settleMs: number
   readonly clock: Clock
@@ -28,14 +28,14 @@ export interface RepairOptions {
   readonly everyMs?: number
 }
 
-/** Older gaps are what nobody asked to have; a backfill of the range fills them. */
+/** Gaps older than this are not repaired. A backfill of their range fills them. */
 const lookbackMs = 7 * dayMs
-/** A gap that stays although it was asked for is asked for again. */
+/** The wait before a gap that a repair did not fill is requested again. */
 const again: Backoff = { minMs: 60_000, maxMs: dayMs, factor: 10 }
 
 /**
- * Looks for gaps in the candles that are recorded and has them filled, before any backfill: what a restart or an outage left out
- * between two stretches that are covered, and what should be there by now at the end of the last one.
+ * Looks for gaps in the recorded candles and has them filled before any backfill. A restart or an
+ * outage leaves one between two covered stretches. Overdue candles after the last stretch are one, too.
  */
 export function startRepair(options: RepairOptions): Routine {
   return startRoutine('repair', options, options.everyMs ?? 60_000, () => repairOnce(options))
@@ -44,16 +44,16 @@ export function startRepair(options: RepairOptions): Routine {
 async function repairOnce(options: RepairOptions): Promise<void> {
   const { db, series, clock, logger } = options
   const now = clock.now()
-  // What live candles have filled by themselves.
+  // Live candles may have filled open gaps already.
   for (const gap of await openCandleSeries(db)) await settleGaps(db, gap)
   const due: NewWant[] = []
   for (const gaps of await findGaps(db, series(), now, options)) {
     const [first] = gaps.missing
     const { count, endedAt } =
       first === undefined ? { count: 0, endedAt: null } : await earlierRepairs(db, gaps.series, first)
-    // An open one is in the making.
+    // An earlier repair is still open, or the next attempt is not due yet.
     if (count > 0 && (endedAt === null || now < endedAt + backoffMs(count, again))) continue
-    // What is missing of a series that is silent for long may be no gap: that is for the response to tell.
+    // A sparse series may have had no trade there, so no gap is recorded before the service responds.
     for (const range of (await isSparse(db, gaps.series)) ? [] : gaps.missing) {
       const reason = 'not recorded: the recorder or the service was away'
       await recordGap(db, { ...candleStream(gaps.series), range, reason })
@@ -79,10 +79,10 @@ export async function findGaps(
   })
   const known = await missingCandles(db, requested, { leaveOutAskedLately: true })
   return known.flatMap(({ series: one, range, missing, oldestKnown }) => {
-    // What was never recorded is no gap.
+    // A series without any known candle was never recorded, so it has no gap.
     if (oldestKnown === null) return []
     const lastResponseAt = respondedAt?.(one) ?? Number.NEGATIVE_INFINITY
-    // Responses have come and showed nothing newer: then nothing was traded, or the next one that shows a candle will tell.
+    // Live responses came later and showed no newer candle. Probably nothing was traded; the next candle will show it.
     const isQuiet = (since: TimeMs) => one.type === 'market' && lastResponseAt >= since + overdueMs + settleMs
     const isOverdue = (gap: TimeRange) => gap.to - gap.from > overdueMs && !isQuiet(gap.from)
     const after = missing.filter(
@@ -93,7 +93,7 @@ export async function findGaps(
   })
 }
 
-/** The end of what is covered is left to the live streams for so long: they catch up by themselves. */
+/** The live streams have this long to catch up at the end of the coverage. */
 const overdueMs = 10 * 60_000
 
 /** The series of candles that have open gaps. */

@@ -6,10 +6,10 @@ import type { TimeMs } from '../market/values.js'
 import type { SeriesRange } from '../ledger/proof/missing.js'
 import type { InstrumentSummary } from '../ledger/live/instruments.js'
 
-/** What somebody asked for. */
+/** A selection of series and times to backfill. */
 export interface BackfillRequest {
   readonly categories: readonly TradedCategory[]
-  /** Globs. */
+  /** Glob patterns for names of instruments. */
   readonly symbols: readonly string[]
   readonly types: readonly CandleType[]
   readonly intervals: readonly Interval[]
@@ -18,24 +18,24 @@ export interface BackfillRequest {
 }
 
 export interface RequestedSeries extends SeriesRange {
-  /** Flagged for delisting: its history may soon be gone. */
+  /** True when the instrument is flagged for delisting. Its history may soon be gone. */
   readonly isUrgent: boolean
-  /** The beginning is where we stopped looking, not where the instrument was launched. */
+  /** True when the range begins at an assumed time, because the launch time is unknown. */
   readonly hasOpenBeginning: boolean
 }
 
 export interface ResolvedRequest {
   readonly series: readonly RequestedSeries[]
-  /** What was left out and why, one line each. */
+  /** One line for each series that was left out, with the reason. */
   readonly skipped: readonly string[]
 }
 
-/** Where to begin looking for instruments whose launch time the service does not tell. */
+/** The assumed beginning of instruments whose launch time the service does not give. */
 const earliestLaunch = Date.UTC(2018, 0, 1)
 
 /**
- * The series that a request means, each with its range of opening times: no candle before the launch or after the end of
- * trading, and none that is not closed and settled by the service's clock.
+ * Returns the series of a request, each with its range of opening times. The range holds no candles before the launch
+ * or after the end of trading. All of its candles are closed and settled by the service's clock.
  */
 export function resolveRequest(
   request: BackfillRequest,
@@ -49,7 +49,7 @@ export function resolveRequest(
   for (const instrument of instruments) {
     const { category, symbol } = instrument
     if (!isTradedCategory(category) || !request.categories.includes(category) || !isWanted(symbol)) continue
-    // The only kind that lacks some; no other sign is needed to know it.
+    // Only tokenised stocks lack some candles, so the other kinds need not be distinguished.
     const kind = instrument.isReality === true ? 'tokenised_stock' : 'other'
     for (const interval of request.intervals) {
       for (const type of request.types) {
@@ -88,7 +88,7 @@ function requestedSeries(
   }
 }
 
-/** Intervals up to four hours open at their multiples wherever days begin; pages fit them best when their bounds do, too. */
+/** Intervals up to four hours open at their multiples, wherever days begin. Aligned bounds fit pages best. */
 function aligned(interval: Interval, { from, to }: { from: TimeMs; to: TimeMs }) {
   const lengthMs = intervalMs[interval]
   if (lengthMs > intervalMs['4H']) return { from, to }

@@ -15,9 +15,9 @@ import type { Database } from '../db/schema.js'
 import { commonFactor, explainedBy } from './factor.js'
 
 /**
- * Sees in the changes of a series that were just read whether the service has rewritten it as a whole. Then they are one event,
- * and the old values stay among the revisions. Resolves to the factor of a restatement that was not known before. To be called
- * in a transaction.
+ * Checks in the latest changes of a series whether the service has rewritten its history. If so, they are recorded as
+ * one restatement, and the old values stay in the revisions. Resolves to the factor of a new restatement, else to null.
+ * Call it in a transaction.
  *
  * @param before the last revision before the reading
  */

@@ -23,25 +23,28 @@ export interface ReviewOptions {
   readonly seriesEveryMs?: number
 }
 
-/** Seconds of empty responses must not prove emptiness: two looks that find it lie so far apart at least. */
+/** The shortest time between two looks that prove emptiness. A few seconds of empty responses prove nothing. */
 export const confirmEmptyAfterMs = 3_600_000
 /** A page of `candles`: all of the daily candles of years, some hours of minutes. */
 const stretchCandles = 1_000
-/** What is found due is wanted in such portions: the rest waits until these are done. */
+/** The limit of each search for due reviews. No more are added while this many are open. */
 const maxAtOnce = 200
-/** Silences that are nearer to each other are looked at in one go. */
+/** Silences at most this many candles apart are read in one stretch. */
 const nearCandles = 100
 
 /**
- * Looks again at the past, with what everything else leaves of the budget: after an hour at what was silent or empty when it was asked
- * for once, at each silence between two candles once, a day after it was noted, and at a stretch of each series once a week, from its newest candles back to its oldest and then anew; at once where an
- * instrument was listed anew.
+ * Reads parts of the past again, with the budget that all other requests leave:
+ *
+ * - Ranges that were silent or empty in one look: after an hour.
+ * - Each silence between two candles: once, a day after it was noted.
+ * - A stretch of each series: once a week, from its newest candles to its oldest, then from the newest again. When an
+ *   instrument is listed again, the next stretch is read at once.
  */
 export function startReview(options: ReviewOptions): Routine {
   return startRoutine('review', options, options.everyMs ?? 10 * 60_000, () => reviewOnce(options))
 }
 
-/** Wants what is due; resolves to the ids of the wants. */
+/** Adds wants for the reviews that are due. Resolves to the ids of the wants. */
 export async function reviewOnce(options: ReviewOptions): Promise<number[]> {
   const { db, clock, silenceAfterMs = dayMs, seriesEveryMs = 7 * dayMs } = options
   if ((await countOpenWants(db, 'review')) >= maxAtOnce) return []
@@ -56,7 +59,7 @@ export async function reviewOnce(options: ReviewOptions): Promise<number[]> {
   return insertWants(db, [...seconds, ...looks, ...due.map((review) => nextStretch(review))])
 }
 
-/** Has the whole past of an instrument read again, because the service has rewritten that of one of its series. */
+/** Has the whole past of an instrument read again, because the service has rewritten one of its series. */
 export async function readAllAgain(db: Kysely<Database>, series: CandleSeries, restatedBy: Fraction): Promise<void> {
   const found = await seriesToReadAgain(db, series, restatedBy)
   await insertWants(
@@ -79,7 +82,7 @@ function stretchesOf(series: CandleSeries, silent: readonly TimeRange[]): TimeRa
 
 function nextStretch({ series, range, nextTo, relistedAt }: DueReview): NewWant {
   const stretchMs = stretchCandles * intervalMs[series.interval]
-  // What was before a new listing is what may have been adjusted to it.
+  // The service may have adjusted the candles before a new listing.
   const wanted = relistedAt ?? nextTo ?? range.to
   const to = wanted > range.from && wanted <= range.to ? wanted : range.to
   const from = Math.max(range.from, to - stretchMs)

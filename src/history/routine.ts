@@ -2,13 +2,13 @@ import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 
-/** What is done again and again beside backfills. */
+/** An action that is repeated beside backfills. */
 export interface Routine {
-  /** Waits for what is under way. */
+  /** Ends the repetition and waits for the action that is running. */
   stop(): Promise<void>
 }
 
-/** Calls `action` every `everyMs`, the first time after that; when it fails, the next time is soon enough. */
+/** Calls `action` every `everyMs`, the first time after `everyMs`. A failure is logged and does not end the calls. */
 export function startRoutine(
   name: string,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },

@@ -32,7 +32,7 @@ import { foldRestatement } from './restatement.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
 import { messageOf } from '../runtime/messageOf.js'
 
-/** What all slices of a process share. */
+/** The objects and settings that all slices of a process share. */
 export interface SliceContext {
   readonly db: Kysely<Database>
   readonly client: ExchangeClient
@@ -52,7 +52,7 @@ const refusalsOfSeries: ReadonlySet<ExchangeErrorKind> = new Set([
   'retired-version',
 ])
 
-/** Fetches slices; what one learns about the reach of an operation is known to the next. */
+/** Fetches slices. They share what is learned about the reach of an operation. */
 export class SliceRunner {
   readonly #context: SliceContext
   readonly #reach = new Map<string, Promise<ReachBook>>()
@@ -62,8 +62,8 @@ export class SliceRunner {
   }
 
   /**
-   * Gets what is missing of a slice, records the result and releases it. Everything received is committed when this
-   * resolves. Rejects only when the database does not take that.
+   * Fetches the missing candles of a slice, records the result and releases the slice. All received candles are
+   * committed when the promise resolves. It rejects only when the database does not store the result.
    *
    * @param onAsk called with each operation that the slice asks
    */
@@ -118,10 +118,10 @@ export class SliceRunner {
           `${seriesText(series)}: ${turnedUp} candle(s) came that the service had left out before; they are stored`,
         )
       }
-      // What was found silent below the slice need not be looked at by the next one.
+      // Silence that was found below the slice counts as done, so that the next slice does not look there.
       const looked = union(slice.ranges, intersect(normalized(silent), slice.missing))
       return await db.transaction().execute(async (trx) => {
-        // One slice after the other: each replaces what is noted of the time around it.
+        // Slices are concluded one at a time, because each replaces what is noted about the time around it.
         await lockInTransaction(trx, lockNames.candleWants)
         const shown = { empty, anchor, hasRejected: rejected > 0, now: clock.now() }
         const provisional = await concludeMissing(trx, series, looked, shown)
@@ -133,7 +133,7 @@ export class SliceRunner {
         return result
       })
     } catch (error) {
-      // What was received counts, whatever came after it.
+      // Candles that were received before the failure are stored and counted.
       await writer.finish().catch(() => undefined)
       const result: SliceResult = { ...counts(), ...breakingOff(error, slice, signal) }
       await db.transaction().execute((trx) => settleSlice(trx, slice, result))
@@ -148,7 +148,7 @@ export class SliceRunner {
     const memory = { load: () => loadReach(db, kind), save: (ageMs: number) => saveReach(db, kind, ageMs) }
     const book = this.#reach.get(key) ?? ReachBook.open(memory, clock)
     this.#reach.set(key, book)
-    // Tried again by the next slice.
+    // After a failed load the next slice tries again.
     book.catch(() => this.#reach.delete(key))
     return book
   }
@@ -158,7 +158,7 @@ function hullOf(ranges: readonly TimeRange[]): TimeRange {
   return { from: ranges[0]?.from ?? 0, to: ranges.at(-1)?.to ?? 0 }
 }
 
-/** What a failure means for the slice: repeated later, or refused for good. */
+/** The result of a slice that broke off: a `problem` is retried later, a `failure` is final, an abort is neither. */
 function breakingOff(
   error: unknown,
   slice: CandleSlice,
@@ -173,10 +173,12 @@ function breakingOff(
 }
 
 /**
- * Books what is empty and what is still missing; the database says what that is. Emptiness that is found for the first time counts as
- * unanswered, and for good when a look after an hour finds it again. What else is missing of a series that is dense is a gap. Where a
- * series is silent for long, no response may be long enough to show a candle on both sides: nothing is claimed of that, and it is
- * asked for again later. Resolves to the emptiness that waits to be confirmed.
+ * Records the ranges that are empty, unanswered or gaps. The database tells which candles are still missing. Resolves
+ * to the empty ranges that are not confirmed yet.
+ *
+ * An empty range counts as unanswered at first. A second look at least an hour later confirms it. Other missing candles
+ * of a dense series are a gap. In a sparse series no response may be long enough to show a candle on both sides of a
+ * silence. Nothing is claimed about such a range, and it is requested again later.
  */
 async function concludeMissing(
   trx: Kysely<Database>,
@@ -210,14 +212,14 @@ async function concludeMissing(
   const isSilent = !shown.hasRejected && series.type === 'market' && left.length > 0 && (await isSparse(trx, series))
   const open = isSilent ? union(provisional, subtract(left, known)) : union(provisional, normalized(unanswered))
   const still = withCandles(grid, intersect(open, left))
-  // The time of the first look counts: slices below it say nothing new.
+  // A range that is noted already keeps the time of its first look.
   const isNoted = (range: TimeRange) =>
     !isSilent && unanswered.some(({ from, to }) => from === range.from && to === range.to)
   await replaceUnanswered(trx, series, union(ranges, provisional), {
     fresh: still.filter((range) => !isNoted(range)),
     kept: still.filter(isNoted),
   })
-  // Mostly all has come, and nothing was missing before.
+  // In the usual case no candle is missing and there was no gap.
   if (left.length > 0 || known.length > 0) {
     const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
     await replaceGaps(trx, series, union(ranges, provisional), subtract(left, open), reason)
@@ -226,14 +228,14 @@ async function concludeMissing(
   return provisional
 }
 
-/** Of gaps that a fetched slice leaves, as market.gaps shows them. */
+/** Reasons of the gaps that a fetched slice leaves, as market.gaps shows them. */
 export const sliceGapReasons = {
   silent: 'the service does not give these candles',
   rejected:
     'the service does not give these candles, or not so that they can be understood (see recorder.rejected_row)',
 } as const
 
-/** What a second look has shown: the silence that is still there. */
+/** Records a review: the silence that it showed again, and the end of the stretch that is due next. */
 async function concludeReview(
   trx: Kysely<Database>,
   { series, ranges, nextTo }: CandleSlice,

@@ -24,16 +24,19 @@ export interface SessionOptions {
 }
 
 /**
- * A command's part in the work. It owns the budget of its egress and works itself, or leaves that to the process that
- * owns it; when that one ends, it takes over.
+ * The part of a command in a backfill. If it owns the budget of its egress, it fetches candles itself. Otherwise the
+ * process that owns the budget fetches them, and the command takes over when that process ends.
  */
 export interface BackfillSession {
   isOwner(): boolean
-  /** The instruments as the service lists them now, or as its owner has recorded them; and the service's clock. */
+  /**
+   * Resolves to the instruments as the service lists them now, with the service's time. Where another process owns the
+   * budget, they are the recorded instruments, with this machine's time.
+   */
   instruments(categories: readonly TradedCategory[]): Promise<{ instruments: InstrumentSummary[]; serviceNow: TimeMs }>
-  /** Sees to it that somebody fetches what is wanted. */
+  /** Starts to fetch wanted candles: at once as the owner of the budget, else after taking it over. */
   work(): void
-  /** Stops working; what is in hand is stored. */
+  /** Stops the work and stores the pages that were received. */
   rest(): Promise<void>
   close(): Promise<void>
 }

@@ -4,16 +4,16 @@ import type { TimeRange } from '../market/timeRange.js'
 import type { OpenWant } from '../ledger/history/candleSlices.js'
 import type { CandleOperation } from './sources.js'
 
-/** 200 pages of `history-candles`: some ten seconds of a whole budget, minutes of a shared one. */
+/** The largest slice: 200 pages of `history-candles`, some ten seconds of a whole budget, minutes of a shared one. */
 const maxCandles = 20_000
-/** A page of `candles`, ten of the other operation: what the last worker may have left when the others are done. */
+/** The smallest slice, which the last worker may still have in hand: a page of `candles`, ten of `history-candles`. */
 const minCandles = 1_000
-/** So many slices at least of what is left, so that several workers end at about the same time. */
+/** Missing candles are divided by this number for a slice, so that several workers end at about the same time. */
 const slicesPerWant = 16
-/** While nobody knows where a series begins, each of its slices would have to find out. */
+/** Slices are this much larger while the beginning of a series is unknown, because each has to look for it. */
 const openBeginningFactor = 20
 
-/** The newest part of what is missing of a want: whole pages of both operations, some minutes' work. */
+/** Cuts the newest part off the missing ranges of a want: whole pages of both operations, some minutes of work. */
 export function cutSlice({ series, ranges, hasOpenBeginning }: OpenWant): TimeRange[] {
   const lengthMs = intervalMs[series.interval]
   const share = Math.ceil(candlesIn({ lengthMs }, ranges) / slicesPerWant / 1000) * 1000
@@ -28,22 +28,22 @@ export function cutSlice({ series, ranges, hasOpenBeginning }: OpenWant): TimeRa
   return slice
 }
 
-/** A slice asks for one page after the other, so as many are taken as keep the limit busy: until some requests wait for it. */
+/** A slice requests one page at a time. Slices are added until this many requests wait for the limit. */
 const enoughWaiting = 3
 const maxSlices = 32
 /**
- * The live streams ask for candles, too, for most of each minute. Beside so many slices that wait for that operation, others are
- * taken that ask `history-candles`, which nobody else does.
+ * No slice is added while this many request `candles`, because the live streams need that operation for much of each
+ * minute. Their requests do not count as waiting, so that other slices keep `history-candles` busy.
  */
 const maxRecentSlices = 6
 
-/** What the slices in hand ask for at the moment: null before their first page. */
+/** The operation that a running slice requests at the moment. Null before its first page. */
 export type Asking = CandleOperation | null
 
 /**
- * Whether another slice would find something to do.
+ * Returns true if another slice stays within `maxSlices`, `maxRecentSlices` and `enoughWaiting`.
  *
- * @param waiting requests of the past that wait for their place within the limits
+ * @param waiting number of repair and backfill requests that wait for the rate limits
  */
 export function hasRoom(asking: readonly Asking[], waiting: number): boolean {
   const recent = asking.filter((operation) => operation === 'candles').length

@@ -7,11 +7,11 @@ export type CandleOperation = 'candles' | 'history-candles'
 /** How an operation gives the past. */
 export interface Source<Operation extends string = string> {
   readonly operation: Operation
-  /** Rows of a page. */
+  /** The largest number of rows in a page. */
   readonly pageRows: number
   /** The longest time between the ends of a request; null for any. */
   readonly maxSpanMs: number | null
-  /** Whether it lacks what is older than some age, which its empty pages tell. */
+  /** True when the operation lacks candles above some age. Its empty pages show that age. */
   readonly hasReach: boolean
 }
 
@@ -33,11 +33,11 @@ export interface PageRequest {
 export interface PageResponse {
   /** Opening times of its closed candles. */
   readonly openTimes: readonly TimeMs[]
-  /** What it leaves out between two of its candles. */
+  /** Ranges that the response leaves out between two of its candles. */
   readonly silence: readonly TimeRange[]
 }
 
-/** How many rows with so much time between them a page holds. */
+/** The number of rows at intervals of `lengthMs` that a page holds. */
 export function pagePlaces({ pageRows, maxSpanMs }: Source, lengthMs: number): number {
   return maxSpanMs === null ? pageRows : Math.max(1, Math.min(pageRows, Math.floor(maxSpanMs / lengthMs)))
 }
@@ -55,10 +55,12 @@ export interface PageParameters {
 }
 
 /**
- * The parameters for a page. Sources disagree about whether ends are inclusive; a wrong guess costs a row of a page, which the next
- * page brings. `candles` is asked a millisecond before each boundary, where inclusive and exclusive mean the same.
- * `history-candles` must be asked on the boundary: off it, its response may begin one interval earlier. Its startTime is left
- * out: it was seen to be ignored, and counts towards the 90 days.
+ * Returns the parameters of a request for a page. Sources differ in whether ends are inclusive. A wrong guess costs one
+ * row of a page, which the next page brings.
+ *
+ * `candles` gets times a millisecond before each boundary, where inclusive and exclusive ends mean the same.
+ * `history-candles` needs times on the boundary: otherwise its response may begin one interval earlier. Its startTime
+ * is left out, because it was seen to be ignored and counts towards the 90 days.
  */
 export function pageParameters({ operation, window: { from, to } }: PageRequest, lengthMs: number): PageParameters {
   // One to spare: a candle beyond an inclusive end must not push out the oldest.

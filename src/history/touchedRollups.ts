@@ -7,13 +7,13 @@ import type { Database } from '../db/schema.js'
 import { refreshRollups } from '../server/timescale/rollups.js'
 import type { CandleSlice, SliceResult } from '../ledger/history/candleSlices.js'
 
-/** Ten seconds, together: who waits for the program to end does not wait much longer. */
+/** Tries of the last refresh. They take ten seconds together, so that the program ends soon. */
 const lastTries = 20
 const betweenTriesMs = 500
 
 /**
- * Remembers where candles were written that are rolled up. A refresh rolls up all instruments of a range at once, so it waits
- * until no slice is left instead of following each.
+ * Remembers the ranges of written candles that are rolled up. A refresh rolls up all instruments of a range at once.
+ * Therefore it is done when no slice is left, not after each slice.
  */
 export class TouchedRollups {
   #ranges: TimeRange[] = []
@@ -26,8 +26,8 @@ export class TouchedRollups {
   }
 
   /**
-   * Never rejects: without it the server's own schedule finds what has changed. False while another refresh is in the way,
-   * such as one of that schedule; then the ranges wait for the next call.
+   * Never rejects: after a failure the server's own schedule refreshes the ranges. Resolves to false while another
+   * refresh is running, such as a scheduled one. The ranges then wait for the next call.
    */
   async refresh(db: Kysely<Database>, logger: Logger): Promise<boolean> {
     const error = await this.#tryRefresh(db)
@@ -37,7 +37,7 @@ export class TouchedRollups {
     return true
   }
 
-  /** The same for one who will not call again: keeps trying for a while. */
+  /** Refreshes for the last time. While another refresh is running, it retries for up to ten seconds. */
   async refreshAtLast(db: Kysely<Database>, clock: Clock, logger: Logger): Promise<void> {
     for (let triesLeft = lastTries; ; triesLeft--) {
       const error = await this.#tryRefresh(db)

@@ -43,7 +43,7 @@ interface RunningSlice {
 const busyPollMs = 50
 const tailPollMs = 250
 const idlePollMs = 1_000
-/** Cancelled slices are noticed within so long, too. */
+/** Interval at which leases are extended. The worker notices cancelled slices then, too. */
 const extendEveryMs = 2_000
 const endWantsEveryMs = 5_000
 const afterErrorMs = 2_000
@@ -76,7 +76,7 @@ class Worker implements HistoryWorker {
     await this.#loop
     const isDone = this.#running.size === 0
     await Promise.all([...this.#running.values()].map(({ ended }) => ended))
-    // Whoever stops the work half-way does not want to wait for this, too.
+    // A stop during the work must be quick, so rollups are refreshed only if no slice was running.
     if (isDone) await this.#touched.refreshAtLast(db, clock, logger)
     await extendLeases(db, this.#name, []).catch(() => undefined)
   }
@@ -116,7 +116,7 @@ class Worker implements HistoryWorker {
     return busyPollMs
   }
 
-  /** A slice that is this worker's no more, such as one that was cancelled, is not gone on with. */
+  /** Extends the leases. A slice that this worker no longer holds, such as a cancelled one, is stopped. */
   async #extendLeases(): Promise<void> {
     const slices = [...this.#running.keys()]
     const held = await extendLeases(this.#options.db, this.#name, slices)
@@ -148,7 +148,7 @@ class Worker implements HistoryWorker {
   }
 }
 
-/** Runs `work` at most once in so long; the calls between do nothing. */
+/** Returns a function that runs `work` at most once in `everyMs`. Calls in between do nothing. */
 function everySoOften(clock: Clock, everyMs: number, work: () => Promise<void>): () => Promise<void> {
   let nextMs = -Infinity
   return async () => {

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../schema.js'
 
-/** Makes other transactions wait that take the same lock. Ends with the transaction that `db` is in. */
+/** Takes a lock that other transactions wait for. It ends with the transaction that `db` is in. */
 export async function lockInTransaction(db: Kysely<Database>, name: string): Promise<void> {
   const lockRow = () => sql`select from recorder.lock where name = ${name} and place = '' for update`.execute(db)
   const { rows } = await lockRow()

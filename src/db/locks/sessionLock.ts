@@ -5,13 +5,13 @@ import { randomName } from '../../runtime/randomness.js'
 import type { Database } from '../schema.js'
 
 /**
- * Locks that are held for long, and end with a session: rows of recorder.lock that name the session that holds them. A row
- * whose session is gone counts for nothing, and the server ends the session of a process that dies at once.
+ * Locks that are held for long and end with a session. They are rows of recorder.lock that name the session that holds
+ * them. A row whose session is gone does not count. When a process dies, the server ends its session at once.
  *
- * A session is known by the number of its backend, its login and a name of its own, all three of which the server shows to
- * everybody and of which nobody can put on another's login. So nobody can keep a lock alive but the session itself, and nobody
- * can take one who may not write to the table. No transaction stays open meanwhile: `select … for update` would hold the row as
- * well, but an open transaction with a number of its own keeps VACUUM from removing anything on the whole server.
+ * A session is identified by the number of its backend, its login and a name of its own. The server shows these to
+ * every login, and no session can show the login of another one. Therefore only the session itself can keep its lock.
+ * Only a login that may write to the table can take one. No transaction stays open meanwhile. `select … for update`
+ * would hold the row as well. But an open transaction with an id keeps VACUUM from removing rows on the whole server.
  */
 export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
 
@@ -20,12 +20,12 @@ export function lockSessionName(purpose: string): string {
   return `market-recorder ${purpose} ${randomName(6)}`
 }
 
-/** A condition on a row of recorder.lock: whether its session is there. */
+/** A condition on a row of recorder.lock that is true while the session of the row exists. */
 const holds = (row: string) => `exists (
   select from pg_stat_activity s
   where s.pid = ${row}.pid and s.usesysid = ${row}.login and s.application_name = ${row}.session)`
 
-/** Takes a lock that one session at a time holds. False when another one has it. */
+/** Takes a lock that one session at a time holds. Resolves to false if another session holds it. */
 export async function tryLock(query: RunQuery, name: string): Promise<boolean> {
   return take(query, name, '')
 }
@@ -44,7 +44,7 @@ async function take(query: RunQuery, name: string, place: string): Promise<boole
   return rows.length > 0
 }
 
-/** Gives a lock of this session back. Nothing happens when it is not its own. */
+/** Releases a lock of this session. A lock of another session is left as it is. */
 async function unlock(query: RunQuery, name: string, place = ''): Promise<void> {
   await query('delete from recorder.lock where name = $1 and place = $2 and pid = pg_backend_pid()', [name, place])
 }
@@ -56,12 +56,12 @@ async function waitForLock(query: RunQuery, name: string): Promise<void> {
   while (!(await tryLock(query, name))) await systemClock.sleep(askEveryMs)
 }
 
-/** Statements of this module on a connection, or on any of a pool where none of its own is needed. */
+/** Runs the statements of this module on a connection, or on any connection of a pool. */
 function queryOn(db: Kysely<Database>): RunQuery {
   return (text, values) => db.executeQuery(CompiledQuery.raw(text, [...values]))
 }
 
-/** Runs `work` on a connection that holds a lock; waits while another one does. Cannot run in a transaction. */
+/** Runs `work` on a connection that holds a lock, and waits for other holders first. Cannot run in a transaction. */
 export async function withSessionLock<Result>(
   db: Kysely<Database>,
   name: string,
@@ -70,7 +70,7 @@ export async function withSessionLock<Result>(
   return holding(db, name, work, (query) => waitForLock(query, name))
 }
 
-/** The same without waiting: throws what `refusal` gives while another one holds the lock. */
+/** Runs `work` on a connection that holds a lock. Throws the error of `refusal` if another session holds it. */
 export async function withSessionLockNow<Result>(
   db: Kysely<Database>,
   name: string,
