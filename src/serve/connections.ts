@@ -27,8 +27,8 @@ export function boundConnections(server: Server): void {
 }
 
 /**
- * Hands over one request of a connection at a time. A client that sends more before the response gets that response,
- * and the connection is closed. Browsers and monitoring never send ahead.
+ * Hands over one request of a connection at a time. The next one waits: a client may have all of a response before this process
+ * has ended it. A client that sends more than that ahead gets the response in hand, and the connection is closed.
  * Without this bound, thousands of responses could wait in memory for their reader.
  */
 export function oneRequestAtATime(
@@ -37,7 +37,11 @@ export function oneRequestAtATime(
   const inHand = new Map<Socket, Set<ServerResponse>>()
   /** Number of requests sent ahead, for each connection that is about to be closed. */
   const ahead = new WeakMap<Socket, number>()
-  return (request, response) => {
+  /** Connections with a request that waits for the response before it. */
+  const waiting = new WeakSet<Socket>()
+  return take
+
+  function take(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request
     const before = ahead.get(socket)
     if (before !== undefined) {
@@ -48,7 +52,15 @@ export function oneRequestAtATime(
     const responses = inHand.get(socket) ?? new Set()
     const [earlier] = responses
     // A client may have read the end of a response before this process learns that it was sent.
-    if (earlier !== undefined && !(earlier.writableEnded && responses.size === 1)) {
+    if (earlier !== undefined && responses.size === 1 && !waiting.has(socket)) {
+      waiting.add(socket)
+      earlier.once('close', () => {
+        waiting.delete(socket)
+        if (!ahead.has(socket) && !socket.destroyed) take(request, response)
+      })
+      return
+    }
+    if (earlier !== undefined) {
       ahead.set(socket, 1)
       socket.pause()
       const last = [...responses].at(-1)

@@ -34,17 +34,29 @@ const decoders: Readonly<Record<string, Decode>> = {
 }
 export const acceptEncoding = 'br, gzip, deflate'
 
+/** The other side, or something between, has ended a connection. */
+const resetCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+
+export interface Connections {
+  /** The dispatcher that new requests go to. */
+  readonly current: () => Dispatcher
+  /** Called when a connection of a dispatcher was ended during a request. */
+  readonly broke: (dispatcher: Dispatcher) => void
+}
+
 /**
  * Carries the GET requests of axios to absolute addresses, over undici. Axios' own adapter puts streams between the socket and the body, which takes
  * a multiple of the time for a small response, and opens a connection for each request through a proxy.
  */
-export function adapterOver(dispatcher: Dispatcher): AxiosAdapter {
+export function adapterOver({ current, broke }: Connections): AxiosAdapter {
   return async (config) => {
+    const dispatcher = current()
     try {
       const { status, headers, body } = await receive(dispatcher, config)
       const data = await decoded(body, headers['content-encoding'], maxBytesOf(config))
       return { data, status, statusText: '', headers: new AxiosHeaders(headers as AxiosHeaders), config }
     } catch (error) {
+      if (resetCodes.has((error as NodeJS.ErrnoException).code ?? '')) broke(dispatcher)
       throw axios.isCancel(error) ? error : AxiosError.from(error, undefined, config)
     }
   }

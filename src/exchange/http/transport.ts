@@ -58,10 +58,19 @@ export function createTransport(options: TransportOptions): Transport {
   const closing = new AbortController()
   // Each connection listens to it.
   setMaxListeners(0, closing.signal)
-  const dispatcher = openDispatcher(options, clock, closing.signal)
+  const open = () => openDispatcher(options, clock, closing.signal)
+  let dispatcher = open()
+  const retired = new Set<Dispatcher>()
+  // Something that forgot one idle connection has forgotten the others, too. Requests from then on open new ones.
+  const broke = (broken: Dispatcher) => {
+    if (broken !== dispatcher || closing.signal.aborted) return
+    dispatcher = open()
+    retired.add(broken)
+    void broken.close().finally(() => retired.delete(broken))
+  }
   // Without axios' defaults: they are for bodies, cookies and forms, and are merged with each request.
   const instance = new Axios({
-    adapter: options.adapter ?? adapterOver(dispatcher),
+    adapter: options.adapter ?? adapterOver({ current: () => dispatcher, broke }),
     headers: {
       Accept: 'application/json',
       'Accept-Encoding': acceptEncoding,
@@ -77,7 +86,7 @@ export function createTransport(options: TransportOptions): Transport {
       get(instance, addressOf(operation), { operation, parameters, moments, closing: signal, ...options }),
     close: () => {
       closing.abort()
-      void dispatcher.destroy()
+      for (const one of [dispatcher, ...retired]) void one.destroy()
     },
   }
 }
