@@ -1,6 +1,6 @@
 import { chromium } from 'playwright-core'
 import { intervals } from '../src/market/candle.js'
-import type { CandlesResponse } from '../src/serve/api/contract.js'
+import type { MarketResponses } from '../src/serve/api/marketContract.js'
 import { type Check, median } from './figures.js'
 import { flags } from './pageOpeners.js'
 
@@ -101,8 +101,8 @@ async function wholeChart(path: string): Promise<{ count: number; responses: num
   }
 }
 
-async function candlesOf(path: string): Promise<CandlesResponse> {
-  return (await (await fetch(path)).json()) as CandlesResponse
+async function candlesOf(path: string): Promise<MarketResponses['candles']> {
+  return (await (await fetch(path)).json()) as MarketResponses['candles']
 }
 
 function atMost(what: string, value: number, most: number, unit: string): Check {

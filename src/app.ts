@@ -21,9 +21,8 @@ import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
 import { packageVersion } from './runtime/version.js'
 import { removeAddress, writeAddress } from './serve/address.js'
-import { collectorSource } from './serve/collectorSource.js'
+import { collectorSource, type RecorderSource } from './serve/source.js'
 import { type RunningServer, startServer } from './serve/server.js'
-import type { RecorderSource } from './serve/source.js'
 import { acquireLease, type Lease } from './lease/lease.js'
 
 /** Time for all parts together to close after collector.drainTimeoutMs, and the least time for each part. */

@@ -12,7 +12,7 @@ export interface EventClient {
   drop(): void
 }
 
-export interface EventSources {
+interface EventSources {
   status(): Promise<unknown>
   instrument(series: CandleSeries): Promise<unknown>
 }

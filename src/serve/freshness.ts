@@ -46,7 +46,7 @@ export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: TimeMs): n
   return last === -Infinity ? null : Math.max(0, now - last)
 }
 
-export type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale'
+type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale'
 
 /** Share of late targets above which the whole stream is stale. Single targets always have troubles of their own. */
 const maxLateShare = 0.1

@@ -8,7 +8,7 @@ import { Sampler } from './sampler.js'
 import type { RecorderSource } from './source.js'
 import { statusReport } from './statusReport.js'
 
-export interface ReporterOptions {
+interface ReporterOptions {
   readonly config: Config
   readonly source: RecorderSource
   readonly database: RecorderDatabase

@@ -23,14 +23,15 @@ import { wrongParameters } from './api/parameters.js'
 import { addRoutes, type ApiContext, badRequest, instrumentNow } from './api/routes.js'
 import { boundConnections, connectionTimeouts, oneRequestAtATime, renderOnce } from './connections.js'
 import { EventHub } from './events.js'
-import { pageFolder } from './pageFolder.js'
 import { openProtection } from './protection.js'
 import { StatusReporter } from './reporter.js'
 import { ownNamesOnly, ownSiteOnly, securityHeaders } from './security.js'
 import type { RecorderSource } from './source.js'
 import { StatusMetrics } from './statusMetrics.js'
+import { existsSync } from 'node:fs'
+import { packageFile } from '../runtime/packageFile.js'
 
-export interface ServerOptions {
+interface ServerOptions {
   readonly config: Config
   readonly source: RecorderSource
   readonly metrics: RecorderMetrics
@@ -213,4 +214,10 @@ function urlOf(server: Server, host: string): string {
   const { port } = server.address() as AddressInfo
   const scheme = server instanceof TlsServer ? 'https' : 'http'
   return `${scheme}://${inUrl(host)}:${port}`
+}
+
+/** Where the built page is; null when it has not been built. */
+function pageFolder(): string | null {
+  const folder = packageFile('dist/page/')
+  return existsSync(`${folder}assets`) ? folder : null
 }

@@ -1,10 +1,13 @@
-import type { Backlog as QueueBacklog } from '../collect/queue/queue.js'
+import type { Queue } from '../collect/queue/queue.js'
 import type { FleetReport } from '../collect/fleet/fleetReport.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
 import type { CollectorStats } from '../collect/streamStats.js'
-import type { Operation } from '../market/stream.js'
+import { type Operation, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
+import type { Collector } from '../collect/collector.js'
+import type { OpenQueue } from '../collect/queue/openQueue.js'
+import type { Clock } from '../runtime/clock.js'
 
 interface Use {
   readonly used: number
@@ -29,10 +32,10 @@ export interface BudgetUse {
 }
 
 /** Responses in memory that are not committed yet. */
-export type Backlog = Pick<QueueBacklog, 'batches' | 'rows' | 'oldestReceivedAt'>
+type Backlog = Pick<ReturnType<Queue['backlog']>, 'batches' | 'rows' | 'oldestReceivedAt'>
 
 /** Responses that wait on disk for the database. */
-export interface SpoolUse {
+interface SpoolUse {
   readonly bytes: number
   readonly limitBytes: number
   /** Since when responses have gone to the disk; null when they go straight to the database. */
@@ -57,4 +60,46 @@ export interface RecorderSource {
   fleet(): FleetReport
   /** Backfills that wait, run or have failed. May ask the database, and may reject when it does not respond. */
   backfills(): Promise<readonly BackfillStatus[]>
+}
+
+interface CollectorSourceOptions {
+  readonly egress: string
+  readonly clock: Clock
+  readonly spoolMaxBytes: number
+  /** Storing begins before there is a collector: responses left on disk are stored first. */
+  readonly storing: Pick<OpenQueue, 'stats' | 'incidents'> & { readonly queue: Pick<Queue, 'backlog'> }
+  /** undefined until this recorder owns the budget. */
+  readonly collector: () => Collector | undefined
+  readonly budget: () => BudgetUse
+  readonly maySend: () => boolean
+  readonly fleet: () => FleetReport
+  readonly backfills: () => Promise<readonly BackfillStatus[]>
+}
+
+/** A collector, and the time before there is one, as the server sees it. */
+export function collectorSource(options: CollectorSourceOptions): RecorderSource {
+  const { egress, clock, collector, spoolMaxBytes } = options
+  const { queue, stats, incidents } = options.storing
+  let spoolingSince: TimeMs | null = null
+  return {
+    egress,
+    startedAt: clock.now(),
+    phase: () => collector()?.phase ?? 'waiting',
+    streams: () => stats,
+    incidents: () => incidents.recent(),
+    backlog() {
+      const { batches, rows, oldestReceivedAt } = queue.backlog()
+      return { batches, rows, oldestReceivedAt }
+    },
+    budget: () => options.budget(),
+    spool() {
+      const { isSpooling, spooledBytes } = queue.backlog()
+      spoolingSince = isSpooling ? (spoolingSince ?? clock.now()) : null
+      const droppedRows = streamNames.reduce((sum, name) => sum + stats[name].rowsDropped, 0)
+      return { bytes: spooledBytes, limitBytes: spoolMaxBytes, since: spoolingSince, droppedRows }
+    },
+    maySend: () => options.maySend(),
+    fleet: () => options.fleet(),
+    backfills: () => options.backfills(),
+  }
 }

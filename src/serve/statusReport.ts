@@ -1,12 +1,12 @@
 import { operations, type StreamName, streamNames } from '../market/stream.js'
-import type { BackfillStatus, Problem, Status, StreamStatus } from './api/contract.js'
+import type { BackfillStatus, Status, StreamStatus } from './api/contract.js'
 import type { DatabaseState } from './databaseProbe.js'
 import { ageMs, freshnessOf } from './freshness.js'
 import type { Sampler } from './sampler.js'
 import type { RecorderSource } from './source.js'
 import { inWords } from '../runtime/figures.js'
 
-export interface ReportInput {
+interface ReportInput {
   readonly now: number
   readonly instanceId: string
   readonly version: string
@@ -97,12 +97,12 @@ function streamStatus({ now, source, sampler, limits }: ReportInput, name: Strea
   }
 }
 
-function problemsOf({ now, source, database }: ReportInput, streams: readonly StreamStatus[]): Problem[] {
-  const problems: Problem[] = []
+function problemsOf({ now, source, database }: ReportInput, streams: readonly StreamStatus[]): Status['problems'] {
+  const problems: Status['problems'] = []
   const phase = source.phase()
   const spool = source.spool()
   const { waiting, pausedMs } = source.budget()
-  const add = (about: Problem['about'], name: string, message: string, isBlocking = true) =>
+  const add = (about: Status['problems'][number]['about'], name: string, message: string, isBlocking = true) =>
     problems.push({ about, name, message, isBlocking })
 
   if (phase === 'waiting') {

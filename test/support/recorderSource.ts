@@ -4,7 +4,7 @@ import { type CollectorStats, createStats } from '../../src/collect/streamStats.
 import { operations } from '../../src/market/stream.js'
 import type { TimeMs } from '../../src/market/values.js'
 import type { BackfillStatus } from '../../src/serve/api/contract.js'
-import type { Backlog, BudgetUse, RecorderSource, SpoolUse } from '../../src/serve/source.js'
+import type { RecorderSource } from '../../src/serve/source.js'
 
 type Changeable<T> = { -readonly [Key in keyof T]: T[Key] }
 
@@ -14,9 +14,9 @@ export interface SettableSource extends RecorderSource {
     phase: ReturnType<RecorderSource['phase']>
     readonly stats: CollectorStats
     incidents: IncidentReport[]
-    backlog: Changeable<Backlog>
-    budget: Changeable<BudgetUse>
-    spool: Changeable<SpoolUse>
+    backlog: Changeable<ReturnType<RecorderSource['backlog']>>
+    budget: Changeable<ReturnType<RecorderSource['budget']>>
+    spool: Changeable<ReturnType<RecorderSource['spool']>>
     maySend: boolean
     fleet: FleetReport
     backfills: BackfillStatus[]
@@ -36,7 +36,7 @@ export function settableSource(startedAt: TimeMs): SettableSource {
         repair: { count: 0, oldestWaitMs: 0, overdueMs: 0 },
         backfill: { count: 0, oldestWaitMs: 0, overdueMs: 0 },
       },
-      operations: Object.fromEntries(perOperation) as BudgetUse['operations'],
+      operations: Object.fromEntries(perOperation) as ReturnType<RecorderSource['budget']>['operations'],
       overall: { used: 0, limit: 6000 },
       inFlight: 0,
       pausedMs: 0,

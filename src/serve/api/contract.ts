@@ -1,21 +1,9 @@
 import { z } from 'zod'
-import { instrumentKinds } from '../../market/instrument.js'
-import { fills } from './marketContract.js'
-import { candleType, category, count, decimal, interval, orNull, stream, symbol, time } from './parameters.js'
+import { count, orNull, stream, time } from './parameters.js'
 
-// The whole contract of the JSON API. Responses are checked against it in tests, and the reference is generated from it.
+// What the API says of the recorder. Tests check the responses against it, and the reference is generated from it.
 
-const range = z.strictObject({ from: time('Start, inclusive.'), to: time('End, exclusive.') })
-
-const seriesKey = {
-  stream,
-  category,
-  symbol,
-  type: orNull(candleType.describe('Candles: their type; null otherwise.')),
-  interval: orNull(interval.describe('Candles: their interval; null otherwise.')),
-}
-
-export const problem = z
+const problem = z
   .strictObject({
     about: z
       .enum(['egress', 'database', 'stream', 'budget', 'spool', 'gap', 'recorder'])
@@ -80,7 +68,7 @@ const operationBudget = z.strictObject({
   perSecond: z.number().nonnegative().describe('Requests per second, mean of the last 10 seconds.'),
 })
 
-export const status = z.strictObject({
+const status = z.strictObject({
   time: time('Time of this report.'),
   startedAt: time('When the recorder was started.'),
   instanceId: z.string().describe('Changes at each restart.'),
@@ -193,147 +181,16 @@ export const status = z.strictObject({
   }),
 })
 
-export const health = z.strictObject({
+const health = z.strictObject({
   ok: z.boolean().describe('Whether the check passed.'),
   reasons: z.array(z.string()).describe('Why not; empty when it passed.'),
 })
 
-const instrumentRow = z.strictObject({
-  category,
-  symbol,
-  baseCoin: orNull(z.string().describe('Base coin.')),
-  quoteCoin: orNull(z.string().describe('Quote coin.')),
-  status: orNull(z.string().describe('Status, as the service says.')),
-  kind: z.enum(instrumentKinds).describe('What it stands for, derived from the specification.'),
-  pricePrecision: orNull(z.int().describe('Decimal places of a price.')),
-  disappearedAt: orNull(time('When the service had stopped listing it.')),
-})
+const failure = z.strictObject({ error: z.string().describe('What is wrong with the request, one line.') })
 
-export const instruments = z.strictObject({ instruments: z.array(instrumentRow).max(100) })
-
-export const candles = z.strictObject({
-  candles: z
-    .array(
-      z.strictObject({
-        openTime: time('Opening time.'),
-        open: decimal('First price.'),
-        high: decimal('Highest price.'),
-        low: decimal('Lowest price.'),
-        close: decimal('Last price.'),
-        baseVolume: orNull(decimal('Volume in base coin.')),
-        quoteTurnover: orNull(decimal('Turnover in quote coin.')),
-        isClosed: z.boolean().describe('Whether it is final; false while it forms.'),
-      }),
-    )
-    .describe('Ascending.'),
-  source: interval.describe('The interval that was read: the asked one, or 1m when rolled up from it.'),
-  hasOlder: z.boolean().describe('Whether more are found by asking with the first openTime as `before`.'),
-  covered: z.array(range).describe('What is proven to be stored in full, within the span of the candles.'),
-  gaps: z
-    .array(
-      range.extend({
-        reason: z.string().describe('Why it is there.'),
-        state: z.enum(['open', 'repaired', 'lost']).describe('What became of it.'),
-        detectedAt: time('When it was found.'),
-      }),
-    )
-    .describe('Known gaps within the span of the candles.'),
-})
-
-const bookSide = z.strictObject({
-  prices: z.array(z.string()).describe('Best first. Decimal text, exact.'),
-  sizes: z.array(z.string()).describe('Visible size at each price.'),
-  rpiSizes: z
-    .array(z.string())
-    .nullable()
-    .describe('RPI size at each price; null when the snapshot does not include it.'),
-})
-
-export const book = z
-  .strictObject({
-    ts: time("The service's time of the snapshot."),
-    receivedAt: time('When it was received.'),
-    bids: bookSide,
-    asks: bookSide,
-  })
-  .nullable()
-  .describe('null when none is stored.')
-
-const ticker = z
-  .strictObject({
-    ts: time("The service's time of the ticker."),
-    receivedAt: time('When it was received.'),
-    lastPrice: orNull(decimal('Last price.')),
-    bid1Price: orNull(decimal('Best bid.')),
-    ask1Price: orNull(decimal('Best ask.')),
-    price24hPcnt: orNull(decimal('Change in 24 hours, a fraction.')),
-    volume24h: orNull(decimal('Volume in 24 hours, base coin.')),
-    turnover24h: orNull(
-      decimal('Turnover in 24 hours, quote coin; for a tokenised stock, that of a market elsewhere.'),
-    ),
-    platformTurnover24h: orNull(decimal('The part of it traded here, where the service says so.')),
-    markPrice: orNull(decimal('Mark price.')),
-    indexPrice: orNull(decimal('Index price.')),
-    fundingRate: orNull(decimal('Funding rate, a fraction.')),
-    openInterest: orNull(decimal('Open interest.')),
-  })
-  .nullable()
-  .describe('null when none is stored.')
-
-export const instrument = z.strictObject({ instrument: orNull(instrumentRow), ticker, book, fills })
-
-export const history = z.strictObject({
-  points: z.array(
-    z.strictObject({
-      time: time('Start of the span.'),
-      fundingRate: orNull(decimal('The newest funding rate in it, a fraction.')),
-      spreadBps: orNull(decimal('Mean spread, basis points.')),
-      maxSpreadBps: orNull(decimal('Widest spread, basis points.')),
-    }),
-  ),
-  stepMs: z.int().describe('Length of a span, milliseconds.'),
-})
-
-export const calendar = z.strictObject({
-  from: time('First day, 00:00 UTC.'),
-  to: time('End of the last day.'),
-  total: count('Series that match.'),
-  series: z.array(
-    z.strictObject({
-      ...seriesKey,
-      days: z
-        .array(z.enum(['none', 'complete', 'partial', 'lost', 'empty']))
-        .describe(
-          'One for each day. none: nothing proven. partial: some of it. lost: has a permanent gap. empty: proven, and nothing happened.',
-        ),
-    }),
-  ),
-})
-
-export const coverage = z.strictObject({
-  covered: z.array(range).describe('Proven to be stored in full.'),
-  empty: z.array(range).describe('Parts of it that hold nothing because nothing was traded. Candles only.'),
-  gaps: candles.shape.gaps.describe('Known gaps of the series between `from` and `to`.'),
-})
-
-/** Event with the instrument that an open page shows, sent every two seconds. */
-export const instrumentEvent = z.strictObject({
-  ticker,
-  book,
-  fills,
-  candles: candles.shape.candles.describe('The newest three.'),
-})
-
-export const failure = z.strictObject({ error: z.string().describe('What is wrong with the request, one line.') })
+/** Responses about the recorder itself. */
+export const recorderResponses = { status, health, failure } as const
 
 export type Status = z.infer<typeof status>
 export type StreamStatus = z.infer<typeof streamStatus>
-export type Problem = z.infer<typeof problem>
 export type BackfillStatus = z.infer<typeof backfill>
-export type CandlesResponse = z.infer<typeof candles>
-export type BookResponse = z.infer<typeof book>
-export type InstrumentResponse = z.infer<typeof instrument>
-export type HistoryResponse = z.infer<typeof history>
-export type CalendarResponse = z.infer<typeof calendar>
-export type CoverageResponse = z.infer<typeof coverage>
-export type InstrumentEvent = z.infer<typeof instrumentEvent>

@@ -1,10 +1,10 @@
 import { createRoute, OpenAPIHono } from '@hono/zod-openapi'
 import { z } from 'zod'
-import * as contract from './contract.js'
-import { market } from './marketContract.js'
+import { recorderResponses } from './contract.js'
+import { marketResponses } from './marketContract.js'
 import { queries } from './parameters.js'
 
-const failure = { 'application/json': { schema: contract.failure } }
+const failure = { 'application/json': { schema: recorderResponses.failure } }
 const wrong = { description: 'A parameter is wrong.', content: failure }
 const away = { description: 'The database does not respond, or the recorder is not ready.', content: failure }
 
@@ -29,54 +29,54 @@ function endpoint<const Path extends string, Query extends z.ZodObject, Response
  * The reference and the types of the page are derived from them.
  */
 export const endpoints = {
-  '/api/status': endpoint('/api/status', 'How the recorder is doing.', queries.nothing, contract.status),
+  '/api/status': endpoint('/api/status', 'How the recorder is doing.', queries.nothing, recorderResponses.status),
   '/api/instruments': endpoint(
     '/api/instruments',
     'Search for instruments.',
     queries.instruments,
-    contract.instruments,
+    marketResponses.instruments,
   ),
   '/api/instruments/busiest': endpoint(
     '/api/instruments/busiest',
     'The instrument with the highest turnover of those with candles.',
     queries.nothing,
-    contract.instruments,
+    marketResponses.instruments,
   ),
   '/api/instrument': endpoint(
     '/api/instrument',
     'An instrument with its newest ticker, order book and fills.',
     queries.instrument,
-    contract.instrument,
+    marketResponses.instrument,
   ),
   '/api/market': endpoint(
     '/api/market',
     'Every listed instrument with its newest ticker of the last hour.',
     queries.nothing,
-    market,
+    marketResponses.market,
   ),
   '/api/candles': endpoint(
     '/api/candles',
     'Candles of a series, the newest before a moment, with what is proven and what is missing among them.',
     queries.candles,
-    contract.candles,
+    marketResponses.candles,
   ),
   '/api/history': endpoint(
     '/api/history',
     'Funding rate and spread of an instrument over the last hours.',
     queries.history,
-    contract.history,
+    marketResponses.history,
   ),
   '/api/calendar': endpoint(
     '/api/calendar',
     'How complete each series is, day by day (UTC); those with gaps first.',
     queries.calendar,
-    contract.calendar,
+    marketResponses.calendar,
   ),
   '/api/coverage': endpoint(
     '/api/coverage',
     'The exact ranges of a series: proven, without a trade, and gaps.',
     queries.coverage,
-    contract.coverage,
+    marketResponses.coverage,
   ),
 } as const
 
@@ -89,14 +89,14 @@ export const events = createRoute({
   responses: {
     200: {
       description: 'The response.',
-      content: { 'text/event-stream': { schema: z.union([contract.status, contract.instrumentEvent]) } },
+      content: { 'text/event-stream': { schema: z.union([recorderResponses.status, marketResponses.event]) } },
     },
     400: wrong,
     503: away,
   },
 })
 
-const health = { 'application/json': { schema: contract.health } }
+const health = { 'application/json': { schema: recorderResponses.health } }
 
 export const healthz = createRoute({
   method: 'get',

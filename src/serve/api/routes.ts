@@ -1,25 +1,25 @@
+import type { Status } from './contract.js'
+import type { MarketResponses } from './marketContract.js'
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import { HTTPException } from 'hono/http-exception'
 import type { Clock } from '../../runtime/clock.js'
 import type { RecorderDatabase } from '../../db/database.js'
 import { latestBook } from '../../ledger/read/books.js'
 import { readCandles } from '../../ledger/read/candles.js'
-import { coverageCalendar, emptyRanges, seriesRanges } from '../../ledger/read/coverage.js'
+import { coverageCalendar, emptyRanges, seriesRanges, type SeriesDay } from '../../ledger/read/coverage.js'
 import { busiestInstrument, findInstrument, searchInstruments } from '../../ledger/read/instruments.js'
 import { type MarketRow, newestFills, readMarket } from '../../ledger/read/market.js'
 import { latestTicker, tickerHistory } from '../../ledger/read/tickers.js'
-import { type CandleSeries, closeTime } from '../../market/candle.js'
+import { type CandleSeries, closeTime, type Interval, intervalMs } from '../../market/candle.js'
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
-import type * as contract from './contract.js'
 import { endpoints } from './endpoints.js'
-import { dayStatus } from './dayStatus.js'
 
 /** Dependencies of the routes. */
 export interface ApiContext {
   /** Read-only connections of its own, so that a busy page never takes one from the recording. */
   readonly database: RecorderDatabase
   readonly clock: Clock
-  readonly status: () => Promise<contract.Status>
+  readonly status: () => Promise<Status>
 }
 
 const longestDetailMs = 31 * dayMs
@@ -120,7 +120,7 @@ async function candlesResponse(
   series: CandleSeries,
   before: TimeMs,
   limit: number,
-): Promise<contract.CandlesResponse> {
+): Promise<MarketResponses['candles']> {
   const { candles, source, hasOlder } = await readCandles(db, series, { before, limit })
   const first = candles[0]
   const last = candles.at(-1)
@@ -137,7 +137,7 @@ async function candlesResponse(
 export async function instrumentNow(
   { database: { db }, clock }: ApiContext,
   series: CandleSeries,
-): Promise<contract.InstrumentEvent> {
+): Promise<MarketResponses['event']> {
   const [ticker, book, fills, page] = await Promise.all([
     latestTicker(db, series),
     latestBook(db, series, 15),
@@ -145,4 +145,19 @@ export async function instrumentNow(
     readCandles(db, series, { before: clock.now() + dayMs, limit: 3 }),
   ])
   return { ticker, book, fills, candles: [...page.candles] }
+}
+
+type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
+
+/** Allowed lag of today's proven coverage, milliseconds. Candles need time to close; quiet instruments, to trade. */
+const lagMs = 10 * 60_000
+
+/** One word for a day of a series. Of today only what has passed is asked for. */
+export function dayStatus(day: SeriesDay, interval: Interval | null, now: TimeMs): DayStatus {
+  if (day.lostMs > 0) return 'lost'
+  if (day.coveredMs <= 0) return day.openGapMs > 0 ? 'partial' : 'none'
+  const isToday = day.day + dayMs > now
+  const expectedMs = isToday ? now - day.day - lagMs - (interval === null ? 0 : intervalMs[interval]) : dayMs
+  if (day.openGapMs > 0 || day.coveredMs < expectedMs) return 'partial'
+  return day.hasRows ? 'complete' : 'empty'
 }

@@ -26,7 +26,8 @@ function Backfill({ backfill }: { backfill: BackfillStatus }) {
   return (
     <li class={state}>
       <p>
-        <strong>{what}</strong> <span class={`state ${state}`}>{state}</span>
+        <strong>{what}</strong>{' '}
+        <span class={`state ${state === 'running' ? 'good' : state === 'failed' ? 'bad' : ''}`}>{state}</span>
       </p>
       {doneShare !== null && (
         <div

@@ -1,3 +1,4 @@
+import './budget.css'
 import type { Status } from '../api/contract.js'
 import { duration, exactCount, perSecond } from './format.js'
 import { Panel } from './panel.js'

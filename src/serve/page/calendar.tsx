@@ -1,14 +1,14 @@
+import './calendar.css'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { CalendarResponse } from '../api/contract.js'
+import type { MarketResponses } from '../api/marketContract.js'
 import { useResponse } from './loaded.js'
 import { CoverageDetail } from './coverageDetail.js'
 import { day as dayText, exactCount } from './format.js'
-import { Panel } from './panel.js'
-import type { ChangeView } from './urlState.js'
-import type { View } from './view.js'
+import { Legend, Panel } from './panel.js'
+import type { ChangeView, View } from './view.js'
 import { dayMs } from '../../market/values.js'
 
-type Series = CalendarResponse['series'][number]
+type Series = MarketResponses['calendar']['series'][number]
 
 const pageSize = 12
 
@@ -57,14 +57,10 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
       ) : (
         <Grid response={response} view={view} change={change} />
       )}
-      <div class="chart-foot">
-        <p class="legend">
-          {Object.entries(meanings).map(([name, meaning]) => (
-            <span key={name}>
-              <span class={`key day ${name}`} aria-hidden="true" /> {meaning}
-            </span>
-          ))}
-        </p>
+      <div class="panel-foot">
+        <Legend
+          keys={Object.fromEntries(Object.entries(meanings).map(([name, meaning]) => [`day ${name}`, meaning]))}
+        />
         {pages > 1 && (
           <div class="chart-buttons">
             <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)} aria-label="Previous series">
@@ -91,7 +87,7 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
   )
 }
 
-function Grid({ response, view, change }: { response: CalendarResponse; view: View; change: ChangeView }) {
+function Grid({ response, view, change }: { response: MarketResponses['calendar']; view: View; change: ChangeView }) {
   const dates = Array.from(
     { length: (response.to - response.from) / dayMs },
     (_, index) => response.from + index * dayMs,

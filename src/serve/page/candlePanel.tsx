@@ -1,15 +1,14 @@
+import './candlePanel.css'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { CandlesResponse, InstrumentEvent } from '../api/contract.js'
+import type { MarketResponses } from '../api/marketContract.js'
 import { isTradedCategory } from '../../market/category.js'
 import { candleTypes, type Interval, intervalMs } from '../../market/candle.js'
-import { useResponse } from './loaded.js'
-import { ask } from './api.js'
+import { useResponse, ask } from './loaded.js'
 import { useDrawing } from './chart/drawing.js'
 import { type Candle, type ChartGap, chartGapsOf, mergeCandles, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
-import { Panel } from './panel.js'
-import type { ChangeView } from './urlState.js'
-import type { View } from './view.js'
+import { Legend, Panel, Radios } from './panel.js'
+import type { ChangeView, View } from './view.js'
 
 const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D']
 const pageSize = 500
@@ -18,15 +17,15 @@ const maxCandles = 5000
 interface Props {
   readonly view: View
   readonly change: ChangeView
-  readonly live: InstrumentEvent | null
+  readonly live: MarketResponses['event'] | null
   readonly precision: number | null
 }
 
 interface Loaded {
   readonly key: string
   readonly candles: readonly Candle[]
-  readonly covered: CandlesResponse['covered']
-  readonly gaps: CandlesResponse['gaps']
+  readonly covered: MarketResponses['candles']['covered']
+  readonly gaps: MarketResponses['candles']['gaps']
   readonly source: Interval
   readonly hasMore: boolean
 }
@@ -90,12 +89,10 @@ export function CandlePanel({ view, change, live, precision }: Props) {
         )}
       </p>
       <div class="chart" ref={container} role="img" aria-label={describe(symbol, interval, candles, chartGaps)} />
-      <div class="chart-foot">
-        <p class="legend">
-          <span class="key forming" aria-hidden="true" /> forming <span class="key empty" aria-hidden="true" /> no trade{' '}
-          <span class="key missing" aria-hidden="true" /> not recorded <span class="key lost" aria-hidden="true" /> lost
-          {isCurrent && loaded.source !== interval && <em>· rolled up from {loaded.source}</em>}
-        </p>
+      <div class="panel-foot">
+        <Legend keys={{ forming: 'forming', empty: 'no trade', missing: 'not recorded', lost: 'lost' }}>
+          {isCurrent && loaded.source !== interval && <em>rolled up from {loaded.source}</em>}
+        </Legend>
         <div class="chart-buttons">
           <button type="button" onClick={() => chart.current?.scroll(-0.5)} aria-label="Earlier">
             ←
@@ -157,21 +154,12 @@ function Choices({ view, change }: { view: View; change: ChangeView }) {
           <option key={type}>{type}</option>
         ))}
       </select>
-      <fieldset class="intervals">
-        <legend class="hidden">Interval</legend>
-        {shownIntervals.map((interval) => (
-          <label key={interval}>
-            <input
-              type="radio"
-              name="interval"
-              value={interval}
-              checked={view.interval === interval}
-              onChange={() => change({ interval })}
-            />
-            <span>{interval}</span>
-          </label>
-        ))}
-      </fieldset>
+      <Radios
+        name="Interval"
+        values={shownIntervals}
+        chosen={view.interval}
+        choose={(interval) => change({ interval })}
+      />
     </div>
   )
 }
@@ -232,7 +220,7 @@ function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps
   )
 }
 
-function joined(before: Loaded | null, response: CandlesResponse): Omit<Loaded, 'key'> {
+function joined(before: Loaded | null, response: MarketResponses['candles']): Omit<Loaded, 'key'> {
   const { covered, gaps, source } = response
   const oldest = response.candles[0]?.openTime ?? Number.POSITIVE_INFINITY
   // Older candles stay. Their gaps were found when the candles were loaded.
@@ -246,7 +234,7 @@ function joined(before: Loaded | null, response: CandlesResponse): Omit<Loaded, 
   }
 }
 
-function withOlder(before: Loaded, older: CandlesResponse): Omit<Loaded, 'key'> {
+function withOlder(before: Loaded, older: MarketResponses['candles']): Omit<Loaded, 'key'> {
   return {
     candles: mergeCandles(older.candles, before.candles),
     covered: [...older.covered, ...before.covered],

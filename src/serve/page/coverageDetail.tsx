@@ -1,9 +1,9 @@
 import { useEffect, useRef } from 'preact/hooks'
-import type { CoverageResponse } from '../api/contract.js'
+import type { MarketResponses } from '../api/marketContract.js'
 import type { Question } from '../api/endpoints.js'
 import { useResponse } from './loaded.js'
 import { duration, moment } from './format.js'
-import type { ChangeView } from './urlState.js'
+import type { ChangeView } from './view.js'
 import { dayMs } from '../../market/values.js'
 
 interface Props {
@@ -44,7 +44,9 @@ export function CoverageDetail({ series, day, change }: Props) {
   )
 }
 
-function Ranges({ response, from }: { response: CoverageResponse; from: number }) {
+const levelOf = { open: 'warn', lost: 'bad', repaired: 'good' } as const
+
+function Ranges({ response, from }: { response: MarketResponses['coverage']; from: number }) {
   const { covered, empty, gaps } = response
   const chartGaps = gaps.filter(({ state }) => state !== 'repaired')
   return (
@@ -71,7 +73,7 @@ function Ranges({ response, from }: { response: CoverageResponse; from: number }
             <ul>
               {gaps.map(({ from: begin, to, reason, state, detectedAt }) => (
                 <li key={begin}>
-                  <Span from={begin} to={to} /> <strong class={state}>{state}</strong>: {reason}
+                  <Span from={begin} to={to} /> <strong class={levelOf[state]}>{state}</strong>: {reason}
                   <span class="dim"> (found {moment(detectedAt)})</span>
                 </li>
               ))}

@@ -1,11 +1,10 @@
+import './header.css'
 import { useState } from 'preact/hooks'
 import type { Status } from '../api/contract.js'
 import { clockTime, day, uptime } from './format.js'
 import type { Live } from './live.js'
 import { Search } from './search.js'
-import { applyTheme, storedTheme, type Theme } from './theme.js'
-import type { ChangeView } from './urlState.js'
-import type { View } from './view.js'
+import type { ChangeView, View } from './view.js'
 
 const nextTheme: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' }
 
@@ -82,4 +81,24 @@ function recorderHealth({ phase, problems }: Status): Health {
   if (problems.length === 0) return { level: 'good', text: 'Recording' }
   const level = problems.some(({ isBlocking }) => isBlocking) ? 'bad' : 'warn'
   return { level, text: problems.length === 1 ? '1 problem' : `${problems.length} problems` }
+}
+
+type Theme = 'auto' | 'light' | 'dark'
+
+const themeKey = 'market-recorder.theme'
+
+export function storedTheme(): Theme {
+  const stored = localStorage.getItem(themeKey)
+  return stored === 'light' || stored === 'dark' ? stored : 'auto'
+}
+
+export function applyTheme(theme: Theme): void {
+  if (theme === 'auto') {
+    localStorage.removeItem(themeKey)
+    delete document.documentElement.dataset.theme
+  } else {
+    localStorage.setItem(themeKey, theme)
+    document.documentElement.dataset.theme = theme
+  }
+  dispatchEvent(new Event('themechange'))
 }

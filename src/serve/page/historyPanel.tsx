@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Category } from '../../market/category.js'
 import { useResponse } from './loaded.js'
 import { useDrawing } from './chart/drawing.js'
-import { Panel } from './panel.js'
+import { Panel, Radios } from './panel.js'
 
 const spans = [1, 6, 24, 168]
 
@@ -29,15 +29,13 @@ export function HistoryPanel({ category, symbol }: { category: Category; symbol:
       id="history"
       title="Spread and funding"
       aside={
-        <fieldset class="intervals">
-          <legend class="hidden">Hours</legend>
-          {spans.map((span) => (
-            <label key={span}>
-              <input type="radio" name="hours" checked={hours === span} onChange={() => setHours(span)} />
-              <span>{span < 48 ? `${span} h` : `${span / 24} d`}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Radios
+          name="Hours"
+          values={spans}
+          chosen={hours}
+          choose={setHours}
+          shown={(span) => (span < 48 ? `${span} h` : `${span / 24} d`)}
+        />
       }
     >
       <div class="chart small" ref={container} role="img" aria-label={label} />

@@ -1,15 +1,14 @@
-import type { InstrumentResponse } from '../api/contract.js'
+import './instrument.css'
+import type { MarketResponses } from '../api/marketContract.js'
 import { useResponse, useEvent } from './loaded.js'
 import { CandlePanel } from './candlePanel.js'
 import { approximate, clockTime, compactDecimal, decimal, percent } from './format.js'
 import { HistoryPanel } from './historyPanel.js'
-import { Fills } from './fills.js'
+import { Fills, OrderBook } from './orderBook.js'
 import { eventsUrl } from './live.js'
-import { OrderBook } from './orderBook.js'
-import type { ChangeView } from './urlState.js'
-import type { View } from './view.js'
+import type { ChangeView, View } from './view.js'
 
-export interface InstrumentProps {
+interface InstrumentProps {
   readonly view: View
   readonly change: ChangeView
   /** True while the database is unreachable. Errors are then hidden: missing data may return with the database. */
@@ -54,7 +53,7 @@ export function Instrument({ view, change, isDatabaseAway }: InstrumentProps) {
   )
 }
 
-function TickerLine({ ticker }: { ticker: NonNullable<InstrumentResponse['ticker']> }) {
+function TickerLine({ ticker }: { ticker: NonNullable<MarketResponses['instrument']['ticker']> }) {
   const { lastPrice, price24hPcnt, turnover24h, markPrice, indexPrice, fundingRate, openInterest, ts } = ticker
   const { platformTurnover24h } = ticker
   const change = price24hPcnt === null ? 0 : approximate(price24hPcnt)

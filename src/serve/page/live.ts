@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { isTradedCategory } from '../../market/category.js'
-import type { InstrumentEvent, Status } from '../api/contract.js'
+import type { Status } from '../api/contract.js'
+import type { MarketResponses } from '../api/marketContract.js'
 import type { EventsQuestion } from '../api/endpoints.js'
-import { askAgain, keepEvent } from './loaded.js'
-import { urlOf } from './api.js'
+import { askAgain, keepEvent, urlOf } from './loaded.js'
 import type { View } from './view.js'
 
 export interface Live {
@@ -36,7 +36,7 @@ export function useLive(url: string): Live {
         setLive({ status, isConnected: true, lastEventAt: Date.now() })
       })
       source.addEventListener('instrument', (event: MessageEvent<string>) => {
-        keepEvent(url, JSON.parse(event.data) as InstrumentEvent)
+        keepEvent(url, JSON.parse(event.data) as MarketResponses['event'])
       })
       source.addEventListener('error', () => {
         setLive((before) => ({ ...before, isConnected: false }))

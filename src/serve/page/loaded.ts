@@ -6,9 +6,8 @@ import {
   skipToken,
 } from '@tanstack/query-core'
 import { useEffect, useReducer, useState } from 'preact/hooks'
-import type { InstrumentEvent } from '../api/contract.js'
+import type { MarketResponses } from '../api/marketContract.js'
 import type { ApiPath, ResponseOf, Question } from '../api/endpoints.js'
-import { ask, urlOf } from './api.js'
 
 /**
  * All that the page has loaded, each response kept under the question that it belongs to: what was asked of one instrument is
@@ -28,7 +27,7 @@ const client = new QueryClient({
   },
 })
 
-export interface Asked<Data> {
+interface Asked<Data> {
   /** The last response to this very question, also while the next one is awaited and when that fails; null before the first. */
   readonly response: Data | null
   readonly error: string | null
@@ -36,7 +35,7 @@ export interface Asked<Data> {
   readonly isPrevious: boolean
 }
 
-export interface AskOptions {
+interface AskOptions {
   /** Asks again at this pace; a page in the background does not. */
   readonly everyMs?: number | undefined
   /** Shows the response to the question before until the first one to this question comes. */
@@ -64,13 +63,13 @@ export function askAgain(): void {
 }
 
 /** Keeps an event under the address that it came from. */
-export function keepEvent(url: string, event: InstrumentEvent): void {
+export function keepEvent(url: string, event: MarketResponses['event']): void {
   client.setQueryData([url], event)
 }
 
 /** The newest event from an address of /api/events. */
-export function useEvent(url: string): InstrumentEvent | null {
-  return useStored<InstrumentEvent>({ queryKey: [url], queryFn: skipToken }).response
+export function useEvent(url: string): MarketResponses['event'] | null {
+  return useStored<MarketResponses['event']>({ queryKey: [url], queryFn: skipToken }).response
 }
 
 type StoredOptions<Data> = QueryObserverOptions<Data, Error, Data, Data>
@@ -84,4 +83,25 @@ function useStored<Data>(given: StoredOptions<Data>): Asked<Data> {
   // Reads the result for the new options. The observer itself learns of a new question only after this render.
   const { data, error, isPlaceholderData } = observer.getOptimisticResult(options)
   return { response: data ?? null, error: error?.message ?? null, isPrevious: isPlaceholderData }
+}
+
+/** Asks the API. Rejects with the server's own words. */
+export async function ask<Path extends ApiPath>(
+  path: Path,
+  question: Question<Path>,
+  signal?: AbortSignal,
+): Promise<ResponseOf<Path>> {
+  const response = await fetch(urlOf(path, question), signal === undefined ? {} : { signal })
+  const body = (await response.json()) as ResponseOf<Path> & { error?: string }
+  if (!response.ok) throw new Error(body.error ?? `the recorder responded with ${response.status}`)
+  return body
+}
+
+/** The address of a question. What is undefined or empty is left out, so that equal questions have equal addresses. */
+export function urlOf(path: string, question: object): string {
+  const fields = question as Readonly<Record<string, string | number | undefined>>
+  const given = Object.entries(fields).flatMap(([name, value]) =>
+    value === undefined || value === '' ? [] : [[name, String(value)]],
+  )
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`
 }

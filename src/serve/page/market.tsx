@@ -1,12 +1,12 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { MarketResponse } from '../api/marketContract.js'
+import type { MarketResponses } from '../api/marketContract.js'
 import { approximate, compactDecimal, count, decimal, duration, percent } from './format.js'
 import { useResponse } from './loaded.js'
 import './market.css'
 import { Panel } from './panel.js'
-import type { ChangeView } from './urlState.js'
+import type { ChangeView } from './view.js'
 
-type Row = MarketResponse['instruments'][number]
+type Row = MarketResponses['market']['instruments'][number]
 type Key = 'symbol' | 'lastPrice' | 'price24hPcnt' | 'turnover' | 'spreadBps' | 'fundingRate' | 'ts'
 
 const columns: readonly (readonly [Key, string])[] = [

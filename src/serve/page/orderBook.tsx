@@ -1,14 +1,15 @@
-import type { BookResponse } from '../api/contract.js'
+import './orderBook.css'
+import type { MarketResponses } from '../api/marketContract.js'
 import { approximate, clockTime, decimal } from './format.js'
-import { Panel } from './panel.js'
+import { Legend, Panel } from './panel.js'
 
-type Book = NonNullable<BookResponse>
+type Book = NonNullable<MarketResponses['instrument']['book']>
 type Side = Book['bids']
 
 const levels = 12
 
 /** The newest snapshot: asks above, bids below, the RPI part of each level told apart from what everybody can take. */
-export function OrderBook({ book, isKnown }: { book: BookResponse; isKnown: boolean }) {
+export function OrderBook({ book, isKnown }: { book: MarketResponses['instrument']['book']; isKnown: boolean }) {
   return (
     <Panel
       id="book"
@@ -49,14 +50,7 @@ function Levels({ book }: { book: Book }) {
         </tbody>
         <tbody class="bids">{rows(bids, largest)}</tbody>
       </table>
-      <p class="legend">
-        <span>
-          <span class="key visible" aria-hidden="true" /> visible to all
-        </span>
-        <span>
-          <span class="key rpi" aria-hidden="true" /> RPI, for retail only
-        </span>
-      </p>
+      <Legend keys={{ visible: 'visible to all', rpi: 'RPI, for retail only' }} />
     </>
   )
 }
@@ -103,4 +97,40 @@ function spreadText({ bids, asks }: Book): string {
   if (Number.isNaN(bid) || Number.isNaN(ask)) return 'one side is empty'
   const bps = ((ask - bid) / ((ask + bid) / 2)) * 10_000
   return `spread ${bps.toFixed(2)} bps`
+}
+
+/** The newest fills that are stored, the newest first; null before they are known. */
+export function Fills({ fills }: { fills: MarketResponses['instrument']['fills'] | null }) {
+  return (
+    <Panel id="fills" title="Newest fills">
+      {fills === null || fills.length === 0 ? (
+        <p class="nothing">{fills === null ? 'Not known yet.' : 'No fill of this instrument is stored.'}</p>
+      ) : (
+        <table class="fills">
+          <thead>
+            <tr>
+              <th scope="col">Time</th>
+              <th scope="col" class="number">
+                Price
+              </th>
+              <th scope="col" class="number">
+                Size
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {fills.map(({ execId, ts, side, price, size }) => (
+              <tr key={execId}>
+                <td>
+                  <time>{clockTime(ts)}</time> <span class="hidden">{side}</span>
+                </td>
+                <td class={`number ${side === 'buy' ? 'up' : 'down'}`}>{decimal(price)}</td>
+                <td class="number">{decimal(size)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Panel>
+  )
 }

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 
-export interface PanelProps {
+interface PanelProps {
   readonly id: string
   readonly title: string
   /** Beside the title: a figure or a control. */
@@ -19,4 +19,77 @@ export function Panel({ id, title, aside, children }: PanelProps) {
       {children}
     </section>
   )
+}
+
+interface RadiosProps<Value extends string | number> {
+  readonly name: string
+  readonly values: readonly Value[]
+  readonly chosen: Value
+  readonly choose: (value: Value) => void
+  readonly shown?: (value: Value) => string
+}
+
+/** A choice of one of a few values, side by side. */
+export function Radios<Value extends string | number>(props: RadiosProps<Value>) {
+  const { name, values, chosen, choose, shown = String } = props
+  return (
+    <fieldset class="radios">
+      <legend class="hidden">{name}</legend>
+      {values.map((value) => (
+        <label key={value}>
+          <input type="radio" name={name} value={value} checked={chosen === value} onChange={() => choose(value)} />
+          <span>{shown(value)}</span>
+        </label>
+      ))}
+    </fieldset>
+  )
+}
+
+/** The meaning of marks: of each its class and a word. */
+export function Legend({ keys, children }: { keys: Readonly<Record<string, string>>; children?: ComponentChildren }) {
+  return (
+    <p class="legend">
+      {Object.entries(keys).map(([mark, meaning]) => (
+        <span key={mark}>
+          <span class={`key ${mark}`} aria-hidden="true" /> {meaning}
+        </span>
+      ))}
+      {children}
+    </p>
+  )
+}
+
+const width = 120
+const height = 20
+const slots = 60
+
+/** A small chart without axes: bars from the left, the newest at the right end. */
+export function Sparkline({ values, label }: { values: readonly number[]; label: string }) {
+  const shown = values.slice(-slots)
+  const highest = Math.max(...sortedWithoutOutlier(shown), 0.001)
+  const step = width / slots
+  return (
+    <svg class="sparkline" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>
+      {shown.map((value, index) => {
+        const tall = value === 0 ? 0.5 : Math.max(1, Math.min(1, value / highest) * height)
+        const x = (slots - shown.length + index) * step
+        return (
+          <rect
+            key={index}
+            x={x}
+            y={height - tall}
+            width={step - 0.4}
+            height={tall}
+            class={value === 0 ? 'zero' : ''}
+          />
+        )
+      })}
+    </svg>
+  )
+}
+
+/** The first seconds bring a thousand times what follows: that one bar would flatten all the others. */
+function sortedWithoutOutlier(values: readonly number[]): number[] {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted.length > 3 ? sorted.slice(0, -1) : sorted
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useResponse } from './loaded.js'
-import type { ChangeView } from './urlState.js'
+import type { ChangeView } from './view.js'
 
 const pauseMs = 120
 

@@ -1,7 +1,7 @@
+import './streams.css'
 import type { Status, StreamStatus } from '../api/contract.js'
 import { count, duration, exactCount, perSecond } from './format.js'
-import { Panel } from './panel.js'
-import { Sparkline } from './sparkline.js'
+import { Panel, Sparkline } from './panel.js'
 
 const names: Readonly<Record<StreamStatus['name'], string>> = {
   instruments: 'Instruments',
@@ -11,6 +11,15 @@ const names: Readonly<Record<StreamStatus['name'], string>> = {
   rpi_order_books: 'RPI order books',
   fills: 'Fills',
   candles: 'Candles',
+}
+
+/** The colours of a state; none for one that says nothing of health. */
+const levelOf: Readonly<Record<StreamStatus['state'], string>> = {
+  off: '',
+  idle: '',
+  starting: '',
+  fresh: 'good',
+  stale: 'bad',
 }
 
 const columns = [
@@ -58,7 +67,7 @@ function Row({ stream }: { stream: StreamStatus }) {
     <tr data-stream={name} class={state}>
       <th scope="row">{names[name]}</th>
       <td>
-        <span class={`state ${state}`}>{state}</span>
+        <span class={`state ${levelOf[state]}`}>{state}</span>
       </td>
       <td class="number" title={leftOutText(stream.leftOut)}>
         {exactCount(targets)}

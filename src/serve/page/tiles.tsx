@@ -1,3 +1,4 @@
+import './tiles.css'
 import type { ComponentChildren } from 'preact'
 import { inBytes } from '../../runtime/figures.js'
 import type { Status } from '../api/contract.js'

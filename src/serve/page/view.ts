@@ -54,3 +54,5 @@ export function writeView(view: View): string {
   const text = parameters.toString()
   return text === '' ? '/' : `/?${text}`
 }
+
+export type ChangeView = (change: Partial<View>, how?: 'push' | 'replace') => void

@@ -4,8 +4,8 @@ import type { z } from 'zod'
 import { loadConfig } from '../../../src/config/load.js'
 import type { Candle } from '../../../src/market/candle.js'
 import { createMetrics } from '../../../src/runtime/metrics.js'
-import * as contract from '../../../src/serve/api/contract.js'
-import { market } from '../../../src/serve/api/marketContract.js'
+import { recorderResponses } from '../../../src/serve/api/contract.js'
+import { marketResponses } from '../../../src/serve/api/marketContract.js'
 import { type RunningServer, startServer } from '../../../src/serve/server.js'
 import { upsertCandles } from '../../../src/ledger/history/candles.js'
 import { addCoverage } from '../../../src/ledger/proof/coverage.js'
@@ -91,12 +91,15 @@ async function get<Schema extends z.ZodType>(path: string, schema: Schema): Prom
 
 async function failure(path: string, init: RequestInit = {}): Promise<{ status: number; error: string }> {
   const response = await fetch(server.url + path, init)
-  return { status: response.status, ...contract.failure.parse(await response.json()) }
+  return { status: response.status, ...recorderResponses.failure.parse(await response.json()) }
 }
 
 describe('candles', () => {
   test('are the newest before a moment, ascending, exact to the last digit', async () => {
-    const { candles, source: read } = await get('/api/candles?category=SPOT&symbol=BTCUSDT&limit=3', contract.candles)
+    const { candles, source: read } = await get(
+      '/api/candles?category=SPOT&symbol=BTCUSDT&limit=3',
+      marketResponses.candles,
+    )
     expect(read).toBe('1m')
     expect(candles.map(({ openTime, close, isClosed }) => [(openTime - noon) / minute, close, isClosed])).toEqual([
       [237, '237.000000000000000001', true],
@@ -104,19 +107,19 @@ describe('candles', () => {
       [239, '239.000000000000000001', false],
     ])
     const before = noon + 2 * minute
-    const older = await get(`/api/candles?category=SPOT&symbol=BTCUSDT&before=${before}`, contract.candles)
+    const older = await get(`/api/candles?category=SPOT&symbol=BTCUSDT&before=${before}`, marketResponses.candles)
     expect(older.candles.map(({ openTime }) => (openTime - noon) / minute)).toEqual([0, 1])
   })
 
   test('come with what is proven and what is missing among them', async () => {
-    const { covered, gaps } = await get('/api/candles?category=SPOT&symbol=BTCUSDT&limit=240', contract.candles)
+    const { covered, gaps } = await get('/api/candles?category=SPOT&symbol=BTCUSDT&limit=240', marketResponses.candles)
     expect(covered).toEqual([{ from: noon, to: noon + 240 * minute }])
     expect(gaps).toEqual([])
   })
 
   test('of an interval that is not recorded are rolled up from minutes', async () => {
     const path = '/api/candles?category=SPOT&symbol=BTCUSDT&interval=1H&limit=10'
-    const { candles, source: read } = await get(path, contract.candles)
+    const { candles, source: read } = await get(path, marketResponses.candles)
     expect(read).toBe('1m')
     expect(candles).toHaveLength(4)
     expect(candles[0]).toEqual({
@@ -136,22 +139,22 @@ describe('candles', () => {
     const { db } = testDatabase.database
     await upsertCandles(db, [aCandle({ symbol: 'ETHUSDT', interval: '1D', openTime: today - dayMs / 3 })])
     const path = '/api/candles?category=SPOT&symbol=ETHUSDT&interval=1D'
-    const { candles, source: read } = await get(path, contract.candles)
+    const { candles, source: read } = await get(path, marketResponses.candles)
     expect(read).toBe('1D')
     expect(candles.map(({ openTime }) => openTime)).toEqual([today - dayMs / 3])
   })
 
   test('of an unknown instrument are none', async () => {
-    const answer = await get('/api/candles?category=SPOT&symbol=NOSUCH', contract.candles)
+    const answer = await get('/api/candles?category=SPOT&symbol=NOSUCH', marketResponses.candles)
     expect(answer).toEqual({ candles: [], source: '1m', hasOlder: false, covered: [], gaps: [] })
   })
 })
 
 describe('instruments', () => {
   test('are found by a part of symbol or coin in any case, the shortest first', async () => {
-    const { instruments } = await get('/api/instruments?search=eth', contract.instruments)
+    const { instruments } = await get('/api/instruments?search=eth', marketResponses.instruments)
     expect(instruments.map(({ symbol }) => symbol)).toEqual(['ETHBTC', 'ETHUSDT'])
-    const one = await get('/api/instruments?search=btc&category=USDT-FUTURES', contract.instruments)
+    const one = await get('/api/instruments?search=btc&category=USDT-FUTURES', marketResponses.instruments)
     expect(one.instruments.map(({ category, symbol }) => `${category} ${symbol}`)).toEqual(['USDT-FUTURES BTCUSDT'])
   })
 
@@ -162,49 +165,49 @@ describe('instruments', () => {
     ['btc nonsense', []],
   ])('the words of "%s" are found wherever they stand', async (search, symbols) => {
     const path = `/api/instruments?search=${encodeURIComponent(search)}`
-    const { instruments } = await get(path, contract.instruments)
+    const { instruments } = await get(path, marketResponses.instruments)
     expect(instruments.map(({ symbol }) => symbol)).toEqual(symbols)
   })
 
   test('are listed with their newest tickers, those without one left out', async () => {
-    const { instruments } = await get('/api/market', market)
-    const { ticker } = await get('/api/instrument?category=SPOT&symbol=BTCUSDT', contract.instrument)
+    const { instruments } = await get('/api/market', marketResponses.market)
+    const { ticker } = await get('/api/instrument?category=SPOT&symbol=BTCUSDT', marketResponses.instrument)
     const found = instruments.find(({ category, symbol }) => category === 'SPOT' && symbol === 'BTCUSDT')
     expect(found === undefined).toBe(ticker === null || ticker.ts < Date.now() - 3_600_000)
     if (found !== undefined) expect(found.lastPrice).toBe(ticker?.lastPrice)
   })
 
   test('a percent sign is a letter like any other', async () => {
-    expect((await get('/api/instruments?search=%25', contract.instruments)).instruments).toEqual([])
+    expect((await get('/api/instruments?search=%25', marketResponses.instruments)).instruments).toEqual([])
   })
 
   test('one comes with its newest ticker and the book that tells the RPI part', async () => {
-    const { ticker, book } = await get('/api/instrument?category=SPOT&symbol=BTCUSDT', contract.instrument)
+    const { ticker, book } = await get('/api/instrument?category=SPOT&symbol=BTCUSDT', marketResponses.instrument)
     expect(ticker).toMatchObject({ lastPrice: '100.10', fundingRate: null })
     expect(book?.bids).toEqual({ prices: ['240.00', '239.99'], sizes: ['1.0', '2'], rpiSizes: ['0', '0.5'] })
-    const plain = await get('/api/instrument?category=SPOT&symbol=ETHUSDT&depth=1', contract.instrument)
+    const plain = await get('/api/instrument?category=SPOT&symbol=ETHUSDT&depth=1', marketResponses.instrument)
     expect(plain.book?.bids).toEqual({ prices: ['240.00'], sizes: ['1.0'], rpiSizes: null })
     expect(plain.ticker).toBeNull()
   })
 
   test('the busiest with candles is what a visitor sees first', async () => {
-    const { instruments } = await get('/api/instruments/busiest', contract.instruments)
+    const { instruments } = await get('/api/instruments/busiest', marketResponses.instruments)
     expect(instruments.map(({ category, symbol }) => `${category} ${symbol}`)).toEqual(['SPOT BTCUSDT'])
   })
 })
 
 test('spread and funding come as points in time', async () => {
-  const spot = await get('/api/history?category=SPOT&symbol=BTCUSDT&hours=1', contract.history)
+  const spot = await get('/api/history?category=SPOT&symbol=BTCUSDT&hours=1', marketResponses.history)
   expect(spot.stepMs).toBe(15_000)
   expect(spot.points.length).toBeGreaterThanOrEqual(20)
   expect(spot.points[0]).toMatchObject({ spreadBps: '9.9950', maxSpreadBps: '9.9950', fundingRate: null })
-  const future = await get('/api/history?category=USDT-FUTURES&symbol=BTCUSDT', contract.history)
+  const future = await get('/api/history?category=USDT-FUTURES&symbol=BTCUSDT', marketResponses.history)
   expect(future.points.map(({ fundingRate }) => fundingRate)).toEqual(['0.000149'])
 })
 
 describe('coverage', () => {
   test('by day', async () => {
-    const { from, to, total, series: found } = await get('/api/calendar?days=3&search=btc', contract.calendar)
+    const { from, to, total, series: found } = await get('/api/calendar?days=3&search=btc', marketResponses.calendar)
     expect([from, to, total]).toEqual([today - 2 * dayMs, today + dayMs, 1])
     expect(found).toEqual([{ ...series, days: ['lost', 'empty', 'none'] }])
   })
@@ -212,7 +215,7 @@ describe('coverage', () => {
   test('as exact ranges', async () => {
     const key = 'stream=candles&category=SPOT&symbol=BTCUSDT&type=market&interval=1m'
     const range = { from: today - 2 * dayMs, to: today - dayMs + 60 * minute }
-    const answer = await get(`/api/coverage?${key}&from=${range.from}&to=${range.to}`, contract.coverage)
+    const answer = await get(`/api/coverage?${key}&from=${range.from}&to=${range.to}`, marketResponses.coverage)
     expect(answer.covered).toEqual([
       { from: noon, to: noon + 240 * minute },
       { from: today - dayMs, to: range.to },
@@ -222,7 +225,7 @@ describe('coverage', () => {
   })
 
   test('nothing matches, nothing is answered', async () => {
-    expect((await get('/api/calendar?search=nosuch', contract.calendar)).total).toBe(0)
+    expect((await get('/api/calendar?search=nosuch', marketResponses.calendar)).total).toBe(0)
   })
 })
 
@@ -276,13 +279,15 @@ test('the connections of the page cannot change anything, and are few', async ()
 describe('health', () => {
   test('ready, and not, with the reason', async () => {
     freshen(source, Date.now())
-    expect(await get('/readyz', contract.health)).toEqual({ ok: true, reasons: [] })
+    expect(await get('/readyz', recorderResponses.health)).toEqual({ ok: true, reasons: [] })
     source.state.stats.fills.lastStoredAt = Date.now() - 3_600_000
     const response = await fetch(`${server.url}/readyz`)
     expect(response.status).toBe(503)
-    expect(contract.health.parse(await response.json()).reasons[0]).toContain('fills: nothing stored for 60 min')
+    expect(recorderResponses.health.parse(await response.json()).reasons[0]).toContain(
+      'fills: nothing stored for 60 min',
+    )
     freshen(source, Date.now())
-    expect(await get('/healthz', contract.health)).toEqual({ ok: true, reasons: [] })
+    expect(await get('/healthz', recorderResponses.health)).toEqual({ ok: true, reasons: [] })
   })
 })
 
@@ -298,8 +303,8 @@ test('events tell of the status at once and of the instrument that is watched', 
     }
     if (received.size === 2) break
   }
-  expect(contract.status.parse(received.get('status')).phase).toBe('collecting')
-  const { candles } = contract.instrumentEvent.parse(received.get('instrument'))
+  expect(recorderResponses.status.parse(received.get('status')).phase).toBe('collecting')
+  const { candles } = marketResponses.event.parse(received.get('instrument'))
   expect(candles.map(({ openTime }) => (openTime - noon) / minute)).toEqual([237, 238, 239])
 })
 

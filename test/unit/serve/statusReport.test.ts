@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load.js'
-import { type BackfillStatus, status as statusSchema } from '../../../src/serve/api/contract.js'
+import { type BackfillStatus, recorderResponses } from '../../../src/serve/api/contract.js'
 import type { DatabaseState } from '../../../src/serve/databaseProbe.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
@@ -38,7 +38,7 @@ function report(
 test('a recorder that is well has no problems, and its report is as the contract says', () => {
   const well = report()
   expect(well.problems).toEqual([])
-  expect(statusSchema.parse(well)).toEqual(well)
+  expect(recorderResponses.status.parse(well)).toEqual(well)
 })
 
 test('of many backfills those that run or failed are shown, and all are counted', () => {
@@ -56,7 +56,7 @@ test('of many backfills those that run or failed are shown, and all are counted'
     ...Array<string>(5).fill('failed'),
     'waiting',
   ])
-  expect(statusSchema.parse(reported)).toEqual(reported)
+  expect(recorderResponses.status.parse(reported)).toEqual(reported)
 })
 
 describe('what is wrong is said in words', () => {
@@ -130,7 +130,7 @@ describe('what is wrong is said in words', () => {
         message: 'The recorder of b has been gone for 90 s; its instruments have been taken over by the others.',
       },
     ])
-    expect(statusSchema.parse(report(withFleet)).fleet.recorders).toHaveLength(2)
+    expect(recorderResponses.status.parse(report(withFleet)).fleet.recorders).toHaveLength(2)
   })
 
   test('a pause after a rejection', () => {

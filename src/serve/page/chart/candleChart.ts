@@ -5,14 +5,16 @@ import {
   type IChartApi,
   type ISeriesApi,
   type UTCTimestamp,
+  type IPrimitivePaneRenderer,
+  type IPrimitivePaneView,
+  type ISeriesPrimitive,
+  type SeriesAttachedParameter,
 } from 'lightweight-charts'
 import { approximate } from '../format.js'
-import { colour } from '../theme.js'
-import { Bands } from './bands.js'
 import { type ChartGap, placesOf, type Slot } from './model.js'
-import { chartOptions } from './style.js'
+import { chartOptions, colour } from './style.js'
 
-export interface ChartEvents {
+interface ChartEvents {
   /** The pointer is over this place; null when it has left. */
   onPoint(time: number | null): void
   /** The view has come near the oldest candle. */
@@ -138,4 +140,50 @@ function volumeOf({ time, candle }: Slot, { upSoft, downSoft }: Palette) {
   if (candle === null || candle.baseVolume === null) return { time: at }
   const rises = approximate(candle.close) >= approximate(candle.open)
   return { time: at, value: approximate(candle.baseVolume), color: rises ? upSoft : downSoft }
+}
+
+interface Band {
+  /** The first and the last place on the axis that it takes, seconds. */
+  readonly from: number
+  readonly to: number
+  readonly colour: string
+}
+
+type Target = Parameters<IPrimitivePaneRenderer['draw']>[0]
+
+/** Coloured stretches behind the candles. */
+class Bands implements ISeriesPrimitive {
+  #chart: IChartApi | undefined
+  #update: (() => void) | undefined
+  #bands: readonly Band[] = []
+
+  attached({ chart, requestUpdate }: SeriesAttachedParameter): void {
+    this.#chart = chart
+    this.#update = requestUpdate
+  }
+
+  set(bands: readonly Band[]): void {
+    this.#bands = bands
+    this.#update?.()
+  }
+
+  paneViews(): readonly IPrimitivePaneView[] {
+    return [{ zOrder: () => 'bottom', renderer: () => ({ draw: (target) => this.#draw(target) }) }]
+  }
+
+  #draw(target: Target): void {
+    const scale = this.#chart?.timeScale()
+    if (scale === undefined) return
+    target.useBitmapCoordinateSpace(({ context, bitmapSize, horizontalPixelRatio }) => {
+      const half = scale.options().barSpacing / 2
+      for (const { from, to, colour } of this.#bands) {
+        const left = scale.timeToCoordinate(from as UTCTimestamp)
+        const right = scale.timeToCoordinate(to as UTCTimestamp)
+        if (left === null || right === null) continue
+        context.fillStyle = colour
+        const x = (left - half) * horizontalPixelRatio
+        context.fillRect(x, 0, (right + half) * horizontalPixelRatio - x, bitmapSize.height)
+      }
+    })
+  }
 }

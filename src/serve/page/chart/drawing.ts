@@ -1,5 +1,4 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { onThemeChange } from '../theme.js'
 
 interface Drawing {
   /** Takes the page's colours again after they have changed. */
@@ -33,4 +32,15 @@ export function useDrawing<Kind extends Drawing>(draw: () => Promise<(container:
     }
   }, [])
   return { container, drawing, isReady }
+}
+
+/** Calls `run` whenever the colours may have changed. Returns what ends it. */
+function onThemeChange(run: () => void): () => void {
+  const system = matchMedia('(prefers-color-scheme: dark)')
+  system.addEventListener('change', run)
+  addEventListener('themechange', run)
+  return () => {
+    system.removeEventListener('change', run)
+    removeEventListener('themechange', run)
+  }
 }

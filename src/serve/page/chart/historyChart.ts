@@ -8,12 +8,11 @@ import {
   type UTCTimestamp,
   type WhitespaceData,
 } from 'lightweight-charts'
-import type { HistoryResponse } from '../../api/contract.js'
+import type { MarketResponses } from '../../api/marketContract.js'
 import { approximate } from '../format.js'
-import { colour } from '../theme.js'
-import { chartOptions } from './style.js'
+import { chartOptions, colour } from './style.js'
 
-type Point = HistoryResponse['points'][number]
+type Point = MarketResponses['history']['points'][number]
 
 /** Spread above, funding below, on one time axis. */
 export class HistoryChart {

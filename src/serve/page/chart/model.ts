@@ -1,8 +1,8 @@
-import type { CandlesResponse } from '../../api/contract.js'
+import type { MarketResponses } from '../../api/marketContract.js'
 
-export type Candle = CandlesResponse['candles'][number]
-export type Gap = CandlesResponse['gaps'][number]
-export interface Range {
+export type Candle = MarketResponses['candles']['candles'][number]
+type Gap = MarketResponses['candles']['gaps'][number]
+interface Range {
   readonly from: number
   readonly to: number
 }

@@ -1,5 +1,4 @@
 import { type ChartOptions, ColorType, CrosshairMode, type DeepPartial } from 'lightweight-charts'
-import { colour } from '../theme.js'
 
 /** Options that follow the page's colours. */
 export function chartOptions(): DeepPartial<ChartOptions> {
@@ -21,4 +20,13 @@ export function chartOptions(): DeepPartial<ChartOptions> {
     timeScale: { borderVisible: false, timeVisible: true, secondsVisible: false, rightOffset: 4 },
     localization: { locale: 'en-GB' },
   }
+}
+
+/** A colour of the style sheet, as it is now: rgb(…) of the scheme in use. */
+export function colour(name: string): string {
+  const probe = document.body.appendChild(document.createElement('span'))
+  probe.style.color = `var(--${name})`
+  const { color } = getComputedStyle(probe)
+  probe.remove()
+  return color
 }

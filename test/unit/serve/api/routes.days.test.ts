@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { dayStatus } from '../../../../src/serve/api/dayStatus.js'
+import { dayStatus } from '../../../../src/serve/api/routes.js'
 
 const dayMs = 86_400_000
 const day = Date.UTC(2026, 0, 15)

@@ -1,7 +1,7 @@
 import { compare, hashSync } from 'bcryptjs'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/runtime/clock.js'
-import { Passwords } from '../../../src/serve/passwords.js'
+import { Passwords } from '../../../src/serve/protection.js'
 
 const alice = { username: 'alice', password: 'right' }
 const users = new Map([
