@@ -7,12 +7,12 @@ import { type Retention, startRetention } from './collect/retention.js'
 import { type OpenQueue, openQueue } from './collect/queue/openQueue.js'
 import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
-import { createExchangeClient, type ExchangeClient } from './exchange/client.js'
+import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from './exchange/client.js'
 import type { RequestEvent, SenderOptions } from './exchange/sender.js'
 import { ServiceClock } from './exchange/serviceClock.js'
 import type { CandleSeries } from './market/candle.js'
 import type { InstrumentKey } from './market/category.js'
-import { operations } from './market/stream.js'
+import { type Operation, operations } from './market/stream.js'
 import { openStore, type OpenStore } from './openStore.js'
 import { configureBeside, prepareOrWait } from './prepareStore.js'
 import { type Clock, systemClock, within } from './runtime/clock.js'
@@ -39,7 +39,7 @@ export function openExchange(
   config: Config,
   logger: Logger,
   clock: Clock = systemClock,
-  hooks: Pick<SenderOptions, 'onRequest' | 'mayDepart' | 'adapter'> = {},
+  hooks: Pick<ExchangeOptions, 'onRequest' | 'onRepeated' | 'mayDepart' | 'adapter'> = {},
 ): ExchangeClient {
   const { baseUrl } = config.exchange
   if (baseUrl === undefined) {
@@ -97,7 +97,13 @@ export async function startRecorder(
   countRejectionsFromZero(metrics)
   const parts: RunningParts = {}
   const client = openExchange(config, logger, clock, {
-    onRequest: (event) => observeRequest(metrics, event),
+    onRequest: (event) => {
+      observeRequest(metrics, event)
+      if (event.outcome === 'ok' && event.attempt === 1) parts.storing?.incidents.succeeded(repeated(event.operation))
+    },
+    // Its response may have been sent and lost on its way: the next one shows something else.
+    onRepeated: (error) =>
+      parts.storing?.incidents.failed(repeated(error.operation), `once more after ${error.message}`),
     mayDepart: () => parts.lease?.check() ?? false,
     ...(adapter && { adapter }),
   })
@@ -243,6 +249,9 @@ async function serve(
     },
   }
 }
+
+/** Name of the incident of requests that a repetition has made good. */
+const repeated = (operation: Operation): string => `repeated requests of ${operation}`
 
 /** Starts these counters at 0. Otherwise Prometheus would see no increase at the first rejection. */
 function countRejectionsFromZero({ requests }: RecorderMetrics): void {

@@ -147,7 +147,7 @@ export class Collector {
    * came within `drainTimeoutMs`; those under way then are given up.
    */
   async stop(drainTimeoutMs: number): Promise<boolean> {
-    const { clock, client } = this.#dependencies
+    const { clock, client, logger } = this.#dependencies
     this.#stopping.abort()
     const stopped = (async () => {
       await this.#starting
@@ -156,6 +156,9 @@ export class Collector {
     })()
     const drained = await within(clock, drainTimeoutMs, stopped, false)
     if (!drained) {
+      const { inFlight } = client.stats()
+      if (inFlight > 0)
+        logger.warn(`${inFlight} requests have no response yet and are given up; nothing is recorded of them`)
       client.close()
       await within(clock, giveUpMs, stopped, false)
     }

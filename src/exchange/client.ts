@@ -8,6 +8,7 @@ import type { Operation } from '../market/stream.js'
 import type { Ticker } from '../market/ticker.js'
 import type { TimeMs } from '../market/values.js'
 import { systemClock } from '../runtime/clock.js'
+import type { ExchangeError } from './errors.js'
 import { candleFormat, type CandleQuery } from './formats/candles.js'
 import { fillFormat, type FillQuery, pastFillFormat, pastFillParameters, type PastFillQuery } from './formats/fills.js'
 import type { Format } from './formats/format.js'
@@ -24,7 +25,7 @@ import { type PossibleTimes, readRows } from './formats/rows.js'
 import { rpiSymbolFormat } from './formats/rpiSymbols.js'
 import { tickerFormat, type TickerQuery } from './formats/tickers.js'
 import type { PacerStats } from './limits/pacer.js'
-import { type RetryPolicy, withRetries } from './retry.js'
+import { type Attempt, type RetryPolicy, withRetries } from './retry.js'
 import { type RequestOptions, Sender, type SenderOptions, type Turn } from './sender.js'
 
 /** A successful response: its rows, and what could not be understood of them. */
@@ -91,6 +92,8 @@ export interface ExchangeClient {
 
 export interface ExchangeOptions extends SenderOptions {
   readonly retry: RetryPolicy
+  /** Told why a request was repeated, when a repetition has succeeded: otherwise the caller is told. */
+  readonly onRepeated?: (error: ExchangeError) => void
 }
 
 /** Throws when an option is out of its range; connects only with the first request. */
@@ -105,7 +108,8 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     parameters = toParameters(query),
   ): Promise<Page<Row>> {
     const signal = sender.endOfWaiting(request.signal)
-    return withRetries(options.clock ?? systemClock, options.retry, signal, async (attempt) => {
+    const { clock = systemClock, retry, onRepeated } = options
+    const attemptOnce = async (attempt: Attempt): Promise<Page<Row>> => {
       const { response, sentAt, receivedAt } = await sender.send(operation, parameters, request, attempt)
       const hasEnvelope = response.requestTime !== null
       const requestTime = response.requestTime ?? receivedAt
@@ -114,7 +118,8 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       const { surplusRows, cursor } = response
       const page = { operation, parameters, requestTime, hasEnvelope, sentAt, receivedAt, ...read, surplusRows }
       return cursor === undefined ? page : { ...page, cursor }
-    })
+    }
+    return withRetries(clock, retry, signal, attemptOnce, onRepeated)
   }
 
   function candles(operation: Operation, { settleMs = 0, ...query }: CandleQuery, request?: RequestOptions) {

@@ -1,5 +1,5 @@
 import { backoffMs } from '../runtime/backoff.js'
-import type { Clock } from '../runtime/clock.js'
+import { type Clock, sleepFor } from '../runtime/clock.js'
 import { type Ending, onAbort } from '../runtime/abort.js'
 import { random } from '../runtime/randomness.js'
 import { ExchangeError } from './errors.js'
@@ -25,13 +25,15 @@ export interface Attempt {
 /**
  * Calls `attempt` until it succeeds, fails for good, or the policy's attempts or time are used up; throws the last
  * `ExchangeError` then. Delays grow exponentially with full jitter, so that many who failed together don't return together.
+ *
+ * @param onRepeated told of the last failure when a repetition has succeeded
  */
 export async function withRetries<T>(
   clock: Clock,
   policy: RetryPolicy,
   signal: Ending,
   attempt: (attempt: Attempt) => Promise<T>,
-  spread: () => number = random,
+  onRepeated?: (error: ExchangeError) => void,
 ): Promise<T> {
   let firstSentMs: number | undefined
   const sent = () => {
@@ -41,10 +43,13 @@ export async function withRetries<T>(
   for (let number = 1; ; number++) {
     const deadline = lastError === undefined ? undefined : startDeadline(clock, policy, firstSentMs, signal)
     try {
-      return await attempt({ number, signal: deadline?.signal ?? signal, sent })
+      const result = await attempt({ number, signal: deadline?.signal ?? signal, sent })
+      if (lastError !== undefined) onRepeated?.(lastError)
+      return result
     } catch (error) {
-      // The time ran out while the repetition waited for its turn: what made it necessary is the news.
-      if (deadline?.isOver() === true && lastError !== undefined) throw lastError
+      // The repetition was given up before it departed or ended: what made it necessary is the news.
+      const isGivenUp = deadline?.isOver() === true || (error instanceof ExchangeError && error.kind === 'aborted')
+      if (isGivenUp && lastError !== undefined) throw lastError
       if (!(error instanceof ExchangeError) || !error.retryable || number >= policy.attempts) throw error
       lastError = error
     } finally {
@@ -52,19 +57,10 @@ export async function withRetries<T>(
     }
     const leftMs = policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
     const { minDelayMs: minMs, maxDelayMs: maxMs } = policy
-    const delayMs = Math.max(spread() * backoffMs(number, { minMs, maxMs }), lastError.retryAfterMs ?? 0)
+    const delayMs = Math.max(random() * backoffMs(number, { minMs, maxMs }), lastError.retryAfterMs ?? 0)
     if (delayMs >= leftMs) throw lastError
-    try {
-      await clock.sleep(delayMs, signal)
-    } catch (reason) {
-      throw abortedBy(lastError, reason)
-    }
+    if (!(await sleepFor(clock, delayMs, signal))) throw lastError
   }
-}
-
-function abortedBy(last: ExchangeError, cause: unknown): ExchangeError {
-  const { operation, parameters } = last
-  return new ExchangeError('aborted', { operation, parameters, what: 'aborted while waiting to retry', cause })
 }
 
 /** A signal that follows `outer` and is aborted, too, when the time for all attempts is over. */

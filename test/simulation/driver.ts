@@ -276,12 +276,14 @@ export class SimulatedDatabase implements ClientTarget {
     const running = begin(session, statement)
     if (await this.#locks.isOver(running)) this.#conclude(running)
     else if (session.statementTimeoutMs > 0)
-      statement.stopTimers.push(this.#time.after(session.statementTimeoutMs, () => this.#cancel(session)))
+      running.stopTimeout = this.#time.after(session.statementTimeoutMs, () => this.#cancel(running))
     await this.#released()
   }
 
-  async #cancel(session: Session): Promise<void> {
+  async #cancel({ session, settled }: Running): Promise<void> {
     await this.#admin.query('select pg_cancel_backend($1)', [session.pid])
+    // The server is asked to and does so in its own time, which must not be the world's.
+    await settled
     await this.#released()
   }
 
@@ -292,6 +294,7 @@ export class SimulatedDatabase implements ClientTarget {
 
   #conclude(running: Running): void {
     const { session, statement, outcome } = running
+    running.stopTimeout?.()
     if (outcome !== undefined) this.#polls.note(session, statement, outcome)
     if (endsTransaction.test(statement.text)) this.#polls.ended(session)
     this.#deliver(running)

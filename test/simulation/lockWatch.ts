@@ -11,6 +11,8 @@ export interface Running {
   readonly settled: Promise<void>
   /** What it has come to; undefined while it works or waits. */
   outcome: Outcome | undefined
+  /** Takes back that it is cancelled when it has waited for too long. */
+  stopTimeout?: () => void
 }
 
 export interface Outcome {

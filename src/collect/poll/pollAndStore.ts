@@ -69,7 +69,8 @@ export async function pollAndStore<Target, Row>(
     stream.learn?.(universe, batch)
     return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
-    if (options.signal?.aborted) return { batch: null }
+    // Nothing was sent, or the end has cut it off. What failed by itself is told, also at the end.
+    if (options.signal?.aborted && error instanceof ExchangeError && error.kind === 'aborted') return { batch: null }
     stats[stream.name].failures += 1
     const message = messageOf(error)
     if (error instanceof ExchangeError && concernsOneTarget(error)) logger.debug(`${stream.name}: ${message}`)

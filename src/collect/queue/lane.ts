@@ -137,10 +137,7 @@ export class Lane {
       await Promise.race([isOver, this.#reading])
     this.#stopping.abort()
     await within(clock, closeMs, Promise.all([...this.#calls, this.#reading]), undefined)
-    // A note that hangs in the database is kept as well.
-    this.#lost.settle(false)
-    const note = this.#lost.take(clock.now())
-    if (note !== null) await spool.append(note).catch(() => undefined)
+    await this.#lost.leaveTo(spool, clock.now())
   }
 
   /** Stores a batch from memory. On failure or delay it goes to the disk, or is lost if the disk has refused it. */
@@ -221,7 +218,7 @@ export class Lane {
     this.#spooled = take(this.#spooled)
     const note = this.#lost.take(this.#options.clock.now())
     if (note !== null) {
-      const [stored, failed] = [() => this.#lost.settle(true), () => this.#lost.settle(false)]
+      const [stored, failed] = [() => this.#lost.settle(note, true), () => this.#lost.settle(note, false)]
       group.push({ batch: note, key: `${seriesKey(note)} note`, stored, failed })
     }
     return group
@@ -271,11 +268,12 @@ export class Lane {
 
   /** Leaves to the disk what the database has not taken yet, unless the disk has refused it. What is under way may still succeed. */
   #leaveMemory(reason: string): void {
-    const { incidents, stream } = this.#options
+    const { incidents, stream, spool, clock } = this.#options
     incidents.failed('database', `${reason}; responses go to the spool`, stream)
     this.#live = this.#live.filter(({ mayLeave }) => !mayLeave)
     for (const entry of this.#inMemory) if (entry.mayLeave) entry.failed()
     for (const entry of this.#spooled.splice(0)) entry.failed()
+    void this.#lost.leaveTo(spool, clock.now()).then((isKept) => isKept && this.readDisk())
     this.#onFailure()
   }
 

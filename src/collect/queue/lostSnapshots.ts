@@ -2,18 +2,20 @@ import { type Category, tradedCategories } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { Batch, FoundGap } from '../../ledger/batch/batch.js'
+import type { Spool } from './spool.js'
 
 const droppedReason = 'dropped: neither the database nor the disk took it'
 
 /**
  * The time in which snapshots of a stream were lost after they had been received: one range for each category and reason, in memory
- * until the database takes it as a gap. Fills and candles need none of this: what is missing of them is what is not proven.
+ * until the database takes it as a gap, or the disk keeps it. Fills and candles need none of this: what is missing of them is what
+ * is not proven.
  */
 export class LostSnapshots {
   readonly #stream: StreamName
   #gaps = new Map<string, FoundGap>()
-  /** Gaps that are on their way to the database. */
-  #noting: readonly FoundGap[] = []
+  /** Notes that are on their way to the database or the disk. */
+  readonly #onTheirWay = new Set<Batch>()
 
   constructor(stream: StreamName) {
     this.#stream = stream
@@ -33,21 +35,38 @@ export class LostSnapshots {
     for (const category of categories) this.#widen({ category, symbol: '*', range, reason })
   }
 
-  /** Everything that was added, as a batch without rows; null when there is nothing, or the batch before is not settled yet. */
+  /** Everything that was added, as a batch without rows; null when there is nothing. */
   take(now: number): Batch | null {
-    if (this.#gaps.size === 0 || this.#noting.length > 0) return null
+    if (this.#gaps.size === 0) return null
     const gaps = [...this.#gaps.values()]
     this.#gaps = new Map()
-    this.#noting = gaps
     const target = { category: gaps[0]?.category }
     const nothing = { rows: [], rejected: [], proven: [] }
-    return { stream: this.#stream, target, requestTime: now, receivedAt: now, ...nothing, gaps, isPart: true }
+    const note = { stream: this.#stream, target, requestTime: now, receivedAt: now, ...nothing, gaps, isPart: true }
+    this.#onTheirWay.add(note)
+    return note
   }
 
-  /** Settles the batch that was taken: what could not be stored is taken again. */
-  settle(isStored: boolean): void {
-    if (!isStored) for (const gap of this.#noting) this.#widen(gap)
-    this.#noting = []
+  /**
+   * Leaves everything to the disk, since in memory it would end with the process; also what hangs in the database, because to store
+   * it twice is to store it once. Resolves to whether there was something and the disk took it.
+   */
+  async leaveTo(spool: Pick<Spool, 'append'>, now: number): Promise<boolean> {
+    for (const note of this.#onTheirWay) this.settle(note, false)
+    const note = this.take(now)
+    if (note === null) return false
+    const isKept = await spool.append(note).then(
+      () => true,
+      () => false,
+    )
+    this.settle(note, isKept)
+    return isKept
+  }
+
+  /** Settles a note that was taken: what could not be stored is taken again. */
+  settle(note: Batch, isStored: boolean): void {
+    if (!this.#onTheirWay.delete(note) || isStored) return
+    for (const gap of note.gaps) this.#widen(gap)
   }
 
   #widen(gap: FoundGap): void {

@@ -102,8 +102,8 @@ function openDispatcher(options: TransportOptions, clock: Clock, signal: AbortSi
   const settings: Pool.Options = {
     connections: maxConnections,
     pipelining: 1,
-    headersTimeout: timeoutMs,
     // One deadline stands over the whole request.
+    headersTimeout: 0,
     bodyTimeout: 0,
     keepAliveTimeout: maxIdleMs,
     keepAliveMaxTimeout: maxIdleMs,
@@ -123,6 +123,9 @@ function openDispatcher(options: TransportOptions, clock: Clock, signal: AbortSi
   })
 }
 
+/** Enough for one turn of the event loop, in which everything that has come is read. */
+const shortestReadMs = 1
+
 interface TransportRequest extends TransportOptions {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
@@ -136,9 +139,14 @@ async function get(instance: Axios, address: string, options: TransportRequest):
   const cut = new AbortController()
   let isLate = false
   // One deadline over everything, from connecting to the last byte.
-  const stopTimer = clock.after(timeoutMs, () => {
-    isLate = true
-    cut.abort()
+  const dueMs = clock.monotonicMs() + timeoutMs
+  let stopTimer = clock.after(timeoutMs, () => {
+    // A process that stood still finds its timers before the bytes that came meanwhile: it has to read those first.
+    const lateMs = clock.monotonicMs() - dueMs
+    stopTimer = clock.after(Math.max(shortestReadMs, Math.min(lateMs, timeoutMs)), () => {
+      isLate = true
+      cut.abort()
+    })
   })
   const forgetSignal = onAbort(closing, () => cut.abort())
   if (closing.aborted) cut.abort()

@@ -36,3 +36,25 @@ test('idle connections that were forgotten on the way cost attempts and no reque
     await service.close()
   }
 })
+
+test('a response that was lost on its way is told, although a repetition has made it good', async () => {
+  const told: string[] = []
+  let count = 0
+  const service = await startFakeService((_request, response) => {
+    // The service believes that what it has sent has arrived.
+    if (++count === 1) response.writeHead(200, { 'content-length': 100 }).write(envelope('[]'))
+    else response.end(envelope('[]'))
+  })
+  const client = clientOf(service.url, {
+    retry: { attempts: 3, minDelayMs: 1, maxDelayMs: 2, totalMs: 5_000 },
+    timeoutMs: 200,
+    onRepeated: ({ message }) => told.push(message),
+  })
+  try {
+    for (let i = 0; i < 2; i++) await client.fills({ category: 'SPOT', symbol: 'BTCUSDT' })
+    expect(told).toEqual([expect.stringMatching(/^fills SPOT BTCUSDT: timeout: no whole response within 200 ms/)])
+  } finally {
+    client.close()
+    await service.close()
+  }
+})

@@ -205,12 +205,27 @@ describe('what neither the database nor the disk takes', () => {
     await close(next)
   })
 
+  test('is noted on the disk as soon as that has room: a kill does not hide it', async () => {
+    refuses = () => true
+    isFull = true
+    const queue = await openQueue()
+    expect(await queue.write(spooledBatch('tickers', 'S', 10))).toBe(false)
+    expect(content.spooledBytes).toBe(0)
+    isFull = false
+    // Neither a response nor the database has to come for that.
+    await vi.waitFor(() => expect(content.spooledBytes).toBeGreaterThan(0))
+    refuses = () => false
+    await isDone(queue)
+    expect(gapsOf(stored)).toMatchObject([{ symbol: '*', range: { from: 10, to: 11 } }])
+    await close(queue)
+  })
+
   test('includes what was on the disk and had to make room there, which is reported', async () => {
     refuses = () => true
     const queue = await openQueue(3_000)
     for (let time = 0; time < 60; time++) expect(await queue.write(spooledBatch('tickers', 'S', time))).toBe(true)
     expect(dropped.length).toBeGreaterThan(0)
-    expect(stats.tickers.rowsDropped).toBe(dropped.length)
+    expect(stats.tickers.rowsDropped).toBe(dropped.flatMap(({ rows }) => rows).length)
     refuses = () => false
     await isDone(queue)
     const kept = new Set(stored.filter(({ rows }) => rows.length > 0).map(({ requestTime }) => requestTime))

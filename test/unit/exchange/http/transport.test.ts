@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, test } from 'vitest'
 import { ExchangeError } from '../../../../src/exchange/errors.js'
 import type { RequestMoments } from '../../../../src/exchange/http/adapter.js'
 import { createTransport, type Transport, type TransportOptions } from '../../../../src/exchange/http/transport.js'
@@ -73,6 +73,23 @@ async function until(isSo: () => boolean): Promise<void> {
 }
 
 const nameOf = ({ head }: Received) => /symbol=(\w+)/.exec(head)?.[1] ?? ''
+
+test('a response that has come is read, although the process stood still until its deadline was over', async () => {
+  const timeoutMs = 150
+  let standsStill = false
+  await start(
+    ({ socket }) => {
+      socket.write(response('[]'))
+      if (!standsStill) return
+      const until = performance.now() + timeoutMs + 50
+      while (performance.now() < until);
+    },
+    { timeoutMs },
+  )
+  expect(await get('first')).toBe('[]')
+  standsStill = true
+  expect(await get('second')).toBe('[]')
+})
 
 describe('connections', () => {
   it('are used again', async () => {
