@@ -2,7 +2,7 @@ import type { InstrumentKey } from '../src/market/category.js'
 import type { Candle } from '../src/market/candle.js'
 import type { Fill } from '../src/market/fill.js'
 import { minuteMs, type TimeMs } from '../src/market/values.js'
-import type { Batch } from '../src/ledger/batch/batch.js'
+import type { Batch } from '../src/ledger/batch.js'
 
 export const candlesOfPage = 1_000
 

@@ -1,10 +1,9 @@
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/storageOf.js'
 import type { TimeMs } from '../market/values.js'
-import { removeArchived, type RemovalResult } from '../files/archive/removal.js'
+import { type RemovalResult, removeArchived } from '../files/archive/removal.js'
 import type { ArchiveTarget } from '../files/archive/target.js'
-import type { RecorderDatabase } from '../db/database.js'
-import { removalTime } from '../db/removalTime.js'
+import { type RecorderDatabase, removalTime } from '../db/database.js'
 import { timeTables } from '../db/timeTables.js'
 
 export interface OldRemoval extends RemovalResult {

@@ -10,7 +10,7 @@ import { sleepFor, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { CommonOptions } from './options.js'
 import { messageOf } from '../runtime/messageOf.js'
-import { doAgree } from '../db/removalTime.js'
+import { doAgree } from '../db/database.js'
 
 export interface Archiving {
   stop(): Promise<void>

@@ -4,8 +4,8 @@ import { planSeries, wantsOf } from '../history/plan.js'
 import { resolveRequest } from '../history/request.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { insertWants } from '../ledger/history/candleWants.js'
-import { listInstruments } from '../ledger/live/instruments.js'
+import { insertWants } from '../ledger/candleWants.js'
+import { listInstruments } from '../ledger/read/instruments.js'
 import { messageOf } from '../runtime/messageOf.js'
 
 const historyMs = 3 * dayMs

@@ -142,7 +142,7 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
       import('../runtime/logger.js'),
       import('../ledger/read/overview.js'),
       import('../db/databaseError.js'),
-      import('../db/missingRelation.js'),
+      import('../db/readOnlyQuery.js'),
     ])
   // Without either of them nothing is known: both reasons are one line.
   const failure = (error: unknown) =>

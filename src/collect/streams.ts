@@ -3,14 +3,20 @@ import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import type { Candle } from '../market/candle.js'
 import { whyNoCandles } from '../market/candleKinds.js'
-import { type InstrumentKey, isTradedCategory, type TradedCategory } from '../market/category.js'
+import { type InstrumentKey, type TradedCategory, isTradedCategory } from '../market/category.js'
 import type { Fill } from '../market/fill.js'
 import type { Instrument } from '../market/instrument.js'
 import type { OrderBook, RpiOrderBook, RpiSymbol } from '../market/orderBook.js'
 import type { StreamName } from '../market/stream.js'
 import type { Ticker } from '../market/ticker.js'
-import { type Batch, isWholeList } from '../ledger/batch/batch.js'
-import type { BookTarget, CandleTarget, CategoryTarget, TradedCategoryTarget } from '../ledger/batch/targets.js'
+import {
+  type Batch,
+  type BookTarget,
+  type CandleTarget,
+  type CategoryTarget,
+  type TradedCategoryTarget,
+  isWholeList,
+} from '../ledger/batch.js'
 import type { Universe } from './universe/universe.js'
 
 /** The event that makes the recorder request a stream. */
@@ -147,7 +153,7 @@ function bookText<Book extends OrderBook>(
   return [book.bidPrices, book.askPrices, ...sizesOf(book)].map((values) => values.join(' ')).join('|')
 }
 
-/** How each stream is asked for. How it is stored stands in `ledger/batch/writers.ts`, what it demands in `plan/planDemand.ts`. */
+/** How each stream is asked for. How it is stored stands in `ledger/writers.ts`, what it demands in `plan/planDemand.ts`. */
 export const streams = {
   instruments,
   rpi_symbols: rpiSymbols,

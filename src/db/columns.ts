@@ -1,6 +1,7 @@
-import { type RawBuilder, sql } from 'kysely'
+import { type ColumnType, type RawBuilder, sql } from 'kysely'
 import { stringify } from 'lossless-json'
 import type { Extra, TimeMs } from '../market/values.js'
+import { type Instrument, type InstrumentField, type InstrumentKind, instrumentFields } from '../market/instrument.js'
 
 /** `baseCoin` → `base_coin`, `volume24h` → `volume_24h`, `bid1Price` → `bid1_price`. */
 export type SnakeCase<Name extends string> = Name extends `${infer Start}24h${infer Rest}`
@@ -178,3 +179,15 @@ export function toJson(value: unknown): string {
 export function toDate(time: TimeMs): Date {
   return new Date(time)
 }
+
+/** Columns of the specification of an instrument, derived from the one table of its fields. */
+export type InstrumentColumns = {
+  [Field in InstrumentField as SnakeCase<Field>]: (typeof instrumentFields)[Field] extends 'time'
+    ? ColumnType<Instrument[Field], Date | null, Date | null>
+    : Instrument[Field]
+} & { kind: InstrumentKind; extra: ColumnType<Extra, string, string> }
+
+/** How each field of the specification is written, in the order of the fields. */
+export const instrumentColumns: readonly (ColumnSpec & { readonly field: InstrumentField })[] = (
+  Object.keys(instrumentFields) as InstrumentField[]
+).map((field) => ({ field, name: snakeCase(field), kind: instrumentFields[field] }))

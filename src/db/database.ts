@@ -1,6 +1,7 @@
-import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely'
+import { Kysely, PostgresAdapter, PostgresDialect, type Transaction, sql } from 'kysely'
 import { type DatabaseOptions, type DatabasePool, openPool } from './pool.js'
 import type { Database } from './schema.js'
+import { type TimeMs, hourMs } from '../market/values.js'
 
 /** An open database. Close it once; every query after that fails. */
 export interface RecorderDatabase extends DatabasePool {
@@ -37,4 +38,57 @@ class Adapter extends PostgresAdapter {
   override async releaseMigrationLock(): Promise<void> {
     // The lock ends with the transaction.
   }
+}
+
+/** Runs `work` in the transaction that `db` is in already, or in one of its own. */
+export async function inTransaction<Result>(
+  db: Kysely<Database>,
+  work: (trx: Transaction<Database>) => Promise<Result>,
+): Promise<Result> {
+  return db.isTransaction ? work(db as Transaction<Database>) : db.transaction().execute(work)
+}
+
+/** Reads the database's clock, in epoch milliseconds. In a transaction this is the time of its beginning. */
+async function databaseNow(db: Kysely<Database>): Promise<TimeMs> {
+  const { rows } = await sql<{ now: TimeMs }>`select now() as now`.execute(db)
+  const [row] = rows
+  if (row === undefined) throw new Error('the database did not tell its time')
+  return row.now
+}
+
+/** If clocks are further apart than this, one of them is wrong. It is not known which. */
+const maxApartMs = hourMs
+
+interface Clocks {
+  readonly machineNow: () => TimeMs
+  /** Reads the service's clock, where it is known. */
+  readonly serviceNow?: () => TimeMs
+}
+
+type RemovalTime = { readonly now: TimeMs } | { readonly problem: string }
+
+/**
+ * Resolves to the time by which the age of rows is judged: the earliest of all clocks. A single clock that is set
+ * months ahead would have everything removed. If the clocks differ too much, the result is one line on what to do
+ * instead.
+ */
+export async function removalTime(db: Kysely<Database>, { machineNow, serviceNow }: Clocks): Promise<RemovalTime> {
+  const database = await databaseNow(db)
+  const [machine, service] = [machineNow(), serviceNow?.()]
+  const times = [machine, database, ...(service === undefined ? [] : [service])]
+  if (doAgree(...times)) return { now: Math.min(...times) }
+  const text = (time: TimeMs) => new Date(time).toISOString()
+  const shown = [
+    `${text(machine)} on this machine`,
+    `${text(database)} in the database`,
+    ...(service === undefined ? [] : [`${text(service)} at the service`]),
+  ]
+  return {
+    problem: `nothing old is removed while clocks are more than an hour apart: ${shown.join(', ')}; set the one that is wrong`,
+  }
+}
+
+/** Returns true if all times lie within an hour. */
+export function doAgree(...times: readonly TimeMs[]): boolean {
+  return Math.max(...times) - Math.min(...times) <= maxApartMs
 }

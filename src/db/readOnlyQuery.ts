@@ -1,8 +1,7 @@
 import pg from 'pg'
-import { excerptAt } from './excerpt.js'
-import { explainMissing } from './missingRelation.js'
 import { systemClock } from '../runtime/clock.js'
 import type { DatabasePool } from './pool.js'
+import { closest, distance } from 'fastest-levenshtein'
 
 export interface QueryColumn {
   readonly name: string
@@ -179,4 +178,63 @@ function isShowOrExplain(statement: string): boolean {
 
 function withoutLeadingComments(sql: string): string {
   return sql.replace(/^(\s+|--[^\n]*(\n|$)|\/\*[\s\S]*?\*\/)+/, '').replace(/[\s;]+$/, '')
+}
+
+/** "relation … does not exist" and "schema … does not exist". */
+const missingCodes: readonly unknown[] = ['42P01', '3F000']
+
+/**
+ * Resolves to an error to throw instead of the server's, with advice on a missing relation. Other errors are returned
+ * as they are. A database without tables of the recorder needs a migration. In any other one the name is misspelt.
+ *
+ * @param query asks the same database, outside of the transaction that failed
+ */
+export async function explainMissing(query: pg.ClientBase['query'], error: unknown): Promise<unknown> {
+  if (!(error instanceof Error) || !missingCodes.includes((error as { code?: unknown }).code)) return error
+  const names = await relationNames(query).catch(() => null)
+  if (names === null) return error
+  if (names.length === 0) {
+    return new Error(
+      'the database has no tables of the recorder; run market-recorder migrate, or check DATABASE_URL and --data-dir',
+      { cause: error },
+    )
+  }
+  const near = nearest(error.message, names)
+  return new Error(
+    `database: ${error.message}; ${near === null ? `the relations of schema market are ${names.join(', ')}` : `did you mean market.${near}?`}`,
+    { cause: error },
+  )
+}
+
+/** Reads the names of the relations of schema `market` from catalogs that any login may read. */
+async function relationNames(query: pg.ClientBase['query']): Promise<string[]> {
+  const { rows } = await query<{ name: string }>(
+    `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'market' and c.relkind in ('r', 'p', 'v', 'm') order by 1`,
+  )
+  return rows.map(({ name }) => name)
+}
+
+/** The name that was probably meant by the one that the message quotes. */
+function nearest(message: string, names: readonly string[]): string | null {
+  const wanted = /"(?:market\.)?([^"]+)"/.exec(message)?.[1]
+  if (wanted === undefined) return null
+  const name = closest(wanted.toLowerCase(), names)
+  return distance(wanted.toLowerCase(), name) <= Math.max(2, wanted.length / 3) ? name : null
+}
+
+const width = 76
+
+/** The line of a text in which a character is, and a caret below it; a long line is cut around it. */
+export function excerptAt(text: string, index: number): string[] {
+  // By code points, as PostgreSQL counts, and not by the halves of some that JavaScript has.
+  const characters = Array.from(text)
+  const at = Math.max(0, Math.min(index, characters.length))
+  const before = characters.slice(0, at)
+  const lineBegin = before.lastIndexOf('\n') + 1
+  const lineEnd = characters.indexOf('\n', at)
+  const begin = Math.max(lineBegin, at - width / 2)
+  const end = Math.min(lineEnd === -1 ? characters.length : lineEnd, begin + width)
+  const label = `line ${before.filter((character) => character === '\n').length + 1}: `
+  return [`${label}${characters.slice(begin, end).join('')}`, `${' '.repeat(label.length + at - begin)}^`]
 }

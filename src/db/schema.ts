@@ -5,16 +5,15 @@ import type { Fill } from '../market/fill.js'
 import type { OrderBook, RpiOrderBook } from '../market/orderBook.js'
 import type { Ticker } from '../market/ticker.js'
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
-import type { SnakeCase } from './columns.js'
-import type { InstrumentColumns } from './instrumentColumns.js'
+import type { InstrumentColumns, SnakeCase } from './columns.js'
 
 /** An instant: read as epoch milliseconds, written as a Date. */
-export type Instant = ColumnType<TimeMs, Date, Date>
-export type NullableInstant = ColumnType<TimeMs | null, Date | null | undefined, Date | null>
+type Instant = ColumnType<TimeMs, Date, Date>
+type NullableInstant = ColumnType<TimeMs | null, Date | null | undefined, Date | null>
 /** JSON as an object when read, as its text when written. */
-export type Json = ColumnType<Record<string, unknown>, string, string>
+type Json = ColumnType<Record<string, unknown>, string, string>
 
-export interface InstrumentKeyColumns {
+interface InstrumentKeyColumns {
   readonly category: Category
   readonly symbol: string
 }
@@ -49,7 +48,7 @@ export interface Database {
 }
 
 /** A lock that a session holds. For locks that a transaction holds, only the name is stored. */
-export interface LockTable {
+interface LockTable {
   name: string
   place: Generated<string>
   pid: number | null
@@ -98,7 +97,7 @@ export interface SeriesColumns extends InstrumentKeyColumns {
 }
 
 /** Ranges as text, and `part` as an instant that may be infinite. */
-export interface KnownTable extends SeriesColumns {
+interface KnownTable extends SeriesColumns {
   id: GeneratedAlways<number>
   verdict: string
   part: Generated<TimeMs>
@@ -164,7 +163,7 @@ interface CandleSliceTable {
   taken_at: Generated<TimeMs>
 }
 
-export interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Values<'new'> {
+interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Values<'new'> {
   id: GeneratedAlways<number>
   type: CandleType
   interval: Interval
@@ -173,7 +172,7 @@ export interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>
   restatement_id: ColumnType<number | null, number | null | undefined, number | null>
 }
 
-export interface RejectedRowTable {
+interface RejectedRowTable {
   digest: string
   operation: string
   parameters: Json

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { CandleSeries, CandleType, Interval } from '../market/candle.js'
+import { type CandleSeries, type CandleType, type Interval, intervalMs } from '../market/candle.js'
 import type { Category } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { SeriesColumns } from './schema.js'
@@ -85,3 +85,10 @@ function allOf<Name extends string>(
 ): RawBuilder<unknown> {
   return sql.join(names.map(condition), sql` and `)
 }
+
+/** Lengths as SQL intervals, for statements that are about candles of different intervals. */
+export const candleLengths = sql`(values ${sql.join(
+  Object.entries(intervalMs).map(
+    ([interval, ms]) => sql`(${sql.lit(interval)}, make_interval(secs => ${sql.lit(ms / 1000)}))`,
+  ),
+)}) as lengths (interval, length)`

@@ -1,7 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { type ColumnKind, type ColumnSpec, columnNames, type ColumnValue, rowsFrom, snakeCase } from './columns.js'
+import { type ColumnKind, type ColumnSpec, type ColumnValue, columnNames, rowsFrom, snakeCase } from './columns.js'
 import type { Database } from './schema.js'
-import type { WriteResult } from './writeResult.js'
 
 /** A statement of this size stays clear of the columnstore's limit on tuples that one may decompress. */
 export const rowsPerStatement = 1_000
@@ -23,7 +22,7 @@ export async function inStatements<Row>(
 }
 
 /** A table with a column for each field of its rows, named after it. */
-export interface RowTable<Row> {
+interface RowTable<Row> {
   readonly name: string
   /** Names of the key's columns. */
   readonly key: readonly string[]
@@ -62,4 +61,12 @@ export async function appendRows<Row>(
 
 export function keyOrder(key: readonly string[]): RawBuilder<unknown> {
   return sql.raw(key.map((name) => `"${name}"`).join(', '))
+}
+
+/** Numbers of rows by their fate in a write. Rows that occur twice in a batch count as unchanged. */
+export interface WriteResult {
+  readonly inserted: number
+  readonly updated: number
+  /** Rows that were stored already, with the same values. */
+  readonly unchanged: number
 }

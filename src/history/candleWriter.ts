@@ -8,8 +8,8 @@ import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError, isConnectionError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
-import type { Batch } from '../ledger/batch/batch.js'
-import { storeBatch } from '../ledger/batch/storeBatches.js'
+import type { Batch } from '../ledger/batch.js'
+import { storeBatch } from '../ledger/storeBatches.js'
 
 export interface CandlePage {
   readonly candles: readonly Candle[]

@@ -1,5 +1,5 @@
 import type { Decimal } from '../market/values.js'
-import type { Fraction, OpenRevision } from '../ledger/history/restatements.js'
+import type { Fraction, OpenRevision } from '../ledger/restatements.js'
 
 export interface FoundFactor {
   /** Prices were multiplied by this fraction, and volumes divided by it. In lowest terms. */

@@ -15,7 +15,7 @@ import {
   type JoinOutcome,
   neighboursOf,
   storePastFills,
-} from '../ledger/history/pastFills.js'
+} from '../ledger/pastFills.js'
 import type { Database } from '../db/schema.js'
 import { type Routine, startRoutine } from './routine.js'
 import { pastFillSource } from './sources.js'

@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely'
 import { candlesIn, gridOf, withCandles } from '../market/candleGrid.js'
 import { type TimeRange, normalized } from '../market/timeRange.js'
-import { missingCandles } from '../ledger/proof/missing.js'
-import type { NewWant, WantKind } from '../ledger/history/candleWants.js'
+import { missingCandles } from '../ledger/missing.js'
+import type { NewWant, WantKind } from '../ledger/candleWants.js'
 import type { Database } from '../db/schema.js'
 import type { RequestedSeries } from './request.js'
 

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { type CandleSeries, seriesText } from '../market/candle.js'
 import { type TimeRange, normalized, subtract } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { rangeOutcomes, type WantCounts, wantStates } from '../ledger/history/candleWants.js'
+import { rangeOutcomes, type WantCounts, wantStates } from '../ledger/candleWants.js'
 import type { Database } from '../db/schema.js'
 import { candlesMissing, type PlannedSeries, planSeries } from './plan.js'
 

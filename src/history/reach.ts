@@ -1,4 +1,4 @@
-import type { KnownReach } from '../ledger/history/candleReach.js'
+import type { KnownReach } from '../ledger/candleReach.js'
 import type { Clock } from '../runtime/clock.js'
 
 /** How far back an operation gives candles, as the age of their opening times. */

@@ -3,8 +3,8 @@ import { type CandleSeries, type CandleType, type Interval, intervalMs } from '.
 import { whyNoCandles } from '../market/candleKinds.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
-import type { SeriesRange } from '../ledger/proof/missing.js'
-import type { InstrumentSummary } from '../ledger/live/instruments.js'
+import type { SeriesRange } from '../ledger/missing.js'
+import type { InstrumentSummary } from '../ledger/read/instruments.js'
 
 /** A selection of series and times to backfill. */
 export interface BackfillRequest {

@@ -10,7 +10,7 @@ import {
   recentRestatements,
   type Fraction,
   type OpenRevision,
-} from '../ledger/history/restatements.js'
+} from '../ledger/restatements.js'
 import type { Database } from '../db/schema.js'
 import { commonFactor, explainedBy } from './factor.js'
 

@@ -2,14 +2,14 @@ import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
 import { ExchangeError, type ExchangeErrorKind } from '../exchange/errors.js'
 import { gridOf, withCandles } from '../market/candleGrid.js'
-import { type CandleSeries, seriesText, intervalMs } from '../market/candle.js'
+import { type CandleSeries, intervalMs, seriesText } from '../market/candle.js'
 import { type TimeRange, intersect, normalized, subtract, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../ledger/proof/missing.js'
-import { loadReach, saveReach } from '../ledger/history/candleReach.js'
-import { type CandleSlice, settleSlice, type SliceResult } from '../ledger/history/candleSlices.js'
+import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../ledger/missing.js'
+import { loadReach, saveReach } from '../ledger/candleReach.js'
+import { type CandleSlice, type SliceResult, settleSlice } from '../ledger/candleSlices.js'
 import {
   confirmNoTrade,
   isSparse,
@@ -17,11 +17,10 @@ import {
   putOffLook,
   replaceUnanswered,
   unansweredRanges,
-} from '../ledger/proof/noTrade.js'
-import { lastRevision } from '../ledger/history/restatements.js'
-import { noteReview } from '../ledger/history/reviews.js'
-import { lockNames } from '../db/locks/names.js'
-import { lockInTransaction } from '../db/locks/rowLock.js'
+} from '../ledger/noTrade.js'
+import { lastRevision } from '../ledger/restatements.js'
+import { noteReview } from '../ledger/reviews.js'
+import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
 import { CandleWriter } from './candleWriter.js'
 import { fetchRange } from './fetchRange.js'

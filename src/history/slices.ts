@@ -1,7 +1,7 @@
 import { candlesIn } from '../market/candleGrid.js'
 import { intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { OpenWant } from '../ledger/history/candleSlices.js'
+import type { OpenWant } from '../ledger/candleSlices.js'
 import type { CandleOperation } from './sources.js'
 
 /** The largest slice: 200 pages of `history-candles`, some ten seconds of a whole budget, minutes of a shared one. */

@@ -5,7 +5,7 @@ import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError, isLockedError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { refreshRollups } from '../server/timescale/rollups.js'
-import type { CandleSlice, SliceResult } from '../ledger/history/candleSlices.js'
+import type { CandleSlice, SliceResult } from '../ledger/candleSlices.js'
 
 /** Tries of the last refresh. They take ten seconds together, so that the program ends soon. */
 const lastTries = 20

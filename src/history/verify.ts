@@ -9,7 +9,7 @@ import {
   rowsWithoutCoverage,
   rowsWithoutTrade,
   volumesThatDiffer,
-} from '../ledger/history/candleChecks.js'
+} from '../ledger/candleChecks.js'
 import type { Database } from '../db/schema.js'
 
 export interface Verified {

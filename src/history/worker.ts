@@ -6,13 +6,7 @@ import type { Clock } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
-import {
-  type CandleSlice,
-  endSatisfiedWants,
-  extendLeases,
-  isWorkLeft,
-  takeSlice,
-} from '../ledger/history/candleSlices.js'
+import { type CandleSlice, endSatisfiedWants, extendLeases, isWorkLeft, takeSlice } from '../ledger/candleSlices.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { SliceRunner } from './runSlice.js'

@@ -11,10 +11,10 @@ import { systemClock } from '../../src/runtime/clock.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import type { Simulator } from '../../src/simulator/server.js'
 import { candleStream } from '../../src/db/series.js'
-import { insertWants } from '../../src/ledger/history/candleWants.js'
+import { insertWants } from '../../src/ledger/candleWants.js'
 import { coveredRanges } from './coverage.js'
 import { noTradeRanges } from './noTradeRanges.js'
-import type { InstrumentSummary } from '../../src/ledger/live/instruments.js'
+import type { InstrumentSummary } from '../../src/ledger/read/instruments.js'
 import type { TestDatabase } from './database.js'
 
 export const settleMs = 5_000

@@ -1,4 +1,4 @@
-import type { Batch } from '../../src/ledger/batch/batch.js'
+import type { Batch } from '../../src/ledger/batch.js'
 import type { StreamName } from '../../src/market/stream.js'
 
 /** A response as the collector hands it to the ledger. */

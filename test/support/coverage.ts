@@ -3,7 +3,7 @@ import type { TimeRange } from '../../src/market/timeRange.js'
 import type { TimeMs } from '../../src/market/values.js'
 import type { Database } from '../../src/db/schema.js'
 import { type Series, seriesColumns } from '../../src/db/series.js'
-import { multirange } from '../../src/ledger/proof/verdicts.js'
+import { multirange } from '../../src/ledger/verdicts.js'
 
 /** The parts of a range that are not proven yet, ascending. */
 export async function missingRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {

@@ -1,7 +1,6 @@
-import type { Batch } from '../../src/ledger/batch/batch.js'
-import type { StreamName } from '../../src/market/stream.js'
+import type { Batch } from '../../src/ledger/batch.js'
+import { type StreamName, streamNames } from '../../src/market/stream.js'
 import type { Spool } from '../../src/collect/queue/spool.js'
-import { streamNames } from '../../src/market/stream.js'
 
 /** A batch that tells itself from others by its stream, instrument and time. */
 export function spooledBatch(stream: StreamName, symbol: string, requestTime: number, row: object = {}): Batch {

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, vi } from 'vitest'
-import { storeBatches } from '../../src/ledger/batch/storeBatches.js'
+import { storeBatches } from '../../src/ledger/storeBatches.js'
 import { Queue } from '../../src/collect/queue/queue.js'
 import { createStats } from '../../src/collect/streamStats.js'
 import { systemClock } from '../../src/runtime/clock.js'

@@ -5,8 +5,12 @@ import { type Clock, sleepFor } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
-import { recentFillRates } from '../../ledger/read/fillRates.js'
-import { listedInstruments, listedRpiSymbols, newestTickerSigns } from '../../ledger/read/sharedLists.js'
+import {
+  listedInstruments,
+  listedRpiSymbols,
+  newestTickerSigns,
+  recentFillRates,
+} from '../../ledger/read/instruments.js'
 import type { Universe } from '../universe/universe.js'
 
 export interface SharedListsOptions {

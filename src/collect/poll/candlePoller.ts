@@ -3,7 +3,7 @@ import { type Candle, closeTime, type Interval, intervalMs, seriesText } from '.
 import { hourMs } from '../../market/values.js'
 import type { Ending } from '../../runtime/abort.js'
 import { momentOf, sleepFor } from '../../runtime/clock.js'
-import type { CandleTarget } from '../../ledger/batch/targets.js'
+import type { CandleTarget } from '../../ledger/batch.js'
 import { candlesPerPage, CandleSchedule } from '../schedule/candleSchedule.js'
 import type { StreamDefinition } from '../streams.js'
 import type { CandleResponses } from './candleResponses.js'

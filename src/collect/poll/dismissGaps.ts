@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
-import { addCoverage } from '../../ledger/proof/coverage.js'
-import { judgeFillGaps, removeGap } from '../../ledger/proof/emptyGaps.js'
+import { addCoverage } from '../../ledger/coverage.js'
+import { judgeFillGaps, removeGap } from '../../ledger/gaps.js'
 import { toDate } from '../../db/columns.js'
 import type { Database } from '../../db/schema.js'
 import type { Category } from '../../market/category.js'

@@ -1,4 +1,4 @@
-import type { Batch } from '../../ledger/batch/batch.js'
+import type { Batch } from '../../ledger/batch.js'
 
 /** Something that keeps asking for the targets it is given until it is stopped. */
 export interface Poller<Target> {

@@ -1,7 +1,7 @@
 import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { StreamName } from '../../market/stream.js'
 import { hourMs, type TimeMs } from '../../market/values.js'
-import type { Batch } from '../../ledger/batch/batch.js'
+import type { Batch } from '../../ledger/batch.js'
 
 /** Rejected rows that are kept of one stream in an hour; what is beyond is only counted. */
 const rejectedRowsPerHour = 1_000

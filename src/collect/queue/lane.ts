@@ -1,5 +1,5 @@
-import { type Batch, seriesKey } from '../../ledger/batch/batch.js'
-import type { StoredBatch, StoreOutcome } from '../../ledger/batch/storeBatches.js'
+import { type Batch, seriesKey } from '../../ledger/batch.js'
+import type { StoredBatch, StoreOutcome } from '../../ledger/storeBatches.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { StreamName } from '../../market/stream.js'
 import { backoffMs } from '../../runtime/backoff.js'

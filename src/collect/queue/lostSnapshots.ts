@@ -1,7 +1,7 @@
 import { type Category, tradedCategories } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import type { Batch, FoundGap } from '../../ledger/batch/batch.js'
+import type { Batch, FoundGap } from '../../ledger/batch.js'
 import type { Spool } from './spool.js'
 
 const droppedReason = 'dropped: neither the database nor the disk took it'

@@ -8,7 +8,7 @@ import type { Logger } from '../../runtime/logger.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { openDatabase } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
-import { storeBatches } from '../../ledger/batch/storeBatches.js'
+import { storeBatches } from '../../ledger/storeBatches.js'
 import { type CollectorStats, createStats } from '../streamStats.js'
 import { Queue, type QueueOptions } from './queue.js'
 

@@ -1,5 +1,5 @@
-import type { Batch } from '../../ledger/batch/batch.js'
-import type { StoredBatch } from '../../ledger/batch/storeBatches.js'
+import type { Batch } from '../../ledger/batch.js'
+import type { StoredBatch } from '../../ledger/storeBatches.js'
 import type { InstrumentKey } from '../../market/category.js'
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'

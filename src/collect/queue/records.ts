@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
-import type { Batch } from '../../ledger/batch/batch.js'
+import type { Batch } from '../../ledger/batch.js'
 
 /**
  * A record on disk: a header of 16 bytes, then the body.

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
-import { forget as forgetRange } from '../../ledger/proof/forget.js'
+import { forget as forgetRange } from '../../ledger/forget.js'
 import { noteRemoval } from '../../server/timescale/rollups.js'
 import { rowsOfDay, type Snapshot } from './rows.js'
 import { noteRemoved } from './state.js'

@@ -1,6 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { lockNames } from '../../db/locks/names.js'
-import { withSessionLockNow } from '../../db/locks/sessionLock.js'
+import { lockNames, withSessionLockNow } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
 import type { Manifest } from './manifest.js'
 import type { Day } from './tables.js'

@@ -1,11 +1,10 @@
 import { type Kysely, sql } from 'kysely'
-import { type CandleSeries, type Interval, intervalMs, isAlignedToMidnight } from '../../market/candle.js'
+import { type Candle, type CandleSeries, type Interval, intervalMs, isAlignedToMidnight } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import type { TimeMs } from '../../market/values.js'
+import { type TimeMs, dayMs, minuteMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
-import { rolledUpCandles } from './rolledUp.js'
 import { ofCandles } from '../../db/series.js'
-import { type CandleRow, type PageOptions, storedCandles, storedCandlesNearby } from './storedCandles.js'
+import { toDate } from '../../db/columns.js'
 
 export interface CandlePage {
   readonly candles: readonly CandleRow[]
@@ -128,4 +127,116 @@ async function endOfLastGap(
     db,
   )
   return rows[0]?.end ?? Number.NEGATIVE_INFINITY
+}
+
+type CandleRow = Omit<Candle, keyof CandleSeries>
+
+/** Where candles are without gaps, so many times the asked number of intervals holds all of them. */
+const lookback = 3
+const minLookbackMs = dayMs
+
+interface CandlesNearby {
+  readonly candles: readonly CandleRow[]
+  /** Candles that open before were not looked for. */
+  readonly from: TimeMs
+}
+
+/** The newest `limit` candles that open before `before`. */
+interface PageOptions {
+  readonly before: TimeMs
+  readonly limit: number
+}
+
+/** The newest `limit` stored candles that open in a short time before `before`, ascending: few chunks are looked into. */
+async function storedCandlesNearby(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  { before, limit }: PageOptions,
+): Promise<CandlesNearby> {
+  const from = before - Math.max(minLookbackMs, lookback * limit * intervalMs[series.interval])
+  return { candles: await candlesWithin(db, series, { from, to: before }, limit), from }
+}
+
+/**
+ * The newest `limit` stored candles that open before `before`, ascending. They are looked for nearby first: a search without
+ * a beginning looks into every chunk that there is.
+ */
+async function storedCandles(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  page: PageOptions,
+  nearby?: CandlesNearby,
+): Promise<readonly CandleRow[]> {
+  const { candles, from } = nearby ?? (await storedCandlesNearby(db, series, page))
+  const missing = page.limit - candles.length
+  if (missing === 0) return candles
+  return [...(await candlesWithin(db, series, { from: Number.NEGATIVE_INFINITY, to: from }, missing)), ...candles]
+}
+
+async function candlesWithin(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  { from, to }: TimeRange,
+  limit: number,
+): Promise<CandleRow[]> {
+  const { rows } = await sql<CandleRow>`
+    select open_time as "openTime", open, high, low, close, base_volume as "baseVolume",
+      quote_turnover as "quoteTurnover", is_closed as "isClosed"
+    from market.candles
+    where ${ofCandles(series)} and open_time < ${toDate(to)}::timestamptz
+      ${Number.isFinite(from) ? sql`and open_time >= ${toDate(from)}::timestamptz` : sql``}
+    order by open_time desc
+    limit ${limit}`.execute(db)
+  return rows.toReversed()
+}
+
+/** From here on a candle holds so many minutes that telling them apart by candle costs more than another look-up. */
+const longMs = intervalMs['4H']
+
+/**
+ * Candles of the series' interval, made of the stored minutes of a range and aligned to 00:00 UTC; ascending. One counts as
+ * closed when all of its minutes are and the last of them is there.
+ */
+async function rolledUpCandles(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  { from, to }: TimeRange,
+): Promise<CandleRow[]> {
+  const lengthMs = intervalMs[series.interval]
+  const minutes = ofCandles({ ...series, interval: '1m' })
+  const length = sql`make_interval(secs => ${lengthMs / 1000})`
+  const beforeLast = sql`make_interval(secs => ${(lengthMs - minuteMs) / 1000})`
+  // Slice by slice, so that the groups of one stay in the processor's cache. Not finer than a day where candles are
+  // short: a compressed table gives out a thousand minutes at a time.
+  const sliceMs = lengthMs < longMs ? dayMs : lengthMs
+  const slice = sql`make_interval(secs => ${sliceMs / 1000})`
+  const opens = sliceMs === lengthMs ? sql`slice` : sql`date_bin(${length}, open_time, timestamptz 'epoch')`
+  // No sorting for the first and the last price: they are those of the first and the last minute, and only where one of
+  // these is missing the minute that stands in for it is looked up.
+  // Beside every other bound: by these the planner leaves out chunks, and it sees through neither greatest() nor a column.
+  const inRange = sql`open_time >= ${toDate(from)}::timestamptz and open_time < ${toDate(to)}::timestamptz`
+  const { rows } = await sql<CandleRow>`
+    select opens as "openTime",
+      coalesce(first_open, (select open from market.candles where ${minutes} and ${inRange} and open_time = first_time)) as open,
+      high, low,
+      coalesce(last_close, (select close from market.candles where ${minutes} and ${inRange} and open_time = last_time)) as close,
+      base_volume as "baseVolume", quote_turnover as "quoteTurnover",
+      are_closed and last_time = opens + ${beforeLast} as "isClosed"
+    from generate_series(${toDate(Math.floor(from / sliceMs) * sliceMs)}::timestamptz,
+      ${toDate(to - 1)}::timestamptz, ${slice}) as slice
+    cross join lateral (
+      select opens, max(open) filter (where open_time = opens) as first_open, max(high) as high, min(low) as low,
+        max(close) filter (where open_time = opens + ${beforeLast}) as last_close,
+        sum(base_volume) as base_volume, sum(quote_turnover) as quote_turnover, bool_and(is_closed) as are_closed,
+        min(open_time) as first_time, max(open_time) as last_time
+      from (
+        select ${opens} as opens, open_time, open, high, low, close, base_volume, quote_turnover, is_closed
+        from market.candles
+        where ${minutes} and ${inRange}
+          and open_time >= slice and open_time < slice + ${slice}
+      ) as minute
+      group by opens
+    ) as candle
+    order by opens`.execute(db)
+  return rows
 }

@@ -19,12 +19,12 @@ export interface SeriesDay {
   readonly hasRows: boolean
 }
 
-export interface SeriesDays {
+interface SeriesDays {
   readonly series: Series
   readonly days: readonly SeriesDay[]
 }
 
-export interface SeriesFilter {
+interface SeriesFilter {
   /** Part of the symbol, whatever its case; empty for all. */
   readonly text: string
   readonly stream?: StreamName | undefined
@@ -84,7 +84,7 @@ export async function coverageCalendar(
   return { series, total: found.total }
 }
 
-export interface KnownGap {
+interface KnownGap {
   readonly from: TimeMs
   readonly to: TimeMs
   readonly reason: string
@@ -92,7 +92,7 @@ export interface KnownGap {
   readonly detectedAt: TimeMs
 }
 
-export interface SeriesRanges {
+interface SeriesRanges {
   /** Proven ranges, cut to the requested range, ascending. */
   readonly covered: readonly TimeRange[]
   readonly gaps: readonly KnownGap[]

@@ -1,10 +1,12 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category, InstrumentKey } from '../../market/category.js'
-import type { InstrumentKind } from '../../market/instrument.js'
-import type { TimeMs } from '../../market/values.js'
+import type { Instrument, InstrumentKind } from '../../market/instrument.js'
+import { type TimeMs, dayMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
+import type { TickerSigns } from '../../market/ticker.js'
+import { toDate } from '../../db/columns.js'
 
-export interface InstrumentRow {
+interface InstrumentRow {
   readonly category: Category
   readonly symbol: string
   readonly baseCoin: string | null
@@ -75,4 +77,115 @@ export async function busiestInstrument(db: Kysely<Database>): Promise<Instrumen
     order by (i.quote_coin in ('USDT', 'USDC', 'USD')) desc, t.turnover desc nulls last
     limit 1`.execute(db)
   return rows[0] ?? null
+}
+
+/** An instrument as the newest list has it, as far as covering it depends on it. */
+interface ListedRow extends InstrumentKey {
+  readonly status: string | null
+  readonly kind: InstrumentKind
+}
+
+/** The instruments that the newest stored lists of these categories hold. */
+export async function listedInstruments(db: Kysely<Database>, categories: readonly Category[]): Promise<ListedRow[]> {
+  const { rows } = await sql<ListedRow>`
+    select category, symbol, status, kind from market.instruments
+    where disappeared_at is null and category = any(${categories}::market.category[])`.execute(db)
+  return rows
+}
+
+/** The members of the newest stored RPI list. */
+export async function listedRpiSymbols(db: Kysely<Database>): Promise<InstrumentKey[]> {
+  const { rows } = await sql<InstrumentKey>`
+    select category, symbol from market.rpi_symbols where valid_to is null`.execute(db)
+  return rows
+}
+
+/**
+ * Reads from the newest stored ticker of each instrument the values that show its activity. Tickers older than a day
+ * are ignored.
+ */
+export async function newestTickerSigns(db: Kysely<Database>, keys: readonly InstrumentKey[]): Promise<TickerSigns[]> {
+  if (keys.length === 0) return []
+  const { rows } = await sql<TickerSigns>`
+    select k.category, k.symbol, t.*
+    from unnest(${keys.map(({ category }) => category)}::market.category[], ${keys.map(({ symbol }) => symbol)}::text[])
+      as k (category, symbol)
+    cross join lateral (
+      select ts, received_at as "receivedAt", volume_24h as "volume24h", last_price as "lastPrice", bid1_price as "bid1Price", bid1_size as "bid1Size",
+        ask1_price as "ask1Price", ask1_size as "ask1Size", turnover_24h as "turnover24h",
+        platform_turnover_24h as "platformTurnover24h"
+      from market.tickers
+      where category = k.category and symbol = k.symbol and ts > now() - interval '1 day'
+      order by ts desc limit 1
+    ) as t`.execute(db)
+  return rows
+}
+
+interface FillRate extends InstrumentKey {
+  /** Fills a second. */
+  readonly perSecond: number
+}
+
+/** Number of newest fills read per instrument: enough for a rate, and few enough for thousands of instruments. */
+const sampled = 300
+const lookbackMs = 3 * dayMs
+
+/**
+ * How often each instrument traded lately, as it was recorded: over the time that its newest fills span, until the newest fill
+ * of all. Instruments without fills of the last three days are left out.
+ */
+export async function recentFillRates(db: Kysely<Database>, now: TimeMs): Promise<FillRate[]> {
+  const since = sql`${toDate(now - lookbackMs)}::timestamptz`
+  const { rows } = await sql<FillRate>`
+    with sample as (
+      select i.category, i.symbol, s.count, s.oldest, s.newest
+      from market.instruments i
+      cross join lateral (
+        select count(*) as count, min(ts) as oldest, max(ts) as newest from (
+          select ts from market.fills f
+          where f.category = i.category and f.symbol = i.symbol and f.ts > ${since}
+          order by ts desc limit ${sampled}
+        ) as latest
+      ) as s
+      where i.disappeared_at is null and s.count > 1
+    )
+    -- Silence since the newest fill lowers a rate; silence of the whole recorder does not.
+    select category, symbol,
+      (count / greatest(1, extract(epoch from (select max(newest) from sample) - oldest)))::float8 as "perSecond"
+    from sample
+    order by category, symbol`.execute(db)
+  return rows
+}
+
+/** Properties of an instrument that the collector needs. */
+export type InstrumentSummary = Pick<
+  Instrument,
+  'category' | 'symbol' | 'status' | 'launchTime' | 'offTime' | 'limitOpenTime' | 'isReality' | 'symbolType'
+> & {
+  /** Launch time of the first listing. A relisted instrument has a later launch time, but candles from before it. */
+  readonly firstLaunchTime?: TimeMs | null
+}
+
+/** Instruments that the service lists, by category and symbol; with `includeGone`, also those that it listed once. */
+export async function listInstruments(
+  db: Kysely<Database>,
+  filter: { readonly category?: Category; readonly includeGone?: boolean } = {},
+): Promise<InstrumentSummary[]> {
+  let query = db
+    .selectFrom('market.instruments')
+    .select(['category', 'symbol', 'status', 'launch_time as launchTime', 'off_time as offTime'])
+    .select(['limit_open_time as limitOpenTime', 'is_reality as isReality', 'symbol_type as symbolType'])
+    .select((builder) =>
+      builder
+        .selectFrom('market.instrument_history as h')
+        .whereRef('h.category', '=', 'market.instruments.category')
+        .whereRef('h.symbol', '=', 'market.instruments.symbol')
+        .select(({ fn }) => fn.min('h.launch_time').as('first'))
+        .as('firstLaunchTime'),
+    )
+    .orderBy('category')
+    .orderBy('symbol')
+  if (filter.category !== undefined) query = query.where('category', '=', filter.category)
+  if (filter.includeGone !== true) query = query.where('disappeared_at', 'is', null)
+  return query.execute()
 }

@@ -4,12 +4,17 @@ import type { OpenAPIHono } from '@hono/zod-openapi'
 import { HTTPException } from 'hono/http-exception'
 import type { Clock } from '../../runtime/clock.js'
 import type { RecorderDatabase } from '../../db/database.js'
-import { latestBook } from '../../ledger/read/books.js'
+import {
+  type MarketRow,
+  latestBook,
+  latestTicker,
+  newestFills,
+  readMarket,
+  tickerHistory,
+} from '../../ledger/read/market.js'
 import { readCandles } from '../../ledger/read/candles.js'
 import { coverageCalendar, emptyRanges, seriesRanges, type SeriesDay } from '../../ledger/read/coverage.js'
 import { busiestInstrument, findInstrument, searchInstruments } from '../../ledger/read/instruments.js'
-import { type MarketRow, newestFills, readMarket } from '../../ledger/read/market.js'
-import { latestTicker, tickerHistory } from '../../ledger/read/tickers.js'
 import { type CandleSeries, closeTime, type Interval, intervalMs } from '../../market/candle.js'
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import { endpoints } from './endpoints.js'

@@ -1,15 +1,14 @@
 import { type Kysely, sql } from 'kysely'
-import { lockNames } from '../../db/locks/names.js'
-import { withSessionLock } from '../../db/locks/sessionLock.js'
+import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
 import { changesNeeded } from './changes.js'
 import { emptyState, readCurrentState } from './currentState.js'
 import {
+  type ServerInfo,
+  type ServerKind,
   canCreateExtension,
   detectServer,
   requireCommunityVersion,
-  type ServerInfo,
-  type ServerKind,
   serverWithExtension,
 } from './server.js'
 import type { StorageSettings } from './settings.js'

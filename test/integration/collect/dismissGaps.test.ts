@@ -1,14 +1,13 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { dismissEmptyGaps } from '../../../src/collect/poll/dismissGaps.js'
-import { upsertCandles } from '../../../src/ledger/history/candles.js'
+import { upsertCandles } from '../../../src/ledger/candles.js'
 import { insertFills } from '../../support/insertFills.js'
 import type { Series } from '../../../src/db/series.js'
-import { addCoverage } from '../../../src/ledger/proof/coverage.js'
-import { judgeFillGaps } from '../../../src/ledger/proof/emptyGaps.js'
-import { listGaps, recordGap } from '../../../src/ledger/proof/gaps.js'
+import { addCoverage } from '../../../src/ledger/coverage.js'
+import { judgeFillGaps, listGaps, recordGap } from '../../../src/ledger/gaps.js'
 import { coveredRanges } from '../../support/coverage.js'
-import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { type TestDatabase, createTestDatabase } from '../../support/database.js'
 import { aCandle, aFill, someTime } from '../../support/marketRows.js'
 
 let created: TestDatabase

@@ -5,7 +5,7 @@ import { instrumentFields } from '../../../src/market/instrument.js'
 import { openDatabase } from '../../../src/db/database.js'
 import { describeDatabaseError } from '../../../src/db/databaseError.js'
 import { migrateToLatest, pendingMigrations } from '../../../src/db/migrate.js'
-import { countRows, marketTables } from '../../../src/ledger/read/tableCounts.js'
+import { countRows, marketTables } from '../../../src/ledger/read/overview.js'
 import { snakeCase } from '../../../src/db/columns.js'
 import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../../support/database.js'
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { fillGapReasons, FillRepair, type FillRepairOptions } from '../../../src/history/pastFills.js'
-import { addCoverage } from '../../../src/ledger/proof/coverage.js'
-import { listGaps, recordGap } from '../../../src/ledger/proof/gaps.js'
+import { addCoverage } from '../../../src/ledger/coverage.js'
+import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
 import type { TradedCategory } from '../../../src/market/category.js'
 import { hourMs, minuteMs } from '../../../src/market/values.js'
 import { createLogger } from '../../../src/runtime/logger.js'
@@ -11,7 +11,7 @@ import { clientOf } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { createFakeClock } from '../../support/fakeClock.js'
 import { insertFills } from '../../support/insertFills.js'
-import { storeCandles } from '../../../src/ledger/batch/storeCandles.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
 
 const now = Date.UTC(2026, 10, 20)
 const symbol = 'BTCUSDT'

@@ -9,7 +9,7 @@ import { openDatabase, type RecorderDatabase } from '../../../src/db/database.js
 import { migrateToLatest } from '../../../src/db/migrate.js'
 import { type Account, findBinaries, serverAccount } from '../../../src/server/embedded/binaries.js'
 import { serverEnvironment } from '../../../src/server/embedded/process.js'
-import { recordGap } from '../../../src/ledger/proof/gaps.js'
+import { recordGap } from '../../../src/ledger/gaps.js'
 import { ping } from '../../../src/ledger/read/overview.js'
 import { lastingPort } from '../../support/lastingPort.js'
 import { runProgram } from '../../support/program.js'

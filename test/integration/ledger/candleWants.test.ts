@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { candleStream } from '../../../src/db/series.js'
-import { addEmptyRanges } from '../../../src/ledger/proof/missing.js'
+import { addEmptyRanges } from '../../../src/ledger/missing.js'
 import {
   type CandleSlice,
   endSatisfiedWants,
@@ -10,16 +10,16 @@ import {
   type OpenWant,
   settleSlice,
   takeSlice,
-} from '../../../src/ledger/history/candleSlices.js'
+} from '../../../src/ledger/candleSlices.js'
 import {
   cancelBackfills,
   insertWants,
   type NewWant,
   rangeOutcomes,
   wantStates,
-} from '../../../src/ledger/history/candleWants.js'
-import { addCoverage } from '../../../src/ledger/proof/coverage.js'
-import { recordGap } from '../../../src/ledger/proof/gaps.js'
+} from '../../../src/ledger/candleWants.js'
+import { addCoverage } from '../../../src/ledger/coverage.js'
+import { recordGap } from '../../../src/ledger/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 const minuteMs = 60_000

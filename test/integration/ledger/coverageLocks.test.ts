@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { lockCoverage } from '../../../src/ledger/proof/coverage.js'
+import { lockCoverage } from '../../../src/ledger/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let created: TestDatabase

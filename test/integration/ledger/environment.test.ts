@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { describeDatabaseError, rowChecks } from '../../../src/db/databaseError.js'
-import { storeBatches } from '../../../src/ledger/batch/storeBatches.js'
+import { storeBatches } from '../../../src/ledger/storeBatches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill, someTime } from '../../support/marketRows.js'
 import { batchOf } from '../../support/batches.js'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { insertFills } from '../../support/insertFills.js'
-import { recordInstruments } from '../../../src/ledger/live/instruments.js'
-import { recentFillRates } from '../../../src/ledger/read/fillRates.js'
+import { recordInstruments } from '../../../src/ledger/instruments.js'
+import { recentFillRates } from '../../../src/ledger/read/instruments.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill, anInstrument, someTime } from '../../support/marketRows.js'
 

@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Instrument, instrumentFields } from '../../../src/market/instrument.js'
-import { listInstruments, recordInstruments } from '../../../src/ledger/live/instruments.js'
-import { recordRpiSymbols } from '../../../src/ledger/live/rpiSymbols.js'
+import { recordInstruments, recordRpiSymbols } from '../../../src/ledger/instruments.js'
+import { listInstruments } from '../../../src/ledger/read/instruments.js'
 import { anInstrument, someTime } from '../../support/marketRows.js'
-import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { type TestDatabase, createTestDatabase } from '../../support/database.js'
 
 let test: TestDatabase
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Candle } from '../../../src/market/candle.js'
-import { storeCandles } from '../../../src/ledger/batch/storeCandles.js'
-import { insertNewCandles, upsertCandles } from '../../../src/ledger/history/candles.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
+import { insertNewCandles, upsertCandles } from '../../../src/ledger/candles.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle } from '../../support/marketRows.js'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { dayMs, minuteMs } from '../../../src/market/values.js'
-import { storeCandles } from '../../../src/ledger/batch/storeCandles.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle } from '../../support/marketRows.js'
 

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { pino } from 'pino'
-import { afterAll, beforeAll, beforeEach, afterEach, describe, expect, it } from 'vitest'
-import { storeFills } from '../../../src/ledger/batch/storeFills.js'
-import { acquireLease, type Lease } from '../../../src/lease/lease.js'
-import { recordInstruments } from '../../../src/ledger/live/instruments.js'
-import { lockSessionName, tryLock } from '../../../src/db/locks/sessionLock.js'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { storeFills } from '../../../src/ledger/storeFills.js'
+import { type Lease, acquireLease } from '../../../src/lease/lease.js'
+import { recordInstruments, recordRpiSymbols } from '../../../src/ledger/instruments.js'
+import { lockSessionName, tryLock } from '../../../src/db/locks.js'
 import { migrateToLatest } from '../../../src/db/migrate.js'
 import {
   type CandleSlice,
@@ -13,13 +13,12 @@ import {
   extendLeases,
   settleSlice,
   takeSlice,
-} from '../../../src/ledger/history/candleSlices.js'
-import { insertWants } from '../../../src/ledger/history/candleWants.js'
-import { rightsBeyondReading } from '../../../src/db/rights.js'
-import { recordRpiSymbols } from '../../../src/ledger/live/rpiSymbols.js'
+} from '../../../src/ledger/candleSlices.js'
+import { insertWants } from '../../../src/ledger/candleWants.js'
+import { rightsBeyondReading } from '../../../src/db/service.js'
 import { reconcile } from '../../../src/server/timescale/reconcile.js'
 import { changingFunctions } from '../../support/catalogFunctions.js'
-import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { type TestDatabase, createEmptyDatabase, createTestDatabase } from '../../support/database.js'
 import { testStorage } from '../../support/databaseServer.js'
 import { type Login, login } from '../../support/login.js'
 import { aFill, anInstrument, someTime } from '../../support/marketRows.js'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { commonFactor, simplestBetween } from '../../../src/history/factor.js'
-import type { OpenRevision } from '../../../src/ledger/history/restatements.js'
+import type { OpenRevision } from '../../../src/ledger/restatements.js'
 
 function decimal(units: bigint, scale: number): string {
   const digits = units.toString().padStart(scale + 1, '0')

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type BackfillRequest, resolveRequest } from '../../../src/history/request.js'
-import type { InstrumentSummary } from '../../../src/ledger/live/instruments.js'
+import type { InstrumentSummary } from '../../../src/ledger/read/instruments.js'
 
 const minuteMs = 60_000
 const dayMs = 86_400_000

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type SetAside, Spool } from '../../../../src/collect/queue/spool.js'
-import type { Batch } from '../../../../src/ledger/batch/batch.js'
+import type { Batch } from '../../../../src/ledger/batch.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import type { Disk } from '../../../../src/runtime/disk.js'
 import { DiskContent, mountDisk } from '../../../simulation/memoryDisk.js'

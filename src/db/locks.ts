@@ -1,0 +1,142 @@
+import { CompiledQuery, type Kysely, sql } from 'kysely'
+import type { Database } from './schema.js'
+import { hostname } from 'node:os'
+import { systemClock } from '../runtime/clock.js'
+import { randomName } from '../runtime/randomness.js'
+
+/**
+ * Every lock that the recorder takes in the database, in one place. All of them are rows or tables of schema `recorder`: to
+ * take one needs the right to write there, so that nobody who only reads can hold up the recording. (Advisory locks have no
+ * such right: anybody who may connect can take any of them.)
+ *
+ * | lock                       | who takes it                              | what holds it      | for how long            |
+ * | -------------------------- | ----------------------------------------- | ------------------ | ----------------------- |
+ * | a row of candle_slice      | the worker that fetches a slice           | a lease in the row | 20 s, extended          |
+ * | reconcile                  | start and migrate, changing features      | a session          | seconds to hours        |
+ * | archive                    | who writes the archive or restores from it | a session         | minutes to hours        |
+ * | instruments CATEGORY       | the writer of a list of instruments       | a transaction      | milliseconds            |
+ * | rpi-symbols                | the writer of the RPI list                | a transaction      | milliseconds            |
+ * | candle wants               | who adds a want or takes a slice          | a transaction      | milliseconds            |
+ * | a row of recorder.known    | the writer of fills of an instrument      | a transaction      | milliseconds            |
+ * | recorder.migration_lock    | start and migrate, changing the schema    | a transaction      | seconds                 |
+ */
+export const lockNames = {
+  reconcile: 'reconcile',
+  archive: 'archive',
+  instruments: (category: string) => `instruments ${category}`,
+  rpiSymbols: 'rpi-symbols',
+  candleWants: 'candle wants',
+} as const
+
+/** Takes a lock that other transactions wait for. It ends with the transaction that `db` is in. */
+export async function lockInTransaction(db: Kysely<Database>, name: string): Promise<void> {
+  const lockRow = () => sql`select from recorder.lock where name = ${name} and place = '' for update`.execute(db)
+  const { rows } = await lockRow()
+  if (rows.length > 0) return
+  await sql`insert into recorder.lock (name) values (${name}) on conflict do nothing`.execute(db)
+  await lockRow()
+}
+
+/**
+ * Locks that are held for long and end with a session. They are rows of recorder.lock that name the session that holds
+ * them. A row whose session is gone does not count. When a process dies, the server ends its session at once.
+ *
+ * A session is identified by the number of its backend, its login and a name of its own. The server shows these to
+ * every login, and no session can show the login of another one. Therefore only the session itself can keep its lock.
+ * Only a login that may write to the table can take one. No transaction stays open meanwhile. `select … for update`
+ * would hold the row as well. But an open transaction with an id keeps VACUUM from removing rows on the whole server.
+ */
+type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
+
+/** A name for a session that no other one has. The server cuts names off at 63 characters. */
+export function lockSessionName(purpose: string): string {
+  return `market-recorder ${purpose} ${randomName(6)}`
+}
+
+/** A condition on a row of recorder.lock that is true while the session of the row exists. */
+const holds = (row: string) => `exists (
+  select from pg_stat_activity s
+  where s.pid = ${row}.pid and s.usesysid = ${row}.login and s.application_name = ${row}.session)`
+
+/** Takes a lock that one session at a time holds. Resolves to false if another session holds it. */
+export async function tryLock(query: RunQuery, name: string): Promise<boolean> {
+  return take(query, name, '')
+}
+
+async function take(query: RunQuery, name: string, place: string): Promise<boolean> {
+  const { rows } = await query(
+    `insert into recorder.lock as known (name, place, pid, login, session, holder, taken_at)
+     select $1, $2, pid, usesysid, application_name, $3, now() from pg_stat_activity where pid = pg_backend_pid()
+     on conflict (name, place) do update
+       set pid = excluded.pid, login = excluded.login, session = excluded.session, holder = excluded.holder,
+         taken_at = excluded.taken_at
+       where not ${holds('known')}
+     returning true`,
+    [name, place, `${hostname()} ${process.pid}`],
+  )
+  return rows.length > 0
+}
+
+/** Releases a lock of this session. A lock of another session is left as it is. */
+async function unlock(query: RunQuery, name: string, place = ''): Promise<void> {
+  await query('delete from recorder.lock where name = $1 and place = $2 and pid = pg_backend_pid()', [name, place])
+}
+
+const askEveryMs = 200
+
+/** Waits until the lock is this session's. */
+async function waitForLock(query: RunQuery, name: string): Promise<void> {
+  while (!(await tryLock(query, name))) await systemClock.sleep(askEveryMs)
+}
+
+/** Runs the statements of this module on a connection, or on any connection of a pool. */
+function queryOn(db: Kysely<Database>): RunQuery {
+  return (text, values) => db.executeQuery(CompiledQuery.raw(text, [...values]))
+}
+
+/** Runs `work` on a connection that holds a lock, and waits for other holders first. Cannot run in a transaction. */
+export async function withSessionLock<Result>(
+  db: Kysely<Database>,
+  name: string,
+  work: (connection: Kysely<Database>) => Promise<Result>,
+): Promise<Result> {
+  return holding(db, name, work, (query) => waitForLock(query, name))
+}
+
+/** Runs `work` on a connection that holds a lock. Throws the error of `refusal` if another session holds it. */
+export async function withSessionLockNow<Result>(
+  db: Kysely<Database>,
+  name: string,
+  refusal: () => Error,
+  work: (connection: Kysely<Database>) => Promise<Result>,
+): Promise<Result> {
+  return holding(db, name, work, async (query) => {
+    if (!(await tryLock(query, name))) throw refusal()
+  })
+}
+
+async function holding<Result>(
+  db: Kysely<Database>,
+  name: string,
+  work: (connection: Kysely<Database>) => Promise<Result>,
+  lock: (query: RunQuery) => Promise<void>,
+): Promise<Result> {
+  return db.connection().execute(async (connection) => {
+    const { rows } = await sql<{ before: string }>`select current_setting('application_name') as before`.execute(
+      connection,
+    )
+    const rename = (to: string) => sql`select set_config('application_name', ${to}, false)`.execute(connection)
+    const query = queryOn(connection)
+    await rename(lockSessionName(name))
+    try {
+      await lock(query)
+      try {
+        return await work(connection)
+      } finally {
+        await unlock(query, name)
+      }
+    } finally {
+      await rename(rows[0]?.before ?? '')
+    }
+  })
+}

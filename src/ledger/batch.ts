@@ -1,0 +1,116 @@
+import type { Candle, CandleSeries, CandleType, Interval } from '../market/candle.js'
+import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
+import type { Fill } from '../market/fill.js'
+import type { RejectedRow } from '../market/rejectedRow.js'
+import type { StreamName } from '../market/stream.js'
+import type { TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+
+/** A gap in what was recorded. */
+export interface FoundGap extends InstrumentKey, CandleKind {
+  /** `*` stands for all instruments of the category. */
+  readonly symbol: string
+  readonly range: TimeRange
+  readonly reason: string
+  /** `open` where the service still has what is missing. Default `lost`. */
+  readonly state?: 'open' | 'lost'
+}
+
+/** A range of which this response proves that everything in it is stored, once the response is. */
+export interface ProvenRange extends InstrumentKey, CandleKind {
+  readonly range: TimeRange
+}
+
+/** Which candles; both are null or left out for other streams. */
+interface CandleKind {
+  readonly type?: CandleType | null
+  readonly interval?: Interval | null
+}
+
+/** Everything that one response of the service brings to the database. Plain data: it can wait on disk. */
+export interface Batch<Target = unknown, Row = unknown> {
+  readonly stream: StreamName
+  readonly target: Target
+  readonly requestTime: TimeMs
+  readonly receivedAt: TimeMs
+  readonly rows: readonly Row[]
+  readonly rejected: readonly RejectedRow[]
+  /** Rows of the response that are neither stored nor kept as rejected: beyond a bound, they are only counted. */
+  readonly unkept?: number
+  /** Rows of the response that came before all others, and are older than their table keeps. */
+  readonly tooOld?: number
+  readonly proven: readonly ProvenRange[]
+  /** Candles: what the responses left out between two that they gave. What a response of its own left out is told by its rows. */
+  readonly silence?: readonly TimeRange[]
+  readonly gaps: readonly FoundGap[]
+  /** The rows are only some of the response's: what is not among them has not disappeared. */
+  readonly isPart: boolean
+}
+
+/** A response with fills of an instrument. */
+export type FillBatch = Batch<InstrumentKey, Fill>
+
+/** How many rows of the response are not among those to be stored. */
+export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | 'unkept'>): number {
+  return unkept + rejected.filter(({ isRowStored }) => isRowStored !== true).length
+}
+
+/**
+ * Returns true if entries that are not in the batch have disappeared. An empty list is taken for a fault of the
+ * service, not for the end of trading.
+ */
+export function isWholeList(batch: Batch): boolean {
+  return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
+}
+
+/** Rows and nothing else: the whole response, nothing of it rejected, nothing noted beside. */
+export function isPlain({ rejected, unkept = 0, proven, gaps, isPart }: Batch): boolean {
+  return !isPart && rejected.length + unkept + proven.length + gaps.length === 0
+}
+
+/**
+ * Leaves out fills and candles that would be removed for their age: they would come into days that the archive has. The newest of the
+ * old fills stays, because from it on the response shows that nothing else was traded.
+ *
+ * @param keptMs how long the table of the stream keeps rows; null: for ever
+ */
+export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: number | null): Batch<Target, Row> {
+  const timeOf = rowTimes[batch.stream]
+  if (keptMs === null || timeOf === undefined) return batch
+  // The earlier of two clocks: rows are not to be lost to one that is ahead.
+  const before = Math.min(batch.requestTime, batch.receivedAt) - keptMs
+  const old = batch.rows.map(timeOf).filter((time) => time < before)
+  if (old.length === 0) return batch
+  const mark = batch.stream === 'fills' ? old.reduce((newest, time) => Math.max(newest, time)) : Infinity
+  const rows = batch.rows.filter((row) => timeOf(row) >= before || timeOf(row) === mark)
+  return { ...batch, rows, tooOld: batch.rows.length - rows.length }
+}
+
+const rowTimes: Readonly<Partial<Record<StreamName, (row: unknown) => TimeMs>>> = {
+  fills: (row) => (row as Fill).ts,
+  candles: (row) => (row as Candle).openTime,
+}
+
+/** Names what a batch is about; batches with the same key depend on each other's order. */
+export function seriesKey({ stream, target }: Batch): string {
+  const { category, symbol, type, interval } = target as Record<string, unknown>
+  return [stream, category, symbol, type, interval].join(' ')
+}
+
+/** Subjects of requests, by stream. A batch keeps its target, also while it waits on disk. */
+export interface CategoryTarget {
+  readonly category: Category
+}
+export interface TradedCategoryTarget {
+  readonly category: TradedCategory
+}
+export interface BookTarget {
+  readonly category: TradedCategory
+  readonly symbol: string
+  readonly depth: number
+}
+export interface CandleTarget extends CandleSeries {
+  readonly settleMs: number
+  /** How many of the newest candles to ask for. */
+  readonly limit: number
+}

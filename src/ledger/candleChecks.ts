@@ -1,0 +1,166 @@
+import { type Kysely, sql } from 'kysely'
+import type { CandleSeries, Interval } from '../market/candle.js'
+import type { TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+import { candleLengths as lengths, candleStream, ofCandles, ofSeries } from '../db/series.js'
+import type { Database } from '../db/schema.js'
+import { knownOf } from './verdicts.js'
+
+export interface Disagreement {
+  readonly series: CandleSeries
+  readonly range: TimeRange
+  /** How many candles it concerns. */
+  readonly count: number
+  readonly detail: string
+}
+
+interface Found {
+  category: CandleSeries['category']
+  symbol: string
+  type: CandleSeries['type']
+  interval: Interval
+  from: TimeMs
+  to: TimeMs
+  count: number
+  detail: string | null
+}
+
+/** All series of candles that are covered or stored. */
+export async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
+  const { rows } = await sql<CandleSeries>`
+    select category, symbol, type, interval from (
+      select category, symbol, type, interval from recorder.known where stream = 'candles' and verdict = 'recorded'
+      union
+      select distinct category, symbol, type::text, interval::text from market.candles where is_closed
+    ) as known
+    order by category, symbol, type, interval::market.candle_interval`.execute(db)
+  return rows
+}
+
+/** Covered stretches that lack candles and are not known to have none: what is claimed and not there. */
+export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
+  const { rows } = await sql<Found>`
+    with covered as (
+      select lower(r) as from_time, upper(r) as to_time, length
+      from recorder.known c
+      join ${lengths} on lengths.interval = c.interval
+      cross join lateral unnest(c.ranges - coalesce((
+        select range_agg(silent) from recorder.known n cross join lateral unnest(n.ranges) as silent
+        where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade')), '{}')) as r
+      where ${knownOf(candleStream(series), 'recorded', 'c')}
+    ), stored as (
+      select open_time from market.candles c where ${ofCandles(series, 'c')} and is_closed
+    ), pieces as (
+      select covered.from_time, covered.to_time, covered.length,
+        (select count(*) from stored where open_time >= from_time and open_time < to_time) as present
+      from covered
+    )
+    select from_time as "from", to_time as "to",
+      round(extract(epoch from to_time - from_time) / extract(epoch from length))::bigint - present as count
+    from pieces
+    where round(extract(epoch from to_time - from_time) / extract(epoch from length))::bigint <> present
+    order by 1`.execute(db)
+  return disagreements(series, rows, 'covered, but not stored')
+}
+
+/**
+ * Closed candles that no claim covers.
+ *
+ * @param keptSince older ones are no longer kept, and stay until their chunk goes
+ */
+export async function rowsWithoutCoverage(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  keptSince: TimeMs,
+): Promise<Disagreement[]> {
+  const { rows } = await sql<Found>`
+    select min(open_time) as "from", max(open_time + length) as "to", count(*) as count
+    from market.candles c
+    join ${lengths} on lengths.interval = ${series.interval}
+    where ${ofCandles(series, 'c')} and is_closed and open_time >= ${new Date(keptSince)}::timestamptz
+      and not coalesce((select ranges from recorder.known v
+        where ${knownOf(candleStream(series), 'recorded', 'v')}), '{}') @> tstzrange(open_time, open_time + length)
+    having count(*) > 0`.execute(db)
+  return disagreements(series, rows, 'stored, but not covered')
+}
+
+/** Closed candles where nothing is claimed to have been traded. */
+export async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
+  const { rows } = await sql<Found>`
+    select c.open_time as "from", c.open_time + length as "to", 1 as count
+    from recorder.known n
+    cross join lateral unnest(n.ranges) as silent
+    join ${lengths} on lengths.interval = ${series.interval}
+    join market.candles c on ${ofCandles(series, 'c')} and c.open_time >= lower(silent) and c.open_time < upper(silent)
+    where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade') and c.is_closed
+    order by 1`.execute(db)
+  return disagreements(series, rows, 'stored, but claimed to have no trade')
+}
+
+/** Candles of a longer interval that the covered 1m candles within do not add up to. */
+export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries): Promise<Disagreement[]> {
+  const minutes: CandleSeries = { ...long, interval: '1m' }
+  const { rows } = await sql<Found>`
+    with minutes as (
+      select ranges from recorder.known c where ${knownOf(candleStream(minutes), 'recorded', 'c')}
+    ), compared as (
+      select l.open_time, l.open_time + length as close_time, l.open, l.high, l.low, l.close, l.base_volume, l.quote_turnover, m.*
+      from market.candles l
+      join ${lengths} on lengths.interval = ${long.interval}
+      cross join lateral (
+        select (array_agg(c.open order by c.open_time))[1] as m_open, max(c.high) as m_high, min(c.low) as m_low,
+          (array_agg(c.close order by c.open_time desc))[1] as m_close, sum(c.base_volume) as m_volume,
+          sum(c.quote_turnover) as m_turnover
+        from market.candles c
+        where ${ofCandles(minutes, 'c')} and c.is_closed and c.open_time >= l.open_time and c.open_time < l.open_time + length
+      ) as m
+      where ${ofCandles(long, 'l')} and l.is_closed
+        and (select ranges from minutes) @> tstzrange(l.open_time, l.open_time + length)
+    )
+    select open_time as "from", close_time as "to", 1 as count,
+      concat_ws(', ',
+        case when open <> m_open then format('open %s, of minutes %s', open, m_open) end,
+        case when high <> m_high then format('high %s, of minutes %s', high, m_high) end,
+        case when low <> m_low then format('low %s, of minutes %s', low, m_low) end,
+        case when close <> m_close then format('close %s, of minutes %s', close, m_close) end,
+        case when base_volume <> m_volume then format('volume %s, of minutes %s', base_volume, m_volume) end,
+        case when quote_turnover <> m_turnover then format('turnover %s, of minutes %s', quote_turnover, m_turnover) end
+      ) as detail
+    from compared
+    where (open, high, low, close) is distinct from (m_open, m_high, m_low, m_close)
+      -- Volumes that the service does not tell agree with any.
+      or base_volume <> m_volume or quote_turnover <> m_turnover
+    order by 1`.execute(db)
+  return disagreements(long, rows, 'does not agree with its minutes')
+}
+
+/** Closed 1m candles whose volume is not the sum of the fills, where the fills are complete. */
+export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSeries): Promise<Disagreement[]> {
+  // Fills of coin futures are sized in quote coin.
+  const volume = sql.ref(minutes.category === 'COIN-FUTURES' ? 'c.quote_turnover' : 'c.base_volume')
+  const { rows } = await sql<Found>`
+    select c.open_time as "from", c.open_time + interval '1 minute' as "to", 1 as count,
+      format('volume %s, of fills %s', ${volume}, coalesce(f.size, 0)) as detail
+    from market.candles c
+    cross join lateral (
+      select sum(size) as size from market.fills f
+      where f.category = c.category and f.symbol = c.symbol
+        and f.ts >= c.open_time and f.ts < c.open_time + interval '1 minute'
+    ) as f
+    where ${ofCandles(minutes, 'c')} and c.is_closed
+      and (select range_agg(r) from recorder.known v cross join lateral unnest(v.ranges) as r
+        where v.verdict = 'recorded' and v.stream = 'fills' and v.category = ${minutes.category} and v.symbol = ${minutes.symbol}
+      ) @> tstzrange(c.open_time, c.open_time + interval '1 minute')
+      and ${volume} <> coalesce(f.size, 0)
+    order by 1`.execute(db)
+  return disagreements(minutes, rows, 'does not agree with its fills')
+}
+
+function disagreements(series: CandleSeries, rows: readonly Found[], what: string): Disagreement[] {
+  return rows.map(({ from, to, count, detail }) => ({
+    series,
+    range: { from, to },
+    count,
+    detail: detail === null || detail === undefined ? what : `${what}: ${detail}`,
+  }))
+}

@@ -1,0 +1,154 @@
+import { type Kysely, sql } from 'kysely'
+import type { CandleSeries } from '../market/candle.js'
+import type { TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+import { type WantCounts, type WantKind, byUrgency, endWants, provenOfWant } from './candleWants.js'
+import { toDate } from '../db/columns.js'
+import { multirange, rangesAsJson, toRanges } from './verdicts.js'
+import { inTransaction } from '../db/database.js'
+import { lockInTransaction, lockNames } from '../db/locks.js'
+import type { Database } from '../db/schema.js'
+import { ofCandles, sameCandles } from '../db/series.js'
+
+/** A want, and what of it is missing and not being fetched by anybody. */
+export interface OpenWant {
+  readonly kind: WantKind
+  readonly series: CandleSeries
+  readonly ranges: readonly TimeRange[]
+  readonly hasOpenBeginning: boolean
+}
+
+/** Some minutes' work: a part of a want that one worker fetches, and nobody else. */
+export interface CandleSlice extends OpenWant {
+  readonly id: number
+  readonly wantId: number
+  readonly floor: TimeMs
+  readonly again: boolean
+  readonly nextTo: TimeMs | null
+  /** All that was missing of the want and not being fetched when it was taken. */
+  readonly missing: readonly TimeRange[]
+}
+
+export interface SliceResult extends WantCounts {
+  /**
+   * Ranges that the wants of the series do not request again, whatever the result. Empty if the work was interrupted.
+   * `series` stands for the whole series, which the service does not have.
+   */
+  readonly done: readonly TimeRange[] | 'series'
+  /** Why it was broken off; then it is tried again after some seconds. */
+  readonly problem?: string
+  /** Why the service refuses it for good. */
+  readonly failure?: string
+}
+
+const retryAfterSeconds = 5
+/** A worker that dies holds up its slices for so long; one that the database does not hear of for so long loses them. */
+const leaseSeconds = 20
+const leaseEnd = sql`now() + make_interval(secs => ${leaseSeconds})`
+
+/**
+ * Returns true if any candles are wanted or being fetched. Otherwise there is no slice or want to take, extend or end.
+ * A worker that is idle for most of the day then needs only this one statement.
+ */
+export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
+  const { rows } = await sql<{ needed: boolean }>`
+    select exists (select from recorder.candle_want where ended_at is null)
+      or exists (select from recorder.candle_slice) as needed`.execute(db)
+  return rows[0]?.needed ?? true
+}
+
+/**
+ * Leases the most urgent part of what is missing to a worker; null when nothing is to be done. A slice whose lease has ended is
+ * missing again.
+ *
+ * @param worker a name that no other worker has
+ * @param cut the part of a want's missing ranges that makes a slice
+ */
+export async function takeSlice(
+  db: Kysely<Database>,
+  worker: string,
+  cut: (want: OpenWant) => readonly TimeRange[],
+): Promise<CandleSlice | null> {
+  return inTransaction(db, async (trx) => {
+    await lockInTransaction(trx, lockNames.candleWants)
+    await sql`delete from recorder.candle_slice where leased_until <= now()`.execute(trx)
+    const { rows } = await sql<
+      CandleSeries & Omit<CandleSlice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [TimeMs, TimeMs][] }
+    >`
+      with taken as materialized (
+        select w.category, w.symbol, w.type, w.interval, range_agg(r) as ranges
+        from recorder.candle_slice s join recorder.candle_want w on w.id = s.want_id cross join lateral unnest(s.ranges) as r
+        group by 1, 2, 3, 4
+      ), ordered as (
+        -- What is proven is looked up in this order, until something is missing: not for all that anybody wants.
+        select w.*, w.ranges - w.done - coalesce(t.ranges, '{}') as rest
+        from recorder.candle_want w
+        left join taken t on ${sameCandles('t', 'w')}
+        where w.ended_at is null and w.retry_at <= now()
+        order by ${byUrgency(sql`w.ranges - w.done - coalesce(t.ranges, '{}')`)}
+      )
+      select id as "wantId", kind, category, symbol, type, interval, floor, again, has_open_beginning as "hasOpenBeginning",
+        next_to as "nextTo", ${rangesAsJson(sql`missing`)} as ranges
+      from ordered w cross join lateral (select w.rest - ${provenOfWant} as missing) as m
+      where not isempty(missing) limit 1`.execute(trx)
+    const [row] = rows
+    if (row === undefined) return null
+    const { category, symbol, type, interval, ...want } = row
+    const open = { ...want, series: { category, symbol, type, interval }, ranges: toRanges(row.ranges) }
+    const ranges = cut(open)
+    const inserted = await sql<{ id: number }>`
+      insert into recorder.candle_slice (want_id, ranges, leased_by, leased_until)
+      values (${row.wantId}, ${multirange(ranges)}, ${worker}, ${leaseEnd})
+      returning id`.execute(trx)
+    return { ...open, id: inserted.rows[0]?.id ?? 0, ranges, missing: open.ranges }
+  })
+}
+
+/**
+ * Extends the leases of a worker, and gives up those of slices that it does not work on any more but could not settle. Resolves to
+ * the ids of those that it still has: others were cancelled, or somebody else has them by now.
+ */
+export async function extendLeases(
+  db: Kysely<Database>,
+  worker: string,
+  working: readonly CandleSlice[],
+): Promise<ReadonlySet<number>> {
+  const ids = working.map(({ id }) => id)
+  const { rows } = await sql<{ id: number }>`
+    with released as (delete from recorder.candle_slice where leased_by = ${worker} and id <> all (${ids}::bigint[]))
+    update recorder.candle_slice set leased_until = ${leaseEnd}
+    where leased_by = ${worker} and id = any (${ids}::bigint[])
+    returning id`.execute(db)
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Ends wants that others have satisfied. */
+export async function endSatisfiedWants(db: Kysely<Database>): Promise<void> {
+  await inTransaction(db, async (trx) => {
+    await lockInTransaction(trx, lockNames.candleWants)
+    await endWants(trx)
+  })
+}
+
+/** Releases a slice and records the result for all wants that it was a part of. Call it in the transaction that stores its outcome. */
+export async function settleSlice(trx: Kysely<Database>, slice: CandleSlice, result: SliceResult): Promise<void> {
+  const { done, requests, candles, inserted, updated, problem = null, failure = null } = result
+  const ranges = done === 'series' ? sql`'{(,)}'::tstzmultirange` : multirange(done)
+  await lockInTransaction(trx, lockNames.candleWants)
+  const released = await trx
+    .deleteFrom('recorder.candle_slice')
+    .where('id', '=', slice.id)
+    .returning('taken_at')
+    .executeTakeFirst()
+  // The lease has ended, and somebody else has the slice by now.
+  if (released === undefined) return
+  await sql`
+    update recorder.candle_want set done = done + ranges * ${ranges}, requests = requests + ${requests},
+      candles = candles + ${candles}, inserted = inserted + ${inserted}, updated = updated + ${updated},
+      problem = ${problem}, failure = coalesce(${failure}, failure),
+      retry_at = case when ${problem}::text is null then retry_at else now() + make_interval(secs => ${retryAfterSeconds}) end
+    where ${ofCandles(slice.series)} and ended_at is null
+      and (id = ${slice.wantId} or ranges && ${ranges}
+        and (not again or ${slice.again} and requested_at <= ${toDate(released.taken_at)}::timestamptz))`.execute(trx)
+  await endWants(trx, slice.series)
+}

@@ -1,0 +1,195 @@
+import { type Kysely, sql } from 'kysely'
+import type { Category } from '../market/category.js'
+import { type Instrument, kindOf } from '../market/instrument.js'
+import type { TimeMs } from '../market/values.js'
+import { type ColumnSpec, columnNames, instrumentColumns, rowsFrom, toDate } from '../db/columns.js'
+import { inTransaction } from '../db/database.js'
+import { lockInTransaction, lockNames } from '../db/locks.js'
+import type { Database } from '../db/schema.js'
+import { forgetEmptiness } from './missing.js'
+import type { WriteResult } from '../db/writeRows.js'
+import type { RpiSymbol } from '../market/orderBook.js'
+
+interface InstrumentsResult extends WriteResult {
+  /** Instruments seen for the first time, or again after they had gone. */
+  readonly inserted: number
+  /** Instruments whose specification changed; the same as `updated`. */
+  readonly changed: number
+  readonly unchanged: number
+  /** Instruments that a complete response no longer held. */
+  readonly disappeared: number
+}
+
+/** Columns whose change opens a new version. An unknown field may move with every list. */
+const compared: readonly ColumnSpec[] = [{ name: 'kind', kind: 'text' }, ...instrumentColumns]
+const specification: readonly ColumnSpec[] = [...compared, { name: 'extra', kind: 'json' }]
+const columns: readonly ColumnSpec[] = [{ name: 'symbol', kind: 'text' }, ...specification]
+const fields: readonly (keyof Instrument | 'kind')[] = [
+  'symbol',
+  'kind',
+  ...instrumentColumns.map(({ field }) => field),
+  'extra',
+]
+
+/**
+ * Stores instruments of one category as the service described them at `seenAt`, and keeps their history: a change closes the
+ * open version and opens a new one. With `complete`, an instrument that is not among them is gone and its version closes.
+ * A response older than what is known of an instrument does not touch it. One transaction.
+ */
+export async function recordInstruments(
+  db: Kysely<Database>,
+  category: Category,
+  instruments: readonly Instrument[],
+  seenAt: TimeMs,
+  options: { readonly complete?: boolean } = {},
+): Promise<InstrumentsResult> {
+  const stray = instruments.find((instrument) => instrument.category !== category)
+  if (stray) throw new RangeError(`${stray.symbol} is of ${stray.category}, not of ${category}`)
+  // The later entry counts when a response contains an instrument twice.
+  const bySymbol = new Map(instruments.map((instrument) => [instrument.symbol, instrument]))
+  return inTransaction(db, async (trx) => {
+    // Two recorders would otherwise both open a version.
+    await lockInTransaction(trx, lockNames.instruments(category))
+    const differing = await findDiffering(trx, category, [...bySymbol.values()], seenAt)
+    const gone = options.complete === true ? await closeMissing(trx, category, [...bySymbol.keys()], seenAt) : 0
+    const rows = differing.flatMap(({ symbol }) => bySymbol.get(symbol) ?? [])
+    if (rows.length > 0) await openVersions(trx, category, rows, seenAt)
+    const changed = differing.filter(({ isOpen }) => isOpen).length
+    return {
+      inserted: differing.length - changed,
+      changed,
+      updated: changed,
+      unchanged: instruments.length - differing.length,
+      disappeared: gone,
+    }
+  })
+}
+
+/** The instruments whose newest version is not what they are now. Usually none: the rest of the work is for these alone. */
+async function findDiffering(
+  db: Kysely<Database>,
+  category: Category,
+  instruments: readonly Instrument[],
+  seenAt: TimeMs,
+): Promise<{ symbol: string; isOpen: boolean }[]> {
+  if (instruments.length === 0) return []
+  const { rows } = await sql<{ symbol: string; isOpen: boolean }>`
+    select incoming.symbol, known.symbol is not null and known.valid_to is null as "isOpen"
+    from ${source(instruments)} as incoming
+    left join (
+      select distinct on (symbol) * from market.instrument_history
+      where category = ${category} order by symbol, valid_from desc
+    ) as known on known.symbol = incoming.symbol
+    where known.symbol is null
+      or (known.valid_to is not null and known.valid_to <= ${toDate(seenAt)}::timestamptz)
+      or (known.valid_to is null and known.valid_from <= ${toDate(seenAt)}::timestamptz
+        and (${columnNames(compared, 'known')}) is distinct from (${columnNames(compared, 'incoming')}))
+  `.execute(db)
+  return rows
+}
+
+async function openVersions(
+  db: Kysely<Database>,
+  category: Category,
+  instruments: readonly Instrument[],
+  seenAt: TimeMs,
+): Promise<void> {
+  const at = sql`${toDate(seenAt)}::timestamptz`
+  await sql`
+    update market.instrument_history set valid_to = ${at}
+    where category = ${category} and symbol = any (${instruments.map(({ symbol }) => symbol)}::text[])
+      and valid_to is null and valid_from < ${at}`.execute(db)
+  await forgetEmptiness(
+    db,
+    category,
+    sql`select incoming.symbol from ${source(instruments)} as incoming, market.instruments known
+      where known.category = ${category} and known.symbol = incoming.symbol
+        and known.launch_time is distinct from incoming.launch_time`,
+  )
+  // A second response of the same moment replaces the version that the first one opened.
+  await sql`
+    insert into market.instrument_history (category, ${columnNames(columns)}, valid_from)
+    select ${category}, ${columnNames(columns)}, ${at} from ${source(instruments)} as incoming
+    on conflict (category, symbol, valid_from) do update set ${assignments}, valid_to = null`.execute(db)
+  await sql`
+    insert into market.instruments (category, ${columnNames(columns)}, first_seen_at, updated_at)
+    select ${category}, ${columnNames(columns)}, ${at}, ${at} from ${source(instruments)} as incoming
+    on conflict (category, symbol) do update
+      set ${assignments}, updated_at = excluded.updated_at, disappeared_at = null`.execute(db)
+}
+
+const assignments = sql.join(specification.map(({ name }) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))
+
+async function closeMissing(
+  db: Kysely<Database>,
+  category: Category,
+  symbols: readonly string[],
+  seenAt: TimeMs,
+): Promise<number> {
+  const at = sql`${toDate(seenAt)}::timestamptz`
+  const { rows } = await sql<{ count: number }>`
+    with closed as (
+      update market.instrument_history set valid_to = ${at}
+      where category = ${category} and valid_to is null and valid_from < ${at} and symbol <> all (${symbols}::text[])
+      returning symbol
+    ), marked as (
+      update market.instruments i set disappeared_at = ${at}
+      from closed where i.category = ${category} and i.symbol = closed.symbol
+    )
+    select count(*) from closed`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+function source(instruments: readonly Instrument[]) {
+  return rowsFrom(instruments, columns, (instrument, column) => {
+    const field = fields[column] ?? 'extra'
+    return field === 'kind' ? kindOf(instrument) : instrument[field]
+  })
+}
+
+interface RpiSymbolsResult extends WriteResult {
+  /** Members that are not on the list any more. */
+  readonly disappeared: number
+}
+
+const rpiColumns: readonly ColumnSpec[] = [
+  { name: 'category', kind: 'category' },
+  { name: 'symbol', kind: 'text' },
+]
+
+/**
+ * Stores the RPI list as it was at `seenAt`, as periods of membership. Unless `complete` is false, who is not on it has left.
+ * A list older than what is known of a symbol does not touch it. One transaction.
+ */
+export async function recordRpiSymbols(
+  db: Kysely<Database>,
+  symbols: readonly RpiSymbol[],
+  seenAt: TimeMs,
+  options: { readonly complete?: boolean } = {},
+): Promise<RpiSymbolsResult> {
+  const at = sql`${toDate(seenAt)}::timestamptz`
+  const source = rowsFrom(symbols, rpiColumns, (row, column) => (column === 0 ? row.category : row.symbol))
+  return inTransaction(db, async (trx) => {
+    // Two recorders would otherwise both open a period.
+    await lockInTransaction(trx, lockNames.rpiSymbols)
+    const left =
+      options.complete === false
+        ? undefined
+        : await sql`
+            update market.rpi_symbols set valid_to = ${at}
+            where valid_to is null and valid_from < ${at}
+              and (category, symbol) not in (select category, symbol from ${source} as listed)`.execute(trx)
+    const joined = await sql`
+      insert into market.rpi_symbols (category, symbol, valid_from)
+      select distinct category, symbol, ${at} from ${source} as listed
+      where not exists (
+        select from market.rpi_symbols known
+        where known.category = listed.category and known.symbol = listed.symbol
+          and (known.valid_to is null or known.valid_to > ${at})
+      )
+      on conflict (category, symbol, valid_from) do nothing`.execute(trx)
+    const inserted = Number(joined.numAffectedRows ?? 0n)
+    const disappeared = Number(left?.numAffectedRows ?? 0n)
+    return { inserted, updated: 0, unchanged: symbols.length - inserted, disappeared }
+  })
+}

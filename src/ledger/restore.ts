@@ -1,0 +1,73 @@
+import { type Kysely, sql } from 'kysely'
+import type { Database, GapState } from '../db/schema.js'
+import { seriesColumns, type Series } from '../db/series.js'
+import { addingRanges, verdictOf } from './verdicts.js'
+
+/** Times as the archive has them: text with microseconds. */
+type TextRange = readonly [string, string]
+
+interface ArchivedGap {
+  readonly from: string
+  readonly to: string
+  readonly reason: string
+  readonly state: GapState
+  readonly detectedAt: string
+  readonly repairedAt: string | null
+  readonly lostAt: string | null
+}
+
+/** Brings back where a series had no rows, in its parts as they were. What is known already stays. */
+export async function restoreSilence(
+  db: Kysely<Database>,
+  series: Series,
+  known: {
+    readonly empty: readonly TextRange[]
+    readonly noTrade: readonly TextRange[]
+    readonly noTradeConfirmed: readonly TextRange[]
+  },
+): Promise<void> {
+  const { stream, category, symbol, type, interval } = seriesColumns(series)
+  const name = sql`${stream}, ${category}::market.category, ${symbol}, ${type}, ${interval}`
+  if (known.empty.length > 0) {
+    await sql`
+      insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
+      values (${name}, 'before the beginning', ${multirangeOf(known.empty)}::tstzmultirange) ${addingRanges}`.execute(
+      db,
+    )
+  }
+  if (known.noTrade.length === 0) return
+  const confirmed = sql`${multirangeOf(known.noTradeConfirmed)}::tstzmultirange`
+  await sql`
+    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
+    select ${name}, verdict, date_bin(market.interval_length(${interval}::market.candle_interval) * 1440, lower(r),
+      timestamptz 'epoch') as begins, range_agg(r)
+    from (
+      select 'no trade' as verdict, unnest(${confirmed}) as r
+      union all
+      select 'silent', unnest(${multirangeOf(known.noTrade)}::tstzmultirange - ${confirmed})
+    ) as archived
+    group by verdict, begins ${addingRanges}`.execute(db)
+}
+
+/** Brings back gaps. One that is known already stays as it is. */
+export async function restoreGaps(db: Kysely<Database>, series: Series, gaps: readonly ArchivedGap[]): Promise<void> {
+  const { stream, category, symbol, type, interval } = seriesColumns(series)
+  for (const { from, to, reason, state, detectedAt, repairedAt, lostAt } of gaps) {
+    await sql`
+      insert into recorder.known
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
+      select ${stream}, ${category}::market.category, ${symbol}, ${type}, ${interval}, ${verdictOf(state)},
+        ${from}::timestamptz, tstzmultirange(tstzrange(${from}::timestamptz, ${to}::timestamptz)), ${reason},
+        ${detectedAt}::timestamptz, ${repairedAt ?? lostAt}::timestamptz
+      where not exists (
+        select from recorder.known s
+        where s.stream = ${stream} and s.category = ${category}::market.category and s.symbol = ${symbol}
+          and s.type = ${type} and s.interval = ${interval} and s.verdict in ('missing', 'lost', 'repaired')
+          and s.part = ${from}::timestamptz and upper(s.ranges) = ${to}::timestamptz)
+      on conflict do nothing`.execute(db)
+  }
+}
+
+function multirangeOf(ranges: readonly TextRange[]): string {
+  return `{${ranges.map(([from, to]) => `["${from}","${to}")`).join(',')}}`
+}

@@ -1,0 +1,48 @@
+import type { Kysely } from 'kysely'
+import type { OrderBook, RpiOrderBook } from '../market/orderBook.js'
+import type { Database } from '../db/schema.js'
+import { type WriteResult, appendRows, rowTable } from '../db/writeRows.js'
+import { type Ticker, tickerFields } from '../market/ticker.js'
+
+const key = ['category', 'symbol', 'ts']
+const kinds = {
+  category: 'category',
+  symbol: 'text',
+  ts: 'time',
+  bidPrices: 'decimals',
+  bidSizes: 'decimals',
+  askPrices: 'decimals',
+  askSizes: 'decimals',
+  receivedAt: 'time',
+  extra: 'json',
+} as const
+const orderBooks = rowTable<OrderBook>('market.order_books', key, kinds)
+const rpiOrderBooks = rowTable<RpiOrderBook>('market.rpi_order_books', key, {
+  ...kinds,
+  bidRpiSizes: 'decimals',
+  askRpiSizes: 'decimals',
+})
+
+/** Stores snapshots. The first one stored for an instrument and moment stays. */
+export async function insertOrderBooks(db: Kysely<Database>, books: readonly OrderBook[]): Promise<WriteResult> {
+  return appendRows(db, orderBooks, books)
+}
+
+/** Stores snapshots with RPI sizes. The first one stored for an instrument and moment stays. */
+export async function insertRpiOrderBooks(db: Kysely<Database>, books: readonly RpiOrderBook[]): Promise<WriteResult> {
+  return appendRows(db, rpiOrderBooks, books)
+}
+
+const table = rowTable<Ticker>('market.tickers', ['category', 'symbol', 'ts'], {
+  category: 'category',
+  symbol: 'text',
+  ts: 'time',
+  ...tickerFields,
+  receivedAt: 'time',
+  extra: 'json',
+})
+
+/** Stores tickers. The first one stored for an instrument and moment stays. */
+export async function insertTickers(db: Kysely<Database>, tickers: readonly Ticker[]): Promise<WriteResult> {
+  return appendRows(db, table, tickers)
+}

@@ -1,0 +1,72 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+import type { GapState } from '../db/schema.js'
+import { ofSeries, type Series } from '../db/series.js'
+
+/**
+ * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
+ * Only this folder writes verdicts. It changes them as follows:
+ *
+ * | from                   | to                     | by                              | when                                           |
+ * | ---------------------- | ---------------------- | ------------------------------- | ---------------------------------------------- |
+ * | any                    | recorded               | `addCoverage` and its like      | rows are stored that prove it                  |
+ * | nothing                | silent, and recorded   | `addNoTrade`                    | a response leaves candles out between two      |
+ * | silent                 | no trade               | `confirmNoTrade`                | a later response leaves them out as well       |
+ * | silent, no trade       | repaired               | `takingBack`                    | candles come after all                         |
+ * | nothing                | before the beginning   | `addEmptyRanges`                | the service has nothing on both sides          |
+ * | nothing                | unanswered             | `replaceUnanswered`             | no response shows anything                     |
+ * | nothing                | missing, lost          | `recordGap`, `replaceGaps`      | rows did not come, and may or may not do later |
+ * | missing, lost          | repaired               | `closeGaps`, `settleGaps`       | the range is recorded by now                   |
+ * | lost                   | nothing, then recorded | `removeGap`                     | candles show that no fill was lost             |
+ * | before the beginning   | nothing                | `forgetEmptiness`               | the instrument is listed anew                  |
+ * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
+ */
+type Verdict =
+  'recorded' | 'silent' | 'no trade' | 'before the beginning' | 'unanswered' | 'missing' | 'lost' | 'repaired'
+
+/** A gap that is open is a range with the verdict `missing`. */
+export function verdictOf(state: GapState): Verdict {
+  return state === 'open' ? 'missing' : state
+}
+
+/** The rows of `recorder.known` that say this of a series. `alias` names the table where a statement has several. */
+export function knownOf(series: Series, verdict: Verdict, alias?: string): RawBuilder<unknown> {
+  return sql`${ofSeries(series, alias)} and ${is(verdict, alias)}`
+}
+
+export function is(verdict: Verdict, alias?: string): RawBuilder<unknown> {
+  return sql`${sql.ref(alias === undefined ? 'verdict' : `${alias}.verdict`)} = ${sql.lit(verdict)}`
+}
+
+/** The range of a gap, of which the part is the beginning. */
+export function gapRange(alias?: string): RawBuilder<unknown> {
+  const column = (name: string) => sql.ref(alias === undefined ? name : `${alias}.${name}`)
+  return sql`tstzrange(${column('part')}, upper(${column('ranges')}))`
+}
+
+/** End of a statement that adds ranges to known ones. The statement must name its table `k`. */
+export const addingRanges = sql`
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`
+
+export function multirange(ranges: readonly TimeRange[]) {
+  return sql`${multirangeText(ranges)}::tstzmultirange`
+}
+
+/** A multirange as the server reads it. */
+export function multirangeText(ranges: readonly TimeRange[]): string {
+  const text = ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
+  return `{${text.join(',')}}`
+}
+
+/** The ranges of a multirange, ascending, as `toRanges` takes them. */
+export function rangesAsJson(ranges: RawBuilder<unknown>): RawBuilder<unknown> {
+  const ms = (bound: RawBuilder<unknown>) => sql`(extract(epoch from ${bound}) * 1000)::bigint`
+  return sql`(select coalesce(json_agg(json_build_array(${ms(sql`lower(r)`)}, ${ms(sql`upper(r)`)}) order by r), '[]')
+    from unnest(${ranges}) as r)`
+}
+
+export function toRanges(pairs: readonly (readonly [TimeMs, TimeMs])[]): TimeRange[] {
+  return pairs.map(([from, to]) => ({ from, to }))
+}

@@ -1,0 +1,102 @@
+import type { Kysely } from 'kysely'
+import { type Candle, intervalMs } from '../market/candle.js'
+import type { Fill } from '../market/fill.js'
+import type { Instrument } from '../market/instrument.js'
+import type { InstrumentKey } from '../market/category.js'
+import type { OrderBook, RpiOrderBook, RpiSymbol } from '../market/orderBook.js'
+import type { StreamName } from '../market/stream.js'
+import type { Ticker } from '../market/ticker.js'
+import type { TimeRange } from '../market/timeRange.js'
+import { silenceBetween } from '../market/candleGrid.js'
+import type { Database } from '../db/schema.js'
+import type { WriteResult } from '../db/writeRows.js'
+import { recordInstruments, recordRpiSymbols } from './instruments.js'
+import { insertOrderBooks, insertRpiOrderBooks, insertTickers } from './snapshots.js'
+import {
+  type Batch,
+  type BookTarget,
+  type CandleTarget,
+  type CategoryTarget,
+  type TradedCategoryTarget,
+  isWholeList,
+  missingRows,
+} from './batch.js'
+import { type StoredCandles, storeCandles } from './storeCandles.js'
+import { type StoredFills, storeFills } from './storeFills.js'
+
+/** Result of a writer. Only the writer of fills finds gaps, and only the writer of candles finds late candles. */
+export type Written = WriteResult & Partial<StoredFills & StoredCandles>
+
+/** Stores the rows of batches of its stream and says what became of each: all of them or nothing, in the transaction that `db` is in. */
+type Writer<Target, Row> = (db: Kysely<Database>, batches: readonly Batch<Target, Row>[]) => Promise<Written[]>
+
+interface Writers {
+  readonly instruments: Writer<CategoryTarget, Instrument>
+  readonly rpi_symbols: Writer<object, RpiSymbol>
+  readonly tickers: Writer<TradedCategoryTarget, Ticker>
+  readonly order_books: Writer<BookTarget, OrderBook>
+  readonly rpi_order_books: Writer<BookTarget, RpiOrderBook>
+  readonly fills: Writer<InstrumentKey, Fill>
+  readonly candles: Writer<CandleTarget, Candle>
+}
+
+const writers: Writers = {
+  instruments: oneByOne((db, batch) =>
+    recordInstruments(db, batch.target.category, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
+  ),
+  rpi_symbols: oneByOne((db, batch) =>
+    recordRpiSymbols(db, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
+  ),
+  tickers: together(insertTickers),
+  order_books: together(insertOrderBooks),
+  rpi_order_books: together(insertRpiOrderBooks),
+  fills: storeFills,
+  candles: oneByOne((db, batch) => storeCandles(db, batch.rows, silenceOf(batch))),
+}
+
+/** The writer of a stream: target and rows of a batch are those that the same stream made, also after a time on disk. */
+export function writerOf(stream: StreamName): Writer<unknown, unknown> {
+  return writers[stream] as Writer<unknown, unknown>
+}
+
+function oneByOne<Target, Row>(
+  write: (db: Kysely<Database>, batch: Batch<Target, Row>) => Promise<Written>,
+): Writer<Target, Row> {
+  return async (db, batches) => {
+    const written: Written[] = []
+    for (const batch of batches) written.push(await write(db, batch))
+    return written
+  }
+}
+
+/** Rows that stand for themselves go into one statement. What it brings is counted with the first batches. */
+function together<Target, Row>(
+  insert: (db: Kysely<Database>, rows: readonly Row[]) => Promise<WriteResult>,
+): Writer<Target, Row> {
+  return async (db, batches) => {
+    const { inserted } = await insert(
+      db,
+      batches.flatMap(({ rows }) => rows),
+    )
+    let left = inserted
+    return batches.map(({ rows }) => {
+      const own = Math.min(left, rows.length)
+      left -= own
+      return { inserted: own, updated: 0, unchanged: rows.length - own }
+    })
+  }
+}
+
+/** Finds the ranges that a response left out between two of its candles. An incomplete response shows none. */
+function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
+  const { target, rows, requestTime, isPart, silence } = batch
+  // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
+  if (target.type !== 'market') return []
+  if (silence !== undefined) return silence
+  if (isPart || missingRows(batch) > 0) return []
+  const bounds = { lengthMs: intervalMs[target.interval], settledUntil: requestTime - target.settleMs }
+  return silenceBetween(
+    rows.map(({ openTime }) => openTime),
+    bounds,
+  )
+}
