@@ -31,6 +31,7 @@ import { type AnyStream, type Choose, type StreamDefinition, streamNamed, stream
 import { keepReadingLists } from './fleet/sharedLists.js'
 import { type Ownership, ownsEverything } from './universe/ownership.js'
 import { Universe } from './universe/universe.js'
+import { WholeLists } from './universe/wholeLists.js'
 
 export interface CollectorDependencies {
   readonly config: Config
@@ -99,6 +100,7 @@ export class Collector {
       incidents,
       clockSkew: this.clockSkew,
       rejectionCap: new RejectionCap(),
+      wholeLists: new WholeLists(incidents),
       keptMs: (stream) => keptMs(storage, stream),
       clock,
       logger,

@@ -2,6 +2,7 @@ import { pino } from 'pino'
 import { ClockSkew } from '../../src/collect/poll/clockSkew.js'
 import type { PollContext } from '../../src/collect/poll/pollAndStore.js'
 import { RejectionCap } from '../../src/collect/poll/rejectionCap.js'
+import { WholeLists } from '../../src/collect/universe/wholeLists.js'
 import { Universe } from '../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../src/exchange/client.js'
 import { type Clock, systemClock } from '../../src/runtime/clock.js'
@@ -16,16 +17,18 @@ export function pollContext(
   clock: Clock = systemClock,
 ): PollContext {
   const logger = pino({ level: 'silent' })
+  const incidents = new Incidents(logger, clock)
   return {
     client,
     queue,
     stats,
-    incidents: new Incidents(logger, clock),
+    incidents,
     clock,
     logger,
     universe: new Universe(),
     clockSkew: new ClockSkew(clock, logger),
     rejectionCap: new RejectionCap(),
+    wholeLists: new WholeLists(incidents),
     keptMs: () => null,
     signal,
   }

@@ -12,6 +12,7 @@ import type { Queue } from '../queue/queue.js'
 import type { StreamDefinition } from '../streams.js'
 import type { CollectorStats } from '../streamStats.js'
 import type { Universe } from '../universe/universe.js'
+import type { WholeLists } from '../universe/wholeLists.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
 /** Dependencies that all pollers share. */
@@ -23,6 +24,7 @@ export interface PollContext {
   readonly incidents: Incidents
   readonly clockSkew: ClockSkew
   readonly rejectionCap: RejectionCap
+  readonly wholeLists: WholeLists
   /** How long the table of a stream keeps its rows; null: for ever. */
   readonly keptMs: (stream: StreamName) => number | null
   readonly clock: Clock
@@ -55,7 +57,7 @@ export async function pollAndStore<Target, Row>(
   target: Target,
   options: RequestOptions,
 ): Promise<Polled<Target, Row> | PollFailure> {
-  const { client, queue, universe, stats, incidents, clockSkew, rejectionCap, keptMs, logger } = context
+  const { client, queue, universe, stats, incidents, clockSkew, rejectionCap, wholeLists, keptMs, logger } = context
   const part = partOf(target)
   try {
     const page = await stream.fetch(client, target, options)
@@ -63,7 +65,7 @@ export async function pollAndStore<Target, Row>(
     if (hasEnvelope) clockSkew.observe(page)
     const polled = batchOf(stream.name, target, page)
     tellOfUnkept(incidents, polled)
-    const batch = rejectionCap.apply(polled, polled.receivedAt)
+    const batch = wholeLists.judge(rejectionCap.apply(polled, polled.receivedAt))
     stats[stream.name].responses += 1
     incidents.succeeded(stream.name, part)
     stream.learn?.(universe, batch)

@@ -1,0 +1,55 @@
+import { type Batch, isWholeList } from '../../ledger/batch.js'
+import type { Incidents } from '../../runtime/incidents.js'
+
+/** A list that lacks more than this share of the one before is more likely cut off than true. */
+const believedShare = 0.1
+
+/**
+ * Decides which lists say that an instrument is gone. One that lacks much of the list before counts only when the next one
+ * lacks that, too; until then it adds and changes, and removes nothing. The first list of a run has nothing to be compared with
+ * and removes nothing either.
+ */
+export class WholeLists {
+  readonly #incidents: Incidents
+  /** Symbols of the newest list that counts, and of the one after it that lacks much of it. */
+  readonly #lists = new Map<string, { readonly symbols: ReadonlySet<string>; readonly doubted?: ReadonlySet<string> }>()
+
+  constructor(incidents: Incidents) {
+    this.#incidents = incidents
+  }
+
+  /** Marks a list that does not count as a part of one. Other batches are left as they are. */
+  judge<Target, Row>(batch: Batch<Target, Row>): Batch<Target, Row> {
+    const { stream, target, rows } = batch
+    if ((stream !== 'instruments' && stream !== 'rpi_symbols') || !isWholeList(batch)) return batch
+    const key = `${stream} ${JSON.stringify(target)}`
+    const symbols = new Set(rows.map((row) => JSON.stringify(nameOf(row))))
+    const before = this.#lists.get(key)
+    const isCredible =
+      before !== undefined &&
+      (!lacksMuch(symbols, before.symbols) || (before.doubted && !lacksMuch(symbols, before.doubted)))
+    if (before === undefined || isCredible === true) this.#lists.set(key, { symbols })
+    else this.#lists.set(key, { symbols: before.symbols, doubted: symbols })
+    const what = `${stream} list`
+    if (isCredible === true) this.#incidents.succeeded(what, key)
+    else if (before !== undefined)
+      this.#incidents.failed(
+        what,
+        `${symbols.size} after ${before.symbols.size}: what is missing counts as gone when the next list lacks it, too`,
+        key,
+      )
+    return isCredible === true ? batch : { ...batch, isPart: true }
+  }
+}
+
+function nameOf(row: unknown): unknown {
+  const { category, symbol } = row as { readonly category?: string; readonly symbol: string }
+  return [category, symbol]
+}
+
+function lacksMuch(list: ReadonlySet<string>, before: ReadonlySet<string>): boolean {
+  let missing = 0
+  for (const name of before) if (!list.has(name)) missing++
+  // Of a short list one may go at a time.
+  return missing > Math.max(1, before.size * believedShare)
+}

@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest'
+import { WholeLists } from '../../../../src/collect/universe/wholeLists.js'
+import { isWholeList } from '../../../../src/ledger/batch.js'
+import { systemClock } from '../../../../src/runtime/clock.js'
+import { Incidents } from '../../../../src/runtime/incidents.js'
+import { createLogger } from '../../../../src/runtime/logger.js'
+import { batchOf } from '../../../support/batches.js'
+
+const numbers = (from: number, to: number) => Array.from({ length: to - from }, (_, place) => from + place)
+const listOf = (ids: readonly number[], stream: 'instruments' | 'rpi_symbols' | 'tickers' = 'instruments') =>
+  batchOf(
+    stream,
+    { category: 'SPOT' },
+    ids.map((id) => ({ category: 'SPOT', symbol: `S${id}` })),
+    1,
+  )
+
+function watch() {
+  const incidents = new Incidents(createLogger('silent'), systemClock)
+  const lists = new WholeLists(incidents)
+  /** Whether what is not on the list is gone. */
+  const counts = (ids: readonly number[]) => isWholeList(lists.judge(listOf(ids)))
+  return { incidents, lists, counts }
+}
+
+test('a list that lacks more than a tenth of the one before counts only when the next one lacks that, too', () => {
+  const { counts, incidents } = watch()
+  const all = numbers(0, 600)
+  expect(counts(all)).toBe(false)
+  expect(counts(all)).toBe(true)
+  expect(counts(numbers(0, 540))).toBe(true)
+  expect(counts(numbers(0, 100))).toBe(false)
+  expect(incidents.recent()).toMatchObject([{ what: 'instruments list', count: 1 }])
+  // The service is itself again.
+  expect(counts(all)).toBe(true)
+  expect(counts(numbers(0, 100))).toBe(false)
+  // Cut off at another place.
+  expect(counts(numbers(300, 600))).toBe(false)
+  expect(counts(numbers(300, 598))).toBe(true)
+  expect(counts(numbers(300, 598))).toBe(true)
+})
+
+test('the first list of a run removes nothing, each category and stream is judged by itself, and one may go of a short list', () => {
+  const { counts, lists } = watch()
+  expect(counts([1, 2, 3])).toBe(false)
+  expect(isWholeList(lists.judge(listOf([1], 'rpi_symbols')))).toBe(false)
+  expect(isWholeList(lists.judge(listOf([1], 'tickers')))).toBe(true)
+  expect(counts([1, 2])).toBe(true)
+  expect(counts([7, 8])).toBe(false)
+  expect(counts([])).toBe(false)
+  expect(counts([7, 8])).toBe(true)
+})
