@@ -12,14 +12,13 @@ const minutesOf: Readonly<Record<BenchInterval, number>> = { '1m': 1, '5m': 5 }
 export const reachDays = 30
 const reachDaysOf5m = 60
 
-export function configOf(bench: Bench, limitFactor: number, latencyJitterMs: number, more: object = {}) {
+export function configOf(bench: Bench, limitFactor: number, more: object = {}) {
   const perSecond = Object.fromEntries(
     operations.map((operation) => [operation, (operation.startsWith('rpi') ? 10 : 20) * limitFactor]),
   )
   return {
     exchange: {
       baseUrl: bench.simulatorUrl,
-      latencyJitterMs,
       limits: { overallPerMinute: 6_000 * limitFactor, perSecond },
       ...more,
     },

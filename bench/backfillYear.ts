@@ -8,7 +8,7 @@ export async function benchYear(days: number): Promise<Check[]> {
   const bench = await openBench({ limitFactor: 10, jitterMs: 0 })
   try {
     const { url, database } = await bench.createDatabase('year')
-    const config = await bench.configure('year', configOf(bench, 10, 20))
+    const config = await bench.configure('year', configOf(bench, 10))
     const { from, to } = rangeOf(days)
     const args = backfillArgs(config, from, to)
     const least = minRequests(from, to, benchSymbols.length)

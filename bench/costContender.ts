@@ -30,7 +30,6 @@ function recorder(): Ask {
   const client = createExchangeClient({
     baseUrl: values.url,
     timeoutMs: 10_000,
-    maxResponseBytes: 33_554_432,
     maxConnections: 64,
     latencyJitterMs: 0,
     limits: { overallPerMinute: maxPerSecond * 60, perSecond },

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { startRecorder } from '../src/app.js'
-import { loadConfig } from '../src/config/load.js'
+import { loadConfig } from '../src/config/resolve.js'
 import { keepHeapSmall } from '../src/runtime/heap.js'
 import { createLogger } from '../src/runtime/logger.js'
 

@@ -33,7 +33,7 @@ export const recordsAll = {
     orderBooks: { everySeconds, depth: 5, select: { busiest: 'all' } },
     rpiOrderBooks: { enabled: false },
     fills: { maxPollSeconds: 30 },
-    candles: { settleMs: 2000, select: { busiest: 'all' } },
+    candles: { select: { busiest: 'all' } },
   },
 } as const
 

@@ -107,7 +107,6 @@ async function measure(url: string, run: Run, seconds: number, jitterMs: number)
   const client = createExchangeClient({
     baseUrl: url,
     timeoutMs: 10_000,
-    maxResponseBytes: 32_000_000,
     maxConnections: 64,
     localAddress: run.address,
     limits: { overallPerMinute, perSecond: specifiedPerSecond },

@@ -65,7 +65,6 @@ export async function httpTarget(): Promise<FuzzTarget> {
   const transport = createTransport({
     baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     timeoutMs: 2_000,
-    maxResponseBytes: 20_000_000,
     maxConnections: 1,
   })
   const moments = { onSent: () => undefined, onResponse: () => undefined }

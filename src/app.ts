@@ -25,7 +25,7 @@ import { collectorSource, type RecorderSource } from './serve/source.js'
 import { type RunningServer, startServer } from './serve/server.js'
 import { acquireLease, type Lease } from './lease/lease.js'
 
-/** Time for all parts together to close after collector.drainTimeoutMs, and the least time for each part. */
+/** Time for all parts together to close after what is in hand is stored, and the least time for each part. */
 const closeWithinMs = 3_000
 const shortestCloseMs = 500
 

@@ -1,5 +1,5 @@
 import type { Config } from '../config/resolve.js'
-import { storageOf } from '../config/storageOf.js'
+import { storageOf } from '../config/streamOptions.js'
 import type { TimeMs } from '../market/values.js'
 import { type RemovalResult, removeArchived } from '../files/archive/removal.js'
 import type { ArchiveTarget } from '../files/archive/target.js'

@@ -6,7 +6,7 @@ import { type BackfillRequest, type RequestedSeries, resolveRequest } from '../h
 import type { BackfillSession } from '../history/session.js'
 import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
-import { storageOf } from '../config/storageOf.js'
+import { storageOf } from '../config/streamOptions.js'
 import { candleTypes, intervals, seriesText } from '../market/candle.js'
 import { tradedCategories } from '../market/category.js'
 import { dayMs, type TimeMs } from '../market/values.js'

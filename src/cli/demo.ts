@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander'
 import { type Recorder, startRecorder } from '../app.js'
-import { loadConfig } from '../config/load.js'
+import { loadConfig } from '../config/resolve.js'
 import { grouped } from '../runtime/figures.js'
 import { createLogger } from '../runtime/logger.js'
 import { packageFile } from '../runtime/packageFile.js'

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { setsOptions } from '../config/environment.js'
+import { setsOptions } from '../config/resolve.js'
 import type { Config } from '../config/resolve.js'
 
 /** The configuration where nobody sets anything: the build computes it, because the schema takes longer to load than most commands to run. */
@@ -39,7 +39,7 @@ async function withoutFile(): Promise<Config> {
 
 /** YAML is only loaded for who has a file. */
 async function readFile(file: string): Promise<Config> {
-  const { loadConfig } = await import('../config/load.js')
+  const { loadConfig } = await import('../config/resolve.js')
   return loadConfig({ file, env: process.env })
 }
 

@@ -9,7 +9,7 @@ import { acceptNewUrlOption, type CommonOptions, configuredCommand, positiveSeco
 import { refuseOverload } from './plan.js'
 import { endBy, sleepUnlessStopped } from './wait.js'
 
-/** How much longer than collector.drainTimeoutMs the whole end may take. */
+/** How much longer than the storing of what is in hand the whole end may take. */
 const endWithinMs = 10_000
 
 interface StartOptions extends CommonOptions {

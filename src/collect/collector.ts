@@ -1,5 +1,5 @@
 import type { Config } from '../config/resolve.js'
-import { keptMs, storageOf } from '../config/storageOf.js'
+import { keptMs, storageOf } from '../config/streamOptions.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type InstrumentKey, instrumentText } from '../market/category.js'

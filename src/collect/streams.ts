@@ -18,6 +18,7 @@ import {
   isWholeList,
 } from '../ledger/batch.js'
 import type { Universe } from './universe/universe.js'
+import { shortestPollMs } from './schedule/fillSchedule.js'
 
 /** The event that makes the recorder request a stream. */
 export type Trigger =
@@ -118,7 +119,7 @@ const fills: StreamDefinition<InstrumentKey, Fill> = {
   isEnabled: (config) => config.streams.fills.enabled,
   trigger: ({ streams: { fills: settings }, exchange }) => ({
     kind: 'overlap',
-    minPollMs: settings.minPollSeconds * 1000,
+    minPollMs: shortestPollMs,
     maxPollMs: settings.maxPollSeconds * 1000,
     allowedPerSecond: exchange.limits.perSecond.fills / (1 + exchange.latencyJitterMs / 1000),
   }),

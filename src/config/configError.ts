@@ -1,3 +1,5 @@
+import { closeSync, openSync, readSync } from 'node:fs'
+
 /** Lines of one error. Who has more has given the wrong file, or corrects these first. */
 const maxProblems = 50
 
@@ -20,4 +22,40 @@ export function problemsOf<Mistake>(
   const problems = mistakes.slice(0, maxProblems).map((mistake) => describe(mistake))
   const left = mistakes.length - problems.length
   return left === 0 ? problems : [...problems, `and ${left} more problems; correct these first`]
+}
+
+/**
+ * Largest size of a file in bytes. A file that names every symbol of the market on every stream is smaller. The limit
+ * also ends the reading of a device or a log that was given by mistake.
+ */
+export const maxFileBytes = 524_288
+
+/** The text of a file that the configuration names. Throws a `ConfigError` with what to do. */
+export function readText(file: string, advice: string): string {
+  let text: string | undefined
+  try {
+    text = readUpTo(file, maxFileBytes)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const why =
+      code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : String(code)
+    throw new ConfigError([`${file}: ${why}; ${advice}`], { cause: error })
+  }
+  if (text === undefined) throw new ConfigError([`${file}: it is larger than ${maxFileBytes} bytes; ${advice}`])
+  return text
+}
+
+/** Returns the text, or undefined when the file is larger than `maxBytes`. */
+function readUpTo(file: string, maxBytes: number): string | undefined {
+  const descriptor = openSync(file, 'r')
+  try {
+    const bytes = Buffer.alloc(maxBytes + 1)
+    let length = 0
+    // A pipe gives it in pieces.
+    for (let read = -1; read !== 0 && length <= maxBytes; length += read)
+      read = readSync(descriptor, bytes, length, bytes.length - length, null)
+    return length > maxBytes ? undefined : bytes.toString('utf8', 0, length)
+  } finally {
+    closeSync(descriptor)
+  }
 }

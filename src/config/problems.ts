@@ -9,6 +9,11 @@ type Path = readonly PropertyKey[]
 interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>
   readonly default?: unknown
+  /** Where the part is that several places share. */
+  readonly $ref?: string
+  readonly $defs?: Readonly<Record<string, SchemaNode>>
+  /** Keys of a group whose values are all of one kind. */
+  readonly propertyNames?: { readonly enum?: readonly string[] }
 }
 
 /** One issue of zod, or one unknown key of it, because zod reports all unknown keys of a group in one issue. */
@@ -82,7 +87,7 @@ function remedy(path: Path): string {
 }
 
 function nearestOption(parent: Path, key: string): string {
-  const siblings = Object.keys(nodeAt(parent)?.properties ?? {})
+  const siblings = Object.keys(propertiesOf(nodeAt(parent)))
   const [nearest] = siblings.map((name) => ({ name, edits: edits(name, key) })).sort((a, b) => a.edits - b.edits)
   if (nearest && nearest.edits <= Math.max(2, nearest.name.length / 2)) {
     return `did you mean ${dotted([...parent, nearest.name])}?`
@@ -102,14 +107,20 @@ function edits(a: string, b: string): number {
 }
 
 function optionPaths(node: SchemaNode, path: Path): Path[] {
-  return Object.entries(node.properties ?? {}).flatMap(([key, child]) => {
+  return Object.entries(propertiesOf(node)).flatMap(([key, child]) => {
     const here = [...path, key]
     return [here, ...optionPaths(child, here)]
   })
 }
 
 function nodeAt(path: Path): SchemaNode | undefined {
-  return path.reduce<SchemaNode | undefined>((node, key) => node?.properties?.[String(key)], schemaRoot())
+  return path.reduce<SchemaNode | undefined>((node, key) => propertiesOf(node)[String(key)], schemaRoot())
+}
+
+function propertiesOf(node: SchemaNode | undefined): Readonly<Record<string, SchemaNode>> {
+  const shared = node?.$ref?.split('/').at(-1)
+  const { properties, propertyNames } = (shared === undefined ? node : schemaRoot().$defs?.[shared]) ?? {}
+  return properties ?? Object.fromEntries((propertyNames?.enum ?? []).map((name) => [name, {}]))
 }
 
 let root: SchemaNode | undefined

@@ -1,18 +1,43 @@
 import type { z } from 'zod'
-import { ConfigError, problemsOf } from './configError.js'
-import { type Environment, environmentOptions, secretVariables } from './environment.js'
+import { ConfigError, problemsOf, readText } from './configError.js'
 import { describeMistake, mistakesOf } from './problems.js'
-import { readText } from './readText.js'
 import { configSchema } from './schema.js'
+import { type ConfigSource, parseYaml } from './yamlSource.js'
 
 /** The configuration, complete: every option has its value or its default. */
 export type Config = z.output<typeof configSchema>
 
-/** The value that a configuration file holds, with the position of each part in its text. */
-export interface ConfigSource {
-  readonly value: unknown
-  /** `file:line` of the key or value at `path`, or of its nearest ancestor that is written in the file. */
-  place(path: readonly PropertyKey[]): string
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Environment variables that take precedence over the file, with the option that each one sets. */
+export const environmentOptions = {
+  DATABASE_URL: ['database', 'url'],
+  DATABASE_READ_URL: ['database', 'readUrl'],
+  EXCHANGE_BASE_URL: ['exchange', 'baseUrl'],
+  EXCHANGE_LOCAL_ADDRESS: ['exchange', 'localAddress'],
+  EXCHANGE_PROXY: ['exchange', 'proxy'],
+  COLLECTOR_EGRESS: ['collector', 'egress'],
+  SERVE_PORT: ['serve', 'port'],
+  LOG_LEVEL: ['log', 'level'],
+} as const
+
+/** Variables of which `<name>_FILE` may name a file instead: a secret in a file stays out of what other programs can see. */
+export const secretVariables = ['DATABASE_URL', 'DATABASE_READ_URL', 'EXCHANGE_PROXY'] as const
+
+/** Returns true if the environment sets at least one option. */
+export function setsOptions(env: Environment): boolean {
+  const variables = [...Object.keys(environmentOptions), ...secretVariables.map((name) => `${name}_FILE`)]
+  // Many shell scripts set a variable to the empty string to mean "not set".
+  return variables.some((name) => env[name] !== undefined && env[name] !== '')
+}
+
+/**
+ * Reads the configuration: defaults, then `file` (YAML), then the environment.
+ * Throws a `ConfigError` that lists the problems, one line each.
+ */
+export function loadConfig({ file, env }: { file?: string | undefined; env: Environment }): Config {
+  if (file === undefined) return resolveConfig(env)
+  return resolveConfig(env, parseYaml(readText(file, 'give --config the path of a readable YAML file'), file))
 }
 
 const nothing: ConfigSource = { value: {}, place: () => 'configuration' }

@@ -1,98 +1,18 @@
-import { parse as parseCron, validate as isCronExpression } from 'node-cron'
+import { isIP } from 'node:net'
 import { z } from 'zod'
-
-import { candleTypes, intervals } from '../market/candle.js'
-import { type Category, categories, tradedCategories } from '../market/category.js'
-import { type InstrumentKind, instrumentKinds } from '../market/instrument.js'
+import { archivedTableNames } from '../market/archivedTable.js'
+import { type Operation, operations } from '../market/stream.js'
 import { logLevels } from '../runtime/logLevel.js'
-import { archive } from './archiveSchema.js'
-import { exchange } from './exchangeSchema.js'
-import { refuseMissingLists } from './missingLists.js'
-import { serve } from './serveSchema.js'
-import { storage } from './storageSchema.js'
-import { whole } from './wholeNumber.js'
+import { streams, whole } from './streamsSchema.js'
 
 // A configuration is read once: compiling its checks would take longer than they do.
 z.config({ jitless: true })
 
-// Descriptions end up in the documentation, the example file and editors: each says what the option does and its unit.
+// Descriptions end up in the documentation, the example file and editors: each says what the option decides and its unit.
+// What nobody decides is a constant, and becomes a part of the configuration when it is read.
 
-const schedule = z
-  .string()
-  .refine((text) => isCronExpression(text) && hasSecondsField(text), {
-    error: 'must be a cron expression of six fields, seconds first, such as "*/5 * * * * *" for every five seconds',
-  })
-  .meta({ examples: ['*/5 * * * * *'] })
-
-/** Five fields would be valid cron too, but would mean minutes where the others mean seconds: a mistake of factor 60. */
-function hasSecondsField(expression: string): boolean {
-  return expression.trim().split(/\s+/).length === 6 && parseCron(expression).second.length > 0
-}
-
-const distinct = <Element extends z.ZodType<string>>(element: Element) =>
-  z
-    .array(element)
-    .min(1)
-    .refine((values) => new Set(values).size === values.length, { error: 'must not name anything twice' })
-
-const glob = z.string().min(1).max(100)
-
-// A number is accepted because YAML reads a bare 1000000 as one; it becomes text, as every decimal here.
-const decimal = z
-  .union([
-    z.string().regex(/^\d+(\.\d+)?$/, { error: 'must be a decimal number such as 250000 or "0.5"' }),
-    z.number().nonnegative(),
-  ])
-  .transform((value) => (typeof value === 'number' ? value.toLocaleString('en-US', plainNumber) : value))
-const plainNumber: Intl.NumberFormatOptions = { useGrouping: false, maximumFractionDigits: 20 }
-
-// "all" becomes Infinity, so that "the first n" needs no special case for it.
-const busiest = z
-  .union([whole(1, 100_000), z.enum(['fit', 'all'])])
-  .transform((value) => (value === 'all' ? Infinity : value))
-
-// The market of a tokenised stock is elsewhere: little or nothing of it trades here, and there are thousands.
-const kindsByDefault: readonly InstrumentKind[] = instrumentKinds.filter((kind) => kind !== 'tokenised_stock')
-
-function select<const Allowed extends readonly Category[]>(
-  allowed: Allowed,
-  defaults: { categories: readonly Allowed[number][] },
-) {
-  return z
-    .strictObject({
-      categories: distinct(z.enum(allowed))
-        .default(() => [...defaults.categories])
-        .describe('Categories to cover.'),
-      kinds: distinct(z.enum(instrumentKinds))
-        .default(() => [...kindsByDefault])
-        .describe(
-          'Kinds of instruments to cover. By default all but tokenised stocks, which hardly trade here; their tickers are recorded anyway.',
-        ),
-      symbols: z
-        .array(glob)
-        .min(1)
-        .default(() => ['*'])
-        .describe('Symbols to cover: globs such as BTC*, in upper case as the service writes them.'),
-      exclude: z
-        .array(glob)
-        .default(() => [])
-        .describe('Symbols to exclude: globs.'),
-      minTurnover24h: decimal
-        .exactOptional()
-        .describe(
-          "Leave out instruments whose ticker shows less turnover on this service in 24 hours, in the pair's quote coin.",
-        ),
-      busiest: busiest
-        .prefault('fit')
-        .describe(
-          'How many of them to cover, by highest turnover on this service in 24 hours: a number; fit: as many as the limits leave room for; or all.',
-        ),
-    })
-    .prefault({})
-    .describe('Which instruments the stream covers.')
-}
-
-const enabled = z.boolean().default(true).describe('Whether the stream is recorded.')
+// Fewer connections would let a slow query of a command hold up the storing of rows.
+const poolSize = 8
 
 const database = z
   .strictObject({
@@ -117,12 +37,88 @@ const database = z
           'Without it they use database.url, in read-only transactions, but with a login that could write; the embedded PostgreSQL has read-only logins of its own.',
       ),
     dataDir: z.string().min(1).default('./data').describe('Folder of the embedded PostgreSQL and of local state.'),
-    poolSize: whole(1, 100)
-      .default(8)
-      .describe('Connections of the general pool; a recorder opens up to poolSize + 14.'),
   })
   .prefault({})
+  .transform((options) => ({ ...options, poolSize }))
   .describe('Where rows go.')
+
+/** Requests per second that the service allows for each operation. */
+const specifiedPerSecond: Record<Operation, number> = {
+  instruments: 20,
+  'rpi-symbols': 10,
+  tickers: 20,
+  orderbook: 20,
+  'rpi-orderbook': 10,
+  fills: 20,
+  candles: 20,
+  'history-candles': 20,
+  'futures-fills-history': 10,
+  'spot-fills-history': 10,
+  'history-fund-rate': 20,
+  'current-fund-rate': 20,
+  liquidations: 10,
+}
+
+const limits = z
+  .strictObject({
+    overallPerMinute: whole(1, 1_000_000)
+      .default(6000)
+      .describe('Requests per minute that the service allows for all operations together, per IP address.'),
+    perSecond: z
+      .partialRecord(z.enum(operations), whole(1, 10_000))
+      .prefault(() => ({ ...specifiedPerSecond }))
+      .transform((given) => ({ ...specifiedPerSecond, ...given }))
+      .describe(
+        'Requests per second that the service allows for an operation, per IP address. Operations that are not named keep their default.',
+      ),
+  })
+  .prefault({})
+  .describe("The service's limits. Lower them to leave room for something else on the same IP address.")
+
+const exchangeConstants = {
+  /** A service that hangs must not hold a connection and a place in the limits for longer. */
+  timeoutMs: 10_000,
+  /** More at once would only queue in the service: the limits allow no more than a hundred requests a second. */
+  maxConnections: 64,
+  /**
+   * The time from sending a request to its being counted varies by this much. Rates stay below
+   * limit / (1 + jitter in s), so that two requests which arrive closer together than they left do not exceed a limit.
+   */
+  latencyJitterMs: 100,
+  /** Random waits up to these bounds keep recorders from trying again all at once after the service was away. */
+  retry: { attempts: 4, minDelayMs: 250, maxDelayMs: 5_000, totalMs: 30_000 },
+}
+
+const exchange = z
+  .strictObject({
+    baseUrl: z
+      .url({ protocol: /^https?$/, error: 'must be an http or https URL such as https://api.example.com' })
+      .transform((url) => url.replace(/\/+$/, ''))
+      .exactOptional()
+      .describe(
+        "The service's address, without /api/v3. Also EXCHANGE_BASE_URL in the environment. start needs one of the two.",
+      ),
+    localAddress: z
+      .string()
+      .refine((text) => isIP(text) !== 0, { error: 'must be an IP address of this machine' })
+      .exactOptional()
+      .describe(
+        'The IP address of this machine to send from; by default the system chooses. Also EXCHANGE_LOCAL_ADDRESS in the environment.',
+      ),
+    proxy: z
+      .url({ protocol: /^https?$/, error: 'must be an http or https URL such as http://proxy.example.com:3128' })
+      .exactOptional()
+      .describe(
+        'URL of the HTTP proxy that requests go through; by default they go straight to the service. With a password it is a secret: prefer EXCHANGE_PROXY or EXCHANGE_PROXY_FILE in the environment.',
+      ),
+    limits,
+  })
+  .prefault({})
+  .transform((options) => ({ ...options, ...exchangeConstants }))
+  .describe('The service that is recorded.')
+
+// Longer, and a service manager would kill the process before the disk has what the database did not take.
+const drainTimeoutMs = 10_000
 
 const collector = z
   .strictObject({
@@ -139,9 +135,6 @@ const collector = z
       .describe(
         'How many recorders, each with an address of its own, share the work. Used only by plan, doctor and the check at start.',
       ),
-    drainTimeoutMs: whole(0, 600_000)
-      .default(10_000)
-      .describe('Longest time to store what has been received when stopping.'),
     spoolMaxBytes: whole(16_777_216, 1_000_000_000_000_000)
       .default(2_147_483_648)
       .describe(
@@ -153,108 +146,134 @@ const collector = z
       .describe('Start even if the configuration needs more than the limits allow.'),
   })
   .prefault({})
+  .transform((options) => ({ ...options, drainTimeoutMs }))
   .describe('The recorder itself.')
 
-const instruments = z
-  .strictObject({
-    enabled,
-    schedule: schedule.default('0 */10 * * * *').describe('When the lists are read: cron with seconds, UTC.'),
-    categories: distinct(z.enum(categories))
-      .default(() => [...categories])
-      .describe('Categories to read, one request each.'),
-  })
-  .prefault({})
-  .describe('Specifications of instruments.')
-
-const rpiSymbols = z
-  .strictObject({
-    enabled,
-    schedule: schedule.default('30 */10 * * * *').describe('When the list is read: cron with seconds, UTC.'),
-  })
-  .prefault({})
-  .describe('The list of symbols that have RPI quotes.')
-
-const tickers = z
-  .strictObject({
-    enabled,
-    schedule: schedule.default('*/5 * * * * *').describe('When tickers are read: cron with seconds, UTC.'),
-    categories: distinct(z.enum(tradedCategories))
-      .default(() => [...tradedCategories])
-      .describe('Categories to read, one request each.'),
-    watchSeconds: z
-      .number()
-      .min(0)
-      .max(3600)
-      .default(0.1)
-      .describe(
-        'Least seconds between extra reads of the tickers of a category whose fills are recorded, so that bursts of fills are noticed in time: this captures one to three hundredths more of a busy market, and each read brings some ten to some hundred kilobytes. A category is read for every 60 fills that are expected in it, so more often in a burst, and only while more fills happen than the limits can cover with a margin. The reads are not recorded, and take at most a tenth of the overall limit and a third of their own. 0: use only the recorded tickers.',
-      ),
-  })
-  .prefault({})
-  .describe('Tickers of all instruments of a category at once.')
-
-function books(everySeconds: number, what: string) {
+/** Chunks hold some hundred megabytes of a whole market, so that the newest ones fit into memory. */
+function table(what: string, constants: { readonly chunkHours: number; readonly columnstoreAfterHours: number }) {
   return z
     .strictObject({
-      enabled,
-      everySeconds: whole(1, 86_400).default(everySeconds).describe('Seconds between two snapshots of an instrument.'),
-      depth: whole(1, 1000).default(50).describe('Levels on each side.'),
-      select: select(tradedCategories, { categories: tradedCategories }),
+      retentionDays: whole(1, 36_500).exactOptional().describe('Age at which rows are removed; by default never.'),
     })
     .prefault({})
+    .transform((options) => ({ ...options, ...constants }))
     .describe(what)
 }
 
-const fills = z
+const storage = z
   .strictObject({
-    enabled,
-    minPollSeconds: z
-      .number()
-      .min(0.05)
-      .max(86_400)
-      .default(0.05)
-      .describe('Minimum time between two requests for an instrument, in seconds.'),
-    maxPollSeconds: whole(1, 86_400)
-      .default(600)
-      .describe('Maximum time between two requests for an instrument, in seconds.'),
-    // Margin trades on the spot books: its fills would be the spot ones once more.
-    select: select(categories, { categories: tradedCategories }),
-  })
-  .refine((value) => value.minPollSeconds <= value.maxPollSeconds, {
-    path: ['minPollSeconds'],
-    error: 'must not be larger than maxPollSeconds',
+    tickers: table('market.tickers', { chunkHours: 24, columnstoreAfterHours: 48 }),
+    orderBooks: table('market.order_books', { chunkHours: 6, columnstoreAfterHours: 24 }),
+    rpiOrderBooks: table('market.rpi_order_books', { chunkHours: 6, columnstoreAfterHours: 24 }),
+    fills: table('market.fills', { chunkHours: 24, columnstoreAfterHours: 72 }),
+    candles: table('market.candles', { chunkHours: 168, columnstoreAfterHours: 336 }),
+    rejectedRows: z
+      .strictObject({
+        retentionDays: whole(1, 36_500)
+          .default(30)
+          .describe('Age since it was last seen at which a row that could not be understood is removed.'),
+      })
+      .prefault({})
+      .describe('recorder.rejected_row'),
   })
   .prefault({})
-  .describe('Public fills; the busier an instrument, the more often it is asked.')
+  .describe('How long rows are kept.')
 
-const candles = z
-  .strictObject({
-    enabled,
-    intervals: distinct(z.enum(intervals))
-      .default(() => ['1m' as const])
-      .describe('Intervals to record; each costs a request per instrument and type whenever it closes.'),
-    types: distinct(z.enum(candleTypes))
-      .default(() => ['market' as const])
-      .describe('Types to record.'),
-    settleMs: whole(0, 600_000).default(5000).describe('Wait after the close before a candle is taken as final.'),
-    select: select(tradedCategories, { categories: tradedCategories }),
-  })
-  .prefault({})
-  .describe('Candles.')
+/** A service's address carries no credentials: they would be shown wherever the address is. */
+function isServiceUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password } = new URL(text)
+  return /^https?:$/.test(protocol) && username === '' && password === ''
+}
 
-const streams = z
+const archive = z
   .strictObject({
-    instruments,
-    rpiSymbols,
-    tickers,
-    orderBooks: books(10, 'Snapshots of order books.'),
-    rpiOrderBooks: books(30, 'Snapshots of order books with their RPI part, of the symbols that have one.'),
-    fills,
-    candles,
+    folder: z
+      .string()
+      .min(1)
+      .exactOptional()
+      .describe('Folder of the archive. With neither a folder nor a bucket nothing is archived.'),
+    bucket: z
+      .string()
+      .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, { error: 'must be the name of a bucket, such as market-archive' })
+      .exactOptional()
+      .describe(
+        'Bucket of the archive, instead of a folder: of Amazon S3 or a service that is compatible. Credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE) or the role of the machine.',
+      ),
+    prefix: z
+      .string()
+      .regex(/^[^/].*$/, { error: 'must not be empty or begin with a slash' })
+      .exactOptional()
+      .describe('What the names of everything in the bucket begin with, such as market/.'),
+    endpoint: z
+      .string()
+      .refine(isServiceUrl, {
+        error: 'must be a URL without credentials, such as https://s3.example.com',
+      })
+      .exactOptional()
+      .describe('Address of the service that has the bucket. Default: that of Amazon S3.'),
+    region: z
+      .string()
+      .min(1)
+      .exactOptional()
+      .describe('Region of the bucket. Default: AWS_REGION, or the region of the profile.'),
+    forcePathStyle: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether the bucket stands in the path of URLs instead of the name of the host, as many services other than Amazon want it.',
+      ),
+    tables: z
+      .array(z.enum(archivedTableNames))
+      .min(1)
+      .default(() => [...archivedTableNames])
+      .describe('Tables to archive.'),
+    afterHours: whole(1, 87_600)
+      .default(24)
+      .describe('How long after its end (UTC) a day is archived, hours: repair is over by then.'),
   })
-  .superRefine(refuseMissingLists)
+  .refine(({ folder, bucket }) => folder === undefined || bucket === undefined, {
+    error: 'must have a folder or a bucket, not both',
+  })
+  .refine(
+    ({ bucket, prefix, endpoint, region }) =>
+      bucket !== undefined || (prefix === undefined && endpoint === undefined && region === undefined),
+    { error: 'must name the bucket that prefix, endpoint and region are for' },
+  )
   .prefault({})
-  .describe('What is recorded.')
+  .describe(
+    'Parquet files of settled days, with the proof of what they hold. With an archive, rows leave the database for their age only when their day is in it.',
+  )
+
+const serve = z
+  .strictObject({
+    enabled: z.boolean().default(true).describe('Whether metrics, health and the status page are served.'),
+    host: z.string().min(1).default('127.0.0.1').describe('Address to listen on.'),
+    port: whole(0, 65_535).default(8080).describe('Port to listen on; 0 takes any free one.'),
+    allowedHosts: z
+      .array(
+        z.string().regex(/^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/, {
+          error: 'must be a host name such as recorder.example.org',
+        }),
+      )
+      .default(() => [])
+      .describe(
+        'Host names that the server may be called by, besides addresses and localhost; others are refused. By default any, unless host is an address of this machine only.',
+      ),
+    webConfigFile: z
+      .string()
+      .min(1)
+      .exactOptional()
+      .describe(
+        "File in the format of Prometheus' web configuration, with a certificate and users: see security.md. Without it, HTTP for everybody.",
+      ),
+    metricsByInstrument: z
+      .boolean()
+      .default(false)
+      .describe('Whether /metrics also says of each instrument when it was last stored: thousands of series.'),
+  })
+  .prefault({})
+  .describe('The HTTP server for metrics, health and the status page.')
 
 const log = z
   .strictObject({

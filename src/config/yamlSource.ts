@@ -1,7 +1,12 @@
 import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml'
-
 import { ConfigError, problemsOf } from './configError.js'
-import type { ConfigSource } from './resolve.js'
+
+/** The value that a configuration file holds, with the position of each part in its text. */
+export interface ConfigSource {
+  readonly value: unknown
+  /** `file:line` of the key or value at `path`, or of its nearest ancestor that is written in the file. */
+  place(path: readonly PropertyKey[]): string
+}
 
 /** Throws a `ConfigError` with the syntax errors, one line each. */
 export function parseYaml(text: string, file: string): ConfigSource {

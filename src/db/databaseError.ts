@@ -30,7 +30,7 @@ const advice: Readonly<Record<string, string>> = {
   '25006': 'the server or the transaction is read-only; connect to the primary server',
   '53100': "the server's disk is full; free space on it or set a shorter retention",
   '53200': 'the server is out of memory; lower its work_mem or ask for less at once',
-  '53300': 'the server has no connection left; raise max_connections or lower database.poolSize',
+  '53300': 'the server has no connection left; raise max_connections (a recorder takes up to 22)',
   '55P03': 'another session holds a lock; see pg_stat_activity',
   '57014': 'the statement exceeded its time limit; narrow it down or raise the timeout',
   '57P01': 'the server is shutting down or restarting',

@@ -62,9 +62,9 @@ const advice: Record<ExchangeErrorKind, string> = {
     'it is no rate limit: open exchange.baseUrl from this machine; if a page comes there, too, ask its operator to admit this address, or record from another network',
   unavailable: 'the service should recover; it will be retried',
   network: 'check the network and exchange.baseUrl',
-  timeout: 'check the network, or raise exchange.timeoutMs',
+  timeout: 'check the network; the request is sent again',
   malformed: 'check that exchange.baseUrl is the service itself, and which proxy is in front of it',
-  'too-large': 'raise exchange.maxResponseBytes if the response is genuine',
+  'too-large': 'check which proxy is in front of exchange.baseUrl: no response of the service is as large',
   'unknown-symbol': 'check the category and symbol',
   'removed-symbol': 'the instrument was delisted; take it out of the selection',
   'unknown-category':

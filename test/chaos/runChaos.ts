@@ -46,7 +46,7 @@ export interface ChaosReport {
   readonly unexpectedEnds: number
 }
 
-const settleMs = 2_000
+const settleMs = 5_000
 const minuteMs = 60_000
 /** A block of the service is over by then, and every circuit has been tried again. */
 const calmMs = 15_000
@@ -146,7 +146,6 @@ async function createDaemon(folder: string, simulator: Simulator, database: Chao
   const config = join(folder, 'recorder.json')
   const settings = {
     database: { dataDir: join(folder, 'data') },
-    exchange: { latencyJitterMs: 60, timeoutMs: 6_000, retry: { attempts: 3, totalMs: 10_000, maxDelayMs: 1_000 } },
     collector: { egress: 'chaos' },
     streams: {
       instruments: { schedule: '*/15 * * * * *' },
@@ -156,7 +155,7 @@ async function createDaemon(folder: string, simulator: Simulator, database: Chao
       orderBooks: { everySeconds: 5, depth: 10, select: { busiest: 20 } },
       rpiOrderBooks: { everySeconds: 10, depth: 10, select: { busiest: 10 } },
       fills: { maxPollSeconds: 30 },
-      candles: { settleMs, types: ['market'], intervals: ['1m'], select: { busiest: 'all' } },
+      candles: { types: ['market'], intervals: ['1m'], select: { busiest: 'all' } },
     },
     serve: { enabled: false },
   }

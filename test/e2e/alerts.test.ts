@@ -253,8 +253,6 @@ streams:
   tickers: { schedule: '* * * * * *' }
   orderBooks: ${books}
   rpiOrderBooks: { select: { busiest: 5 } }
-  # Few responses: a gap counts for more among them.
-  fills: { minPollSeconds: 2 }
   candles: { enabled: false }
 `,
     )

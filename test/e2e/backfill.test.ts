@@ -52,7 +52,6 @@ async function configure(name: string, more: object, perSecond = 200): Promise<s
   const path = join(folder, `${name}.yaml`)
   const exchange = {
     baseUrl: simulator.url,
-    latencyJitterMs: 50,
     limits: { overallPerMinute: 60_000, perSecond: { candles: perSecond, 'history-candles': perSecond } },
   }
   await writeFile(path, JSON.stringify({ exchange, serve: { enabled: false }, ...more }))

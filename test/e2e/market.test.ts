@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Recorder, startRecorder } from '../../src/app.js'
-import { loadConfig } from '../../src/config/load.js'
+import { loadConfig } from '../../src/config/resolve.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import type { ServedResponse } from '../../src/simulator/journal.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'

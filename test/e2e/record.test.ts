@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Recorder, startRecorder } from '../../src/app.js'
-import { loadConfig } from '../../src/config/load.js'
+import { loadConfig } from '../../src/config/resolve.js'
 import { categories } from '../../src/market/category.js'
 import { streamNames } from '../../src/market/stream.js'
 import { createLogger } from '../../src/runtime/logger.js'
@@ -56,7 +56,6 @@ describe('recording everything for some rounds of every schedule', () => {
     config.streams.tickers.watchSeconds = 0
     config.streams.orderBooks.everySeconds = 5
     config.streams.rpiOrderBooks.everySeconds = 10
-    config.streams.fills.select.categories = [...categories]
     config.streams.fills.maxPollSeconds = 10
     config.streams.candles.intervals = ['1m', '5m']
     config.streams.candles.types = ['market', 'mark']

@@ -11,7 +11,7 @@ import { createEmptyDatabase, type TestDatabase } from '../support/database.js'
 import { type Running, startProgram } from '../support/program.js'
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 
-const settleMs = 2_000
+const settleMs = 5_000
 let simulator: Simulator
 let database: TestDatabase
 let proxy: TcpProxy
@@ -41,7 +41,7 @@ test('a start before the database is there records to the disk, and stores it al
   const settings = {
     database: { dataDir: join(folder, 'data') },
     collector: { egress: 'one address', allowOverload: true },
-    streams: { candles: { settleMs }, orderBooks: { everySeconds: 2 } },
+    streams: { orderBooks: { everySeconds: 2 } },
     serve: { port: 0 },
   }
   await writeFile(config, JSON.stringify(settings))

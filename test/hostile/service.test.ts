@@ -56,8 +56,6 @@ afterAll(async () => {
 })
 
 const config = `
-database: { poolSize: 4 }
-exchange: { timeoutMs: 1000, retry: { attempts: 1 } }
 collector: { egress: hostile }
 streams:
   instruments: { schedule: '*/2 * * * * *', categories: [SPOT, USDT-FUTURES] }

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { loadConfig } from '../../src/config/load.js'
+import { loadConfig } from '../../src/config/resolve.js'
 import { readRepositoryFile, repositoryRoot } from '../support/repositoryFiles.js'
 
 interface Service {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { generatedFiles } from '../../scripts/generatedFiles.js'
 import { commands } from '../../src/cli/commands.js'
-import { loadConfig } from '../../src/config/load.js'
+import { loadConfig } from '../../src/config/resolve.js'
 import { readRepositoryFile, repositoryFiles, repositoryRoot } from '../support/repositoryFiles.js'
 
 const pages = repositoryFiles(/\.md$/)
@@ -26,7 +26,10 @@ describe('config/recorder.example.yaml', () => {
   test('names every option', () => {
     const schema = JSON.parse(readRepositoryFile('config/recorder.schema.json')) as SchemaNode
     // Options without a default stand in comments.
-    const uncommented = readRepositoryFile('config/recorder.example.yaml').replaceAll(/^( *)# (\w+:)$/gm, '$1$2')
+    const uncommented = readRepositoryFile('config/recorder.example.yaml').replaceAll(
+      /^( *)# (\w+:(?: \{.*\})?)$/gm,
+      '$1$2',
+    )
     expect(namesIn(parse(uncommented))).toEqual(optionsIn(schema))
     expect(optionsIn(schema)).toContain('streams.candles.select.busiest')
   })
@@ -98,12 +101,16 @@ describe('the documentation is complete', () => {
 
 interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>
+  readonly propertyNames?: { readonly enum: readonly string[] }
+  readonly $ref?: string
+  readonly $defs?: Readonly<Record<string, SchemaNode>>
 }
 
-function optionsIn(node: SchemaNode, prefix = ''): string[] {
-  return Object.entries(node.properties ?? {}).flatMap(([key, child]) =>
-    child.properties ? optionsIn(child, `${prefix}${key}.`) : [`${prefix}${key}`],
-  )
+function optionsIn(node: SchemaNode, root = node, prefix = ''): string[] {
+  const { properties, propertyNames } = root.$defs?.[node.$ref?.split('/').at(-1) ?? ''] ?? node
+  if (propertyNames) return propertyNames.enum.map((name) => `${prefix}${name}`)
+  if (!properties) return [prefix.slice(0, -1)]
+  return Object.entries(properties).flatMap(([key, child]) => optionsIn(child, root, `${prefix}${key}.`))
 }
 
 function namesIn(value: unknown, prefix = ''): string[] {

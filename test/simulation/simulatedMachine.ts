@@ -1,6 +1,6 @@
 import { type Logger, pino } from 'pino'
 import { type Recorder, startRecorder } from '../../src/app.js'
-import { type Config, resolveConfig } from '../../src/config/resolve.js'
+import type { Config, Environment } from '../../src/config/resolve.js'
 import type { Service } from '../../src/simulator/service.js'
 import type { DatabaseLink } from './databaseLink.js'
 import type { SimulatedDatabase } from './driver.js'
@@ -18,7 +18,7 @@ export interface Surroundings {
   readonly service: Service
   readonly database: SimulatedDatabase
   readonly databaseName: string
-  readonly settings: Readonly<Record<string, unknown>>
+  readonly configOf: (env: Environment) => Config
   readonly random: () => number
   readonly address: string
   readonly jitterMs: number
@@ -155,15 +155,15 @@ export class SimulatedMachine {
   }
 
   #begin(): void {
-    const { time, epochMs, random, database, databaseName, settings, service, address, jitterMs, trace } = this.#around
+    const { time, epochMs, random, database, databaseName, configOf, service, address, jitterMs, trace } = this.#around
     const clock = new MachineClock(time, epochMs, () => random() * 2)
     clock.drift = this.#drift
     clock.skewMs = this.skewMs
     const host = `${this.#name}-${++this.#runs}`
-    const config = resolveConfig(
-      { DATABASE_URL: `postgresql://recorder:none@${host}:5432/${databaseName}`, EXCHANGE_BASE_URL: 'http://service' },
-      { value: settings, place: () => 'simulation' },
-    )
+    const config = configOf({
+      DATABASE_URL: `postgresql://recorder:none@${host}:5432/${databaseName}`,
+      EXCHANGE_BASE_URL: 'http://service',
+    })
     const run: Run = {
       clock,
       host,

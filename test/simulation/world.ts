@@ -16,7 +16,7 @@ import { watchSenders } from './sendersWatch.js'
 import { SimulatedMachine, type Surroundings } from './simulatedMachine.js'
 import { mayBothSend } from './unknownStandby.js'
 import { VirtualTime } from './virtualTime.js'
-import { planWorld, settingsOf, type WorldPlan } from './worldPlan.js'
+import { planWorld, configOf, type WorldPlan } from './worldPlan.js'
 
 export interface WorldReport {
   readonly seed: number
@@ -142,7 +142,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     service,
     database: simulated,
     databaseName: database.name,
-    settings: settingsOf(plan),
+    configOf: (env) => configOf(plan, env),
     random,
     address: '192.0.2.1',
     jitterMs: plan.jitterMs,

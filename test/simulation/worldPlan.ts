@@ -1,3 +1,4 @@
+import { type Config, type Environment, resolveConfig } from '../../src/config/resolve.js'
 import type { TradedCategory } from '../../src/market/category.js'
 import type { Operation } from '../../src/market/stream.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
@@ -104,24 +105,27 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
   }
 }
 
-/** The configuration of the recorders. */
-export function settingsOf({
-  jitterMs,
-  limits,
-  instruments,
-  rhythm,
-  poolSize,
-}: WorldPlan): Readonly<Record<string, unknown>> {
+/** The configuration of the recorders. What no user decides is faster here: a world lasts minutes. */
+export function configOf(plan: WorldPlan, env: Environment): Config {
+  const config = resolveConfig(env, { value: optionsOf(plan), place: () => 'simulation' })
+  config.database.poolSize = plan.poolSize
+  Object.assign(config.exchange, {
+    latencyJitterMs: plan.jitterMs,
+    timeoutMs: 6_000,
+    retry: { ...config.exchange.retry, attempts: 3, totalMs: 10_000, maxDelayMs: 1_000 },
+  })
+  config.streams.candles.settleMs = settleMs
+  return config
+}
+
+function optionsOf({ limits, instruments, rhythm }: WorldPlan) {
   const { booksEverySeconds, listsEveryMinutes, tickersEverySeconds, watchSeconds, fillsMaxSeconds } = rhythm
   const categories = [...new Set(instruments.map(({ category }) => category))]
   const select = { categories, busiest: 'all' }
   const booksOf = (few: number) => ({ categories, busiest: instruments.length > names.length ? 'fit' : few })
   return {
-    database: { dataDir: '/data', poolSize },
+    database: { dataDir: '/data' },
     exchange: {
-      latencyJitterMs: jitterMs,
-      timeoutMs: 6_000,
-      retry: { attempts: 3, totalMs: 10_000, maxDelayMs: 1_000 },
       limits: { perSecond: limits.perSecond, overallPerMinute: limits.perMinute },
     },
     collector: { egress, allowOverload: true },
@@ -136,7 +140,7 @@ export function settingsOf({
       orderBooks: { everySeconds: booksEverySeconds, depth: 10, select: booksOf(3) },
       rpiOrderBooks: { everySeconds: booksEverySeconds * 2, depth: 10, select: booksOf(2) },
       fills: { maxPollSeconds: fillsMaxSeconds, select },
-      candles: { settleMs, types: ['market'], intervals: ['1m'], select },
+      candles: { types: ['market'], intervals: ['1m'], select },
     },
     serve: { enabled: false },
   }

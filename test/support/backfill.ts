@@ -27,7 +27,6 @@ export function clientOf(url: string, factor: number, more: Partial<ExchangeOpti
   return createExchangeClient({
     baseUrl: url,
     timeoutMs: 5_000,
-    maxResponseBytes: 10_000_000,
     maxConnections: 64,
     latencyJitterMs: 50,
     limits: { overallPerMinute: 6_000 * factor, perSecond },

@@ -56,7 +56,6 @@ export function clientOf(baseUrl: string, more: Partial<ExchangeOptions> = {}): 
     clock,
     baseUrl,
     timeoutMs: 5_000,
-    maxResponseBytes: 1_000_000,
     maxConnections: 16,
     limits: limitsOf(1_000),
     latencyJitterMs: 0,

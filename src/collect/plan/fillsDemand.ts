@@ -1,10 +1,9 @@
 import { plannedFillsPerResponse } from '../schedule/fillShare.js'
+import { shortestPollMs } from '../schedule/fillSchedule.js'
 import { meanWaitMs } from '../schedule/fillWait.js'
 import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from '../universe/planUniverse.js'
 
-/** Bounds of the time between two requests for an instrument's fills. */
 export interface FillsPolling {
-  readonly minPollSeconds: number
   readonly maxPollSeconds: number
 }
 
@@ -40,7 +39,7 @@ export function fillRequestsPerSecond(instrument: PlanInstrument, polling: Fills
 }
 
 /** Follows the schedule: a request is sent when a response is worth it, or after the mean longest wait. */
-function requestsPerSecond(fillsPerSecond: number, { minPollSeconds, maxPollSeconds }: FillsPolling): number {
+function requestsPerSecond(fillsPerSecond: number, { maxPollSeconds }: FillsPolling): number {
   const waitSeconds = meanWaitMs(fillsPerSecond / 1000, maxPollSeconds * 1000) / 1000
-  return 1 / Math.max(minPollSeconds, Math.min(plannedFillsPerResponse / fillsPerSecond, waitSeconds))
+  return 1 / Math.max(shortestPollMs / 1000, Math.min(plannedFillsPerResponse / fillsPerSecond, waitSeconds))
 }

@@ -32,9 +32,7 @@ export function planNotes(config: Config, universe: PlanUniverse, streams: reado
   )
   const hasTickers = (category: Category) =>
     tickers.enabled && (tickers.categories as readonly Category[]).includes(category)
-  if (
-    ranked.some(({ select }) => select.categories.some((category) => category !== 'MARGIN' && !hasTickers(category)))
-  ) {
+  if (ranked.some(({ select }) => select.categories.some((category) => !hasTickers(category)))) {
     lines.push(
       'busiest and minTurnover24h are based on tickers: enable streams.tickers for the categories they are used with.',
     )

@@ -35,6 +35,8 @@ interface Entry<Target> {
   isAsked: boolean
 }
 
+/** A request that follows sooner brings next to nothing, even for the busiest instrument. */
+export const shortestPollMs = 50
 /** An instrument with fewer unseen fills than this is not worth a request yet. */
 const dueFills = 3
 /** Exponent of the unevenness that unseen fills are weighted by. Uneven instruments may fill a page early. */

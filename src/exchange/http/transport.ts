@@ -16,8 +16,6 @@ export interface TransportOptions {
   readonly baseUrl: string
   /** From the start of a request to the last byte of its response, in milliseconds. */
   readonly timeoutMs: number
-  /** Size limit of a response body after decompression. */
-  readonly maxResponseBytes: number
   readonly maxConnections: number
   /** The source address, on hosts that have several. */
   readonly localAddress?: string
@@ -135,7 +133,7 @@ interface TransportRequest extends TransportOptions {
 
 async function get(instance: Axios, address: string, options: TransportRequest): Promise<RawResponse> {
   const { operation, parameters, moments, closing, timeoutMs, clock = systemClock } = options
-  const maxContentLength = Math.min(options.maxResponseBytes, responseTraits[operation].bytes)
+  const maxContentLength = responseTraits[operation].bytes
   const cut = new AbortController()
   let isLate = false
   // One deadline over everything, from connecting to the last byte.

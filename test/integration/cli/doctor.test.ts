@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { loadConfig } from '../../../src/config/load.js'
-import { resolveConfig } from '../../../src/config/resolve.js'
+import { loadConfig, resolveConfig } from '../../../src/config/resolve.js'
 import { parseYaml } from '../../../src/config/yamlSource.js'
 import { type Finding, runDoctor } from '../../../src/doctor.js'
 import { createLogger } from '../../../src/runtime/logger.js'

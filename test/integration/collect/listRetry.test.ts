@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import { type Recorder, startRecorder } from '../../../src/app.js'
-import { loadConfig } from '../../../src/config/load.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'

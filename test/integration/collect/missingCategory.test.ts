@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Recorder, startRecorder } from '../../../src/app.js'
-import { loadConfig } from '../../../src/config/load.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 import { ownsEverything } from '../../../src/collect/universe/ownership.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'

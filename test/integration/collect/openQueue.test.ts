@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openQueue } from '../../../src/collect/queue/openQueue.js'
-import { loadConfig } from '../../../src/config/load.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { systemDisk } from '../../../src/runtime/disk.js'
 import { createLogger } from '../../../src/runtime/logger.js'

@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { startRetention } from '../../../src/collect/retention.js'
-import { loadConfig } from '../../../src/config/load.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 import { type Clock, systemClock } from '../../../src/runtime/clock.js'
 import { Incidents } from '../../../src/runtime/incidents.js'
 import { insertFills } from '../../support/insertFills.js'

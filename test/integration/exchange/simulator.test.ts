@@ -20,7 +20,6 @@ async function start(options: SimulatorOptions = {}, timeoutMs = 30_000): Promis
   events.length = 0
   client = clientOf(simulator.url, {
     timeoutMs,
-    maxResponseBytes: 8_000_000,
     onRequest: (event) => void events.push(event),
   })
 }
@@ -259,7 +258,6 @@ describe('what goes wrong', () => {
     client.close()
     client = clientOf(simulator.url, {
       timeoutMs: 60_000,
-      maxResponseBytes: 8_000_000,
       onRequest: (event) => void events.push(event),
     })
     simulator.control.addFault({ kind: 'hugeBody', bytes: 64_000_000, count: 1 })

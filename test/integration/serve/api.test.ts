@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { z } from 'zod'
-import { loadConfig } from '../../../src/config/load.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 import type { Candle } from '../../../src/market/candle.js'
 import { createMetrics } from '../../../src/runtime/metrics.js'
 import { recorderResponses } from '../../../src/serve/api/contract.js'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { statusText, storedText } from '../../../src/cli/statusText.js'
-import { loadConfig } from '../../../src/config/load.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
 import { statusReport } from '../../../src/serve/statusReport.js'

@@ -86,7 +86,7 @@ const maxStall = 100
 /** The longest time for which the event loop stood still, in times of what three megabytes take to parse right now. */
 async function stallWhileReading(body: string): Promise<number> {
   await exchange.answering(body)
-  const reader = clientOf(exchange.service.url, { maxResponseBytes: 16_777_216 })
+  const reader = clientOf(exchange.service.url)
   const delays = monitorEventLoopDelay({ resolution: 5 })
   delays.enable()
   await reader.instruments({ category: 'SPOT' }).catch(() => undefined)

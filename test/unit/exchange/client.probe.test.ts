@@ -22,7 +22,6 @@ test('an operation that was out of order is live again soon, whoever tries it fi
     adapter,
     baseUrl: 'http://127.0.0.1:9',
     timeoutMs: 5_000,
-    maxResponseBytes: 1_000_000,
     maxConnections: 16,
     limits: limitsOf(20, 600),
     latencyJitterMs: 0,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createStats } from '../../../src/collect/streamStats.js'
-import { loadConfig } from '../../../src/config/load.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 import { freshnessLimits, freshnessOf, longestPauseMs } from '../../../src/serve/freshness.js'
 
 describe('the longest pause of a schedule', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { loadConfig } from '../../../src/config/load.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 import { type BackfillStatus, recorderResponses } from '../../../src/serve/api/contract.js'
 import type { DatabaseState } from '../../../src/serve/databaseProbe.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { removeOld } from '../../../../src/cli/archiveRemoval.js'
-import { loadConfig } from '../../../../src/config/load.js'
+import { loadConfig } from '../../../../src/config/resolve.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { insertFills } from '../../../support/insertFills.js'

@@ -3,8 +3,7 @@ import { pino } from 'pino'
 import { afterEach, describe, expect, it } from 'vitest'
 import { insertFills } from '../../../support/insertFills.js'
 import { resolveConfig } from '../../../../src/config/resolve.js'
-import { parseYaml } from '../../../../src/config/yamlSource.js'
-import { storageOf } from '../../../../src/config/storageOf.js'
+import { storageOf } from '../../../../src/config/streamOptions.js'
 import { prepareBeside, prepareStore } from '../../../../src/prepareStore.js'
 import { migrateToLatest } from '../../../../src/db/migrate.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
@@ -131,8 +130,11 @@ describe('the time-series features', () => {
   it('stay as the recorder has them when another command works on its database with a configuration of its own', async () => {
     const database = await opened(createEmptyDatabase)
     const silent = pino({ level: 'silent' })
-    const configOf = (chunkHours: number) =>
-      resolveConfig({}, parseYaml(`storage: { fills: { chunkHours: ${chunkHours} } }`, 'a test'))
+    const configOf = (chunkHours: number) => {
+      const config = resolveConfig({})
+      config.storage.fills.chunkHours = chunkHours
+      return config
+    }
     // One that finds nothing yet sets up what is there from then on.
     await prepareBeside({ database }, configOf(12), silent)
     const ofRecorder = { dryRun: true, settings: storageOf(configOf(12)) }

@@ -3,7 +3,7 @@ import { planFleet } from '../../../../src/collect/fleet/fleetPlan.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { watchesPerSecond } from '../../../../src/collect/plan/tickerWatch.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
-import { loadConfig } from '../../../../src/config/load.js'
+import { loadConfig } from '../../../../src/config/resolve.js'
 
 const universe = assumedUniverse()
 const everyBookEachSecond = () => {

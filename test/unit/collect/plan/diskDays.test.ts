@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { daysOnDisk } from '../../../../src/collect/plan/diskDays.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
-import { loadConfig } from '../../../../src/config/load.js'
+import { loadConfig } from '../../../../src/config/resolve.js'
 import { judgeDisk } from '../../../../src/doctor.js'
 
 const defaults = loadConfig({ env: {} })

@@ -5,7 +5,7 @@ import { applyChange } from '../../../../src/collect/plan/planAdvice.js'
 import { runsPerDay } from '../../../../src/collect/plan/planDemand.js'
 import { assumedUniverse, type PlanUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { type Config } from '../../../../src/config/resolve.js'
-import { loadConfig } from '../../../../src/config/load.js'
+import { loadConfig } from '../../../../src/config/resolve.js'
 import { categories, isTradedCategory, tradedCategories } from '../../../../src/market/category.js'
 import { instrumentKinds } from '../../../../src/market/instrument.js'
 import { intervals } from '../../../../src/market/candle.js'
@@ -101,11 +101,10 @@ describe('arithmetic', () => {
   })
 
   test('fills: polls stay between the shortest and the longest interval', () => {
-    const [busy, quiet] = ['1000000000', '0']
     const config = withStreams(({ tickers }) => Object.assign(tickers, { enabled: false }))
-    config.streams.fills.minPollSeconds = 2
-    expect(demandOf(config, 'fills', listed({ turnover24h: busy })).requestsPerSecond).toBe(1 / 2)
-    expect(demandOf(config, 'fills', listed({ turnover24h: quiet })).requestsPerSecond).toBe(1 / 3600)
+    config.exchange.limits.perSecond.fills = 100
+    expect(demandOf(config, 'fills', listed({ measuredFillsPerSecond: 1e6 })).requestsPerSecond).toBe(20)
+    expect(demandOf(config, 'fills', listed({ turnover24h: '0' })).requestsPerSecond).toBe(1 / 3600)
   })
 
   test('fills: an instrument whose responses bring nothing is asked half as often each time, down to once an hour', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
-import { loadConfig } from '../../../../src/config/load.js'
+import { loadConfig } from '../../../../src/config/resolve.js'
 import { instrumentKinds } from '../../../../src/market/instrument.js'
 import { listed } from '../../../support/planUniverse.js'
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { tickerWatch, watchesPerSecond } from '../../../../src/collect/plan/tickerWatch.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
-import { loadConfig } from '../../../../src/config/load.js'
+import { loadConfig } from '../../../../src/config/resolve.js'
 import type { Config } from '../../../../src/config/resolve.js'
 
 function watching(watchSeconds: number): Config {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { keepSteady } from '../../../../src/collect/schedule/fit.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { assumedUniverse, type PlanInstrument } from '../../../../src/collect/universe/planUniverse.js'
-import { loadConfig } from '../../../../src/config/load.js'
+import { loadConfig } from '../../../../src/config/resolve.js'
 import { listed } from '../../../support/planUniverse.js'
 
 const defaults = loadConfig({ env: {} })

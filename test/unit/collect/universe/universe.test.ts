@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { streams } from '../../../../src/collect/streams.js'
 import { Universe } from '../../../../src/collect/universe/universe.js'
-import { loadConfig } from '../../../../src/config/load.js'
+import { loadConfig } from '../../../../src/config/resolve.js'
 import { type Instrument, instrumentKinds } from '../../../../src/market/instrument.js'
 import type { Ticker } from '../../../../src/market/ticker.js'
 

@@ -2,9 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { ConfigError } from '../../../src/config/configError.js'
-import { loadConfig } from '../../../src/config/load.js'
-import { maxFileBytes } from '../../../src/config/readText.js'
+import { ConfigError, maxFileBytes } from '../../../src/config/configError.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'config-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -34,7 +33,7 @@ describe('defaults', () => {
     expect(defaults.streams.fills.select.busiest).toBe('fit')
     expect(loadConfig({ file: write(''), env: {} })).toEqual(defaults)
     expect(loadConfig({ file: write('# nothing\n'), env: {} })).toEqual(defaults)
-    expect(loadConfig({ file: write('streams: {}\nexchange: {retry: {}}\n'), env: {} })).toEqual(defaults)
+    expect(loadConfig({ file: write('streams: {}\nexchange: {limits: {}}\n'), env: {} })).toEqual(defaults)
   })
 
   test('lists of defaults are not shared between configurations', () => {
@@ -82,10 +81,10 @@ describe('values', () => {
 
 describe('environment', () => {
   test('takes precedence over the file, unless it is empty', () => {
-    const file = write('database: {url: "postgres://a@h/from_file", poolSize: 3}\nlog: {level: warn}')
+    const file = write('database: {url: "postgres://a@h/from_file", dataDir: here}\nlog: {level: warn}')
     const config = loadConfig({ file, env: { DATABASE_URL: 'postgresql://b@h/from_env', LOG_LEVEL: '' } })
     expect(config.database.url).toBe('postgresql://b@h/from_env')
-    expect(config.database.poolSize).toBe(3)
+    expect(config.database.dataDir).toBe('here')
     expect(config.log.level).toBe('warn')
   })
 
@@ -125,8 +124,8 @@ describe('problems', () => {
   test.each([
     ['streams:\n  candels: {}', 'recorder.yaml:2: streams.candels is not an option; did you mean streams.candles?'],
     [
-      'database:\n  pool_size: 2',
-      'recorder.yaml:2: database.pool_size is not an option; did you mean database.poolSize?',
+      'database:\n  data_dir: here',
+      'recorder.yaml:2: database.data_dir is not an option; did you mean database.dataDir?',
     ],
     ['orderBooks: {}', 'recorder.yaml:1: orderBooks is not an option; did you mean streams.orderBooks?'],
     [
@@ -148,8 +147,8 @@ describe('problems', () => {
     ['exchange: 3', 'recorder.yaml:1: exchange must be a group of options, not 3; correct it or leave it out'],
     ['- a', 'recorder.yaml: the file must be a group of options, but is a list; correct it or leave it out'],
     [
-      'database:\n  poolSize:',
-      'recorder.yaml:2: database.poolSize must be a whole number, but is empty; correct it or leave it out for the default, 8',
+      'serve:\n  port:',
+      'recorder.yaml:2: serve.port must be a whole number, but is empty; correct it or leave it out for the default, 8080',
     ],
   ])('%j', (yaml, line) => {
     expect(problemsOf(yaml)).toEqual([line])
@@ -167,8 +166,9 @@ describe('problems', () => {
   })
 
   test.each([
-    ['streams: {fills: {minPollSeconds: 9, maxPollSeconds: 8}}', 'must not be larger than maxPollSeconds'],
-    ['exchange: {retry: {minDelayMs: 9, maxDelayMs: 8}}', 'must not be larger than maxDelayMs'],
+    ['exchange: {limits: {perSecond: {fill: 9}}}', 'did you mean exchange.limits.perSecond.fills?'],
+    ['streams: {fills: {select: {symbol: [A]}}}', 'did you mean streams.fills.select.symbols?'],
+    ['streams: {fills: {select: {categories: [MARGIN]}}}', 'must be one of SPOT, USDT-FUTURES'],
     ['streams: {tickers: {categories: [SPOT, SPOT]}}', 'must not name anything twice'],
     ['streams: {tickers: {categories: [MARGIN]}}', 'must be one of SPOT, USDT-FUTURES'],
     ['streams: {tickers: {categories: []}}', 'must not be empty'],
@@ -185,7 +185,7 @@ describe('problems', () => {
   })
 
   test('all are listed at once, each on one line', () => {
-    const problems = problemsOf('log: {levle: info}\nserve: {port: 70000}\ndatabase: {poolSize: "many\\nlines"}')
+    const problems = problemsOf('log: {levle: info}\nserve: {port: 70000}\ncollector: {egresses: "many\\nlines"}')
     expect(problems).toHaveLength(3)
     expect(problems.every((line) => !line.includes('\n'))).toBe(true)
   })

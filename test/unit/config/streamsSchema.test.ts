@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { ConfigError } from '../../../src/config/configError.js'
-import { loadConfig } from '../../../src/config/load.js'
+import { loadConfig } from '../../../src/config/resolve.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'config-lists-'))
 afterAll(() => rmSync(folder, { recursive: true }))
