@@ -16,6 +16,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import('./demo.js')).demoCommand(),
   },
   {
+    name: 'init',
+    description: 'Write a configuration with your decisions, show what it costs, and say how to go on.',
+    load: async () => (await import('./init.js')).initCommand(),
+  },
+  {
     name: 'start',
     description: 'Record until stopped: Ctrl-C or SIGTERM stores what it has received and exits.',
     load: async () => (await import('./start.js')).startCommand(),
@@ -77,5 +82,10 @@ export const commands: readonly CommandEntry[] = [
     name: 'doctor',
     description: 'Check configuration, database, service, clock, limits and disk, and say what to fix.',
     load: async () => (await import('./doctor.js')).doctorCommand(),
+  },
+  {
+    name: 'completion',
+    description: 'Print the completion of commands and options for bash, zsh or fish.',
+    load: async () => (await import('./completion.js')).completionCommand(commands),
   },
 ]

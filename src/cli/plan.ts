@@ -44,6 +44,11 @@ async function runPlan(options: PlanOptions): Promise<void> {
   if (!plan.fits) throw new Failed()
 }
 
+/** The plan as text: by the instruments that the service lists, or by assumed ones where it has no address or no response. */
+export async function planOf(config: Config): Promise<string> {
+  return planText(planFleet(config, await universeToPlanFor(config), config.collector.egresses))
+}
+
 /**
  * Throws unless the service can be reached and the configuration fits its limits. `wait` starts without the service, which
  * then cannot say what it lists, so that nothing can be refused.

@@ -1,4 +1,4 @@
-import { isMap, isScalar, LineCounter, type Node, parseDocument } from 'yaml'
+import { isMap, isScalar, LineCounter, type Node, parseDocument, stringify } from 'yaml'
 import { ConfigError, problemsOf } from './configError.js'
 
 /** The value that a configuration file holds, with the position of each part in its text. */
@@ -59,4 +59,9 @@ function offsetAt(root: unknown, path: readonly PropertyKey[]): number | undefin
     }
   }
   return offset
+}
+
+/** Writes a configuration as YAML, without anchors: people edit it. */
+export function yamlText(value: object): string {
+  return stringify(value, { aliasDuplicateObjects: false })
 }
