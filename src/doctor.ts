@@ -1,7 +1,7 @@
 import { stat, statfs } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { openExchange } from './app.js'
-import { daysOnDisk } from './collect/plan/diskDays.js'
+import { daysOnDisk } from './collect/plan/demand.js'
 import { planFleet } from './collect/fleet/fleetPlan.js'
 import type { Plan } from './collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from './collect/universe/planUniverse.js'

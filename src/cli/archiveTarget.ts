@@ -4,7 +4,7 @@ import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
 import { systemClock } from '../runtime/clock.js'
 import { type ArchiveTarget, folderTarget } from '../files/archive/target.js'
-import { archivedTableNames } from '../market/archivedTable.js'
+import { marketTables } from '../market/stream.js'
 
 /**
  * Opens the archive that the configuration names. What it takes to speak with a bucket is loaded only then.
@@ -35,5 +35,5 @@ export async function openArchive({ archive, database }: Config, signal?: AbortS
 }
 
 export function tableOption(what: string): Option {
-  return new Option('--table <table...>', what).choices(archivedTableNames)
+  return new Option('--table <table...>', what).choices(marketTables)
 }

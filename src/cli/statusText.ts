@@ -1,6 +1,7 @@
 import Table from 'cli-table3'
 import { type StreamName, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
+import { streamNamed } from '../collect/streams/streams.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
 import { grouped, inBytes, inWords } from '../runtime/figures.js'
 import type { StoreOverview } from '../ledger/read/overview.js'
@@ -126,7 +127,7 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
 }
 
 /** Streams that come as whole lists cover those, not instruments one by one. */
-const listed: readonly StreamName[] = ['instruments', 'rpi_symbols', 'tickers']
+const listed: readonly StreamName[] = streamNames.filter((name) => streamNamed(name).kind === 'lists')
 
 function covers({ name, targets }: StreamStatus): string {
   return listed.includes(name) ? `${grouped(targets)} ${targets === 1 ? 'list' : 'lists'}` : grouped(targets)

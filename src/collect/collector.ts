@@ -9,26 +9,24 @@ import type { Logger } from '../runtime/logger.js'
 import type { Batch, CandleTarget } from '../ledger/batch.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
-import { CandleResponses } from './poll/candleResponses.js'
-import { candlePoller } from './poll/candlePoller.js'
+import { CandleResponses, candlePoller } from './poll/candlePoller.js'
+import { ClockSkew } from './poll/clockSkew.js'
 import { cronPoller } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
-import { type FillsPoller, fillsPoller } from './poll/fillsPoller.js'
-import { ClockSkew } from './poll/clockSkew.js'
 import { keepDismissingGaps } from './poll/dismissGaps.js'
-import type { Incidents } from '../runtime/incidents.js'
-import { allowances } from './plan/allowances.js'
-import { tickerWatch } from './plan/tickerWatch.js'
-import { keepSteady } from './schedule/fit.js'
-import { type PollContext, partOf } from './poll/pollAndStore.js'
+import { type FillsPoller, fillsPoller } from './poll/fillsPoller.js'
+import { partOf, type PollContext, RejectionCap } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
-import { RejectionCap } from './poll/rejectionCap.js'
+import { watchTickers } from './poll/watchTickers.js'
+import type { Incidents } from '../runtime/incidents.js'
+import { keepReadingLists } from './fleet/sharedLists.js'
+import { allowances } from './plan/plan.js'
 import type { OpenQueue } from './queue/openQueue.js'
 import type { Backlog } from './queue/queue.js'
-import { watchTickers } from './poll/watchTickers.js'
-import type { CollectorStats } from './streamStats.js'
-import { type AnyStream, type Choose, type StreamDefinition, streamNamed, streams } from './streams.js'
-import { keepReadingLists } from './fleet/sharedLists.js'
+import { keepSteady } from './schedule/fit.js'
+import { tickerWatch } from './streams/rates.js'
+import type { CollectorStats } from './streams/streamStats.js'
+import { type AnyStream, enabledStreams, streams } from './streams/streams.js'
 import { type Ownership, ownsEverything } from './universe/ownership.js'
 import { Universe } from './universe/universe.js'
 import { WholeLists } from './universe/wholeLists.js'
@@ -125,7 +123,7 @@ export class Collector {
 
   /** Tells the pollers that these responses were dropped from the disk to make room. */
   dropped(batches: readonly Batch[]): void {
-    for (const poller of this.#pollers.values()) poller.dropped?.(batches)
+    for (const poller of this.#pollers.values()) poller.dropped(batches)
   }
 
   get phase(): 'starting' | 'collecting' | 'stopping' {
@@ -170,10 +168,7 @@ export class Collector {
 
   async #start(): Promise<void> {
     const { config, logger } = this.#dependencies
-    for (const name of streamNames) {
-      const stream = streamNamed(name)
-      if (stream.isEnabled(config)) this.#pollers.set(stream, this.#createPoller(stream))
-    }
+    for (const stream of enabledStreams(config)) this.#pollers.set(stream, this.#createPoller(stream))
     await this.#readFillRates()
     // Start in the order of declaration, because later streams choose from the lists of earlier ones.
     for (const [stream, poller] of this.#pollers) {
@@ -198,17 +193,19 @@ export class Collector {
 
   #createPoller(stream: AnyStream): Poller<unknown> {
     const { config } = this.#dependencies
+    if (stream.kind === 'lists')
+      return cronPoller(this.#context, stream, stream.schedule(config), () => this.#learned(stream))
     const trigger = stream.trigger(config)
     switch (trigger.kind) {
-      case 'cron':
-        return cronPoller(this.#context, stream, trigger.expression, () => this.#learned(stream))
       case 'cycle':
-        return cyclePoller(this.#context, stream as StreamDefinition<InstrumentKey, unknown>, trigger.everyMs)
+        return cyclePoller(this.#context, stream, trigger.everyMs) as Poller<unknown>
       case 'overlap':
         this.#fillsPoller = fillsPoller(this.#context, streams.fills, trigger)
-        return this.#fillsPoller
-      case 'candle-close':
-        return candlePoller(this.#context, streams.candles, trigger.settleMs, this.candleResponses)
+        return this.#fillsPoller as Poller<unknown>
+      case 'candle-close': {
+        const { settleMs } = trigger
+        return candlePoller(this.#context, streams.candles, settleMs, this.candleResponses) as Poller<unknown>
+      }
     }
   }
 
@@ -219,7 +216,7 @@ export class Collector {
    */
   async #firstResponse(stream: AnyStream, poller: Poller<unknown>): Promise<void> {
     const { clock } = this.#dependencies
-    for (let tries = 1; poller.pollAll !== undefined; tries++) {
+    for (let tries = 1; stream.kind === 'lists'; tries++) {
       const responded = await poller.pollAll()
       if (stream.name !== 'instruments' || responded === 'all') return
       if (responded === 'some' && tries >= triesForMissing) return
@@ -249,6 +246,24 @@ export class Collector {
     if (this.#isCollecting && stream.name !== 'tickers') this.#retarget()
   }
 
+  #listsOf(stream: AnyStream & { readonly kind: 'lists' }): readonly object[] {
+    return stream
+      .lists(this.#dependencies.config)
+      .filter((category) => this.universe.ownership.hasList(stream.name, category))
+      .map((category) => (category === null ? {} : { category }))
+  }
+
+  #instrumentsOf(stream: AnyStream & { readonly kind: 'instruments' }, places: number): readonly InstrumentKey[] {
+    const { config } = this.#dependencies
+    const { universe } = this
+    const own = universe
+      .select(stream.select(config), stream.covers)
+      .filter((key) => universe.ownership.hasInstrument(stream.name, key))
+    // Pollers of cycles choose among all instruments, because they learn which deserve a place. Others choose here.
+    const chosen = stream.trigger(config).kind === 'cycle' ? own : this.#chooseSteadily(stream, own, places)
+    return stream.targetsOf(config, chosen, universe)
+  }
+
   #chooseSteadily(stream: AnyStream, ranked: readonly InstrumentKey[], places: number): readonly InstrumentKey[] {
     const before = this.#covered.get(stream)
     const hasPlace = (key: InstrumentKey) => before?.has(instrumentText(key)) === true
@@ -268,12 +283,7 @@ export class Collector {
       const demand = demands.get(stream.name)
       if (demand !== undefined) this.stats[stream.name].leftOut = demand.leftOut
       const places = demand?.instruments ?? Infinity
-      const own = (ranked: readonly InstrumentKey[]) =>
-        ranked.filter((key) => this.universe.ownership.hasInstrument(stream.name, key))
-      // Pollers of cycles choose among all instruments, because they learn which deserve a place. Others choose here.
-      const choose: Choose =
-        stream.contentOf === undefined ? (ranked) => this.#chooseSteadily(stream, own(ranked), places) : own
-      const targets = stream.targets(config, this.universe, choose)
+      const targets = stream.kind === 'lists' ? this.#listsOf(stream) : this.#instrumentsOf(stream, places)
       if (stream.name === 'candles') this.#candleSeries = targets as readonly CandleTarget[]
       poller.retarget(targets, places)
       this.incidents.keepOnly(stream.name, new Set(targets.map(partOf)))

@@ -10,7 +10,7 @@ import { removalTime } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { forget } from '../ledger/forget.js'
 import { applyRetention } from '../server/timescale/retention.js'
-import { onSchedule } from './poll/cron.js'
+import { onSchedule } from './schedule/cron.js'
 
 export interface Retention {
   stop(): Promise<void>

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { archivedTableNames } from '../market/archivedTable.js'
+import { marketTables } from '../market/stream.js'
 import { type Operation, operations } from '../market/stream.js'
 import { logLevels } from '../runtime/logLevel.js'
 import { streams, whole } from './streamsSchema.js'
@@ -224,9 +224,9 @@ const archive = z
         'Whether the bucket stands in the path of URLs instead of the name of the host, as many services other than Amazon want it.',
       ),
     tables: z
-      .array(z.enum(archivedTableNames))
+      .array(z.enum(marketTables))
       .min(1)
-      .default(() => [...archivedTableNames])
+      .default(() => [...marketTables])
       .describe('Tables to archive.'),
     afterHours: whole(1, 87_600)
       .default(24)

@@ -1,11 +1,8 @@
-import type { StreamName } from '../market/stream.js'
-
-/** Names of the streams whose tables grow with time. */
-export type TimeTableName = Extract<StreamName, 'tickers' | 'order_books' | 'rpi_order_books' | 'fills' | 'candles'>
+import { streamTraits, type TimeStream, timeStreams } from '../market/stream.js'
 
 /** A table of schema `market` that grows with time. */
 export interface TimeTable {
-  readonly name: TimeTableName
+  readonly name: TimeStream
   readonly timeColumn: 'ts' | 'open_time'
   /** Columns of the key before the time: rows that agree in them are stored together in the columnstore. */
   readonly seriesColumns: readonly string[]
@@ -13,20 +10,10 @@ export interface TimeTable {
   readonly orderColumns: readonly string[]
 }
 
-const instrument = ['category', 'symbol']
-
-export const timeTables: readonly TimeTable[] = [
-  { name: 'tickers', timeColumn: 'ts', seriesColumns: instrument, orderColumns: ['ts'] },
-  { name: 'order_books', timeColumn: 'ts', seriesColumns: instrument, orderColumns: ['ts'] },
-  { name: 'rpi_order_books', timeColumn: 'ts', seriesColumns: instrument, orderColumns: ['ts'] },
-  { name: 'fills', timeColumn: 'ts', seriesColumns: instrument, orderColumns: ['ts', 'exec_id'] },
-  {
-    name: 'candles',
-    timeColumn: 'open_time',
-    seriesColumns: [...instrument, 'type', 'interval'],
-    orderColumns: ['open_time'],
-  },
-]
+export const timeTables: readonly TimeTable[] = timeStreams.map((name) => {
+  const { series, time, after } = streamTraits[name].table
+  return { name, timeColumn: time, seriesColumns: series, orderColumns: [time, ...after] }
+})
 
 /**
  * Returns two parts of a statement. `series` belongs after WITH RECURSIVE and goes from one series to the next in the

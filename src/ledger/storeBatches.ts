@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
-import { type StreamName, operationOf } from '../market/stream.js'
+import { type StreamName, streamNames, streamTraits } from '../market/stream.js'
 import {
   describeDatabaseError,
   isConflictError,
@@ -142,20 +142,10 @@ function areOneStatement(batches: readonly Batch[]): boolean {
   }
 }
 
-/** In one order of streams, and of series within them, so that two transactions never wait for each other. */
-const orderOfStreams: readonly StreamName[] = [
-  'fills',
-  'order_books',
-  'rpi_order_books',
-  'tickers',
-  'candles',
-  'instruments',
-  'rpi_symbols',
-]
-
 async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
   const written = new Map<Batch, Written>()
-  for (const stream of orderOfStreams) {
+  // In one order of streams, and of series within them, so that two transactions never wait for each other.
+  for (const stream of streamNames) {
     const own = batches.filter((batch) => batch.stream === stream && isWorthWriting(batch))
     if (own.length === 0) continue
     if (stream === 'candles') own.sort((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1))
@@ -220,7 +210,7 @@ const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }
 
 function refusedRow(batch: Batch, row: unknown, reason: unknown): RejectedRow {
   const target = Object.entries(batch.target as Record<string, unknown>)
-  const operation = operationOf[batch.stream]
+  const operation = streamTraits[batch.stream].operation
   const parameters = Object.fromEntries(target.map(([name, value]) => [name, String(value)]))
   const line = typeof reason === 'string' ? reason : describeDatabaseError(reason)
   return rejectedRow({ operation, parameters }, line, JSON.stringify(row))

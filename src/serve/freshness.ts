@@ -1,28 +1,32 @@
 import { parse as parseCron } from 'node-cron'
-import { isOfEachDay } from '../collect/poll/cron.js'
-import type { StreamStats } from '../collect/streamStats.js'
+import { isOfEachDay } from '../collect/schedule/cron.js'
+import type { StreamStats } from '../collect/streams/streamStats.js'
+import { type AnyStream, enabledStreams } from '../collect/streams/streams.js'
 import type { Config } from '../config/resolve.js'
-import { intervalMs } from '../market/candle.js'
-import type { StreamName } from '../market/stream.js'
-import { dayMs, hourMs, type TimeMs } from '../market/values.js'
+import { type StreamName, streamNames } from '../market/stream.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 
 /** An age beyond which something is wrong with a stream: two of its periods, and time for a response to come and be stored. */
 const graceMs = 30_000
 
 /** The age at which each stream counts as stale, milliseconds; null for streams that are not configured. */
-export function freshnessLimits({ streams }: Config): Record<StreamName, number | null> {
-  const limit = (isEnabled: boolean, periodMs: number) => (isEnabled ? 2 * periodMs + graceMs : null)
-  const { instruments, rpiSymbols, tickers, orderBooks, rpiOrderBooks, fills, candles } = streams
-  // Long intervals are looked at every hour all the same.
-  const shortest = Math.min(hourMs, ...candles.intervals.map((interval) => intervalMs[interval]))
-  return {
-    instruments: limit(instruments.enabled, longestPauseMs(instruments.schedule)),
-    rpi_symbols: limit(rpiSymbols.enabled, longestPauseMs(rpiSymbols.schedule)),
-    tickers: limit(tickers.enabled, longestPauseMs(tickers.schedule)),
-    order_books: limit(orderBooks.enabled, orderBooks.everySeconds * 1000),
-    rpi_order_books: limit(rpiOrderBooks.enabled, rpiOrderBooks.everySeconds * 1000),
-    fills: limit(fills.enabled, fills.maxPollSeconds * 1000),
-    candles: limit(candles.enabled, shortest + candles.settleMs),
+export function freshnessLimits(config: Config): Record<StreamName, number | null> {
+  const off = Object.fromEntries(streamNames.map((name) => [name, null])) as Record<StreamName, null>
+  const limits = enabledStreams(config).map((stream) => [stream.name, 2 * periodMs(stream, config) + graceMs])
+  return { ...off, ...Object.fromEntries(limits) }
+}
+
+/** The longest time between two responses of the whole stream. */
+function periodMs(stream: AnyStream, config: Config): number {
+  if (stream.kind === 'lists') return longestPauseMs(stream.schedule(config))
+  const trigger = stream.trigger(config)
+  switch (trigger.kind) {
+    case 'cycle':
+      return trigger.everyMs
+    case 'overlap':
+      return trigger.maxPollMs
+    case 'candle-close':
+      return trigger.shortestMs + trigger.settleMs
   }
 }
 

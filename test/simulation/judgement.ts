@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import type { Config } from '../../src/config/resolve.js'
-import { operationOf, type StreamName, streamNames } from '../../src/market/stream.js'
+import { type StreamName, streamNames, streamTraits } from '../../src/market/stream.js'
 import { minuteMs } from '../../src/market/values.js'
 import type { TimeRange } from '../../src/market/timeRange.js'
 import { freshnessLimits } from '../../src/serve/freshness.js'
@@ -208,7 +208,8 @@ async function withoutDropped(pool: pg.Pool, journal: readonly ServedResponse[])
           : [atMs]
     return gaps.some(
       (gap) =>
-        operationOf[gap.stream as StreamName].split('history-').at(-1) === operation.split('history-').at(-1) &&
+        streamTraits[gap.stream as StreamName].operation.split('history-').at(-1) ===
+          operation.split('history-').at(-1) &&
         (category === undefined || gap.category === category) &&
         (gap.symbol === '*' || gap.symbol === symbol) &&
         times.some((time) => gap.from <= time && time < gap.to),

@@ -132,15 +132,15 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'schedules run once',
-    file: 'src/collect/poll/cron.ts',
+    file: 'src/collect/schedule/cron.ts',
     find: 'if (clock.now() >= dueAt) run()',
     replace: 'if (clock.now() >= dueAt) {\n        run()\n        return\n      }',
   },
   {
     name: 'a request that failed is not made good',
     file: 'src/collect/poll/fillsPoller.ts',
-    find: 'if (polled.batch === null) schedule.failed(target, now)',
-    replace: 'if (polled.batch === null) return',
+    find: 'if (batch === null) schedule.failed(target, now)',
+    replace: 'if (batch === null) return false',
   },
   {
     name: 'a candle is final as soon as it has closed',

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { runArchive } from '../../src/files/archive/run.js'
-import { archivedTableNames } from '../../src/market/archivedTable.js'
+import { marketTables } from '../../src/market/stream.js'
 import { type ArchiveTarget, folderTarget } from '../../src/files/archive/target.js'
 import type { RecorderDatabase } from '../../src/db/database.js'
 
@@ -20,7 +20,7 @@ export async function archiveAll(database: RecorderDatabase, target: ArchiveTarg
     return await runArchive(
       database,
       target,
-      { tables: archivedTableNames, afterHours: 1 },
+      { tables: marketTables, afterHours: 1 },
       { now: () => now, recorder: '0.0.0-test' },
     )
   } finally {
@@ -40,7 +40,7 @@ const bookkeeping: Readonly<Record<string, string>> = {
 /** Every row that an archive has to bring back, by table, as text: decimals without zeros at the end. */
 export async function everything({ db }: RecorderDatabase): Promise<Record<string, string[]>> {
   const found: Record<string, string[]> = {}
-  const market = archivedTableNames.map((name): [string, string] => [`market.${name}`, '*'])
+  const market = marketTables.map((name): [string, string] => [`market.${name}`, '*'])
   for (const [table, columns] of [...market, ...Object.entries(bookkeeping)]) {
     const { rows } = await sql<{ row: string }>`
       select regexp_replace(to_jsonb(t)::text, '(\\.\\d*?)0+(?=[^\\d])', '\\1', 'g') as row

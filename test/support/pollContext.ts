@@ -1,7 +1,6 @@
 import { pino } from 'pino'
 import { ClockSkew } from '../../src/collect/poll/clockSkew.js'
-import type { PollContext } from '../../src/collect/poll/pollAndStore.js'
-import { RejectionCap } from '../../src/collect/poll/rejectionCap.js'
+import { type PollContext, RejectionCap } from '../../src/collect/poll/pollAndStore.js'
 import { WholeLists } from '../../src/collect/universe/wholeLists.js'
 import { Universe } from '../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../src/exchange/client.js'

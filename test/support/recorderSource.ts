@@ -1,6 +1,6 @@
 import type { FleetReport } from '../../src/collect/fleet/fleetReport.js'
 import type { IncidentReport } from '../../src/runtime/incidents.js'
-import { type CollectorStats, createStats } from '../../src/collect/streamStats.js'
+import { type CollectorStats, createStats } from '../../src/collect/streams/streamStats.js'
 import { operations } from '../../src/market/stream.js'
 import type { TimeMs } from '../../src/market/values.js'
 import type { BackfillStatus } from '../../src/serve/api/contract.js'

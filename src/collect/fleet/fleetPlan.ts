@@ -1,12 +1,11 @@
 import type { Config } from '../../config/resolve.js'
-import { enabledStreams, streamOptions } from '../../config/streamOptions.js'
 import { instrumentText } from '../../market/category.js'
-import { operationOf, operations, type StreamName } from '../../market/stream.js'
+import { operations, streamTraits } from '../../market/stream.js'
+import { planNotes } from '../plan/advice.js'
+import { type StreamDemand, streamDemand } from '../plan/demand.js'
 import { type LimitUse, type Plan, planConfig } from '../plan/plan.js'
-import { safeRates } from '../plan/planBudget.js'
-import { planNotes } from '../plan/planNotes.js'
-import { type StreamDemand, streamDemand } from '../plan/planDemand.js'
-import { watchesPerSecond } from '../plan/tickerWatch.js'
+import { safeRates, watchesPerSecond } from '../streams/rates.js'
+import { type AnyStream, enabledStreams, streamNamed } from '../streams/streams.js'
 import type { PlanInstrument, PlanUniverse } from '../universe/planUniverse.js'
 import { fleetDemand } from './fleetReport.js'
 import { ownershipOf, Rendezvous } from './rendezvous.js'
@@ -17,9 +16,6 @@ export interface FleetPlan extends Plan {
   /** Number of addresses at which the limits leave out no instrument. */
   readonly egressesNeeded: number
 }
-
-/** Streams of lists, each of which only one recorder requests. */
-const lists: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols', 'tickers'])
 
 /** Largest number of plans computed when each needs the whole ranking. Their figures are scaled up to all addresses. */
 const maxReckoned = 64
@@ -50,8 +46,10 @@ export function planFleet(config: Config, universe: PlanUniverse, egresses: numb
   // Every recorder looks at tickers for its own fills; all else is shared.
   const watchPerSecond = watchesPerSecond(config)
   const streams = first.streams.map((demand, index): StreamDemand => {
-    const whole = streamDemand(demand.stream, config, universe, Infinity)
-    if (lists.has(demand.stream)) {
+    const stream = streamNamed(demand.stream)
+    const whole = streamDemand(stream, config, universe, Infinity)
+    // Only one recorder requests each list.
+    if (stream.kind === 'lists') {
       const watches = demand.stream === 'tickers' ? (egresses - 1) * watchPerSecond : 0
       return { ...whole, requestsPerSecond: whole.requestsPerSecond + watches }
     }
@@ -95,9 +93,10 @@ export function planFleet(config: Config, universe: PlanUniverse, egresses: numb
   }
 }
 
-function takesNumber({ streams }: Config, stream: StreamName): boolean {
-  const options = streams[streamOptions[stream]]
-  return 'select' in options && options.select.busiest !== 'fit' && options.select.busiest !== Infinity
+function takesNumber(config: Config, stream: AnyStream): boolean {
+  if (stream.kind === 'lists') return false
+  const { busiest } = stream.select(config)
+  return busiest !== 'fit' && busiest !== Infinity
 }
 
 function splitByOwner(rendezvous: Rendezvous, { instruments }: PlanUniverse): Map<string, PlanInstrument[]> {
@@ -117,11 +116,11 @@ function egressesNeededFor(config: Config, universe: PlanUniverse): number {
   const ofInstruments = fleetDemand(config, universe)
   const streams = enabledStreams(config).map((stream) => {
     const { requestsPerSecond } = streamDemand(stream, config, universe, Infinity)
-    const perSecond = requestsPerSecond - (stream === 'tickers' ? watchPerSecond : 0)
-    return { stream, perSecond, parts: ofInstruments.filter((demand) => demand.stream === stream) }
+    const perSecond = requestsPerSecond - (stream.name === 'tickers' ? watchPerSecond : 0)
+    return { ...stream, perSecond, parts: ofInstruments.filter((demand) => demand.stream === stream.name) }
   })
-  const ofStreams = streams.map(({ stream, perSecond, parts }) =>
-    addressesFor(perSecond, parts, safe.perSecond[operationOf[stream]] * plannedShare),
+  const ofStreams = streams.map(({ name, perSecond, parts }) =>
+    addressesFor(perSecond, parts, safe.perSecond[streamTraits[name].operation] * plannedShare),
   )
   const all = streams.reduce((total, { perSecond }) => total + perSecond, 0)
   // One recorder requests all streams of an instrument.

@@ -1,9 +1,9 @@
 import type { Config } from '../../config/resolve.js'
-import { enabledStreams } from '../../config/streamOptions.js'
 import type { SeenRecorder } from '../../lease/leaseRow.js'
 import { instrumentText } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
-import { instrumentDemands } from '../plan/planDemand.js'
+import { instrumentDemands } from '../plan/demand.js'
+import { enabledStreams } from '../streams/streams.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 import type { Rendezvous } from './rendezvous.js'
 
@@ -19,7 +19,7 @@ export interface Demand {
 export function fleetDemand(config: Config, { kind, instruments }: PlanUniverse): Demand[] {
   return enabledStreams(config).flatMap((stream) =>
     instrumentDemands(stream, config, { kind, instruments }).map(({ instrument, perSecond }) => ({
-      stream,
+      stream: stream.name,
       key: instrumentText(instrument),
       perSecond,
     })),

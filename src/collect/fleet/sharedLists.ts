@@ -93,8 +93,8 @@ async function readLists({ db, universe }: SharedListsOptions, foreign: ForeignL
 async function readTickers({ db, universe }: SharedListsOptions, foreign: ForeignLists, isAll: boolean): Promise<void> {
   const categories = new Set<string>(foreign.tickers)
   const { ownership } = universe
-  const isOwn = (key: InstrumentKey) =>
-    (['order_books', 'rpi_order_books', 'fills', 'candles'] as const).some((name) => ownership.hasInstrument(name, key))
+  // One recorder requests all streams of an instrument.
+  const isOwn = (key: InstrumentKey) => ownership.hasInstrument('fills', key)
   const wanted = universe.planned().instruments.filter((key) => categories.has(key.category) && (isAll || isOwn(key)))
   universe.setTickers(await newestTickerSigns(db, wanted))
 }

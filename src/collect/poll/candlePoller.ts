@@ -1,16 +1,47 @@
 import { ExchangeError } from '../../exchange/errors.js'
-import { type Candle, closeTime, type Interval, intervalMs, seriesText } from '../../market/candle.js'
-import { hourMs } from '../../market/values.js'
-import type { Ending } from '../../runtime/abort.js'
-import { momentOf, sleepFor } from '../../runtime/clock.js'
 import type { CandleTarget } from '../../ledger/batch.js'
+import {
+  type Candle,
+  type CandleSeries,
+  closeTime,
+  type Interval,
+  intervalMs,
+  seriesText,
+} from '../../market/candle.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
+import { momentOf, sleepFor } from '../../runtime/clock.js'
 import { candlesPerPage, CandleSchedule } from '../schedule/candleSchedule.js'
-import type { StreamDefinition } from '../streams.js'
-import type { CandleResponses } from './candleResponses.js'
-import { onSchedule } from './cron.js'
+import { onSchedule } from '../schedule/cron.js'
+import type { InstrumentStream } from '../streams/stream.js'
+import { createPoller, type Poller } from './poller.js'
 import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
-import { Exclusive, type Poller } from './poller.js'
-import { TargetSignals } from './targetSignals.js'
+
+interface CandleResponse {
+  /** Time the response came, by this machine's clock. */
+  readonly at: TimeMs
+  /** Opening time of the newest candle that any response has shown; null while none has. */
+  readonly newest: TimeMs | null
+}
+
+/**
+ * The last live response of each series of candles since the recorder started. A series is quiet when responses come
+ * but show nothing new. A series is behind when no response comes.
+ */
+export class CandleResponses {
+  readonly #bySeries = new Map<string, CandleResponse>()
+
+  get(series: CandleSeries): CandleResponse | undefined {
+    return this.#bySeries.get(seriesText(series))
+  }
+
+  set(series: CandleSeries, response: CandleResponse): void {
+    this.#bySeries.set(seriesText(series), response)
+  }
+
+  forget(series: CandleSeries): void {
+    this.#bySeries.delete(seriesText(series))
+  }
+}
 
 /** Without a trade for so long, an instrument ranks as one that does not trade, whatever its ticker says. */
 const silentAfterMs = 6 * hourMs
@@ -23,15 +54,16 @@ const silentAfterMs = 6 * hourMs
  */
 export function candlePoller(
   context: PollContext,
-  stream: StreamDefinition<CandleTarget, Candle>,
+  stream: InstrumentStream<CandleTarget, Candle>,
   settleMs: number,
   responses: CandleResponses,
   schedule: typeof onSchedule = onSchedule,
 ): Poller<CandleTarget> {
   const { clock, stats, signal, universe } = context
-  const exclusive = new Exclusive()
   const candles = new CandleSchedule<CandleTarget>(settleMs)
-  const signals = new TargetSignals(signal)
+  let due: CandleTarget[] = []
+  /** Series that are due because a ticker claims that there is news. */
+  const claimed = new Set<string>()
   /** Series whose last response was an empty body. */
   const doubted = new Set<string>()
   const noting: typeof stream = {
@@ -55,67 +87,76 @@ export function candlePoller(
     else doubted.add(key)
     return hasEnvelope || isRepeated
   }
-  const pollOne = async (target: CandleTarget, isClaimed: boolean, waiting: Ending) => {
-    const deadline = clock.monotonicMs() + intervalMs[target.interval]
-    // A response that was not kept has shown nothing: the next one reaches back as if it had not come.
-    const ask = async (limit: number) => {
-      const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
-      return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
-    }
-    const limit = candles.limitFor(target, clock.now())
-    // Read the sign before the request: any later change of the ticker is then noticed as new.
-    const sign = universe.tradeSign(target)
-    let batch = await ask(limit)
-    if (batch === null || !candles.has(target)) return
-    // After a silence a response begins with the first candle since: only one that shows the last candle before it as well
-    // says that nothing was traded between them.
-    const last = responses.get(target)?.newest ?? null
-    const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
-    if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
-      batch = (await ask(candles.candlesSince(last, clock.now(), target.interval))) ?? batch
-    }
-    const { rows, receivedAt } = batch
-    const seen = Math.max(last ?? -Infinity, ...rows.map(({ openTime }) => openTime))
-    responses.set(target, { at: receivedAt, newest: seen > -Infinity ? seen : null })
-    const received = { wall: receivedAt, ms: respondedMs(clock, batch) }
-    const silentSince = candles.responded(target, { rows, received, isClaimed, sign })
-    if (target.type === 'market') universe.setSilent(target, receivedAt - silentSince > silentAfterMs)
-  }
-  const start = (target: CandleTarget, isClaimed: boolean) =>
-    exclusive.run(seriesText(target), () =>
-      signals.during(seriesText(target), (waiting) => pollOne(target, isClaimed, waiting)),
-    )
-
-  const pollInterval = async (interval: Interval) => {
-    if (!(await sleepFor(clock, settleMs, signal))) return
-    for (const { target, isClaimed } of candles.due(interval, momentOf(clock), (one) => universe.tradeSign(one))) {
-      if (!start(target, isClaimed)) stats[stream.name].skippedPolls += 1
-    }
-    report()
-  }
   const report = () => {
     const { quiet, late } = candles.counts(clock.monotonicMs())
     Object.assign(stats[stream.name], { targets: candles.size, quietTargets: quiet, lateTargets: late })
   }
-  const endings = (Object.keys(closeSchedules) as Interval[]).map((interval) =>
-    schedule(clock, closeSchedules[interval], () => void pollInterval(interval)),
-  )
-  return {
-    retarget(next) {
-      const { added, removed } = candles.retarget(next, clock.monotonicMs())
-      for (const target of added) start(target, false)
-      for (const target of removed) {
-        responses.forget(target)
-        doubted.delete(seriesText(target))
+
+  return createPoller(context, (wake) => {
+    const pollInterval = async (interval: Interval) => {
+      if (!(await sleepFor(clock, settleMs, signal))) return
+      for (const { target, isClaimed } of candles.due(interval, momentOf(clock), (one) => universe.tradeSign(one))) {
+        due.push(target)
+        if (isClaimed) claimed.add(seriesText(target))
       }
-      signals.keepOnly(new Set(next.map(seriesText)))
+      wake()
       report()
-    },
-    async stop() {
-      for (const end of endings) end()
-      await exclusive.idle()
-    },
-  }
+    }
+    const endings = (Object.keys(closeSchedules) as Interval[]).map((interval) =>
+      schedule(clock, closeSchedules[interval], () => void pollInterval(interval)),
+    )
+    return {
+      keyOf: seriesText,
+      lookEveryMs: 60_000,
+      retarget(next) {
+        const { added, removed } = candles.retarget(next, clock.monotonicMs())
+        const gone = new Set(removed.map(seriesText))
+        due = [...due.filter((target) => !gone.has(seriesText(target))), ...added]
+        for (const target of removed) {
+          responses.forget(target)
+          doubted.delete(seriesText(target))
+          claimed.delete(seriesText(target))
+        }
+        report()
+      },
+      waitMs: () => (due.length > 0 ? 0 : Infinity),
+      take: () => due.splice(0),
+      skipped: () => void (stats[stream.name].skippedPolls += 1),
+      async request(target, waiting) {
+        const isClaimed = claimed.delete(seriesText(target))
+        const deadline = clock.monotonicMs() + intervalMs[target.interval]
+        let hasResponded = false
+        // A response that was not kept has shown nothing: the next one reaches back as if it had not come.
+        const ask = async (limit: number) => {
+          const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
+          hasResponded ||= polled.batch !== null
+          return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
+        }
+        const limit = candles.limitFor(target, clock.now())
+        // Read the sign before the request: any later change of the ticker is then noticed as new.
+        const sign = universe.tradeSign(target)
+        let batch = await ask(limit)
+        if (batch === null || !candles.has(target)) return hasResponded
+        // After a silence a response begins with the first candle since: only one that shows the last candle before it as well
+        // says that nothing was traded between them.
+        const last = responses.get(target)?.newest ?? null
+        const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
+        if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
+          batch = (await ask(candles.candlesSince(last, clock.now(), target.interval))) ?? batch
+        }
+        const { rows, receivedAt } = batch
+        const seen = Math.max(last ?? -Infinity, ...rows.map(({ openTime }) => openTime))
+        responses.set(target, { at: receivedAt, newest: seen > -Infinity ? seen : null })
+        const received = { wall: receivedAt, ms: respondedMs(clock, batch) }
+        const silentSince = candles.responded(target, { rows, received, isClaimed, sign })
+        if (target.type === 'market') universe.setSilent(target, receivedAt - silentSince > silentAfterMs)
+        return true
+      },
+      end() {
+        for (const ending of endings) ending()
+      },
+    }
+  })
 }
 
 /** When candles of an interval may close. Days were seen to start at 16:00 UTC, so long intervals are looked at hourly. */

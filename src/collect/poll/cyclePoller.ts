@@ -1,24 +1,21 @@
 import { type InstrumentKey, instrumentText } from '../../market/category.js'
-import type { StreamDefinition } from '../streams.js'
-import { CycleSchedule } from '../schedule/cycleSchedule.js'
-import { type PollContext, pollAndStore } from './pollAndStore.js'
-import { Exclusive, type Poller } from './poller.js'
-import { stablePhase } from '../schedule/phase.js'
-import { TargetSignals } from './targetSignals.js'
 import { momentOf } from '../../runtime/clock.js'
-import { InterruptibleSleep } from '../../runtime/interruptibleSleep.js'
+import { CycleSchedule } from '../schedule/cycleSchedule.js'
+import { stablePhase } from '../schedule/phase.js'
+import type { InstrumentStream } from '../streams/stream.js'
+import { createPoller, type Poller } from './poller.js'
+import { type PollContext, pollAndStore } from './pollAndStore.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
-const lookAroundMs = 1000
-const shortestWaitMs = 5
+const lookEveryMs = 1000
 
 /**
- * Asks for each target once a cycle, at the instrument's own place in it; less often for those whose responses bring nothing.
+ * Requests each target once a cycle, at the instrument's own place in it; less often those whose responses bring nothing.
  * The first response does not wait for the cycle: a new recorder has something to show at once.
  */
 export function cyclePoller<Target extends InstrumentKey, Row>(
   context: PollContext,
-  stream: StreamDefinition<Target, Row>,
+  stream: InstrumentStream<Target, Row>,
   everyMs: number,
 ): Poller<Target> {
   const { clock, stats, universe } = context
@@ -28,46 +25,6 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     phaseOf: stablePhase,
     everyMs,
   })
-  const exclusive = new Exclusive()
-  const ended = new AbortController()
-  const { signal } = ended
-  const signals = new TargetSignals(signal)
-  const end = () => {
-    ended.abort()
-    pause.wake()
-  }
-  const pause = new InterruptibleSleep(clock)
-
-  const ask = async (target: Target) => {
-    // A new target is due at once when its last owner is gone, because it has already waited without requests.
-    const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(stream.name, target)
-    const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
-    // Read the sign before the request: any later change of the ticker is then noticed as new.
-    const sign = universe.quoteSign(target)
-    const polled = await signals.during(instrumentText(target), (waiting) =>
-      pollAndStore(context, stream, target, { signal: waiting, deadline }),
-    )
-    // A response that was not kept counts as a failure, because waiting a whole cycle would leave one without rows.
-    if (polled.batch === null || !polled.isKept) schedule.failed(target, momentOf(clock))
-    else {
-      stats[stream.name].skippedPolls += schedule.responded(
-        target,
-        stream.contentOf?.(polled.batch.rows) ?? null,
-        sign,
-        momentOf(clock),
-      )
-    }
-    if (schedule.nextMs(clock.monotonicMs()) < clock.monotonicMs() + lookAroundMs) pause.wake()
-  }
-
-  const lookAround = () => {
-    const at = momentOf(clock)
-    for (const target of schedule.targets()) {
-      const sign = universe.quoteSign(target)
-      if (sign !== null) schedule.claim(target, sign, at)
-    }
-    report()
-  }
   const report = () => {
     const { covered, quiet, leftOut, late, isIdle } = schedule.counts(clock.monotonicMs())
     const streamStats = stats[stream.name]
@@ -84,42 +41,41 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
       limits: limits > 0 ? leftOut : 0,
     }
   }
-
-  const run = async () => {
-    for (let lookedMs = -Infinity; !signal.aborted;) {
-      const ms = clock.monotonicMs()
-      if (ms - lookedMs >= lookAroundMs) {
-        lookedMs = ms
-        lookAround()
+  const waitMs = () => schedule.nextMs(clock.monotonicMs()) - clock.monotonicMs()
+  return createPoller(context, (wake) => ({
+    keyOf: instrumentText,
+    lookEveryMs,
+    look() {
+      const at = momentOf(clock)
+      for (const target of schedule.targets()) {
+        const sign = universe.quoteSign(target)
+        if (sign !== null) schedule.claim(target, sign, at)
       }
-      for (const target of schedule.take(ms)) {
-        const isStarted = exclusive.run(instrumentText(target), () => ask(target))
-        // Taken off the list and put on it again while its last request was under way.
-        if (!isStarted) schedule.failed(target, momentOf(clock))
-      }
-      const waitMs = Math.min(
-        lookAroundMs,
-        Math.max(shortestWaitMs, schedule.nextMs(clock.monotonicMs()) - clock.monotonicMs()),
-      )
-      await pause.sleep(waitMs)
-    }
-  }
-  if (context.signal.aborted) end()
-  else context.signal.addEventListener('abort', end, { once: true })
-  const running = run()
-
-  return {
-    retarget(targets, places = Infinity) {
-      schedule.retarget(targets, places, clock.monotonicMs())
-      signals.keepOnly(new Set(targets.map(instrumentText)))
       report()
-      pause.wake()
     },
-    async stop() {
-      end()
-      context.signal.removeEventListener('abort', end)
-      await running
-      await exclusive.idle()
+    retarget(targets, places) {
+      schedule.retarget(targets, places, clock.monotonicMs())
+      report()
     },
-  }
+    waitMs,
+    take: () => schedule.take(clock.monotonicMs()),
+    // Taken off the list and put on it again while its last request was under way.
+    skipped: (target) => schedule.failed(target, momentOf(clock)),
+    async request(target, signal) {
+      // A new target is due at once when its last owner is gone, because it has already waited without requests.
+      const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(stream.name, target)
+      const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
+      // Read the sign before the request: any later change of the ticker is then noticed as new.
+      const sign = universe.quoteSign(target)
+      const { batch, isKept } = await pollAndStore(context, stream, target, { signal, deadline })
+      // A response that was not kept counts as a failure, because waiting a whole cycle would leave one without rows.
+      if (batch === null || !isKept) schedule.failed(target, momentOf(clock))
+      else {
+        const content = stream.contentOf?.(batch.rows) ?? null
+        stats[stream.name].skippedPolls += schedule.responded(target, content, sign, momentOf(clock))
+      }
+      if (waitMs() < lookEveryMs) wake()
+      return batch !== null
+    },
+  }))
 }

@@ -1,16 +1,17 @@
 import { ExchangeError, type ExchangeErrorKind } from '../../exchange/errors.js'
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
+import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { StreamName } from '../../market/stream.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { type Batch, withoutOldRows } from '../../ledger/batch.js'
 import type { ClockSkew } from './clockSkew.js'
 import type { Incidents } from '../../runtime/incidents.js'
-import type { RejectionCap } from './rejectionCap.js'
 import type { Queue } from '../queue/queue.js'
-import type { StreamDefinition } from '../streams.js'
-import type { CollectorStats } from '../streamStats.js'
+import type { Requested } from '../streams/stream.js'
+import type { CollectorStats } from '../streams/streamStats.js'
 import type { Universe } from '../universe/universe.js'
 import type { WholeLists } from '../universe/wholeLists.js'
 import { messageOf } from '../../runtime/messageOf.js'
@@ -33,19 +34,19 @@ export interface PollContext {
   readonly signal: AbortSignal
 }
 
-/** No response came, or none that can be used. */
-export interface PollFailure {
-  readonly batch: null
-}
+/** Result of a poll. */
+export type Polled<Target, Row> =
+  /** No response came, or none that can be used. */
+  | { readonly batch: null; readonly isKept: false; readonly hasEnvelope: false }
+  | {
+      readonly batch: Batch<Target, Row>
+      /** False for an empty body, of which it is not known whether the service sent it. */
+      readonly hasEnvelope: boolean
+      /** False when neither the database nor the disk took the batch. Its rows are lost unless requested again soon. */
+      readonly isKept: boolean
+    }
 
-/** A response that came. */
-export interface Polled<Target, Row> {
-  readonly batch: Batch<Target, Row>
-  /** False for an empty body, of which it is not known whether the service sent it. */
-  readonly hasEnvelope: boolean
-  /** False when neither the database nor the disk took the batch. Its rows are lost unless requested again soon. */
-  readonly isKept: boolean
-}
+const noResponse = { batch: null, isKept: false, hasEnvelope: false } as const
 
 /**
  * Asks for a target once, stores the response and lets the recorder learn from it.
@@ -53,10 +54,10 @@ export interface Polled<Target, Row> {
  */
 export async function pollAndStore<Target, Row>(
   context: PollContext,
-  stream: StreamDefinition<Target, Row>,
+  stream: Requested<Target, Row>,
   target: Target,
   options: RequestOptions,
-): Promise<Polled<Target, Row> | PollFailure> {
+): Promise<Polled<Target, Row>> {
   const { client, queue, universe, stats, incidents, clockSkew, rejectionCap, wholeLists, keptMs, logger } = context
   const part = partOf(target)
   try {
@@ -64,7 +65,7 @@ export async function pollAndStore<Target, Row>(
     const { hasEnvelope } = page
     if (hasEnvelope) clockSkew.observe(page)
     const polled = batchOf(stream.name, target, page)
-    tellOfUnkept(incidents, polled)
+    reportUnstoredRows(incidents, polled)
     const batch = wholeLists.judge(rejectionCap.apply(polled, polled.receivedAt))
     stats[stream.name].responses += 1
     incidents.succeeded(stream.name, part)
@@ -72,12 +73,12 @@ export async function pollAndStore<Target, Row>(
     return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
     // Nothing was sent, or the end has cut it off. What failed by itself is told, also at the end.
-    if (options.signal?.aborted && error instanceof ExchangeError && error.kind === 'aborted') return { batch: null }
+    if (options.signal?.aborted && error instanceof ExchangeError && error.kind === 'aborted') return noResponse
     stats[stream.name].failures += 1
     const message = messageOf(error)
     if (error instanceof ExchangeError && concernsOneTarget(error)) logger.debug(`${stream.name}: ${message}`)
     else incidents.failed(stream.name, message, part)
-    return { batch: null }
+    return noResponse
   }
 }
 
@@ -94,7 +95,7 @@ function batchOf<Target, Row>(stream: StreamName, target: Target, page: Page<Row
 }
 
 /** A response that is larger than anything honest, or broken throughout, is told: its rows are nowhere else. */
-function tellOfUnkept(incidents: Incidents, { stream, unkept = 0 }: Batch): void {
+function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch): void {
   const what = `${stream} rows`
   if (unkept === 0) return incidents.succeeded(what)
   incidents.failed(what, `${unkept} rows of a response were left out: too many, or too many that cannot be understood`)
@@ -116,4 +117,44 @@ const ofOneTarget: ReadonlySet<ExchangeErrorKind> = new Set([
 
 function concernsOneTarget(error: ExchangeError): boolean {
   return ofOneTarget.has(error.kind)
+}
+
+/** Rejected rows that are kept of one stream in an hour; what is beyond is only counted. */
+const rejectedRowsPerHour = 1_000
+
+/**
+ * Bounds what rejected rows take of the disk, whatever the service sends. A row that comes again and again is stored once and
+ * counts once.
+ */
+export class RejectionCap {
+  readonly #seen = new Map<StreamName, { readonly hour: number; readonly digests: Set<string> }>()
+
+  /** Takes from a batch the rejected rows that are too many in the hour of `at`. */
+  apply<Target, Row>(batch: Batch<Target, Row>, at: TimeMs): Batch<Target, Row> {
+    if (batch.rejected.length === 0) return batch
+    const digests = this.#digestsOf(batch.stream, at)
+    const rejected: RejectedRow[] = []
+    let unkept = batch.unkept ?? 0
+    for (const row of batch.rejected) {
+      if (isAdmitted(digests, row)) rejected.push(row)
+      else if (row.isRowStored !== true) unkept += 1
+    }
+    return { ...batch, rejected, unkept }
+  }
+
+  #digestsOf(stream: StreamName, at: TimeMs): Set<string> {
+    const hour = Math.floor(at / hourMs)
+    const known = this.#seen.get(stream)
+    if (known?.hour === hour) return known.digests
+    const digests = new Set<string>()
+    this.#seen.set(stream, { hour, digests })
+    return digests
+  }
+}
+
+function isAdmitted(digests: Set<string>, { rawSha256, reason }: RejectedRow): boolean {
+  const digest = `${rawSha256} ${reason}`
+  if (digests.size >= rejectedRowsPerHour) return digests.has(digest)
+  digests.add(digest)
+  return true
 }

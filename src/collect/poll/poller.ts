@@ -1,34 +1,141 @@
+import type { Turn } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
+import { type Ending, LightEnding, onAbort } from '../../runtime/abort.js'
+import { type Clock, sleepFor } from '../../runtime/clock.js'
+import { InterruptibleSleep } from '../../runtime/interruptibleSleep.js'
 
 /** Something that keeps asking for the targets it is given until it is stopped. */
 export interface Poller<Target> {
   /**
    * Replaces the targets, the most wanted first. Those that stay are not disturbed.
    *
-   * @param places for how many there is room, where the poller decides who gets it; by default for all
+   * @param places for how many there is room, where the strategy decides who gets it; by default for all
    */
   retarget(targets: readonly Target[], places?: number): void
-  /** Asks for all targets now; resolves to how many of them were answered. Only for what the wall clock triggers. */
-  pollAll?(): Promise<'all' | 'some' | 'none'>
+  /** Requests all targets now; resolves to how many of them were answered. */
+  pollAll(): Promise<'all' | 'some' | 'none'>
   /** Learns that these responses were stored on the disk and had to make room there. */
-  dropped?(batches: readonly Batch[]): void
+  dropped(batches: readonly Batch[]): void
   /** Resolves when nothing of it is under way any more. */
   stop(): Promise<void>
 }
 
-/** Runs at most one poll for a key at a time; one that comes too early is left out and counted. */
-export class Exclusive {
-  readonly #running = new Map<string, Promise<unknown>>()
+/** Decides which targets a poller requests, and when. It is told of every outcome by its own `request`. */
+export interface Strategy<Target> {
+  keyOf(target: Target): string
+  retarget(targets: readonly Target[], places: number): void
+  /** Time until a target is due, in milliseconds; 0 or less when one is. */
+  waitMs(): number
+  /** The targets that are due. */
+  take(): readonly Target[]
+  /**
+   * Requests a target, and has the response stored. Rejects never. Resolves to whether a response came.
+   *
+   * @param turn place within the limits, of a strategy that has `turn`
+   */
+  request(target: Target, signal: Ending, turn?: Turn): Promise<boolean>
+  /** Learns that a target was due while its last request was still under way. */
+  skipped(target: Target): void
+  /** Looks at what changes without a response, at least so often. */
+  readonly lookEveryMs: number
+  look?(): void
+  /**
+   * Waits for a place within the limits before a target is chosen, because by then more is known. Null when there will
+   * be none.
+   */
+  turn?(signal: AbortSignal): Promise<Turn | null>
+  dropped?(batches: readonly Batch[]): void
+  end?(): void
+}
 
-  /** Returns whether the work was started. */
-  run(key: string, work: () => Promise<unknown>): boolean {
-    if (this.#running.has(key)) return false
-    const running = work().finally(() => this.#running.delete(key))
-    this.#running.set(key, running)
-    return true
+const shortestWaitMs = 5
+
+/**
+ * The one loop of all streams: waits until something is due, and requests it. A target has one request at a time. The
+ * waiting request of a target that is no longer wanted ends; one that has departed is finished.
+ *
+ * @param make gets a function that ends the present wait, to be called when something may be due sooner
+ */
+export function createPoller<Target>(
+  { clock, signal: stopping }: { readonly clock: Clock; readonly signal: AbortSignal },
+  make: (wake: () => void) => Strategy<Target>,
+): Poller<Target> {
+  const pause = new InterruptibleSleep(clock)
+  const strategy = make(() => pause.wake())
+  const { lookEveryMs, keyOf } = strategy
+  const ended = new AbortController()
+  const { signal } = ended
+  const running = new Map<string, { readonly ending: LightEnding; readonly work: Promise<boolean> }>()
+  let targets: readonly Target[] = []
+
+  /** Returns null when the last request of the target is still under way. */
+  const start = (target: Target, turn?: Turn): Promise<boolean> | null => {
+    const key = keyOf(target)
+    if (running.has(key)) return null
+    const ending = new LightEnding()
+    const work = strategy.request(target, ending, turn).finally(() => running.delete(key))
+    running.set(key, { ending, work })
+    return work
   }
+  const keepLooking = async () => {
+    if (strategy.look === undefined) return
+    do strategy.look()
+    while (await sleepFor(clock, lookEveryMs, signal))
+  }
+  const keepAsking = async () => {
+    while (!signal.aborted) {
+      const waitMs = strategy.waitMs()
+      if (waitMs > 0) {
+        await pause.sleep(Math.min(lookEveryMs, Math.max(shortestWaitMs, waitMs)))
+        continue
+      }
+      const turn = await strategy.turn?.(signal)
+      if (turn === null) {
+        await sleepFor(clock, lookEveryMs, signal)
+        continue
+      }
+      const started = strategy.take().filter((target) => {
+        if (start(target, turn) !== null) return true
+        strategy.skipped(target)
+        return false
+      })
+      if (started.length > 0) continue
+      turn?.release()
+      await pause.sleep(shortestWaitMs)
+    }
+  }
+  const end = () => {
+    ended.abort()
+    strategy.end?.()
+    for (const { ending } of running.values()) ending.abort()
+    pause.wake()
+  }
+  const forget = onAbort(stopping, end)
+  if (stopping.aborted) end()
+  const loops = Promise.all([keepLooking(), keepAsking()])
 
-  async idle(): Promise<void> {
-    await Promise.all(this.#running.values())
+  return {
+    retarget(next, places = Infinity) {
+      targets = next
+      strategy.retarget(next, places)
+      const wanted = new Set(next.map(keyOf))
+      for (const [key, { ending }] of running) if (!wanted.has(key)) ending.abort()
+      pause.wake()
+    },
+    async pollAll() {
+      const responded = await Promise.all(targets.map((target) => start(target) ?? running.get(keyOf(target))?.work))
+      if (responded.every(Boolean)) return 'all'
+      return responded.some(Boolean) ? 'some' : 'none'
+    },
+    dropped(batches) {
+      strategy.dropped?.(batches)
+      pause.wake()
+    },
+    async stop() {
+      forget()
+      end()
+      await loops
+      await Promise.all([...running.values()].map(({ work }) => work))
+    },
   }
 }

@@ -1,7 +1,6 @@
-import { Exclusive } from './poller.js'
 import type { PollContext } from './pollAndStore.js'
 import type { TradedCategory } from '../../market/category.js'
-import type { TickerWatch } from '../plan/tickerWatch.js'
+import type { TickerWatch } from '../streams/rates.js'
 import { sleepFor } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/messageOf.js'
 
@@ -21,7 +20,7 @@ export async function watchTickers(
   { client, clock, universe, logger, signal }: Pick<PollContext, 'client' | 'clock' | 'universe' | 'logger' | 'signal'>,
   { categories, minMs, gapMs, worthOf, onLooked }: WatchOptions,
 ): Promise<void> {
-  const exclusive = new Exclusive()
+  const looking = new Map<TradedCategory, Promise<void>>()
   const lookedMs = new Map<TradedCategory, number>()
   const look = async (category: TradedCategory) => {
     try {
@@ -46,8 +45,12 @@ export async function watchTickers(
   }
   while (await sleepFor(clock, gapMs, signal)) {
     const category = worthALook()
-    if (category !== undefined && exclusive.run(category, () => look(category)))
-      lookedMs.set(category, clock.monotonicMs())
+    if (category === undefined || looking.has(category)) continue
+    looking.set(
+      category,
+      look(category).finally(() => looking.delete(category)),
+    )
+    lookedMs.set(category, clock.monotonicMs())
   }
-  await exclusive.idle()
+  await Promise.all(looking.values())
 }

@@ -9,7 +9,7 @@ import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { openDatabase } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
 import { storeBatches } from '../../ledger/storeBatches.js'
-import { type CollectorStats, createStats } from '../streamStats.js'
+import { type CollectorStats, createStats } from '../streams/streamStats.js'
 import { Queue, type QueueOptions } from './queue.js'
 
 export interface OpenQueueOptions extends Pick<QueueOptions, 'onDropped'> {

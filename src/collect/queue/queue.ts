@@ -8,7 +8,7 @@ import type { Disk } from '../../runtime/disk.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import { messageOf } from '../../runtime/messageOf.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
-import type { CollectorStats } from '../streamStats.js'
+import type { CollectorStats } from '../streams/streamStats.js'
 import { Lane, type LaneOptions, type Store } from './lane.js'
 import { type SetAside, Spool, type SpoolOptions } from './spool.js'
 

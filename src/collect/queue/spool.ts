@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { type StreamName, streamNames } from '../../market/stream.js'
+import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import { type Disk, isFullDisk, systemDisk } from '../../runtime/disk.js'
@@ -49,9 +49,9 @@ export interface Segment {
   readonly records: readonly Buffer[]
 }
 
-/** Streams that the service can be asked for again. Their batches make room first. */
-const refetchable: readonly StreamName[] = ['candles', 'instruments', 'rpi_symbols']
-const unrepeatable = streamNames.filter((stream) => !refetchable.includes(stream))
+/** Batches that the service can be asked for again make room first. */
+const repeatable = streamNames.filter((name) => streamTraits[name].isRepeatable)
+const unrepeatable = streamNames.filter((name) => !streamTraits[name].isRepeatable)
 const segmentBytesByDefault = 4 * 1024 * 1024
 /** A disk that is short of handles or out of reach for a moment reads again within this time. */
 const unreadableForMs = 60_000
@@ -314,7 +314,7 @@ export class Spool {
   }
 
   async #dropOldest(lack: LackOfRoom): Promise<boolean> {
-    const name = (await this.#oldestOf(refetchable)) ?? (await this.#oldestOf(unrepeatable))
+    const name = (await this.#oldestOf(repeatable)) ?? (await this.#oldestOf(unrepeatable))
     if (name === undefined) return false
     this.#inHand.add(name)
     try {

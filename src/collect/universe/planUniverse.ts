@@ -1,4 +1,4 @@
-import { categories, type Category, isTradedCategory, type TradedCategory } from '../../market/category.js'
+import { categories, type Category, isTradedCategory } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrument.js'
 import type { Ownership } from './ownership.js'
 import { type Candidate, rankInstruments, type Ranking, type Select } from './select.js'
@@ -94,11 +94,6 @@ export function rankForPlan(universe: PlanUniverse, select: Select): Ranking<Pla
     exclude: [],
   })
   return { ranked: ranked.slice(0, most), leftOut }
-}
-
-export function tradedCount(universe: PlanUniverse, among: readonly TradedCategory[]): number {
-  const wanted = new Set<Category>(among)
-  return universe.instruments.filter((instrument) => wanted.has(instrument.category)).length
 }
 
 /** Expected fills per second of an instrument: as recorded lately, else from its turnover; 0 without either. */

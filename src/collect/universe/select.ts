@@ -19,6 +19,18 @@ export interface Ranking<C> {
   readonly leftOut: { readonly kind: number; readonly turnover: number }
 }
 
+/** Numbers of instruments that a stream could cover and does not, by the reason. */
+export interface LeftOut {
+  /** Instruments of kinds that the selection does not name. */
+  readonly kind: number
+  /** Instruments with less turnover than the selection demands. */
+  readonly turnover: number
+  /** Instruments beyond the number that the selection names. */
+  readonly number: number
+  /** Instruments for which the limits leave no room. */
+  readonly limits: number
+}
+
 /** Instruments in these states have no market to record. */
 const withoutMarket = new Set(['listed', 'offline'])
 

@@ -157,14 +157,9 @@ export class Universe {
     }
   }
 
-  /** The instruments that a selection allows, the busiest first. */
-  select(select: Select): readonly InstrumentKey[] {
-    return rankInstruments(this.planned().instruments, select).ranked
-  }
-
-  selectWithRpi(select: Select): readonly InstrumentKey[] {
-    const withRpi = this.planned().instruments.filter((known) => known.hasRpi)
-    return rankInstruments(withRpi, select).ranked
+  /** The instruments that a selection allows and `covers` accepts, the busiest first. */
+  select(select: Select, covers: (instrument: PlanInstrument) => boolean = () => true): readonly InstrumentKey[] {
+    return rankInstruments(this.planned().instruments.filter(covers), select).ranked
   }
 
   /** The market as used to compute demand. Silent instruments have no turnover and no fills. */

@@ -1,4 +1,4 @@
-import type { ArchivedTableName } from '../../market/archivedTable.js'
+import type { MarketTable } from '../../market/stream.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { archivedRows, type ArchiveReader } from './checkDay.js'
 import { type Digests, listTableDays, type Manifest, readManifest, type SeriesProof } from './manifest.js'
@@ -57,7 +57,7 @@ export interface CertifiedSeries {
 }
 
 /** Tables that have coverage. Snapshots are all that there is of the others: of their times in between nothing is claimed. */
-const covered: ReadonlySet<string> = new Set<ArchivedTableName>(['fills', 'candles'])
+const covered: ReadonlySet<string> = new Set<MarketTable>(['fills', 'candles'])
 
 /**
  * Reads every row of the range. A certificate is null, and the problems say why, when a part of the archive is damaged, or has nothing

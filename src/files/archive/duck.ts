@@ -12,7 +12,7 @@ import { firstTime, lastTime } from './timeBounds.js'
 import { listDays, type ManifestColumn, readManifest } from './manifest.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { stageDay } from './stageDay.js'
-import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
+import { type MarketTable, marketTables } from '../../market/stream.js'
 import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
 import type { ArchiveTarget } from './target.js'
 import { proofViews } from './duckProof.js'
@@ -50,8 +50,8 @@ export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): 
   const { DuckDBInstance } = await loadDuck()
   // Only tables named in the text are looked up: other tables cost nothing.
   const isNamed = (name: string) => new RegExp(`\\b${name}\\b`, 'i').test(query.sql)
-  const wanted = archivedTableNames.filter((name) => [name, ...(madeOf[name] ?? [])].some(isNamed))
-  const files = new Map<ArchivedTableName, string[]>()
+  const wanted = marketTables.filter((name) => [name, ...(madeOf[name] ?? [])].some(isNamed))
+  const files = new Map<MarketTable, string[]>()
   for (const name of wanted) files.set(name, await filesOf(target, name, query))
   const proof = await proofViews(target, { ...query, isAsked: (day) => isAsked(query, day) }, isNamed)
   return askDuck(DuckDBInstance, [viewsOver(files), ...proof].join(';\n'), query)
@@ -109,7 +109,7 @@ async function loadDuck(): Promise<typeof duckdb> {
 }
 
 /** Views made from a table, as patterns. Naming a view counts as naming its table. */
-const madeOf: Readonly<Partial<Record<ArchivedTableName, readonly string[]>>> = {
+const madeOf: Readonly<Partial<Record<MarketTable, readonly string[]>>> = {
   candles: ['ohlcv_\\w+'],
   tickers: ['latest_tickers'],
   instruments: ['latest_tickers'],
@@ -117,7 +117,7 @@ const madeOf: Readonly<Partial<Record<ArchivedTableName, readonly string[]>>> = 
   rpi_order_books: ['rpi_order_book_levels'],
 }
 
-async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: ArchiveQuery): Promise<string[]> {
+async function filesOf(target: ArchiveTarget, name: MarketTable, query: ArchiveQuery): Promise<string[]> {
   const table = archivedTable(name)
   const days = [...((await listDays(target, name)).get(name) ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1))
   const isWhole = table.timeColumn === undefined
@@ -150,7 +150,7 @@ async function filesOf(target: ArchiveTarget, name: ArchivedTableName, query: Ar
 /** Rows of days as files, by the same writer as those of the archive, so that they have the same types. */
 async function fromDatabase(
   database: RecorderDatabase,
-  name: ArchivedTableName,
+  name: MarketTable,
   days: readonly Day[],
   known: readonly ManifestColumn[],
   query: ArchiveQuery,

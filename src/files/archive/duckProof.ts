@@ -2,7 +2,7 @@ import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { archivedTableNames } from '../../market/archivedTable.js'
+import { marketTables } from '../../market/stream.js'
 import type { RecorderDatabase } from '../../db/database.js'
 import { listDays, readManifest } from './manifest.js'
 import { type Snapshot, withSnapshot } from './rows.js'
@@ -61,7 +61,7 @@ export async function proofViews(
 
 async function* lines(target: ArchiveTarget, { database, isAsked, signal }: ProofSource): AsyncIterable<string> {
   for (const [table, days] of await listDays(target)) {
-    if (!archivedTableNames.some((name) => name === table) || archivedTable(table).stream === null) continue
+    if (!marketTables.some((name) => name === table) || archivedTable(table).stream === null) continue
     for (const [day, versions] of days) {
       if (!isAsked(day)) continue
       signal?.throwIfAborted()

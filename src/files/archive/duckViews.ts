@@ -1,8 +1,8 @@
-import type { ArchivedTableName } from '../../market/archivedTable.js'
+import type { MarketTable } from '../../market/stream.js'
 import { categories } from '../../market/category.js'
 
 /** Columns that the database computes and the files do not contain, as SQL text by table. */
-const computed: Readonly<Partial<Record<ArchivedTableName, string>>> = {
+const computed: Readonly<Partial<Record<MarketTable, string>>> = {
   order_books: booksWith(),
   rpi_order_books: booksWith(),
 }
@@ -21,7 +21,7 @@ const rollups = {
 } as const
 
 /** Statements of DuckDB for the views of schema market over files, named and made as those of the database. */
-export function viewsOver(files: ReadonlyMap<ArchivedTableName, readonly string[]>): string {
+export function viewsOver(files: ReadonlyMap<MarketTable, readonly string[]>): string {
   const there = [...files].filter(([, paths]) => paths.length > 0)
   const names = new Set(there.map(([name]) => name))
   return [
@@ -35,14 +35,14 @@ export function viewsOver(files: ReadonlyMap<ArchivedTableName, readonly string[
   ].join(';\n')
 }
 
-function tableView(name: ArchivedTableName, paths: readonly string[]): string {
+function tableView(name: MarketTable, paths: readonly string[]): string {
   const list = paths.map((path) => `'${path.replaceAll("'", "''")}'`).join(', ')
   return `create view market.${name} as
     select * replace (category::market.category as category)${computed[name] ?? ''}
     from read_parquet([${list}], union_by_name = true, hive_partitioning = false)`
 }
 
-function viewsOf(name: ArchivedTableName, names: ReadonlySet<ArchivedTableName>): string[] {
+function viewsOf(name: MarketTable, names: ReadonlySet<MarketTable>): string[] {
   switch (name) {
     case 'candles':
       return Object.entries(rollups).map(([rollup, length]) => {

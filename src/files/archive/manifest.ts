@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
+import { type MarketTable, marketTables } from '../../market/stream.js'
 import { categories } from '../../market/category.js'
 import { messageOf } from '../../runtime/messageOf.js'
 import { archivedTable, type Day, dayEnd, dayStart } from './tables.js'
@@ -91,7 +91,7 @@ export type ManifestFile = z.infer<typeof fileSchema>
 
 const bodySchema = z.strictObject({
   format: z.literal(1),
-  table: z.enum(archivedTableNames),
+  table: z.enum(marketTables),
   day: z.iso.date(),
   /** From 1. The highest one counts; a manifest is written once and never changed. */
   version: z.int().min(1),
@@ -181,7 +181,7 @@ function contradiction({ sha256: seal, ...body }: Manifest, at: ManifestPlace): 
 }
 
 /** A proof reaches no further than its day, so that a forged one cannot claim years. */
-function beyondDay(proof: SeriesProof, table: ArchivedTableName, day: Day): string | null {
+function beyondDay(proof: SeriesProof, table: MarketTable, day: Day): string | null {
   if (proof.stream !== archivedTable(table).stream) return `its proof is of ${proof.stream}`
   const [start, end] = [dayStart(day), dayEnd(day)]
   const within = [...proof.coverage, ...proof.empty, ...proof.noTrade, ...proof.noTradeConfirmed]

@@ -1,5 +1,5 @@
 import { listDays, manifestPath, readManifest } from './manifest.js'
-import { archivedTableNames } from '../../market/archivedTable.js'
+import { marketTables } from '../../market/stream.js'
 import type { ArchiveTarget } from './target.js'
 
 export interface Pruned {
@@ -29,7 +29,7 @@ export async function pruneArchive(
   if (!isDryRun) for (const path of former) await target.remove(path)
   let files = 0
   let bytes = 0
-  for (const table of archivedTableNames) {
+  for (const table of marketTables) {
     for (const file of await target.list(`table=${table}/`)) {
       if (named.has(file.path)) continue
       files++

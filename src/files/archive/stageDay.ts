@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
-import type { ArchivedTableName } from '../../market/archivedTable.js'
+import type { MarketTable } from '../../market/stream.js'
 import type { Category } from '../../market/category.js'
 import { randomName } from '../../runtime/randomness.js'
 import { extentList, extentsIn, isDecimal, type ParquetColumn } from '../parquet/columns.js'
@@ -50,7 +50,7 @@ const charactersPerFile = 2_000_000_000
  * Zstandard levels by table. Level 9 makes short runs of rarely repeating prices, as in candles, a sixth smaller. Fills
  * are smallest at level 1, which is also the fastest.
  */
-const levels: Readonly<Partial<Record<ArchivedTableName, number>>> = { candles: 9, fills: 1 }
+const levels: Readonly<Partial<Record<MarketTable, number>>> = { candles: 9, fills: 1 }
 
 /** Writes the rows that a snapshot, and a former version, have of a day. Memory does not grow with the day. */
 export async function stageDay(

@@ -1,11 +1,11 @@
 import { type TimeTable, timeTables } from '../../db/timeTables.js'
-import { type ArchivedTableName, archivedTableNames } from '../../market/archivedTable.js'
+import { type MarketTable, marketTables } from '../../market/stream.js'
 import type { StreamName } from '../../market/stream.js'
 import { dayMs } from '../../market/values.js'
 
 /** A table of schema `market` that is archived. */
 export interface ArchivedTable {
-  readonly name: ArchivedTableName
+  readonly name: MarketTable
   /** Stream under which coverage and gaps are recorded; null where another table has them. */
   readonly stream: StreamName | null
   /** Column by which rows are split into days. Absent for a table that is archived whole, as of the end of a day. */
@@ -18,13 +18,12 @@ export interface ArchivedTable {
 
 const instrument = ['category', 'symbol']
 
-const whole: readonly ArchivedTable[] = [
-  { name: 'instruments', stream: 'instruments', seriesColumns: instrument, order: [] },
-  { name: 'instrument_history', stream: null, seriesColumns: instrument, order: ['valid_from'] },
-  { name: 'rpi_symbols', stream: 'rpi_symbols', seriesColumns: instrument, order: ['valid_from'] },
-]
-
-const archivedTables: readonly ArchivedTable[] = [...timeTables.map(byDay), ...whole]
+const archivedTables: readonly ArchivedTable[] = marketTables.map((name) => {
+  const timeTable = timeTables.find((table) => table.name === name)
+  if (timeTable !== undefined) return byDay(timeTable)
+  if (name === 'instrument_history') return { name, stream: null, seriesColumns: instrument, order: ['valid_from'] }
+  return { name, stream: name, seriesColumns: instrument, order: name === 'instruments' ? [] : ['valid_from'] }
+})
 
 function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): ArchivedTable {
   const columns = [...seriesColumns.slice(2), ...orderColumns]
@@ -40,7 +39,7 @@ function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): Ar
 
 export function archivedTable(name: string): ArchivedTable {
   const found = archivedTables.find((table) => table.name === name)
-  if (found === undefined) throw new Error(`${name} is not a table that is archived: ${archivedTableNames.join(', ')}`)
+  if (found === undefined) throw new Error(`${name} is not a table that is archived: ${marketTables.join(', ')}`)
   return found
 }
 

@@ -1,6 +1,6 @@
 import type { RecorderDatabase } from '../../db/database.js'
 import type { DatabasePool } from '../../db/pool.js'
-import { archivedTableNames } from '../../market/archivedTable.js'
+import { marketTables } from '../../market/stream.js'
 import { hasHypertables } from '../../server/timescale/server.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { type ArchiveReader, checkDay } from './checkDay.js'
@@ -45,7 +45,7 @@ const advice = {
  * again. Gives one result for each day; ends with what belongs to no day.
  */
 export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptions = {}): AsyncIterable<VerifiedDay> {
-  const { database, tables = archivedTableNames } = options
+  const { database, tables = marketTables } = options
   const reader = { target, compression: await loadZstd() }
   const isHypertable = database !== undefined && (await hasHypertables(database.db))
   for (const table of tables) {

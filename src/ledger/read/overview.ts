@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { type StreamName, streamNames } from '../../market/stream.js'
+import { type MarketTable, marketTables, type StreamName, streamNames, streamTraits } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Database, GapState } from '../../db/schema.js'
 
@@ -39,23 +39,25 @@ export async function newestRows(db: Kysely<Database>): Promise<Record<StreamNam
       where t.category = i.category and t.symbol = i.symbol and ${sql.ref(time)} > ${lookback}
       order by ${sql.ref(time)} desc limit 1
     ) t where i.disappeared_at is null`
-  const { rows } = await sql<Record<StreamName, TimeMs | null>>`
-    select
-      (select max(updated_at) from market.instruments) as instruments,
-      (select max(greatest(valid_from, valid_to)) from market.rpi_symbols) as rpi_symbols,
-      (${perInstrument('market.tickers', 'ts')}) as tickers,
-      (${perInstrument('market.order_books', 'ts')}) as order_books,
-      (${perInstrument('market.rpi_order_books', 'ts')}) as rpi_order_books,
-      (${perInstrument('market.fills', 'ts')}) as fills,
-      (select max(t.at) from market.instruments i
-        cross join (select distinct type, interval from recorder_page.coverage where stream = 'candles'
-          union select 'market', '1m') as s
-        cross join lateral (
-          select open_time as at from market.candles t
-          where t.category = i.category and t.symbol = i.symbol and t.type = s.type::market.candle_type
-            and t.interval = s.interval::market.candle_interval and open_time > ${lookback}
-          order by open_time desc limit 1
-        ) t where i.disappeared_at is null) as candles`.execute(db)
+  const newestCandle = sql`
+    select max(t.at) from market.instruments i
+    cross join (select distinct type, interval from recorder_page.coverage where stream = 'candles'
+      union select 'market', '1m') as s
+    cross join lateral (
+      select open_time as at from market.candles t
+      where t.category = i.category and t.symbol = i.symbol and t.type = s.type::market.candle_type
+        and t.interval = s.interval::market.candle_interval and open_time > ${lookback}
+      order by open_time desc limit 1
+    ) t where i.disappeared_at is null`
+  const newestOf = (name: StreamName) => {
+    if (name === 'candles') return newestCandle
+    const { table } = streamTraits[name]
+    if (table !== 'list') return perInstrument(`market.${name}`, table.time)
+    const changed = name === 'instruments' ? 'updated_at' : 'greatest(valid_from, valid_to)'
+    return sql`select max(${sql.raw(changed)}) from ${sql.table(`market.${name}`)}`
+  }
+  const newest = sql.join(streamNames.map((name) => sql`(${newestOf(name)}) as ${sql.ref(name)}`))
+  const { rows } = await sql<Record<StreamName, TimeMs | null>>`select ${newest}`.execute(db)
   const empty = Object.fromEntries(streamNames.map((name) => [name, null])) as Record<StreamName, TimeMs | null>
   return { ...empty, ...rows[0] }
 }
@@ -75,19 +77,6 @@ export async function ping(db: Kysely<Database>): Promise<number | null> {
   const lagMs = rows[0]?.lagMs ?? null
   return lagMs === null ? null : Math.max(0, lagMs)
 }
-
-/** The tables of schema `market`, in the order in which people want to read about them. */
-export const marketTables = [
-  'instruments',
-  'instrument_history',
-  'rpi_symbols',
-  'tickers',
-  'order_books',
-  'rpi_order_books',
-  'fills',
-  'candles',
-] as const
-export type MarketTable = (typeof marketTables)[number]
 
 /** Exact number of rows of each table of schema `market`. Reads all of them. */
 export async function countRows(db: Kysely<Database>): Promise<Record<MarketTable, number>> {

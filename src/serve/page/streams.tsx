@@ -1,17 +1,8 @@
 import './streams.css'
+import { streamTraits } from '../../market/stream.js'
 import type { Status, StreamStatus } from '../api/contract.js'
 import { count, duration, exactCount, perSecond } from './format.js'
 import { Panel, Sparkline } from './panel.js'
-
-const names: Readonly<Record<StreamStatus['name'], string>> = {
-  instruments: 'Instruments',
-  rpi_symbols: 'RPI symbols',
-  tickers: 'Tickers',
-  order_books: 'Order books',
-  rpi_order_books: 'RPI order books',
-  fills: 'Fills',
-  candles: 'Candles',
-}
 
 /** The colours of a state; none for one that says nothing of health. */
 const levelOf: Readonly<Record<StreamStatus['state'], string>> = {
@@ -55,7 +46,7 @@ export function Streams({ status }: { status: Status | null }) {
       </div>
       {status?.streams.map(({ name, leftOut }) => {
         const text = leftOutText(leftOut)
-        return text !== '' && <p key={name} class="dim">{`${names[name]}. ${text}.`}</p>
+        return text !== '' && <p key={name} class="dim">{`${streamTraits[name].title}. ${text}.`}</p>
       })}
     </Panel>
   )
@@ -65,7 +56,7 @@ function Row({ stream }: { stream: StreamStatus }) {
   const { name, state, targets, ageMs, freshnessLimitMs, rowsPerSecond, rowsWritten, history } = stream
   return (
     <tr data-stream={name} class={state}>
-      <th scope="row">{names[name]}</th>
+      <th scope="row">{streamTraits[name].title}</th>
       <td>
         <span class={`state ${levelOf[state]}`}>{state}</span>
       </td>
@@ -76,7 +67,7 @@ function Row({ stream }: { stream: StreamStatus }) {
         <Age ageMs={ageMs} limitMs={freshnessLimitMs} />
       </td>
       <td>
-        <Sparkline values={history} label={`${names[name]}: rows per second over five minutes`} />
+        <Sparkline values={history} label={`${streamTraits[name].title}: rows per second over five minutes`} />
       </td>
       <td class="number">{perSecond(rowsPerSecond)}</td>
       <td class="number" title={exactCount(rowsWritten)}>

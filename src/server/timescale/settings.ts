@@ -1,4 +1,4 @@
-import type { TimeTableName } from '../../db/timeTables.js'
+import type { TimeStream } from '../../market/stream.js'
 
 /** Storage settings of one table that grows with time. */
 export interface TableSettings {
@@ -13,7 +13,7 @@ export interface TableSettings {
 }
 
 /** Storage settings of every table, by table name. */
-export type StorageSettings = Readonly<Record<TimeTableName, TableSettings>> & {
+export type StorageSettings = Readonly<Record<TimeStream, TableSettings>> & {
   /** Age at which rows that could not be understood are removed, days since they were last seen. */
   readonly rejected_row: { readonly retentionDays: number }
 }

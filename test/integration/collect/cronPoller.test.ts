@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { cronPoller } from '../../../src/collect/poll/cronPoller.js'
-import { streams } from '../../../src/collect/streams.js'
+import { streams } from '../../../src/collect/streams/streams.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
 import { pollContext } from '../../support/pollContext.js'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { type FillsPoller, fillsPoller } from '../../../src/collect/poll/fillsPoller.js'
-import { streams } from '../../../src/collect/streams.js'
+import { streams } from '../../../src/collect/streams/streams.js'
 import { hourMs } from '../../../src/market/values.js'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
 import { aTicker } from '../../support/marketRows.js'

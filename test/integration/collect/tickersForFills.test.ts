@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fillsPoller } from '../../../src/collect/poll/fillsPoller.js'
-import { streams } from '../../../src/collect/streams.js'
+import { streams } from '../../../src/collect/streams/streams.js'
 import type { Instrument } from '../../../src/market/instrument.js'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
 import { aTicker } from '../../support/marketRows.js'

@@ -5,7 +5,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { certify } from '../../../../src/files/archive/certify.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
-import { archivedTableNames } from '../../../../src/market/archivedTable.js'
+import { marketTables } from '../../../../src/market/stream.js'
 import { verifyArchive } from '../../../../src/files/archive/verify.js'
 import type { WrittenDay } from '../../../../src/files/archive/run.js'
 import { withArchiveLock } from '../../../../src/files/archive/state.js'
@@ -80,11 +80,11 @@ async function verified(database = source.database) {
   return { problems, compared }
 }
 
-const wholeRange = { tables: archivedTableNames, from: '2026-03-02', to: '2026-03-04', isWanted: () => true }
+const wholeRange = { tables: marketTables, from: '2026-03-02', to: '2026-03-04', isWanted: () => true }
 
 describe('an archive', () => {
   test('brings everything back into another database, proof included, and proves the same', async () => {
-    expect(new Set(written.map(({ table }) => table))).toEqual(new Set(archivedTableNames))
+    expect(new Set(written.map(({ table }) => table))).toEqual(new Set(marketTables))
     const checked = await verified()
     expect(checked.problems).toEqual([])
     expect(checked.compared).toBe(written.filter(({ table }) => !/^(instrument|rpi_symbols)/.test(table)).length)
@@ -92,10 +92,10 @@ describe('an archive', () => {
     const copy = await createTestDatabase()
     const other = await temporaryArchive()
     try {
-      const { restored } = await restoreArchive(copy.database, archive.target, { tables: archivedTableNames })
+      const { restored } = await restoreArchive(copy.database, archive.target, { tables: marketTables })
       expect(restored.every(({ rows, inserted }) => rows === inserted)).toBe(true)
       expect(await everything(copy.database)).toEqual(await everything(source.database))
-      const { restored: again } = await restoreArchive(copy.database, archive.target, { tables: archivedTableNames })
+      const { restored: again } = await restoreArchive(copy.database, archive.target, { tables: marketTables })
       expect(again.every(({ inserted }) => inserted === 0)).toBe(true)
       expect(await everything(copy.database)).toEqual(await everything(source.database))
 

@@ -4,7 +4,7 @@ import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Kysely } from 'kysely'
-import { archivedTableNames } from '../../../../src/market/archivedTable.js'
+import { marketTables } from '../../../../src/market/stream.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { bucketTarget } from '../../../../src/files/archive/bucket.js'
 import { certify } from '../../../../src/files/archive/certify.js'
@@ -112,7 +112,7 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
       for await (const day of verifyArchive(target, options)) found.push(...day.problems)
       return found
     }
-    const wanted = { ...days, tables: archivedTableNames, isWanted: () => true }
+    const wanted = { ...days, tables: marketTables, isWanted: () => true }
 
     test('proves, restores and certifies what a folder does', async () => {
       const inFolder = await temporaryArchive()
@@ -125,7 +125,7 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
         expect((await archiveAll(source.database, target, later)).written).toEqual([])
         expect(await problems(source)).toEqual([])
         expect(await certify(target, wanted)).toEqual(await certify(inFolder.target, wanted))
-        await restoreArchive(copy.database, target, { tables: archivedTableNames })
+        await restoreArchive(copy.database, target, { tables: marketTables })
         expect(await everything(copy.database)).toEqual(await everything(source.database))
         const tables = [{ name: 'fills', retentionDays: 1 }]
         const removed = await removeArchived(copy.database, target, { tables }, { now: () => later })

@@ -5,7 +5,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { queryArchive } from '../../../../src/files/archive/duck.js'
 import { runArchive } from '../../../../src/files/archive/run.js'
-import { archivedTableNames } from '../../../../src/market/archivedTable.js'
+import { marketTables } from '../../../../src/market/stream.js'
 import { runReadOnlyQuery } from '../../../../src/db/readOnlyQuery.js'
 import { temporaryArchive } from '../../../support/archives.js'
 import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
@@ -32,7 +32,7 @@ beforeAll(async () => {
   await runArchive(
     source.database,
     archive.target,
-    { tables: archivedTableNames, afterHours: 1 },
+    { tables: marketTables, afterHours: 1 },
     { now: () => now, recorder: '0.0.0-test' },
   )
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { planFleet } from '../../../../src/collect/fleet/fleetPlan.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
-import { watchesPerSecond } from '../../../../src/collect/plan/tickerWatch.js'
+import { watchesPerSecond } from '../../../../src/collect/streams/rates.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { daysOnDisk } from '../../../../src/collect/plan/diskDays.js'
+import { daysOnDisk } from '../../../../src/collect/plan/demand.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { loadConfig } from '../../../../src/config/resolve.js'

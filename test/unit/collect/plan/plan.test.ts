@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
-import { applyChange } from '../../../../src/collect/plan/planAdvice.js'
-import { runsPerDay } from '../../../../src/collect/plan/planDemand.js'
+import { applyChange } from '../../../../src/collect/plan/advice.js'
+import { runsPerDay } from '../../../../src/collect/plan/demand.js'
 import { assumedUniverse, type PlanUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { type Config } from '../../../../src/config/resolve.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
@@ -71,7 +71,7 @@ describe('arithmetic', () => {
       'order_books',
     )
     expect(demand.instruments).toBe(150)
-    expect(demand.requestsPerSecond).toBe(15)
+    expect(demand.requestsPerSecond).toBeCloseTo(15, 9)
     expect(demand.bytesPerDay / demand.rowsPerDay).toBeCloseTo(2092, 6)
     expect(demand.compressedBytesPerDay / demand.rowsPerDay).toBeCloseTo(88, 6)
   })
@@ -162,7 +162,7 @@ describe('what cannot fit', () => {
     expect(plan.advice).toEqual([
       {
         stream: 'order_books',
-        requestsPerSecond: 427.2,
+        requestsPerSecond: expect.closeTo(427.2, 9) as number,
         affordablePerSecond: 20 / 1.1,
         alternatives: [
           { option: 'streams.orderBooks.everySeconds', from: 10, to: 235 },

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
-import { tickerWatch, watchesPerSecond } from '../../../../src/collect/plan/tickerWatch.js'
+import { tickerWatch, watchesPerSecond } from '../../../../src/collect/streams/rates.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
 import type { Config } from '../../../../src/config/resolve.js'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { RejectionCap } from '../../../../src/collect/poll/rejectionCap.js'
+import { RejectionCap } from '../../../../src/collect/poll/pollAndStore.js'
 import { rejectedRow } from '../../../../src/market/rejectedRow.js'
 
 const hourMs = 3_600_000

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { streams } from '../../../../src/collect/streams.js'
+import { streams } from '../../../../src/collect/streams/streams.js'
 import { Universe } from '../../../../src/collect/universe/universe.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
 import { type Instrument, instrumentKinds } from '../../../../src/market/instrument.js'
@@ -33,6 +33,8 @@ test('a list replaces what was known of its category, and tickers stay with thos
   expect(universe.tradeSign({ category: 'SPOT', symbol: 'A' })).toMatchObject({ volume24h: '5', lastPrice: '1' })
 })
 
+const hasRpi = (instrument: { readonly hasRpi: boolean }) => instrument.hasRpi
+
 test('a list that is empty or not whole adds to what is known, and forgets nothing', () => {
   const universe = new Universe()
   universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
@@ -41,7 +43,7 @@ test('a list that is empty or not whole adds to what is known, and forgets nothi
   universe.setInstruments('SPOT', [instrument('C')], false)
   universe.setRpiSymbols([], false)
   expect(universe.select(select).map(({ symbol }) => symbol)).toEqual(['A', 'B', 'C'])
-  expect(universe.selectWithRpi(select).map(({ symbol }) => symbol)).toEqual(['A'])
+  expect(universe.select(select, hasRpi).map(({ symbol }) => symbol)).toEqual(['A'])
 })
 
 test('whether an instrument traded is unknown without a ticker', () => {
@@ -94,9 +96,9 @@ test('RPI books are chosen among the symbols on the RPI list, whichever list cam
   const universe = new Universe()
   universe.setRpiSymbols([{ category: 'SPOT', symbol: 'B' }])
   universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
-  expect(universe.selectWithRpi(select).map(({ symbol }) => symbol)).toEqual(['B'])
+  expect(universe.select(select, hasRpi).map(({ symbol }) => symbol)).toEqual(['B'])
   universe.setRpiSymbols([{ category: 'SPOT', symbol: 'A' }])
-  expect(universe.selectWithRpi(select).map(({ symbol }) => symbol)).toEqual(['A'])
+  expect(universe.select(select, hasRpi).map(({ symbol }) => symbol)).toEqual(['A'])
 })
 
 test('a tokenised stock ranks by what was traded here, not by the tape of a stock exchange elsewhere', () => {
@@ -131,7 +133,7 @@ test('of a tokenised stock candles are asked for as far as it has them', () => {
   }
   const universe = new Universe()
   universe.setInstruments('SPOT', [instrument('BTC'), { ...instrument('RNVDA'), isReality: true }])
-  const targets = streams.candles.targets(config, universe, (ranked) => ranked)
+  const targets = streams.candles.targetsOf(config, universe.select(select), universe)
   expect(targets.map(({ symbol, type, interval }) => `${symbol} ${type} ${interval}`)).toEqual([
     'BTC market 1m',
     'BTC market 30m',

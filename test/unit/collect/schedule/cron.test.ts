@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { createTask } from 'node-cron'
 import { expect, test } from 'vitest'
-import { nextRunOf, onSchedule } from '../../../../src/collect/poll/cron.js'
+import { nextRunOf, onSchedule } from '../../../../src/collect/schedule/cron.js'
 import { createFakeClock } from '../../../support/fakeClock.js'
 
 const expressions = [

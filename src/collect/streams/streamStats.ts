@@ -1,6 +1,6 @@
-import { type StreamName, streamNames } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
-import type { LeftOut } from './plan/planDemand.js'
+import { type StreamName, streamNames } from '../../market/stream.js'
+import type { TimeMs } from '../../market/values.js'
+import type { LeftOut } from '../universe/select.js'
 
 /** Present state of a stream, and its counts since the process started. */
 export interface StreamStats {

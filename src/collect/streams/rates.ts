@@ -1,6 +1,25 @@
 import type { Config } from '../../config/resolve.js'
 import type { TradedCategory } from '../../market/category.js'
-import { safeRates } from './planBudget.js'
+import { type Operation, operations } from '../../market/stream.js'
+
+export interface SafeRates {
+  readonly perSecond: Readonly<Record<Operation, number>>
+  readonly overall: number
+}
+
+/**
+ * Rates that keep inside the limits. The service counts arrivals, and only departures can be controlled. Requests that
+ * leave evenly over 1 + J seconds can arrive within one second. The overall limit has the same problem with a minute.
+ */
+export function safeRates({ exchange: { limits, latencyJitterMs } }: Config): SafeRates {
+  const jitterSeconds = latencyJitterMs / 1000
+  return {
+    perSecond: Object.fromEntries(
+      operations.map((operation) => [operation, limits.perSecond[operation] / (1 + jitterSeconds)]),
+    ) as Record<Operation, number>,
+    overall: limits.overallPerMinute / (60 + jitterSeconds),
+  }
+}
 
 /** Largest share of each limit that watching takes: of the overall one, and of that of tickers. */
 const maxShareOfWatch = { overall: 1 / 10, tickers: 1 / 3 }

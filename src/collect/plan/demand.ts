@@ -1,0 +1,166 @@
+import { parse as parseCron } from 'node-cron'
+import type { Config } from '../../config/resolve.js'
+import type { InstrumentKey } from '../../market/category.js'
+import { type Operation, type StreamName, streamTraits } from '../../market/stream.js'
+import { countWithin } from '../schedule/fit.js'
+import { type InstrumentStream, type ListStream, secondsPerDay } from '../streams/stream.js'
+import type { AnyStream } from '../streams/streams.js'
+import { type PlanInstrument, type PlanUniverse, rankForPlan } from '../universe/planUniverse.js'
+import type { LeftOut } from '../universe/select.js'
+
+/** Mean demand of a stream on the service and on the disk, over a day on which its schedule runs. */
+export interface StreamDemand {
+  readonly stream: StreamName
+  readonly operation: Operation
+  readonly instruments: number
+  /** Numbers of instruments that could be recorded and are not, by the reason. */
+  readonly leftOut: LeftOut
+  readonly requestsPerSecond: number
+  readonly rowsPerDay: number
+  readonly bytesPerDay: number
+  /** Bytes that the rows of a day take in TimescaleDB's columnstore. */
+  readonly compressedBytesPerDay: number
+}
+
+/** @param allowedPerSecond requests per second that the limits leave for the stream, used by `busiest: fit` */
+export function streamDemand(
+  stream: AnyStream,
+  config: Config,
+  universe: PlanUniverse,
+  allowedPerSecond: number,
+): StreamDemand {
+  const { bytes, ...demand } =
+    stream.kind === 'lists'
+      ? listDemand(stream, config, universe)
+      : instrumentDemand(stream, config, universe, allowedPerSecond)
+  return {
+    stream: stream.name,
+    operation: streamTraits[stream.name].operation,
+    ...demand,
+    bytesPerDay: demand.rowsPerDay * bytes.plain,
+    compressedBytesPerDay: demand.rowsPerDay * bytes.compressed,
+  }
+}
+
+/** Returns true if a stream takes what the limits leave for it, instead of a number that the configuration names. */
+export function takesWhatFits(config: Config, stream: AnyStream): boolean {
+  return stream.kind === 'instruments' && stream.select(config).busiest === 'fit'
+}
+
+function listDemand(stream: ListStream<unknown, unknown>, config: Config, { instruments, ownership }: PlanUniverse) {
+  const { name, covers = () => true, bytes } = stream
+  const lists = stream.lists(config).filter((category) => ownership?.hasList(name, category) ?? true)
+  const isListed = ({ category }: InstrumentKey) => lists.includes(null) || lists.includes(category)
+  const covered = instruments.filter((instrument) => isListed(instrument) && covers(instrument))
+  const runs = runsPerDay(stream.schedule(config))
+  return {
+    instruments: covered.length,
+    leftOut: { kind: 0, turnover: 0, number: 0, limits: 0 },
+    requestsPerSecond: (lists.length * runs) / secondsPerDay + (stream.extraPerSecond?.(config) ?? 0),
+    rowsPerDay: stream.rowsOf(covered) * runs,
+    bytes,
+  }
+}
+
+function instrumentDemand(
+  stream: InstrumentStream<InstrumentKey, unknown>,
+  config: Config,
+  universe: PlanUniverse,
+  allowed: number,
+) {
+  const { sharesRequests } = stream
+  const costOf = stream.costOf(config)
+  const { chosen, leftOut } = cover(stream, config, universe, sharesRequests === undefined ? costOf : () => 0, allowed)
+  const needed = sum(chosen.map(costOf))
+  const isBounded = sharesRequests !== undefined && takesWhatFits(config, stream)
+  const requestsPerSecond = isBounded ? Math.min(needed, allowed) : needed
+  // Responses bound the number of rows that can be stored.
+  const maxPerDay = requestsPerSecond * (sharesRequests ?? Infinity) * secondsPerDay
+  return {
+    instruments: chosen.length,
+    leftOut,
+    requestsPerSecond,
+    rowsPerDay: chosen.length === 0 ? 0 : Math.min(sum(chosen.map(stream.rowsPerDayOf(config))), maxPerDay),
+    bytes: stream.bytes(config),
+  }
+}
+
+/**
+ * Instruments that a selection covers: the first of its ranking, by its number or by the allowance. A number counts for
+ * all addresses together, and each address takes its own part. An allowance is that of one address, for its own
+ * instruments.
+ */
+function cover(
+  { name, select: selectionOf, covers }: InstrumentStream<InstrumentKey, unknown>,
+  config: Config,
+  universe: PlanUniverse,
+  costOf: (instrument: PlanInstrument) => number,
+  allowedPerSecond: number,
+): { readonly chosen: readonly PlanInstrument[]; readonly leftOut: LeftOut } {
+  const select = selectionOf(config)
+  const eligible = covers === undefined ? universe : { ...universe, instruments: universe.instruments.filter(covers) }
+  const { ranked, leftOut } = rankForPlan(eligible, select)
+  const isOwn = (key: PlanInstrument) => universe.ownership?.hasInstrument(name, key) ?? true
+  if (select.busiest !== 'fit') {
+    const named = ranked.slice(0, select.busiest)
+    return { chosen: named.filter(isOwn), leftOut: { ...leftOut, number: ranked.length - named.length, limits: 0 } }
+  }
+  const own = ranked.filter(isOwn)
+  const chosen = own.slice(0, countWithin(own.map(costOf), allowedPerSecond))
+  return { chosen, leftOut: { ...leftOut, number: 0, limits: own.length - chosen.length } }
+}
+
+/** Requests per second of each instrument that a stream may cover; empty for a stream of lists. */
+export function instrumentDemands(
+  stream: AnyStream,
+  config: Config,
+  universe: PlanUniverse,
+): { readonly instrument: PlanInstrument; readonly perSecond: number }[] {
+  if (stream.kind === 'lists') return []
+  const costOf = stream.costOf(config)
+  const { chosen } = cover(stream, config, universe, () => 0, Infinity)
+  return chosen.map((instrument) => ({ instrument, perSecond: costOf(instrument) }))
+}
+
+/** Runs of a cron expression (seconds first) on a day on which it runs. */
+export function runsPerDay(schedule: string): number {
+  const { second, minute, hour } = parseCron(schedule)
+  return second.length * minute.length * hour.length
+}
+
+type Kept = Partial<Pick<Config['storage']['fills'], 'retentionDays' | 'columnstoreAfterHours'>>
+
+/** Longest time to look ahead. A disk that lasts longer counts as never full. */
+const maxDays = 36_500
+
+/**
+ * Number of days for which the plan's rows fit into `freeBytes`, counted from an empty database. Infinity when they
+ * never take that much. Rows count compressed once they are old enough, if the server compresses. Rows beyond their
+ * retention do not count.
+ */
+export function daysOnDisk(
+  streams: readonly Pick<StreamDemand, 'stream' | 'bytesPerDay' | 'compressedBytesPerDay'>[],
+  storage: Config['storage'],
+  { freeBytes, isCompressed }: { readonly freeBytes: number; readonly isCompressed: boolean },
+): number {
+  const tables: Partial<Record<keyof Config['streams'], Kept>> = storage
+  const bytesAfter = (days: number) =>
+    streams.reduce((total, { stream, bytesPerDay, compressedBytesPerDay }) => {
+      const { retentionDays = Infinity, columnstoreAfterHours = Infinity } = tables[streamTraits[stream].options] ?? {}
+      const kept = Math.min(days, retentionDays)
+      const plain = isCompressed ? Math.min(kept, columnstoreAfterHours / 24) : kept
+      return total + plain * bytesPerDay + (kept - plain) * compressedBytesPerDay
+    }, 0)
+  if (bytesAfter(maxDays) <= freeBytes) return Infinity
+  let [fits, full] = [0, maxDays]
+  while (full - fits > 0.01) {
+    const middle = (fits + full) / 2
+    if (bytesAfter(middle) <= freeBytes) fits = middle
+    else full = middle
+  }
+  return fits
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}

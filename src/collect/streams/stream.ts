@@ -1,0 +1,84 @@
+import type { Config } from '../../config/resolve.js'
+import type { ExchangeClient, Page } from '../../exchange/client.js'
+import type { RequestOptions } from '../../exchange/sender.js'
+import type { Batch } from '../../ledger/batch.js'
+import { type Category, type InstrumentKey, isTradedCategory, type TradedCategory } from '../../market/category.js'
+import type { StreamName } from '../../market/stream.js'
+import type { PlanInstrument } from '../universe/planUniverse.js'
+import type { Select } from '../universe/select.js'
+import type { Universe } from '../universe/universe.js'
+
+/** Bytes that a row takes with its index, before and after compression. */
+export interface RowBytes {
+  readonly plain: number
+  readonly compressed: number
+}
+
+/** How a stream is requested, and what its responses teach. */
+export interface Requested<Target, Row> {
+  readonly name: StreamName
+  fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Row>>
+  /** Updates the recorder's own knowledge of the market from a response. */
+  learn?(universe: Universe, batch: Batch<Target, Row>): void
+}
+
+/** A stream of lists: each response covers a whole category, or all of them. Requested at times of the wall clock. */
+export interface ListStream<Target, Row> extends Requested<Target, Row> {
+  readonly kind: 'lists'
+  /** Cron expression of six fields. */
+  schedule(config: Config): string
+  /** The categories to request; a single null where one list has all of them. */
+  lists(config: Config): readonly (Category | null)[]
+  /** How many rows a response of these instruments stores; 0 where rows are stored only when something changes. */
+  rowsOf(instruments: readonly PlanInstrument[]): number
+  /** Restricts the instruments that are counted as covered. */
+  covers?(instrument: PlanInstrument): boolean
+  readonly bytes: RowBytes
+  /** Requests per second beyond those of the schedule. */
+  extraPerSecond?(config: Config): number
+}
+
+/** Decides when an instrument of a stream is requested. */
+export type Trigger =
+  /** A cycle of fixed length in which every target has a place of its own. */
+  | { readonly kind: 'cycle'; readonly everyMs: number }
+  /** The close of each target's candle. `shortestMs` is the shortest time between two closes. */
+  | { readonly kind: 'candle-close'; readonly settleMs: number; readonly shortestMs: number }
+  /** The need to see a target's fills again before more have happened than one response shows. */
+  | {
+      readonly kind: 'overlap'
+      readonly minPollMs: number
+      readonly maxPollMs: number
+      /** Largest rate that the limits allow, in requests a second. */
+      readonly allowedPerSecond: number
+    }
+
+/** A stream of instruments, each requested by itself. */
+export interface InstrumentStream<Target extends InstrumentKey, Row> extends Requested<Target, Row> {
+  readonly kind: 'instruments'
+  trigger(config: Config): Trigger
+  select(config: Config): Select
+  /** Restricts the instruments of the selection further. */
+  covers?(instrument: PlanInstrument): boolean
+  /** Makes the targets of instruments that are covered. */
+  targetsOf(config: Config, keys: readonly InstrumentKey[], universe: Universe): readonly Target[]
+  /** Requests per second that an instrument needs. */
+  costOf(config: Config): (instrument: PlanInstrument) => number
+  /** Rows a day that an instrument brings. */
+  rowsPerDayOf(config: Config): (instrument: PlanInstrument) => number
+  bytes(config: Config): RowBytes
+  /**
+   * Most rows of a response, for a stream of which all instruments fit. If there are too few requests for all, the
+   * schedule decides which instruments are worth them.
+   */
+  readonly sharesRequests?: number
+  /** Text to compare two responses by; null when a response is empty. Only for streams requested in a cycle. */
+  contentOf?(rows: readonly Row[]): string | null
+}
+
+export const secondsPerDay = 86_400
+
+/** Instruments of a selection that have a market. Margin trades on the spot books. */
+export function traded(keys: readonly InstrumentKey[]): { category: TradedCategory; symbol: string }[] {
+  return keys.flatMap(({ category, symbol }) => (isTradedCategory(category) ? [{ category, symbol }] : []))
+}
