@@ -198,13 +198,13 @@ export class Collector {
     const trigger = stream.trigger(config)
     switch (trigger.kind) {
       case 'cycle':
-        return cyclePoller(this.#context, stream, trigger.everyMs) as Poller<unknown>
+        return cyclePoller(this.#context, stream, trigger.everyMs)
       case 'overlap':
         this.#fillsPoller = fillsPoller(this.#context, streams.fills, trigger)
-        return this.#fillsPoller as Poller<unknown>
+        return this.#fillsPoller
       case 'candle-close': {
         const { settleMs } = trigger
-        return candlePoller(this.#context, streams.candles, settleMs, this.candleResponses) as Poller<unknown>
+        return candlePoller(this.#context, streams.candles, settleMs, this.candleResponses)
       }
     }
   }

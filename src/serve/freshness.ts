@@ -11,9 +11,12 @@ const graceMs = 30_000
 
 /** The age at which each stream counts as stale, milliseconds; null for streams that are not configured. */
 export function freshnessLimits(config: Config): Record<StreamName, number | null> {
-  const off = Object.fromEntries(streamNames.map((name) => [name, null])) as Record<StreamName, null>
-  const limits = enabledStreams(config).map((stream) => [stream.name, 2 * periodMs(stream, config) + graceMs])
-  return { ...off, ...Object.fromEntries(limits) }
+  const enabled = new Map(enabledStreams(config).map((stream) => [stream.name, stream]))
+  const limitOf = (name: StreamName) => {
+    const stream = enabled.get(name)
+    return stream === undefined ? null : 2 * periodMs(stream, config) + graceMs
+  }
+  return Object.fromEntries(streamNames.map((name) => [name, limitOf(name)])) as Record<StreamName, number | null>
 }
 
 /** The longest time between two responses of the whole stream. */

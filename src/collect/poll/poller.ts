@@ -22,7 +22,7 @@ export interface Poller<Target> {
 
 /** Decides which targets a poller requests, and when. It is told of every outcome by its own `request`. */
 export interface Strategy<Target> {
-  keyOf(target: Target): string
+  readonly keyOf: (target: Target) => string
   retarget(targets: readonly Target[], places: number): void
   /** Time until a target is due, in milliseconds; 0 or less when one is. */
   waitMs(): number
@@ -123,7 +123,8 @@ export function createPoller<Target>(
       pause.wake()
     },
     async pollAll() {
-      const responded = await Promise.all(targets.map((target) => start(target) ?? running.get(keyOf(target))?.work))
+      const requests = targets.map((target) => start(target) ?? running.get(keyOf(target))?.work)
+      const responded = await Promise.all(requests.filter((work) => work !== undefined))
       if (responded.every(Boolean)) return 'all'
       return responded.some(Boolean) ? 'some' : 'none'
     },

@@ -32,7 +32,7 @@ export interface ListStream<Target, Row> extends Requested<Target, Row> {
   /** How many rows a response of these instruments stores; 0 where rows are stored only when something changes. */
   rowsOf(instruments: readonly PlanInstrument[]): number
   /** Restricts the instruments that are counted as covered. */
-  covers?(instrument: PlanInstrument): boolean
+  readonly covers?: (instrument: PlanInstrument) => boolean
   readonly bytes: RowBytes
   /** Requests per second beyond those of the schedule. */
   extraPerSecond?(config: Config): number
@@ -57,9 +57,9 @@ export type Trigger =
 export interface InstrumentStream<Target extends InstrumentKey, Row> extends Requested<Target, Row> {
   readonly kind: 'instruments'
   trigger(config: Config): Trigger
-  select(config: Config): Select
+  readonly select: (config: Config) => Select
   /** Restricts the instruments of the selection further. */
-  covers?(instrument: PlanInstrument): boolean
+  readonly covers?: (instrument: PlanInstrument) => boolean
   /** Makes the targets of instruments that are covered. */
   targetsOf(config: Config, keys: readonly InstrumentKey[], universe: Universe): readonly Target[]
   /** Requests per second that an instrument needs. */

@@ -22,7 +22,7 @@ export type AnyStream = ListStream<unknown, unknown> | InstrumentStream<Instrume
 
 /** The entry that a stored name stands for; its target and rows are those that the same entry made. */
 export function streamNamed(name: StreamName): AnyStream {
-  return streams[name] as AnyStream
+  return streams[name]
 }
 
 export function enabledStreams({ streams: options }: Config): AnyStream[] {

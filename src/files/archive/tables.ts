@@ -1,6 +1,5 @@
 import { type TimeTable, timeTables } from '../../db/timeTables.js'
-import { type MarketTable, marketTables } from '../../market/stream.js'
-import type { StreamName } from '../../market/stream.js'
+import { type MarketTable, marketTables, type StreamName } from '../../market/stream.js'
 import { dayMs } from '../../market/values.js'
 
 /** A table of schema `market` that is archived. */
