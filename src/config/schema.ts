@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { marketTables } from '../market/stream.js'
-import { type Operation, operations } from '../market/stream.js'
+
+import { marketTables, type Operation, operations } from '../market/stream.js'
 import { logLevels } from '../runtime/logLevel.js'
 import { streams, whole } from './streamsSchema.js'
 
