@@ -8,6 +8,7 @@ import { benchGrowth } from './growth.js'
 import { benchPacing } from './pacing.js'
 import { benchPage } from './page.js'
 import { benchSoak } from './soak.js'
+import { benchSql } from './sql.js'
 
 /** Each benchmark takes the arguments after its name and gives the exit code: 0 when every target was met. */
 const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promise<number>; summary: string }>> = {
@@ -45,6 +46,10 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchArchive,
     summary:
       'bytes a row of an archive; memory and time of a large day; its process killed again and again, in a folder or a bucket [--only size,day,kills] [--fills 5000000] [--candles 500000] [--books 20000] [--kills 20] [--bucket]',
+  },
+  sql: {
+    run: benchSql,
+    summary: 'seconds that functions for studies take over a year of 20 instruments [--days 365] [--rounds 3]',
   },
   page: {
     run: benchPage,

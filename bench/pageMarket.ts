@@ -60,8 +60,8 @@ export async function openMarket(size: { readonly instruments: number; readonly 
 
 async function fill({ db }: RecorderDatabase, { instruments, days }: { instruments: number; days: number }) {
   await sql`
-    insert into market.instruments (category, symbol, base_coin, quote_coin, status, price_precision, first_seen_at, updated_at)
-    select 'USDT-FUTURES', 'COIN' || lpad(i::text, 4, '0') || 'USDT', 'COIN' || i, 'USDT', 'online', 2, now(), now()
+    insert into market.instruments (category, symbol, base_coin, quote_coin, status, kind, price_precision, first_seen_at, updated_at)
+    select 'USDT-FUTURES', 'COIN' || lpad(i::text, 4, '0') || 'USDT', 'COIN' || i, 'USDT', 'online', 'crypto', 2, now(), now()
     from generate_series(0, ${instruments - 1}::int) as i`.execute(db)
   await sql`
     insert into market.candles

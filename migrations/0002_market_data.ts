@@ -247,7 +247,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       kind: 'view',
       comment:
         'The newest ticker of each instrument, also of those that are gone. Turnovers of tokenised stocks are those of a stock ' +
-        'exchange elsewhere: rank by coalesce(platform_turnover_24h, turnover_24h).',
+        'exchange elsewhere, and their platform_turnover_24h is what was traded here.',
       columns: {
         kind: 'What it stands for, such as crypto or tokenised_stock. See market.instruments.',
         disappeared_at: 'When the list of instruments no longer had it; NULL while it is listed.',

@@ -1,20 +1,7 @@
-import { type Kysely, sql } from 'kysely'
+import type { Kysely } from 'kysely'
+import { type AnalystFunction, createFunctions, instrument, range } from './functions.js'
 
-interface AnalystFunction {
-  readonly signature: string
-  readonly returns: string
-  readonly volatility: 'immutable' | 'stable'
-  readonly body: string
-  readonly comment: string
-}
-
-const instrument = 'category market.category, symbol text'
-const range = 'from_time timestamptz, to_time timestamptz'
-
-/**
- * What is easily written wrong by hand. Bodies are text, which the planner inlines, and which ties the functions to no
- * view that may have to be replaced. Parameters are named through the function, as columns of the same name go first.
- */
+/** Queries that are easily written wrong by hand. */
 const functions: Readonly<Record<string, AnalystFunction>> = {
   fill_base_size: {
     signature: '(category market.category, price numeric, size numeric)',
@@ -89,11 +76,11 @@ const functions: Readonly<Record<string, AnalystFunction>> = {
     comment: 'Volume-weighted average price of the fills of a half-open range, in quote coin; NULL without fills.',
   },
   vwap_series: {
-    signature: `(${instrument}, ${range}, step interval)`,
+    signature: `(${instrument}, ${range}, step interval, origin timestamptz default 'epoch')`,
     returns: 'table (open_time timestamptz, vwap numeric, base_volume numeric, quote_turnover numeric, fills bigint)',
     volatility: 'stable',
     body: `
-      select date_bin(step, f.ts, from_time),
+      select date_bin(step, f.ts, origin),
         sum(market.fill_quote_value(f.category, f.price, f.size))
           / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0),
         sum(market.fill_base_size(f.category, f.price, f.size)),
@@ -104,7 +91,8 @@ const functions: Readonly<Record<string, AnalystFunction>> = {
         and f.ts >= from_time and f.ts < to_time
       group by 1 order by 1`,
     comment:
-      'Volume-weighted average price for each step of a half-open range that has fills, steps from from_time on.',
+      'Volume-weighted average price for each step of a half-open range that has fills. Steps are aligned to origin, so that ' +
+      'the first and the last hold only their part of the range.',
   },
   volume_profile: {
     signature: `(${instrument}, ${range}, price_step numeric)`,
@@ -243,9 +231,5 @@ const functions: Readonly<Record<string, AnalystFunction>> = {
 
 /** Functions for analysts, beside the relations that they read. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  for (const [name, { signature, returns, volatility, body, comment }] of Object.entries(functions)) {
-    await sql`create function market.${sql.raw(`${name} ${signature} returns ${returns}`)}
-      language sql ${sql.raw(volatility)} parallel safe as ${sql.lit(`${body}\n`)}`.execute(db)
-    await sql`comment on function ${sql.raw(`market.${name}`)} is ${sql.lit(comment)}`.execute(db)
-  }
+  await createFunctions(db, functions)
 }

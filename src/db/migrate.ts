@@ -9,6 +9,7 @@ import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
 import * as roles from '../../migrations/0008_roles.js'
 import * as fillProof from '../../migrations/0009_fill_proof.js'
 import * as fillPages from '../../migrations/0010_fill_pages.js'
+import * as researchFunctions from '../../migrations/0012_research_functions.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/messageOf.js'
@@ -25,6 +26,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0008_roles': roles,
   '0009_fill_proof': fillProof,
   '0010_fill_pages': fillPages,
+  '0012_research_functions': researchFunctions,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }
