@@ -15,11 +15,13 @@ const vocabulary = sql`
     '1m', '3m', '5m', '15m', '30m', '1H', '4H', '6H', '12H', '1D',
     '3D', '1W', '6Hutc', '12Hutc', '1Dutc', '3Dutc', '1Wutc');
   create type market.side as enum ('buy', 'sell');
+  create type market.fill_source as enum ('live', 'history');
   comment on type market.category is 'Product lines of the service.';
   comment on type market.candle_type is 'What a candle is made of: trades, mark price, index price or premium index.';
   comment on type market.candle_interval is
     'Length of a candle; the names are the service''s and are case-sensitive. Days and longer ones begin at the service''s midnight, those that end in utc at that of UTC.';
-  comment on type market.side is 'Side of the taker of a fill.';`
+  comment on type market.side is 'Side of the taker of a fill.';
+  comment on type market.fill_source is 'Operation that a fill came from: the newest fills, or their history.';`
 
 const specification = sql.raw(`
   base_coin text, quote_coin text, status text, type text, symbol_type text,

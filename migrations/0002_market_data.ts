@@ -68,6 +68,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       price numeric not null check (${finite('price')}),
       size numeric not null check (${finite('size')}),
       is_rpi boolean,
+      source market.fill_source not null default 'live',
       received_at timestamptz not null,
       extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
       primary key (category, symbol, ts, exec_id)
@@ -185,7 +186,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     },
     'market.fills': {
       kind: 'table',
-      comment: 'A public fill (trade). Source: fills.',
+      comment: 'A public fill (trade). Sources: fills, fills-history.',
       columns: {
         ...keyComments,
         ts: 'Time of the fill, by the service.',
@@ -195,6 +196,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         price: 'Price, in quote coin.',
         size: 'Size: in quote coin for COIN-FUTURES, in base coin otherwise.',
         is_rpi: 'Whether it was filled against an RPI quote; NULL where it was not sent.',
+        source:
+          'live: from the newest fills. history: from the history of fills, which sends neither exec_link_id nor is_rpi.',
         received_at: receivedAt,
         extra: extraComment,
       },

@@ -24,6 +24,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       settled_at timestamptz,
       judged_at timestamptz,
       times integer not null default 1 check (times > 0),
+      filled_from text check (filled_from in ('live', 'history')),
       -- Indexed for gaps alone: a row of an indexed column that changes costs a new entry in every index.
       gap_until timestamptz generated always as (case when verdict in ('missing', 'lost') then upper(ranges) end) stored,
       primary key (stream, category, symbol, type, interval, verdict, part),
@@ -38,7 +39,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create index known_unanswered on recorder.known (noted_at) where verdict = 'unanswered';
     create index known_fill_gap on recorder.known (noted_at, id) where stream = 'fills' and verdict in ('missing', 'lost');
     create index known_not_judged on recorder.known (id)
-      where stream = 'fills' and verdict = 'lost' and judged_at is null;
+      where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null;
 
     create schema recorder_page;
     comment on schema recorder_page is 'What the page reads of the books: views that market_reader may see.';
@@ -56,7 +57,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
     create view recorder_page.gap as
       select stream, category, symbol, type, interval, tstzrange(part, upper(ranges)) as range, reason,
-        case verdict when 'missing' then 'open' else verdict end as state, noted_at as detected_at
+        case verdict when 'missing' then 'open' else verdict end as state, noted_at as detected_at, filled_from
       from recorder.known where verdict in ${gapVerdicts};
 
     create view market.coverage as
@@ -70,7 +71,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       select g.category, g.symbol, g.stream,
         nullif(g.type, '')::market.candle_type as type,
         nullif(g.interval, '')::market.candle_interval as interval,
-        lower(g.range) as from_time, upper(g.range) as to_time, g.reason, g.state
+        lower(g.range) as from_time, upper(g.range) as to_time, g.reason, g.state, g.filled_from
       from recorder_page.gap g;
 
     create view market.no_trade as
@@ -114,6 +115,7 @@ async function describe(db: Kysely<unknown>): Promise<void> {
     ...range,
   }
   const state = 'open (may be repaired), repaired, or lost (the service no longer has it).'
+  const filledFrom = 'Repaired gaps in fills: live, or history, by what filled them; NULL otherwise.'
   await commentOn(db, {
     'recorder.known': {
       kind: 'table',
@@ -138,8 +140,9 @@ async function describe(db: Kysely<unknown>): Promise<void> {
           'When the verdict was noted: of gaps when they were found, of silence and what is unanswered the last time.',
         settled_at: 'Gaps: when it was repaired, or known to be beyond repair.',
         judged_at:
-          'Lost gaps in fills: when the candles have shown that fills are missing, or were waited for in vain; NULL before, and for all others.',
+          'Gaps in fills: when the candles have shown that fills are missing, or were waited for in vain; NULL before, and for all others.',
         times: 'unanswered: how often it was asked for.',
+        filled_from: filledFrom,
         gap_until: 'Gaps that are not repaired: their end.',
       },
     },
@@ -153,7 +156,7 @@ async function describe(db: Kysely<unknown>): Promise<void> {
     'market.gaps': {
       kind: 'view',
       comment: 'Known gaps in what was recorded.',
-      columns: { ...viewed, stream, reason: 'Why it is there.', state },
+      columns: { ...viewed, stream, reason: 'Why it is there.', state, filled_from: filledFrom },
     },
     'market.no_trade': {
       kind: 'view',
@@ -181,6 +184,7 @@ async function describe(db: Kysely<unknown>): Promise<void> {
         reason: 'Why it is there.',
         state,
         detected_at: 'When it was found.',
+        filled_from: filledFrom,
       },
     },
     'recorder.archived_day': {

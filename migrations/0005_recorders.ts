@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, keyComments } from './comments.js'
 
-/** The recorders of this database: which service they record, who sends from which address, and which candles of the past are wanted. */
+/** The recorders of this database: which service they record, who sends from which address, and what of the past is wanted. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table recorder.service (
@@ -22,7 +22,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (name, place)
     );
     -- Rows that transactions lock; a lock of a session comes and goes with its row.
-    insert into recorder.lock (name) values ('rpi-symbols'), ('candle wants'), ('archive');
+    insert into recorder.lock (name) values ('rpi-symbols'), ('wants'), ('archive');
 
     create sequence recorder.lease_epoch;
     -- Renewed twice a second in place.
@@ -84,12 +84,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   })
 
   await sql`
-    create table recorder.candle_want (
+    create table recorder.want (
       id bigint generated always as identity primary key,
+      stream text not null check (stream <> ''),
       category market.category not null,
       symbol text not null check (symbol <> ''),
-      type market.candle_type not null,
-      interval market.candle_interval not null,
+      -- As in recorder.known: empty for streams without them.
+      type text not null default '' check (type = '' or type::market.candle_type is not null),
+      interval text not null default '' check (interval = '' or interval::market.candle_interval is not null),
       kind text not null check (kind in ('repair', 'backfill', 'review')),
       ranges tstzmultirange not null check (not isempty(ranges)),
       done tstzmultirange not null default '{}',
@@ -104,22 +106,22 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       problem text,
       failure text,
       requests bigint not null default 0,
-      candles bigint not null default 0,
+      received bigint not null default 0,
       inserted bigint not null default 0,
       updated bigint not null default 0
     );
-    create index candle_want_open on recorder.candle_want (category, symbol, type, interval) where ended_at is null;
-    create index candle_want_ended on recorder.candle_want (ended_at);
+    create index want_open on recorder.want (stream, category, symbol, type, interval) where ended_at is null;
+    create index want_ended on recorder.want (ended_at);
 
-    create table recorder.candle_slice (
+    create table recorder.slice (
       id bigint generated always as identity primary key,
-      want_id bigint not null references recorder.candle_want on delete cascade,
+      want_id bigint not null references recorder.want on delete cascade,
       ranges tstzmultirange not null check (not isempty(ranges)),
       leased_by text not null,
       leased_until timestamptz not null,
       taken_at timestamptz not null default now()
     );
-    create index candle_slice_want on recorder.candle_slice (want_id);
+    create index slice_want on recorder.slice (want_id);
 
     create table recorder.candle_reach (
       category market.category not null,
@@ -147,20 +149,21 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     interval: 'Length of the candles, as the service names it.',
   }
   await commentOn(db, {
-    'recorder.candle_want': {
+    'recorder.want': {
       kind: 'table',
       comment:
-        'Candles of the past that somebody asked for. Missing of them is: ranges - done - coverage - empty ranges; with again, ' +
+        'Rows of the past that somebody asked for. Missing of them is: ranges - done - coverage - empty ranges; with again, ' +
         'ranges - done. Kept for a week after they end.',
       columns: {
         id: 'Number of the want.',
+        stream: 'What is wanted, named as the table that holds it.',
         ...keyComments,
-        type: 'What the candles are made of: market, mark, index or premium.',
-        interval: 'Length of the candles, as the service names it.',
+        type: 'Candles: market, mark, index or premium; empty otherwise.',
+        interval: 'Candles: length as the service names it; empty otherwise.',
         kind: 'repair: a gap of the recording. backfill: history that was asked for. review: a second look at what is known.',
-        ranges: 'Opening times that are wanted, half-open.',
+        ranges: 'Times that are wanted, half-open; of candles, their opening times.',
         done: 'Of these, what has been asked for since, whatever came of it.',
-        floor: 'Begin of everything that was asked for: older candles are of no interest.',
+        floor: 'Begin of everything that was asked for: older rows are of no interest.',
         again: 'Whether what is covered is read once more.',
         is_urgent: 'Whether the instrument is about to be delisted.',
         has_open_beginning: 'Whether floor is where we stop looking and not where the instrument was launched.',
@@ -172,12 +175,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         problem: 'Why the last attempt was broken off, to be repeated; NULL after one that was not.',
         failure: 'Why the service refuses some of it for good; NULL when it does not.',
         requests: 'Requests made for it.',
-        candles: 'Closed candles received.',
+        received: 'Rows received; of candles, closed ones.',
         inserted: 'Of these, new ones.',
         updated: 'Of these, ones that were stored with other values before.',
       },
     },
-    'recorder.candle_slice': {
+    'recorder.slice': {
       kind: 'table',
       comment:
         'What workers fetch at this moment. A slice is leased to its worker, which extends the lease; when that ends, the slice is ' +
@@ -185,7 +188,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       columns: {
         id: 'Number of the slice.',
         want_id: 'The want that it is a part of.',
-        ranges: 'Opening times that are being fetched, half-open.',
+        ranges: 'Times that are being fetched, half-open.',
         leased_by: 'Host, process and name of the worker that fetches it.',
         leased_until: 'When it is missing again, unless the worker extends the lease.',
         taken_at: 'When it was taken.',

@@ -92,12 +92,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         and c.ranges && doubted
     $$;
 
-    -- Names gaps of fills that the service does not have any more. The same gap found again changes nothing.
-    create function recorder.lose_fills(of_category market.category, of_symbol text, lost tstzmultirange, why text)
+    -- Names gaps of fills: open, as the service may have a history of them. The same gap found again changes nothing.
+    create function recorder.miss_fills(of_category market.category, of_symbol text, missed tstzmultirange, why text)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       insert into recorder.known as k
-        (stream, category, symbol, type, interval, verdict, part, ranges, reason, settled_at)
-      select 'fills', of_category, of_symbol, '', '', 'lost', lower(r), tstzmultirange(r), why, now() from unnest(lost) as r
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason)
+      select 'fills', of_category, of_symbol, '', '', 'missing', lower(r), tstzmultirange(r), why from unnest(missed) as r
       where not exists (
         select from recorder.known s
         where s.stream = 'fills' and s.category = of_category and s.symbol = of_symbol and s.type = '' and s.interval = ''
@@ -107,7 +107,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     $$;
 
     -- Takes a claim out of the gaps of its series: a gap that it fills wholly is repaired, and what is left may be two gaps.
-    create function recorder.close_fill_gaps(of_category market.category, of_symbol text, filled tstzmultirange, at timestamptz)
+    -- filled_by: live or history.
+    create function recorder.close_fill_gaps(
+      of_category market.category, of_symbol text, filled tstzmultirange, at timestamptz, filled_by text
+    )
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       with touched as (
         delete from recorder.known
@@ -116,14 +119,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         returning *
       )
       insert into recorder.known as k
-        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
-      select stream, category, symbol, type, interval, verdict, lower(r), tstzmultirange(r), reason, noted_at, settled_at
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from)
+      select stream, category, symbol, type, interval, verdict, lower(r), tstzmultirange(r), reason, noted_at, settled_at, null
       from (
         select t.*, t.ranges - filled as rest from touched t
       ) as cut cross join lateral unnest(rest) as r
       where not ranges <@ filled
       union all
-      select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, at
+      select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, at, filled_by
       from touched where ranges <@ filled
       on conflict (stream, category, symbol, type, interval, verdict, part) do update
         set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
@@ -231,7 +234,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
             and c.verdict = 'recorded' and r && m;
           if not isempty(doubted) then
             perform recorder.withdraw_fills(s.category, s.symbol, doubted);
-            perform recorder.lose_fills(s.category, s.symbol, doubted, why);
+            perform recorder.miss_fills(s.category, s.symbol, doubted, why);
             return query
               select s.category, s.symbol, lower(m) from unnest(s.lacking) as m where tstzmultirange(m) && doubted order by 3;
           end if;

@@ -44,7 +44,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       reach constant interval := '1 day';
       unread_reason constant text := 'a fill could not be understood; see recorder.rejected_row';
       conflict_reason constant text := 'a fill that is stored came again with other values; see recorder.rejected_row';
-      lost_reason constant text := 'more fills happened between two responses than one response shows';
+      missed_reason constant text := 'more fills happened between two responses than one response shows';
       nothing constant tstzmultirange := '{}';
       oldest_of_all constant timestamptz := (select min(t) from unnest(page_oldest) as t);
       newest_of_all constant timestamptz := (select max(t) from unnest(page_newest) as t);
@@ -249,19 +249,19 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           if gap is not null and not f.claimed @> gap then
             gaps := 1;
             -- Nothing is missing where all is proven.
-            perform recorder.lose_fills(f.category, f.symbol, tstzmultirange(gap) - f.claimed, lost_reason);
+            perform recorder.miss_fills(f.category, f.symbol, tstzmultirange(gap) - f.claimed, missed_reason);
           end if;
           if not isempty(conflicts) then
             perform recorder.withdraw_fills(f.category, f.symbol, conflicts);
-            perform recorder.lose_fills(f.category, f.symbol, conflicts, conflict_reason);
+            perform recorder.miss_fills(f.category, f.symbol, conflicts, conflict_reason);
           end if;
           if not isempty(f.unread) and not isempty(added) then
-            perform recorder.lose_fills(f.category, f.symbol, (f.unread * added) - conflicts, unread_reason);
+            perform recorder.miss_fills(f.category, f.symbol, (f.unread * added) - conflicts, unread_reason);
           end if;
           if not f.claimed @> claim then
             -- A page that comes late may lie in what was taken for a gap.
             if not is_newest and (select max(lower(r)) from unnest(runs) as r) > lower(claim) then
-              perform recorder.close_fill_gaps(f.category, f.symbol, claim, f.received);
+              perform recorder.close_fill_gaps(f.category, f.symbol, claim, f.received, 'live');
             end if;
             claim_category := claim_category || f.category;
             claim_symbol := claim_symbol || f.symbol;

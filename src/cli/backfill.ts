@@ -10,12 +10,13 @@ import { storageOf } from '../config/streamOptions.js'
 import { candleTypes, intervals, seriesText } from '../market/candle.js'
 import { tradedCategories } from '../market/category.js'
 import { dayMs, type TimeMs } from '../market/values.js'
+import { streamText } from '../db/series.js'
 import { openStore, type OpenStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { loadReach } from '../ledger/candleReach.js'
-import { cancelBackfills } from '../ledger/candleWants.js'
+import { cancelBackfills } from '../ledger/wants.js'
 import { missingLines, printEstimate, printSummary } from './backfillOutput.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './failed.js'
@@ -198,7 +199,7 @@ async function cancel({ category, symbol, interval, type, ...options }: Backfill
     })
     if (options.json === true) return await writeOut(`${JSON.stringify(cancelled)}\n`)
     await writeOut(cancelled.length === 0 ? 'no backfill is open\n' : '')
-    for (const series of cancelled) await writeOut(`cancelled: ${seriesText(series)}\n`)
+    for (const series of cancelled) await writeOut(`cancelled: ${streamText(series)}\n`)
   } finally {
     await store.close()
   }

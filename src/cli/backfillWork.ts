@@ -7,7 +7,7 @@ import { type BackfillSession, openSession } from '../history/session.js'
 import type { OpenStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { insertWants, type WantKind } from '../ledger/candleWants.js'
+import { insertWants, type WantKind } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import { openProgress } from './backfillProgress.js'
 

@@ -4,7 +4,7 @@ import { planSeries, wantsOf } from '../history/plan.js'
 import { resolveRequest } from '../history/request.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { insertWants } from '../ledger/candleWants.js'
+import { insertWants } from '../ledger/wants.js'
 import { listInstruments } from '../ledger/read/instruments.js'
 import { messageOf } from '../runtime/messageOf.js'
 

@@ -11,12 +11,12 @@ import { randomName } from '../runtime/randomness.js'
  *
  * | lock                       | who takes it                              | what holds it      | for how long            |
  * | -------------------------- | ----------------------------------------- | ------------------ | ----------------------- |
- * | a row of candle_slice      | the worker that fetches a slice           | a lease in the row | 20 s, extended          |
+ * | a row of recorder.slice    | the worker that fetches a slice           | a lease in the row | 20 s, extended          |
  * | reconcile                  | start and migrate, changing features      | a session          | seconds to hours        |
  * | archive                    | who writes the archive or restores from it | a session         | minutes to hours        |
  * | instruments CATEGORY       | the writer of a list of instruments       | a transaction      | milliseconds            |
  * | rpi-symbols                | the writer of the RPI list                | a transaction      | milliseconds            |
- * | candle wants               | who adds a want or takes a slice          | a transaction      | milliseconds            |
+ * | wants                      | who adds a want or takes a slice          | a transaction      | milliseconds            |
  * | a row of recorder.known    | the writer of fills of an instrument      | a transaction      | milliseconds            |
  * | recorder.migration_lock    | start and migrate, changing the schema    | a transaction      | seconds                 |
  */
@@ -25,7 +25,7 @@ export const lockNames = {
   archive: 'archive',
   instruments: (category: string) => `instruments ${category}`,
   rpiSymbols: 'rpi-symbols',
-  candleWants: 'candle wants',
+  wants: 'wants',
 } as const
 
 /** Takes a lock that other transactions wait for. It ends with the transaction that `db` is in. */

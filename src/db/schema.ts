@@ -28,12 +28,12 @@ export interface Database {
   'market.tickers': ColumnsOf<Ticker>
   'market.order_books': ColumnsOf<OrderBook> & BookTop
   'market.rpi_order_books': ColumnsOf<RpiOrderBook> & BookTop
-  'market.fills': ColumnsOf<Fill>
+  'market.fills': ColumnsOf<Fill> & { source: Generated<'live' | 'history'> }
   'market.candles': ColumnsOf<Candle>
   'recorder.known': KnownTable
   'recorder.candle_reach': CandleReachTable
-  'recorder.candle_want': CandleWantTable
-  'recorder.candle_slice': CandleSliceTable
+  'recorder.want': WantTable
+  'recorder.slice': SliceTable
   'recorder.candle_revision': CandleRevisionTable
   'recorder.rejected_row': RejectedRowTable
   'recorder.lock': LockTable
@@ -107,6 +107,7 @@ interface KnownTable extends SeriesColumns {
   settled_at: NullableInstant
   judged_at: NullableInstant
   times: Generated<number>
+  filled_from: 'live' | 'history' | null
   gap_until: GeneratedAlways<TimeMs | null>
 }
 
@@ -126,13 +127,8 @@ interface CandleReachTable {
   learned_at: Generated<TimeMs>
 }
 
-interface CandleSeriesColumns extends InstrumentKeyColumns {
-  type: CandleType
-  interval: Interval
-}
-
 /** `ranges` and `done` are multiranges as text. */
-interface CandleWantTable extends CandleSeriesColumns {
+interface WantTable extends SeriesColumns {
   id: GeneratedAlways<number>
   kind: 'repair' | 'backfill' | 'review'
   ranges: string
@@ -148,13 +144,13 @@ interface CandleWantTable extends CandleSeriesColumns {
   problem: string | null
   failure: string | null
   requests: Generated<number>
-  candles: Generated<number>
+  received: Generated<number>
   inserted: Generated<number>
   updated: Generated<number>
 }
 
 /** A part of a want. `leased_by` names the worker that fetches it, until `leased_until`. */
-interface CandleSliceTable {
+interface SliceTable {
   id: GeneratedAlways<number>
   want_id: number
   ranges: string

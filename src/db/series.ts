@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type CandleSeries, type CandleType, type Interval, intervalMs } from '../market/candle.js'
-import type { Category } from '../market/category.js'
+import { type Category, type InstrumentKey, isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
+import { minuteMs } from '../market/values.js'
 import type { SeriesColumns } from './schema.js'
 
 /** A stream of an instrument, with type and interval for candles. Coverage and gaps are kept for each series. */
@@ -16,6 +17,26 @@ export interface Series {
 
 export function candleStream({ category, symbol, type, interval }: CandleSeries): Series {
   return { stream: 'candles', category, symbol, type, interval }
+}
+
+/** A series without type and interval, such as the fills of an instrument. */
+export function instrumentStream(stream: StreamName, { category, symbol }: InstrumentKey): Series {
+  return { stream, category, symbol, type: null, interval: null }
+}
+
+/** The candles of a series; null for other streams. */
+export function candlesOf({ stream, category, symbol, type, interval }: Series): CandleSeries | null {
+  if (stream !== 'candles' || type === null || interval === null || !isTradedCategory(category)) return null
+  return { category, symbol, type, interval }
+}
+
+/** The length of a row that stands on a grid; a minute for rows with times of their own. */
+export function rowMs({ interval }: Series): number {
+  return interval === null ? minuteMs : intervalMs[interval]
+}
+
+export function streamText({ stream, category, symbol, type, interval }: Series): string {
+  return [category, symbol, ...(type === null || interval === null ? [stream] : [type, interval])].join(' ')
 }
 
 /** The series as columns of schema `recorder`. Empty text stands for null, which a key cannot hold. */
@@ -56,11 +77,6 @@ export function ofCandles(
 /** A condition for rows of the same series in two tables that have a column for the stream. */
 export function sameSeries(a: string, b: string): RawBuilder<unknown> {
   return allOf(seriesKey, (name) => sql`${column(name, a)} = ${column(name, b)}`)
-}
-
-/** A condition for rows of the same series of candles in two tables that hold only candles. */
-export function sameCandles(a: string, b: string): RawBuilder<unknown> {
-  return allOf(candleKey, (name) => sql`${column(name, a)} = ${column(name, b)}`)
 }
 
 /**

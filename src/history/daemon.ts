@@ -1,14 +1,16 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../config/resolve.js'
 import type { ExchangeClient } from '../exchange/client.js'
-import { type CandleSeries, seriesText } from '../market/candle.js'
+import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { type WantState, wantStates } from '../ledger/candleWants.js'
+import { type WantState, wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
+import { streamText } from '../db/series.js'
 import { createEstimator } from './estimator.js'
+import { OperationStates } from './operationStates.js'
 import { startFillRepair } from './pastFills.js'
 import { startRepair } from './repair.js'
 import { startReview } from './review.js'
@@ -51,10 +53,11 @@ const stopWithinMs = 5_000
 export function startHistory(options: HistoryOptions): History {
   const { config, db, clock } = options
   const { enabled, settleMs } = config.streams.candles
-  const worker = startHistoryWorker({ ...options, settleMs })
+  const states = new OperationStates(clock)
+  const worker = startHistoryWorker({ ...options, states, settleMs })
   const repair = enabled ? startRepair({ ...options, settleMs }) : null
   const review = startReview(options)
-  const fillRepair = config.streams.fills.enabled ? startFillRepair(options) : null
+  const fillRepair = config.streams.fills.enabled ? startFillRepair({ ...options, states }) : null
   const estimates = new Map<number, ReturnType<typeof createEstimator>>()
   let reports: HistoryReport[] = []
   let nextLookMs = 0
@@ -90,7 +93,7 @@ const maxReports = 2_000
 
 function reportOf(state: WantState, estimator: ReturnType<typeof createEstimator>): HistoryReport {
   const { id, kind, series, isEnded, isRunning, total, left, reachedAt, problem, failure } = state
-  const what = { id: String(id), what: `${kind} ${seriesText(series)}` }
+  const what = { id: String(id), what: `${kind} ${streamText(series)}` }
   if (isEnded) return { ...what, state: 'failed', doneShare: null, reachedAt: null, etaMs: null, message: failure }
   return {
     ...what,

@@ -1,93 +1,107 @@
 import type { Kysely } from 'kysely'
-import type { ExchangeClient, Page } from '../exchange/client.js'
-import { ExchangeError } from '../exchange/errors.js'
-import { instrumentText, type InstrumentKey } from '../market/category.js'
-import { type Fill } from '../market/fill.js'
-import type { TimeRange } from '../market/timeRange.js'
-import { dayMs, type TimeMs } from '../market/values.js'
+import type { ExchangeClient } from '../exchange/client.js'
+import { instrumentText, tradedCategories, type TradedCategory } from '../market/category.js'
+import { type Fill, fillsPerPage } from '../market/fill.js'
+import type { Operation } from '../market/stream.js'
+import { type TimeRange, union } from '../market/timeRange.js'
+import { dayMs } from '../market/values.js'
+import { backoffMs } from '../runtime/backoff.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import {
-  explainFillGap,
-  type FillGap,
-  fillGaps,
+  explainFills,
+  fillAbove,
+  type FillKey,
   type GapPlace,
-  type JoinOutcome,
-  neighboursOf,
+  type JoinRefusal,
+  lostFillGap,
+  openFillGaps,
   storePastFills,
+  turnFillGaps,
 } from '../ledger/pastFills.js'
+import { insertWants, type NewWant } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
+import { instrumentStream } from '../db/series.js'
+import type { EventHistory } from './fetchEvents.js'
+import type { OperationStates } from './operationStates.js'
 import { type Routine, startRoutine } from './routine.js'
-import { pastFillSource } from './sources.js'
+
+export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven' | 'lacking', string>> = {
+  'other ids': 'the history of fills names them by other ids than the service does live: it is not used',
+  'other values': 'the history of fills gives stored ones another time, price, size or side: it is not used',
+  incomplete: 'the history of fills lacks some that are stored: it is not used',
+  lacking: 'the history of fills lacks some that the candle of the minute counts',
+  unproven: 'no fill shows whether the history of fills has the same ids as the service does live',
+}
+
+const fillOperationOf = (category: TradedCategory): Operation =>
+  category === 'SPOT' ? 'spot-fills-history' : 'futures-fills-history'
+
+/** How far back the service gives fills. */
+const fillReachMs = 90 * dayMs
+
+/** The history of fills, of futures and of spot alike. A page is believed if it shows the stored fills of its time. */
+export function fillHistory(db: Kysely<Database>): EventHistory<Fill> {
+  const pageRows = 1_000
+  return {
+    stream: 'fills',
+    operationOf: fillOperationOf,
+    pageRows,
+    maxSpanMs: 7 * dayMs,
+    reachMs: fillReachMs,
+    isNumbered: false,
+    ask(client, { series: { category, symbol }, window: { from, to } }, request) {
+      // A millisecond more on both sides, should the ends be exclusive.
+      return client.pastFills({ category, symbol, limit: pageRows, startTime: from - 1, endTime: to }, request)
+    },
+    timeOf: ({ ts }) => ts,
+    rowAbove: (series, top) => fillAbove(db, series, top),
+    async whyUnproven(client, { category, symbol }, request) {
+      const live = await client.fills({ category, symbol, limit: fillsPerPage }, request)
+      const past = await client.pastFills({ category, symbol, limit: pageRows }, request)
+      const times = new Map(past.rows.map(({ execId, ts }) => [execId, ts]))
+      return live.rows.some(({ execId, ts }) => times.get(execId) === ts) ? null : fillRefusals.unproven
+    },
+    async store({ series, covered, wanted, rows, receivedAt }) {
+      const { inserted, refusal, lacking } = await storePastFills(db, series, covered, wanted, rows, receivedAt)
+      for (const minute of lacking) await explainFills(db, series, minute, fillRefusals.lacking)
+      if (refusal === null) return { inserted, refused: lacking }
+      return { inserted, refusal: fillRefusals[refusal], isForAll: refusal === 'other ids' }
+    },
+    explain: (series, range, reason) => explainFills(db, series, range, reason),
+  }
+}
 
 export interface FillRepairOptions {
   readonly db: Kysely<Database>
   readonly client: Pick<ExchangeClient, 'pastFills'>
   /** Returns true if only this recorder requests the fills of an instrument. */
-  readonly isOwn: (instrument: InstrumentKey) => boolean
+  readonly isOwn: (instrument: FillKey) => boolean
+  readonly states: OperationStates
   readonly clock: Clock
   readonly logger: Logger
   /** How often it looks for gaps. Default: every ten seconds. */
   readonly everyMs?: number
-  /**
-   * How long after it was found a gap is filled. By then the candles of its minutes show whether the history is whole.
-   * Default: two minutes.
-   */
-  readonly settleMs?: number
 }
-
-/** Requests a page of past fills between two times. */
-export type AskPastFills = (query: { readonly startTime: TimeMs; readonly endTime: TimeMs }) => Promise<PastPage>
-type PastPage = Pick<Page<Fill>, 'rows' | 'rejected' | 'rejectedUnkept' | 'surplusRows'>
 
 /** The largest number of gaps that one look goes through. */
-const gapsPerLook = 200
-/** The wait after an attempt that did not fill a gap. The history may be complete by then. */
-const againAfterMs = 3_600_000
-/** The pause for an operation that is absent, or that names fills by other ids. */
-const restMs = dayMs
+const gapsPerLook = 500
+/** The service's history may be some seconds behind its newest fills. */
+const settleMs = 20_000
+/** The wait before a gap that was not filled is wanted again. */
+const again = { minMs: 60_000, maxMs: dayMs, factor: 10 }
 
-export const fillGapReasons: Readonly<Record<Exclude<JoinOutcome, 'filled'>, string>> = {
-  'other ids': 'the history of fills names them by other ids than the service does live: it is not used',
-  'other times': 'the history of fills gives them other times than the service does live: it is not used',
-  incomplete: 'the history of fills lacks some that are stored, or that the candles count: it is not used',
-}
-
-/**
- * Fetches the fills of a range from a history, page by page, from the end to the beginning. Each page must show one of
- * the fills of the pages before. Resolves to null if the pages do not join.
- */
-export async function fetchPastFills(ask: AskPastFills, { from, to }: TimeRange): Promise<readonly Fill[] | null> {
-  const { maxSpanMs, pageRows } = pastFillSource
-  const fills = new Map<string, Fill>()
-  for (let end = to; ;) {
-    // A millisecond more on both sides, should the ends be exclusive.
-    const endTime = end + 1
-    const startTime = Math.max(from - 1, endTime - maxSpanMs)
-    const { rows, rejected, rejectedUnkept, surplusRows } = await ask({ startTime, endTime })
-    if (rejected.length + rejectedUnkept + surplusRows > 0) return null
-    const before = fills.size
-    const isJoined = before === 0 || rows.some(({ execId }) => fills.has(execId))
-    if (!isJoined) return null
-    for (const fill of rows) fills.set(fill.execId, fill)
-    // A page that is not full shows all that the history has of the time that was asked for.
-    if (rows.length < pageRows && startTime < from) return [...fills.values()]
-    const oldest = Math.min(...rows.map(({ ts }) => ts))
-    if (fills.size === before || oldest <= from) return oldest <= from ? [...fills.values()] : null
-    end = oldest
-  }
-}
-
-/** Fills gaps in the recorded fills from the service's history of them, where it has one, until stopped. */
+/** Has gaps in the recorded fills filled from the service's history of them, where it has one, until stopped. */
 export function startFillRepair(options: FillRepairOptions): Routine {
   return startRoutine('repair of fills', options, options.everyMs ?? 10_000, new FillRepair(options).look)
 }
 
+/** Wants open gaps in fills, and tells those that the service cannot fill any more. */
 export class FillRepair {
   readonly #options: FillRepairOptions
-  readonly #triedMs = new Map<number, number>()
-  readonly #restUntilMs = new Map<string, number>()
   #place: GapPlace | null = null
+  /** Operations that were found to be there. Gaps that counted as lost for the lack of it are open again. */
+  readonly #found = new Set<Operation>()
 
   constructor(options: FillRepairOptions) {
     this.#options = options
@@ -95,57 +109,41 @@ export class FillRepair {
 
   /** Goes through the next gaps, the newest first, and begins again after the oldest. */
   look = async (): Promise<void> => {
-    const { db, clock, isOwn, settleMs = 120_000 } = this.#options
+    const { db, clock, isOwn, states } = this.#options
     const now = clock.now()
-    const before = this.#place ?? { notedAt: now - settleMs, id: 0 }
-    const gaps = await fillGaps(db, { since: now - pastFillSource.reachMs, before, limit: gapsPerLook })
+    const since = now - fillReachMs
+    await turnFillGaps(db, tradedCategories, { to: 'lost', until: since })
+    const wants = new Map<string, NewWant>()
+    const want = (gap: FillKey & { readonly range: TimeRange }) => {
+      const known = wants.get(instrumentText(gap))?.ranges ?? []
+      wants.set(instrumentText(gap), wantOf(gap, union(known, [gap.range])))
+    }
+    for (const operation of ['spot-fills-history', 'futures-fills-history'] as const) {
+      const categories = tradedCategories.filter((category) => fillOperationOf(category) === operation)
+      const state = states.stateOf(operation)
+      if (state === 'absent') await turnFillGaps(db, categories, { to: 'lost', until: null })
+      else if (state === 'present' && !this.#found.has(operation)) {
+        await turnFillGaps(db, categories, { to: 'missing', since })
+        this.#found.add(operation)
+      } else if (state === 'unknown') {
+        const gap = await lostFillGap(db, categories, since)
+        if (gap !== null) want(gap)
+      }
+    }
+    const before = this.#place ?? { notedAt: now - settleMs, id: Number.MAX_SAFE_INTEGER }
+    const gaps = await openFillGaps(db, { since, before, limit: gapsPerLook })
     this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
     for (const gap of gaps) {
-      const tried = this.#triedMs.get(gap.id) ?? Number.NEGATIVE_INFINITY
-      if (!isOwn(gap) || clock.monotonicMs() < tried + againAfterMs || this.#rests(gap)) continue
-      this.#triedMs.set(gap.id, clock.monotonicMs())
-      if (await this.#fill(gap)) this.#triedMs.delete(gap.id)
+      if (!isOwn(gap) || states.stateOf(fillOperationOf(gap.category)) === 'resting') continue
+      const { attempts, attemptedAt } = gap
+      if (attempts > 0 && (attemptedAt === null || now < attemptedAt + backoffMs(attempts, again))) continue
+      want(gap)
     }
-  }
-
-  #rests({ category }: FillGap): boolean {
-    return this.#options.clock.monotonicMs() < (this.#restUntilMs.get(operationOf(category)) ?? 0)
-  }
-
-  #rest({ category }: FillGap): void {
-    this.#restUntilMs.set(operationOf(category), this.#options.clock.monotonicMs() + restMs)
-  }
-
-  /** Resolves to true if the gap was filled. */
-  async #fill(gap: FillGap): Promise<boolean> {
-    const { db, client, clock, logger } = this.#options
-    const { category, symbol } = gap
-    const { before, after } = await neighboursOf(db, gap)
-    const [first, last] = [before.at(-1), after.at(-1)]
-    // Nothing is stored on one side that could show whether the history names fills in the same way.
-    if (first === undefined || last === undefined) return false
-    const covered = { from: first.ts, to: last.ts }
-    try {
-      const limit = pastFillSource.pageRows
-      const ask: AskPastFills = (range) =>
-        client.pastFills({ category, symbol, limit, ...range }, { priority: 'repair' })
-      const fills = await fetchPastFills(ask, covered)
-      const outcome = fills === null ? 'incomplete' : await storePastFills(db, gap, covered, fills, clock.now())
-      if (outcome === 'filled') return true
-      await explainFillGap(db, gap, fillGapReasons[outcome])
-      if (outcome === 'other ids') {
-        logger.warn(`${instrumentText(gap)}: ${fillGapReasons[outcome]} for a day`)
-        this.#rest(gap)
-      }
-    } catch (error) {
-      if (!(error instanceof ExchangeError)) throw error
-      if (error.kind === 'absent') this.#rest(gap)
-      else logger.debug(`repair of fills: ${error.message}`)
-    }
-    return false
+    await insertWants(db, [...wants.values()])
   }
 }
 
-function operationOf(category: FillGap['category']): string {
-  return category === 'SPOT' ? 'spot' : 'futures'
+function wantOf(key: FillKey, ranges: readonly TimeRange[]): NewWant {
+  const what = { kind: 'repair', again: false, isUrgent: false, hasOpenBeginning: false } as const
+  return { ...what, series: instrumentStream('fills', key), ranges, floor: ranges[0]?.from ?? 0 }
 }

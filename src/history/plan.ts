@@ -2,8 +2,9 @@ import type { Kysely } from 'kysely'
 import { candlesIn, gridOf, withCandles } from '../market/candleGrid.js'
 import { type TimeRange, normalized } from '../market/timeRange.js'
 import { missingCandles } from '../ledger/missing.js'
-import type { NewWant, WantKind } from '../ledger/candleWants.js'
+import type { NewWant, WantKind } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
+import { candleStream } from '../db/series.js'
 import type { RequestedSeries } from './request.js'
 
 /** A requested series with the ranges that have to be fetched. */
@@ -31,7 +32,14 @@ export function wantsOf(
   return planned
     .filter(({ missing }) => missing.length > 0)
     .map(({ series, range, missing, isUrgent, hasOpenBeginning }) => {
-      return { ...options, series, ranges: missing, floor: range.from, isUrgent, hasOpenBeginning }
+      return {
+        ...options,
+        series: candleStream(series),
+        ranges: missing,
+        floor: range.from,
+        isUrgent,
+        hasOpenBeginning,
+      }
     })
 }
 

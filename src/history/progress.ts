@@ -1,9 +1,10 @@
 import type { Kysely } from 'kysely'
-import { type CandleSeries, seriesText } from '../market/candle.js'
+import type { CandleSeries } from '../market/candle.js'
 import { type TimeRange, normalized, subtract } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { rangeOutcomes, type WantCounts, wantStates } from '../ledger/candleWants.js'
+import { rangeOutcomes, type WantCounts, wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
+import { candleStream, streamText } from '../db/series.js'
 import { candlesMissing, type PlannedSeries, planSeries } from './plan.js'
 
 export interface Progress {
@@ -59,8 +60,11 @@ export async function summarize(
 ): Promise<Summary> {
   const states = await wantStates(db, { ids })
   const sum = (count: keyof WantCounts) => states.reduce((total, state) => total + state[count], 0)
-  const reasons = new Map(states.map(({ series, failure, problem }) => [seriesText(series), failure ?? problem]))
-  const outcomes = await rangeOutcomes(db, planned)
+  const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
+  const outcomes = await rangeOutcomes(
+    db,
+    planned.map(({ series, missing }) => ({ series: candleStream(series), missing })),
+  )
   const after = await planSeries(db, planned, { again: false })
   const empty: NamedRange[] = []
   const unanswered: NamedRange[] = []
@@ -74,7 +78,7 @@ export async function summarize(
     }
     // These ranges are missing and were never requested: the service refused the series, or the work was stopped.
     const rest = subtract(after[index]?.missing ?? [], normalized(known))
-    const reason = reasons.get(seriesText(series)) ?? null
+    const reason = reasons.get(streamText(candleStream(series))) ?? null
     if (reason === null && options.isStopped === true) continue
     failed.push(
       ...rest
@@ -82,7 +86,7 @@ export async function summarize(
         .map((range) => ({ series, ...range, reason: reason ?? 'not done' })),
     )
   }
-  const [requests, rows] = [sum('requests'), sum('candles')]
+  const [requests, rows] = [sum('requests'), sum('received')]
   const [inserted, updated] = [sum('inserted'), sum('updated')]
   return { rows, inserted, updated, requests, pagesSaved: 0, empty, unanswered, failed, left: candlesMissing(after) }
 }

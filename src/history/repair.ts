@@ -9,7 +9,7 @@ import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
 import { candleStream } from '../db/series.js'
-import { earlierRepairs, insertWants, type NewWant } from '../ledger/candleWants.js'
+import { earlierRepairs, insertWants, type NewWant } from '../ledger/wants.js'
 import { listGaps, recordGap } from '../ledger/gaps.js'
 import { isSparse } from '../ledger/noTrade.js'
 import type { Database } from '../db/schema.js'
@@ -50,7 +50,7 @@ async function repairOnce(options: RepairOptions): Promise<void> {
   for (const gaps of await findGaps(db, series(), now, options)) {
     const [first] = gaps.missing
     const { count, endedAt } =
-      first === undefined ? { count: 0, endedAt: null } : await earlierRepairs(db, gaps.series, first)
+      first === undefined ? { count: 0, endedAt: null } : await earlierRepairs(db, candleStream(gaps.series), first)
     // An earlier repair is still open, or the next attempt is not due yet.
     if (count > 0 && (endedAt === null || now < endedAt + backoffMs(count, again))) continue
     // A sparse series may have had no trade there, so no gap is recorded before the service responds.
@@ -59,7 +59,7 @@ async function repairOnce(options: RepairOptions): Promise<void> {
       await recordGap(db, { ...candleStream(gaps.series), range, reason })
     }
     const what = { kind: 'repair', again: false, isUrgent: false, hasOpenBeginning: false } as const
-    due.push({ ...what, series: gaps.series, ranges: gaps.missing, floor: now - lookbackMs })
+    due.push({ ...what, series: candleStream(gaps.series), ranges: gaps.missing, floor: now - lookbackMs })
   }
   await insertWants(db, due)
   if (due.length > 0) logger.info(`repair: ${due.length} series have gaps; they are being filled`)

@@ -4,11 +4,12 @@ import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { countOpenWants, insertWants, type NewWant } from '../ledger/candleWants.js'
+import { countOpenWants, insertWants, type NewWant } from '../ledger/wants.js'
 import { askedOnce, unconfirmedParts } from '../ledger/noTrade.js'
 import { type Fraction, seriesToReadAgain } from '../ledger/restatements.js'
 import { type DueReview, dueReviews } from '../ledger/reviews.js'
 import type { Database } from '../db/schema.js'
+import { candleStream } from '../db/series.js'
 import { type Routine, startRoutine } from './routine.js'
 
 export interface ReviewOptions {
@@ -91,5 +92,5 @@ function nextStretch({ series, range, nextTo, relistedAt }: DueReview): NewWant 
 
 function readAgain(series: CandleSeries, range: TimeRange): NewWant {
   const what = { kind: 'review', again: true, isUrgent: false, hasOpenBeginning: false } as const
-  return { ...what, series, ranges: [range], floor: range.from }
+  return { ...what, series: candleStream(series), ranges: [range], floor: range.from }
 }

@@ -1,8 +1,9 @@
 import { candlesIn } from '../market/candleGrid.js'
 import { intervalMs } from '../market/candle.js'
+import type { Operation } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { OpenWant } from '../ledger/candleSlices.js'
-import type { CandleOperation } from './sources.js'
+import { dayMs } from '../market/values.js'
+import type { OpenWant } from '../ledger/slices.js'
 
 /** The largest slice: 200 pages of `history-candles`, some ten seconds of a whole budget, minutes of a shared one. */
 const maxCandles = 20_000
@@ -13,12 +14,22 @@ const slicesPerWant = 16
 /** Slices are this much larger while the beginning of a series is unknown, because each has to look for it. */
 const openBeginningFactor = 20
 
+/** Each page of a slice of events is stored by itself, so that slices may be long. */
+const eventSliceMs = dayMs
+const maxEventRanges = 500
+
 /** Cuts the newest part off the missing ranges of a want: whole pages of both operations, some minutes of work. */
 export function cutSlice({ series, ranges, hasOpenBeginning }: OpenWant): TimeRange[] {
+  if (series.interval === null) return newest(ranges.slice(-maxEventRanges), eventSliceMs)
   const lengthMs = intervalMs[series.interval]
   const share = Math.ceil(candlesIn({ lengthMs }, ranges) / slicesPerWant / 1000) * 1000
   const size = Math.min(maxCandles, Math.max(minCandles, share))
-  let roomMs = (hasOpenBeginning ? size * openBeginningFactor : size) * lengthMs
+  return newest(ranges, (hasOpenBeginning ? size * openBeginningFactor : size) * lengthMs)
+}
+
+/** The newest parts of the ranges, as much time as there is room for. */
+function newest(ranges: readonly TimeRange[], roomForMs: number): TimeRange[] {
+  let roomMs = roomForMs
   const slice: TimeRange[] = []
   for (const { from, to } of ranges.toReversed()) {
     if (roomMs <= 0) break
@@ -37,18 +48,31 @@ const maxSlices = 32
  */
 const maxRecentSlices = 6
 
+/** Pages of a series of events follow one another, so several series keep its limit busy. */
+const maxEventSlices = 8
+
 /** The operation that a running slice requests at the moment. Null before its first page. */
-export type Asking = CandleOperation | null
+export type Asking = Operation | null
+
+/** Slices of candles, of which several of a series run at a time, and of events, of which one of a series does. */
+export type SliceKind = 'candles' | 'events'
 
 /**
- * Returns true if another slice stays within `maxSlices`, `maxRecentSlices` and `enoughWaiting`.
+ * Returns true if another slice of candles stays within `maxSlices`, `maxRecentSlices` and `enoughWaiting`, or one of
+ * events within `maxEventSlices`.
  *
  * @param waiting number of repair and backfill requests that wait for the rate limits
  */
-export function hasRoom(asking: readonly Asking[], waiting: number): boolean {
-  const recent = asking.filter((operation) => operation === 'candles').length
-  const starting = asking.filter((operation) => operation === null).length
-  return (
-    asking.length < maxSlices && recent < maxRecentSlices && Math.max(0, waiting - recent) + starting < enoughWaiting
-  )
+export function hasRoom(
+  kind: SliceKind,
+  running: readonly { readonly kind: SliceKind; readonly asking: Asking }[],
+  waiting: number,
+): boolean {
+  const events = running.filter((slice) => slice.kind === 'events').length
+  if (kind === 'events') return events < maxEventSlices
+  const candles = running.filter((slice) => slice.kind === 'candles')
+  const recent = candles.filter(({ asking }) => asking === 'candles').length
+  const starting = candles.filter(({ asking }) => asking === null).length
+  const others = Math.max(0, waiting - recent - events)
+  return candles.length < maxSlices && recent < maxRecentSlices && others + starting < enoughWaiting
 }

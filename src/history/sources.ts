@@ -21,9 +21,6 @@ export const candleSources: readonly Source<CandleOperation>[] = [
   { operation: 'history-candles', pageRows: 100, maxSpanMs: 90 * dayMs, hasReach: false },
 ]
 
-/** The history of fills, of futures and of spot alike. */
-export const pastFillSource = { pageRows: 1000, maxSpanMs: 7 * dayMs, reachMs: 90 * dayMs } as const
-
 /** Asks for the newest page of what opens in `window`. */
 export interface PageRequest {
   readonly operation: CandleOperation

@@ -5,7 +5,7 @@ import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError, isLockedError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { refreshRollups } from '../server/timescale/rollups.js'
-import type { CandleSlice, SliceResult } from '../ledger/candleSlices.js'
+import type { Slice, SliceResult } from '../ledger/slices.js'
 
 /** Tries of the last refresh. They take ten seconds together, so that the program ends soon. */
 const lastTries = 20
@@ -19,10 +19,11 @@ export class TouchedRollups {
   #ranges: TimeRange[] = []
 
   add(
-    { series, ranges }: Pick<CandleSlice, 'series' | 'ranges'>,
+    { series, ranges }: Pick<Slice, 'series' | 'ranges'>,
     { inserted, updated }: Pick<SliceResult, 'inserted' | 'updated'>,
   ): void {
-    if (series.type === 'market' && series.interval === '1m' && inserted + updated > 0) this.#ranges.push(...ranges)
+    if (series.stream === 'candles' && series.type === 'market' && series.interval === '1m' && inserted + updated > 0)
+      this.#ranges.push(...ranges)
   }
 
   /**

@@ -1,16 +1,17 @@
 import { hostname } from 'node:os'
 import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
-import { seriesText } from '../market/candle.js'
 import type { Clock } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
-import { type CandleSlice, endSatisfiedWants, extendLeases, isWorkLeft, takeSlice } from '../ledger/candleSlices.js'
+import { type Slice, endSatisfiedWants, extendLeases, isWorkLeft, takeSlice } from '../ledger/slices.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
+import { streamText } from '../db/series.js'
 import { SliceRunner } from './runSlice.js'
-import { type Asking, cutSlice, hasRoom } from './slices.js'
+import { OperationStates } from './operationStates.js'
+import { type Asking, cutSlice, hasRoom, type SliceKind } from './slices.js'
 import { TouchedRollups } from './touchedRollups.js'
 
 export interface HistoryWorkerOptions {
@@ -19,6 +20,8 @@ export interface HistoryWorkerOptions {
   readonly client: ExchangeClient
   /** How long after its close a candle counts as final. */
   readonly settleMs: number
+  /** Shared with those who want repairs. Default: its own. */
+  readonly states?: OperationStates
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -29,6 +32,7 @@ export interface HistoryWorker {
 }
 
 interface RunningSlice {
+  readonly kind: SliceKind
   readonly stop: AbortController
   asking: Asking
   ended: Promise<void>
@@ -52,7 +56,7 @@ class Worker implements HistoryWorker {
   readonly #name = `${hostname()} ${process.pid} ${randomName(6)}`
   readonly #runner: SliceRunner
   readonly #stopping = new AbortController()
-  readonly #running = new Map<CandleSlice, RunningSlice>()
+  readonly #running = new Map<Slice, RunningSlice>()
   readonly #loop: Promise<void>
   readonly #touched = new TouchedRollups()
   readonly #incidents: Incidents
@@ -60,7 +64,8 @@ class Worker implements HistoryWorker {
   constructor(options: HistoryWorkerOptions) {
     this.#options = options
     this.#incidents = new Incidents(options.logger, options.clock)
-    this.#runner = new SliceRunner(options)
+    const { states = new OperationStates(options.clock) } = options
+    this.#runner = new SliceRunner({ ...options, states, incidents: this.#incidents })
     this.#loop = this.#work()
   }
 
@@ -100,14 +105,21 @@ class Worker implements HistoryWorker {
 
   /** Takes as many slices as there is room for; resolves to how long to wait for the next look. */
   async #takeSlices(): Promise<number> {
-    while (!this.#stopping.signal.aborted && this.#hasRoom()) {
-      const slice = await takeSlice(this.#options.db, this.#name, cutSlice)
-      if (slice === null) return this.#running.size > 0 ? tailPollMs : idlePollMs
-      const running: RunningSlice = { stop: new AbortController(), asking: null, ended: Promise.resolve() }
+    const hasMore = [await this.#takeSlicesOf('events'), await this.#takeSlicesOf('candles')]
+    if (hasMore.every(Boolean)) return busyPollMs
+    return this.#running.size > 0 ? tailPollMs : idlePollMs
+  }
+
+  /** Resolves to false when there is room for more slices than there are to take. */
+  async #takeSlicesOf(kind: SliceKind): Promise<boolean> {
+    while (!this.#stopping.signal.aborted && this.#hasRoom(kind)) {
+      const slice = await takeSlice(this.#options.db, this.#name, cutSlice, kind)
+      if (slice === null) return false
+      const running: RunningSlice = { kind, stop: new AbortController(), asking: null, ended: Promise.resolve() }
       this.#running.set(slice, running)
       running.ended = this.#run(slice, running).finally(() => this.#running.delete(slice))
     }
-    return busyPollMs
+    return true
   }
 
   /** Extends the leases. A slice that this worker no longer holds, such as a cancelled one, is stopped. */
@@ -118,24 +130,23 @@ class Worker implements HistoryWorker {
       if (!held.has(slice.id)) this.#running.get(slice)?.stop.abort(new Error('the lease has ended'))
   }
 
-  #hasRoom(): boolean {
+  #hasRoom(kind: SliceKind): boolean {
     const { repair, backfill } = this.#options.client.stats().waiting
-    const asking = [...this.#running.values()].map((slice) => slice.asking)
-    return hasRoom(asking, repair.count + backfill.count)
+    return hasRoom(kind, [...this.#running.values()], repair.count + backfill.count)
   }
 
   /** Never rejects: a slice that cannot be settled is given up when leases are extended. */
-  async #run(slice: CandleSlice, running: RunningSlice): Promise<void> {
+  async #run(slice: Slice, running: RunningSlice): Promise<void> {
     const { logger } = this.#options
-    const what = `backfill: ${seriesText(slice.series)}`
+    const what = `backfill: ${streamText(slice.series)}`
     try {
       const signal = AbortSignal.any([this.#stopping.signal, running.stop.signal])
       const result = await this.#runner.run(slice, (operation) => (running.asking = operation), signal)
       this.#touched.add(slice, result)
-      const { problem, failure, candles, requests } = result
+      const { problem, failure, received, requests } = result
       if (problem !== undefined) logger.warn(`${what}: will be retried later: ${problem}`)
       if (failure !== undefined) logger.warn(`${what}: ${failure}`)
-      logger.debug(`${what}: ${candles} candles in ${requests} requests`)
+      logger.debug(`${what}: ${received} rows in ${requests} requests`)
     } catch (error) {
       logger.warn(`${what}: ${describeDatabaseError(error)}`)
     }

@@ -106,7 +106,7 @@ interface JudgedGaps {
 }
 
 /**
- * Judges lost gaps in fills that nobody has judged yet, in the order of their numbers: nothing was lost in one whose every minute
+ * Judges gaps in fills that nobody has judged yet, in the order of their numbers: nothing was lost in one whose every minute
  * has a closed candle with exactly the volume of the stored fills. Two responses may adjoin without sharing a fill, which looks
  * like a gap. The others are marked as judged, so that each is compared once, however many there are. A gap waits while a minute
  * has no closed candle, and while fills of its minutes may still be on their way to the database.
@@ -131,7 +131,7 @@ export async function judgeFillGaps(
         -- Longer ones are not two responses that adjoin.
         noted_at < ${new Date(since)}::timestamptz or gap_until - part >= interval '1 hour' as is_given_up
       from recorder.known
-      where stream = 'fills' and verdict = 'lost' and judged_at is null and id > ${after}
+      where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null and id > ${after}
       order by id limit ${limit}
     ), looked as materialized (
       select due.*, coalesce(m.is_empty, false) as is_empty,
@@ -165,7 +165,7 @@ export async function judgeFillGaps(
     ), judged as (
       update recorder.known g set judged_at = now() from looked
       where g.id = looked.id and g.stream = 'fills' and g.category = looked.category and g.symbol = looked.symbol
-        and g.type = '' and g.interval = '' and g.verdict = 'lost' and g.part = lower(looked.range) and looked.is_judged
+        and g.type = '' and g.interval = '' and g.verdict in ('missing', 'lost') and g.part = lower(looked.range) and looked.is_judged
     )
     select id, category, symbol, lower(range) as "from", upper(range) as "to", is_empty as "isEmpty"
     from looked order by id`.execute(db)
@@ -182,7 +182,7 @@ export async function removeGap(db: Kysely<Database>, { category, symbol, range 
   await sql`
     delete from recorder.known
     where stream = 'fills' and category = ${category} and symbol = ${symbol} and type = '' and interval = ''
-      and verdict = 'lost' and part = ${new Date(range.from)}::timestamptz and ranges = ${multirange([range])}`.execute(
+      and verdict in ('missing', 'lost') and part = ${new Date(range.from)}::timestamptz and ranges = ${multirange([range])}`.execute(
     db,
   )
 }

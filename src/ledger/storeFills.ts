@@ -17,7 +17,7 @@ export interface StoredFills extends WriteResult {
 }
 
 /** Reason shown in market.gaps for a gap before a page that does not continue the stored fills. */
-export const lostFillsReason = 'more fills happened between two responses than one response shows'
+export const missedFillsReason = 'more fills happened between two responses than one response shows'
 
 /** A statement with so many fills stays clear of the columnstore's limit on rows that one may decompress. */
 const maxFills = 5_000

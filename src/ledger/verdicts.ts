@@ -17,8 +17,9 @@ import { ofSeries, type Series } from '../db/series.js'
  * | nothing                | before the beginning   | `addEmptyRanges`                | the service has nothing on both sides          |
  * | nothing                | unanswered             | `replaceUnanswered`             | no response shows anything                     |
  * | nothing                | missing, lost          | `recordGap`, `replaceGaps`      | rows did not come, and may or may not do later |
+ * | missing                | lost, and back         | `turnFillGaps`                  | the service has no history that far, or has    |
  * | missing, lost          | repaired               | `closeGaps`, `settleGaps`       | the range is recorded by now                   |
- * | lost                   | nothing, then recorded | `removeGap`                     | candles show that no fill was lost             |
+ * | missing, lost          | nothing, then recorded | `removeGap`                     | candles show that no fill was lost             |
  * | before the beginning   | nothing                | `forgetEmptiness`               | the instrument is listed anew                  |
  * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
  */

@@ -183,7 +183,7 @@ describe('the backfill command', () => {
       expect(JSON.parse(stdout)).toMatchObject({ failed: [] })
       expect(exitCode).toBe(1)
     }
-    const { rows } = await test.database.pool.query('select from recorder.candle_want')
+    const { rows } = await test.database.pool.query('select from recorder.want')
     expect(rows.length).toBe(symbols.length)
     const cancelled = await start(['backfill', '--cancel', '--symbol', 'BTC*', '--config', config]).finished
     expect(cancelled).toMatchObject({ exitCode: 0, stdout: 'cancelled: SPOT BTCUSDT market 1m\n' })

@@ -15,7 +15,7 @@ const changesSessions = /\bpg_terminate_backend\b|'application_name'/
 /** None of them depends on the time. */
 const polls: readonly Poll[] = [
   {
-    isIt: /^\s*select exists \(select from recorder\.candle_want\b[^;]*\bas needed\s*$/,
+    isIt: /^\s*select exists \(select from recorder\.want\b[^;]*\bas needed\s*$/,
     changedBy: /\brecorder\.candle_(?:want|slice)\b/,
   },
 ]

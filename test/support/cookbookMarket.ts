@@ -5,8 +5,8 @@ import type { Fill } from '../../src/market/fill.js'
 import type { OrderBook, RpiOrderBook } from '../../src/market/orderBook.js'
 import { rejectedRow } from '../../src/market/rejectedRow.js'
 import type { Ticker } from '../../src/market/ticker.js'
-import { sliceGapReasons } from '../../src/history/runSlice.js'
-import { lostFillsReason } from '../../src/ledger/storeFills.js'
+import { sliceGapReasons } from '../../src/history/candleSlice.js'
+import { missedFillsReason } from '../../src/ledger/storeFills.js'
 import { upsertCandles } from '../../src/ledger/candles.js'
 import { addCoverage } from '../../src/ledger/coverage.js'
 import { insertFills } from './insertFills.js'
@@ -291,7 +291,7 @@ async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market):
       { from: busyFrom, to: lost.from },
       { from: lost.to, to: busyTo },
     ])
-    await recordGap(db, { ...fills, range: lost, reason: lostFillsReason, state: 'lost' })
+    await recordGap(db, { ...fills, range: lost, reason: missedFillsReason, state: 'lost' })
     return
   }
   await addCoverage(db, candles, [{ from, to }])

@@ -94,6 +94,7 @@ const columns: {
     price: 'value',
     size: 'value',
     is_rpi: 'null',
+    source: 'value',
     received_at: 'value',
     extra: 'value',
   },
@@ -126,6 +127,7 @@ const columns: {
     settled_at: 'null',
     judged_at: 'null',
     times: 'value',
+    filled_from: 'null',
     gap_until: 'null',
   },
   'recorder.candle_reach': {
@@ -135,8 +137,9 @@ const columns: {
     age: 'value',
     learned_at: 'value',
   },
-  'recorder.candle_want': {
+  'recorder.want': {
     id: 'value',
+    stream: 'value',
     category: 'value',
     symbol: 'value',
     type: 'value',
@@ -155,11 +158,11 @@ const columns: {
     problem: 'null',
     failure: 'null',
     requests: 'value',
-    candles: 'value',
+    received: 'value',
     inserted: 'value',
     updated: 'value',
   },
-  'recorder.candle_slice': {
+  'recorder.slice': {
     id: 'value',
     want_id: 'value',
     ranges: 'value',

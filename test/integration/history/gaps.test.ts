@@ -116,7 +116,7 @@ describe('a backfill from a service that', () => {
     expect((await test.database.pool.query("select from recorder.known where verdict = 'unanswered'")).rows).toEqual([])
 
     await test.database.pool.query(
-      "truncate market.candles, recorder.candle_want cascade; delete from recorder.known where verdict <> 'before the beginning'",
+      "truncate market.candles, recorder.want cascade; delete from recorder.known where verdict <> 'before the beginning'",
     )
     service.control.setQuirks({ hiddenCandles: [lie] })
     await asked()

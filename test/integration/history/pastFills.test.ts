@@ -1,5 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { fillGapReasons, FillRepair, type FillRepairOptions } from '../../../src/history/pastFills.js'
+import { OperationStates } from '../../../src/history/operationStates.js'
+import { FillRepair, type FillRepairOptions, fillRefusals } from '../../../src/history/pastFills.js'
+import { startHistoryWorker } from '../../../src/history/worker.js'
+import { systemClock } from '../../../src/runtime/clock.js'
 import { addCoverage } from '../../../src/ledger/coverage.js'
 import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
 import type { TradedCategory } from '../../../src/market/category.js'
@@ -9,7 +12,6 @@ import { type Simulator, startSimulator } from '../../../src/simulator/server.js
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { clientOf } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { createFakeClock } from '../../support/fakeClock.js'
 import { insertFills } from '../../support/insertFills.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 
@@ -22,7 +24,9 @@ beforeAll(async () => {
   test = await createTestDatabase()
 })
 afterAll(() => test.drop())
-beforeEach(() => test.database.pool.query('truncate market.fills, market.candles, recorder.known'))
+beforeEach(() =>
+  test.database.pool.query('truncate market.fills, market.candles, recorder.known, recorder.want, recorder.slice'),
+)
 afterEach(async () => {
   await simulator?.close()
 })
@@ -50,16 +54,32 @@ async function recordAround({ world }: Simulator, gapMs: number, category: Trade
   const gap = { from: last, to: next + 1 }
   await addCoverage(db, series, [{ from: (times[0] ?? 0) + 1, to: gap.from }])
   await addCoverage(db, series, [{ from: gap.to, to: Math.max(...times) }])
-  await recordGap(db, { ...series, range: gap, reason: 'away', state: 'lost', detectedAt: now - hourMs })
+  await recordGap(db, { ...series, range: gap, reason: 'away', detectedAt: now - hourMs })
   return { truth, gap, series }
 }
 
+/** Has gaps wanted and fetched, as the recorder does. */
 async function repair(service: Simulator, more: Partial<FillRepairOptions> = {}): Promise<void> {
+  const { db, pool } = test.database
   const client = clientOf(service.url, 100)
-  const clock = { ...createFakeClock(), now: () => now }
-  const options = { db: test.database.db, client, isOwn: () => true, clock, logger: createLogger('silent'), ...more }
-  await new FillRepair(options).look()
-  client.close()
+  const logger = createLogger('silent')
+  const states = new OperationStates(systemClock)
+  const clock = { ...systemClock, now: () => now }
+  const options = { db, client, isOwn: () => true, states, clock, logger, ...more }
+  const worker = startHistoryWorker({ db, client, states, settleMs: 0, clock: systemClock, logger })
+  const repairing = new FillRepair(options)
+  try {
+    await repairing.look()
+    for (;;) {
+      const { rows } = await pool.query('select from recorder.want where ended_at is null')
+      if (rows.length === 0) break
+      await systemClock.sleep(20)
+    }
+    await repairing.look()
+  } finally {
+    await worker.stop()
+    client.close()
+  }
 }
 
 async function storedIds(): Promise<string[]> {
@@ -81,34 +101,45 @@ describe('a gap in fills', () => {
       await repair(service)
       expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
       expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+      const { rows: viewed } = await test.database.pool.query('select filled_from from market.gaps')
+      expect(viewed).toEqual([{ filled_from: 'history' }])
+      const { rows: sources } = await test.database.pool.query(
+        'select source, count(*) > 0 as is_there from market.fills group by source order by source',
+      )
+      expect(sources).toEqual([
+        { source: 'live', is_there: true },
+        { source: 'history', is_there: true },
+      ])
       const { rows } = await test.database.pool.query(`select from market.coverage where stream = 'fills'`)
       expect(rows.length).toBe(1)
     },
   )
 
   it.each([
-    ['names fills by other ids', { fillsHistoryIds: 'other' }, 'USDT-FUTURES', fillGapReasons['other ids']],
-    ['gives times in whole seconds', { spotHistoryInSeconds: true }, 'SPOT', fillGapReasons['other times']],
-    ['does not exist', { noFillsHistory: 'html' }, 'USDT-FUTURES', 'away'],
+    ['names fills by other ids', { fillsHistoryIds: 'other' }, 'USDT-FUTURES', fillRefusals['other ids'], 'open'],
+    ['gives times in whole seconds', { spotHistoryInSeconds: true }, 'SPOT', fillRefusals['other values'], 'open'],
+    ['does not exist', { noFillsHistory: 'html' }, 'USDT-FUTURES', 'away', 'lost'],
     [
       'lacks fills that are stored',
-      { hiddenFills: [{ from: 0, to: now - 11 * hourMs }] },
+      { hiddenFills: [{ from: now - 11 * hourMs + minuteMs, to: now }] },
       'SPOT',
-      fillGapReasons['incomplete'],
+      fillRefusals.incomplete,
+      'open',
     ],
-  ] as const)('stays as it is when the history %s', async (_, quirks, category, reason) => {
+  ] as const)('stays as it is when the history %s', async (_, quirks, category, reason, state) => {
     const service = await startService(quirks as Partial<Quirks>)
     const { gap } = await recordAround(service, minuteMs, category)
     const before = await storedIds()
     await repair(service)
     expect(await storedIds()).toEqual(before)
-    expect(await gaps()).toMatchObject([{ state: 'lost', range: gap, reason }])
+    expect(await gaps()).toMatchObject([{ state, range: gap, reason }])
   })
 
-  it('stays when the history leaves out fills that the candles count', async () => {
+  it('stays open for the minutes of which the candles count more than the history has', async () => {
     const middle = now - 11 * hourMs + 5 * minuteMs
-    const service = await startService({ hiddenFills: [{ from: middle, to: middle + minuteMs, in: 'history' }] })
-    const { gap, series } = await recordAround(service, 10 * minuteMs)
+    const hidden = { from: middle, to: middle + minuteMs }
+    const service = await startService({ hiddenFills: [{ ...hidden, in: 'history' }] })
+    const { truth } = await recordAround(service, 10 * minuteMs)
     const candles = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
     const rows = service.world.candles(candles, now - 12 * hourMs, now - 10 * hourMs, now)
     await storeCandles(
@@ -118,21 +149,34 @@ describe('a gap in fills', () => {
         return { ...candles, ...values, openTime: Number(openTime), isClosed: true }
       }),
     )
-    const before = await storedIds()
     await repair(service)
-    expect(await storedIds()).toEqual(before)
-    expect(await gaps()).toMatchObject([
-      { stream: series.stream, state: 'lost', range: gap, reason: fillGapReasons.incomplete },
-    ])
+    const isHidden = (ts: number) => ts >= hidden.from && ts < hidden.to
+    expect(await storedIds()).toEqual(truth.filter(({ ts }) => !isHidden(Number(ts))).map(({ execId }) => execId))
+    expect(await gaps()).toMatchObject([{ state: 'open', range: hidden, reason: fillRefusals.lacking }])
     service.control.setQuirks({ hiddenFills: [] })
+    await test.database.pool.query('truncate recorder.want cascade')
+    await repair(service)
+    expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
+    expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+  })
+
+  it('counts as lost while the service has no history, and is filled when it has one', async () => {
+    const service = await startService({ noFillsHistory: 'html' })
+    const { truth } = await recordAround(service, minuteMs)
+    await repair(service)
+    expect(await gaps()).toMatchObject([{ state: 'lost' }])
+    service.control.setQuirks({ noFillsHistory: null })
+    await test.database.pool.query('truncate recorder.want cascade')
+    await repair(service)
     await repair(service)
     expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+    expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
   })
 
   it('is left to the recorder that requests the instrument', async () => {
     const service = await startService()
     const { gap } = await recordAround(service, minuteMs)
     await repair(service, { isOwn: () => false })
-    expect(await gaps()).toMatchObject([{ state: 'lost', range: gap }])
+    expect(await gaps()).toMatchObject([{ state: 'open', range: gap }])
   })
 })

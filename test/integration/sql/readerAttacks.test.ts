@@ -7,14 +7,8 @@ import { type Lease, acquireLease } from '../../../src/lease/lease.js'
 import { recordInstruments, recordRpiSymbols } from '../../../src/ledger/instruments.js'
 import { lockSessionName, tryLock } from '../../../src/db/locks.js'
 import { migrateToLatest } from '../../../src/db/migrate.js'
-import {
-  type CandleSlice,
-  endSatisfiedWants,
-  extendLeases,
-  settleSlice,
-  takeSlice,
-} from '../../../src/ledger/candleSlices.js'
-import { insertWants } from '../../../src/ledger/candleWants.js'
+import { type Slice, endSatisfiedWants, extendLeases, settleSlice, takeSlice } from '../../../src/ledger/slices.js'
+import { insertWants } from '../../../src/ledger/wants.js'
 import { rightsBeyondReading } from '../../../src/db/service.js'
 import { reconcile } from '../../../src/server/timescale/reconcile.js'
 import { changingFunctions } from '../../support/catalogFunctions.js'
@@ -103,13 +97,13 @@ async function record(round: number): Promise<void> {
   )
   expect(stored?.inserted).toBe(1)
   expect(await reconcile(db, { settings: testStorage })).toEqual([])
-  const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
+  const series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
   const flags = { again: false, isUrgent: false, hasOpenBeginning: false }
   const range = { from: seenAt, to: seenAt + 60_000 }
   await insertWants(db, [{ kind: 'repair', series, ranges: [range], floor: range.from, ...flags }])
-  const slice = (await takeSlice(db, 'worker', ({ ranges }) => ranges)) as CandleSlice
+  const slice = (await takeSlice(db, 'worker', ({ ranges }) => ranges)) as Slice
   await extendLeases(db, 'worker', [slice])
-  const nothing = { requests: 0, candles: 0, inserted: 0, updated: 0 }
+  const nothing = { requests: 0, received: 0, inserted: 0, updated: 0 }
   await db.transaction().execute((trx) => settleSlice(trx, slice, { done: slice.ranges, ...nothing }))
   await endSatisfiedWants(db)
 }

@@ -1,3 +1,4 @@
+import { candleStream } from '../../../src/db/series.js'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { estimate } from '../../../src/history/estimate.js'
@@ -16,7 +17,7 @@ function planned(missing: readonly TimeRange[]): PlannedSeries {
 }
 
 function slice(ranges: readonly TimeRange[], hasOpenBeginning = false): TimeRange[] {
-  return cutSlice({ kind: 'backfill', series, ranges, hasOpenBeginning })
+  return cutSlice({ kind: 'backfill', series: candleStream(series), ranges, hasOpenBeginning })
 }
 
 describe('a slice', () => {

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { type Asking, hasRoom } from '../../../src/history/slices.js'
+import { type Asking, hasRoom as hasRoomOf, type SliceKind } from '../../../src/history/slices.js'
 
-const asking = (count: number, operation: Asking): Asking[] => Array.from({ length: count }, () => operation)
+const running = (kind: SliceKind, count: number, asking: Asking) =>
+  Array.from({ length: count }, () => ({ kind, asking }))
+const asking = (count: number, operation: Asking) => running('candles', count, operation)
+const hasRoom = (slices: ReturnType<typeof running>, waiting: number) => hasRoomOf('candles', slices, waiting)
 
 describe('room for another slice', () => {
   it('is there until some requests wait for their place', () => {
@@ -23,5 +26,12 @@ describe('room for another slice', () => {
   it('ends at a number of slices, however long the service takes', () => {
     expect(hasRoom(asking(31, 'history-candles'), 0)).toBe(true)
     expect(hasRoom(asking(32, 'history-candles'), 0)).toBe(false)
+  })
+
+  it('is there for events beside any number of candles, and for candles beside events', () => {
+    const fills = running('events', 7, 'spot-fills-history')
+    expect(hasRoomOf('events', [...fills, ...asking(32, 'history-candles')], 40)).toBe(true)
+    expect(hasRoomOf('events', running('events', 8, null), 0)).toBe(false)
+    expect(hasRoom(fills, 9)).toBe(true)
   })
 })

@@ -10,7 +10,7 @@ import { createTestDatabase, type TestDatabase } from '../../../support/database
 import { aCandle, someTime } from '../../../support/marketRows.js'
 import { stopSchedules } from '../../../support/schedules.js'
 
-const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
+const series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
 const hourMs = 3_600_000
 
 let created: TestDatabase

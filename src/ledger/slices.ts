@@ -1,25 +1,24 @@
 import { type Kysely, sql } from 'kysely'
-import type { CandleSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { type WantCounts, type WantKind, byUrgency, endWants, provenOfWant } from './candleWants.js'
+import { byUrgency, endWants, provenOfWant, type WantCounts, type WantKind } from './wants.js'
 import { toDate } from '../db/columns.js'
 import { multirange, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
-import type { Database } from '../db/schema.js'
-import { ofCandles, sameCandles } from '../db/series.js'
+import type { Database, SeriesColumns } from '../db/schema.js'
+import { ofSeries, type Series, sameSeries, seriesOf } from '../db/series.js'
 
 /** A want, and what of it is missing and not being fetched by anybody. */
 export interface OpenWant {
   readonly kind: WantKind
-  readonly series: CandleSeries
+  readonly series: Series
   readonly ranges: readonly TimeRange[]
   readonly hasOpenBeginning: boolean
 }
 
 /** Some minutes' work: a part of a want that one worker fetches, and nobody else. */
-export interface CandleSlice extends OpenWant {
+export interface Slice extends OpenWant {
   readonly id: number
   readonly wantId: number
   readonly floor: TimeMs
@@ -47,13 +46,13 @@ const leaseSeconds = 20
 const leaseEnd = sql`now() + make_interval(secs => ${leaseSeconds})`
 
 /**
- * Returns true if any candles are wanted or being fetched. Otherwise there is no slice or want to take, extend or end.
+ * Returns true if anything is wanted or being fetched. Otherwise there is no slice or want to take, extend or end.
  * A worker that is idle for most of the day then needs only this one statement.
  */
 export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
   const { rows } = await sql<{ needed: boolean }>`
-    select exists (select from recorder.candle_want where ended_at is null)
-      or exists (select from recorder.candle_slice) as needed`.execute(db)
+    select exists (select from recorder.want where ended_at is null)
+      or exists (select from recorder.slice) as needed`.execute(db)
   return rows[0]?.needed ?? true
 }
 
@@ -63,41 +62,45 @@ export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
  *
  * @param worker a name that no other worker has
  * @param cut the part of a want's missing ranges that makes a slice
+ * @param kind `events`: rows with times of their own, of which one slice of a series is taken at a time
  */
 export async function takeSlice(
   db: Kysely<Database>,
   worker: string,
   cut: (want: OpenWant) => readonly TimeRange[],
-): Promise<CandleSlice | null> {
+  kind: 'candles' | 'events' = 'candles',
+): Promise<Slice | null> {
   return inTransaction(db, async (trx) => {
-    await lockInTransaction(trx, lockNames.candleWants)
-    await sql`delete from recorder.candle_slice where leased_until <= now()`.execute(trx)
+    await lockInTransaction(trx, lockNames.wants)
+    await sql`delete from recorder.slice where leased_until <= now()`.execute(trx)
     const { rows } = await sql<
-      CandleSeries & Omit<CandleSlice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [TimeMs, TimeMs][] }
+      SeriesColumns & Omit<Slice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [TimeMs, TimeMs][] }
     >`
       with taken as materialized (
-        select w.category, w.symbol, w.type, w.interval, range_agg(r) as ranges
-        from recorder.candle_slice s join recorder.candle_want w on w.id = s.want_id cross join lateral unnest(s.ranges) as r
-        group by 1, 2, 3, 4
+        select w.stream, w.category, w.symbol, w.type, w.interval, range_agg(r) as ranges
+        from recorder.slice s join recorder.want w on w.id = s.want_id cross join lateral unnest(s.ranges) as r
+        group by 1, 2, 3, 4, 5
       ), ordered as (
         -- What is proven is looked up in this order, until something is missing: not for all that anybody wants.
         select w.*, w.ranges - w.done - coalesce(t.ranges, '{}') as rest
-        from recorder.candle_want w
-        left join taken t on ${sameCandles('t', 'w')}
+        from recorder.want w
+        left join taken t on ${sameSeries('t', 'w')}
         where w.ended_at is null and w.retry_at <= now()
+          and ${kind === 'candles' ? sql`w.interval <> ''` : sql`w.interval = '' and t.ranges is null`}
         order by ${byUrgency(sql`w.ranges - w.done - coalesce(t.ranges, '{}')`)}
       )
-      select id as "wantId", kind, category, symbol, type, interval, floor, again, has_open_beginning as "hasOpenBeginning",
+      select id as "wantId", kind, stream, category, symbol, type, interval, floor, again, has_open_beginning as "hasOpenBeginning",
         next_to as "nextTo", ${rangesAsJson(sql`missing`)} as ranges
       from ordered w cross join lateral (select w.rest - ${provenOfWant} as missing) as m
       where not isempty(missing) limit 1`.execute(trx)
     const [row] = rows
     if (row === undefined) return null
-    const { category, symbol, type, interval, ...want } = row
-    const open = { ...want, series: { category, symbol, type, interval }, ranges: toRanges(row.ranges) }
+    const { stream, category, symbol, type, interval, ...want } = row
+    const series = seriesOf({ stream, category, symbol, type, interval })
+    const open = { ...want, series, ranges: toRanges(row.ranges) }
     const ranges = cut(open)
     const inserted = await sql<{ id: number }>`
-      insert into recorder.candle_slice (want_id, ranges, leased_by, leased_until)
+      insert into recorder.slice (want_id, ranges, leased_by, leased_until)
       values (${row.wantId}, ${multirange(ranges)}, ${worker}, ${leaseEnd})
       returning id`.execute(trx)
     return { ...open, id: inserted.rows[0]?.id ?? 0, ranges, missing: open.ranges }
@@ -111,12 +114,12 @@ export async function takeSlice(
 export async function extendLeases(
   db: Kysely<Database>,
   worker: string,
-  working: readonly CandleSlice[],
+  working: readonly Slice[],
 ): Promise<ReadonlySet<number>> {
   const ids = working.map(({ id }) => id)
   const { rows } = await sql<{ id: number }>`
-    with released as (delete from recorder.candle_slice where leased_by = ${worker} and id <> all (${ids}::bigint[]))
-    update recorder.candle_slice set leased_until = ${leaseEnd}
+    with released as (delete from recorder.slice where leased_by = ${worker} and id <> all (${ids}::bigint[]))
+    update recorder.slice set leased_until = ${leaseEnd}
     where leased_by = ${worker} and id = any (${ids}::bigint[])
     returning id`.execute(db)
   return new Set(rows.map(({ id }) => id))
@@ -125,29 +128,29 @@ export async function extendLeases(
 /** Ends wants that others have satisfied. */
 export async function endSatisfiedWants(db: Kysely<Database>): Promise<void> {
   await inTransaction(db, async (trx) => {
-    await lockInTransaction(trx, lockNames.candleWants)
+    await lockInTransaction(trx, lockNames.wants)
     await endWants(trx)
   })
 }
 
 /** Releases a slice and records the result for all wants that it was a part of. Call it in the transaction that stores its outcome. */
-export async function settleSlice(trx: Kysely<Database>, slice: CandleSlice, result: SliceResult): Promise<void> {
-  const { done, requests, candles, inserted, updated, problem = null, failure = null } = result
+export async function settleSlice(trx: Kysely<Database>, slice: Slice, result: SliceResult): Promise<void> {
+  const { done, requests, received, inserted, updated, problem = null, failure = null } = result
   const ranges = done === 'series' ? sql`'{(,)}'::tstzmultirange` : multirange(done)
-  await lockInTransaction(trx, lockNames.candleWants)
+  await lockInTransaction(trx, lockNames.wants)
   const released = await trx
-    .deleteFrom('recorder.candle_slice')
+    .deleteFrom('recorder.slice')
     .where('id', '=', slice.id)
     .returning('taken_at')
     .executeTakeFirst()
   // The lease has ended, and somebody else has the slice by now.
   if (released === undefined) return
   await sql`
-    update recorder.candle_want set done = done + ranges * ${ranges}, requests = requests + ${requests},
-      candles = candles + ${candles}, inserted = inserted + ${inserted}, updated = updated + ${updated},
+    update recorder.want set done = done + ranges * ${ranges}, requests = requests + ${requests},
+      received = received + ${received}, inserted = inserted + ${inserted}, updated = updated + ${updated},
       problem = ${problem}, failure = coalesce(${failure}, failure),
       retry_at = case when ${problem}::text is null then retry_at else now() + make_interval(secs => ${retryAfterSeconds}) end
-    where ${ofCandles(slice.series)} and ended_at is null
+    where ${ofSeries(slice.series)} and ended_at is null
       and (id = ${slice.wantId} or ranges && ${ranges}
         and (not again or ${slice.again} and requested_at <= ${toDate(released.taken_at)}::timestamptz))`.execute(trx)
   await endWants(trx, slice.series)

@@ -4,20 +4,14 @@ import type { TimeRange } from '../../../src/market/timeRange.js'
 import { candleStream } from '../../../src/db/series.js'
 import { addEmptyRanges } from '../../../src/ledger/missing.js'
 import {
-  type CandleSlice,
+  type Slice,
   endSatisfiedWants,
   extendLeases,
   type OpenWant,
   settleSlice,
   takeSlice,
-} from '../../../src/ledger/candleSlices.js'
-import {
-  cancelBackfills,
-  insertWants,
-  type NewWant,
-  rangeOutcomes,
-  wantStates,
-} from '../../../src/ledger/candleWants.js'
+} from '../../../src/ledger/slices.js'
+import { cancelBackfills, insertWants, type NewWant, rangeOutcomes, wantStates } from '../../../src/ledger/wants.js'
 import { addCoverage } from '../../../src/ledger/coverage.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -26,7 +20,7 @@ const minuteMs = 60_000
 const base = Date.UTC(2026, 0, 1)
 const minutes = (from: number, to: number): TimeRange => ({ from: base + from * minuteMs, to: base + to * minuteMs })
 const seriesOf = (symbol: string): CandleSeries => ({ category: 'SPOT', symbol, type: 'market', interval: '1m' })
-const nothing = { requests: 0, candles: 0, inserted: 0, updated: 0 }
+const nothing = { requests: 0, received: 0, inserted: 0, updated: 0 }
 
 let test: TestDatabase
 beforeAll(async () => {
@@ -34,12 +28,19 @@ beforeAll(async () => {
 })
 afterAll(() => test.drop())
 beforeEach(async () => {
-  await test.database.pool.query('truncate recorder.candle_want, recorder.candle_slice, recorder.known')
+  await test.database.pool.query('truncate recorder.want, recorder.slice, recorder.known')
 })
 
 function want(symbol: string, range: TimeRange, more: Partial<NewWant> = {}): NewWant {
   const flags = { again: false, isUrgent: false, hasOpenBeginning: false }
-  return { kind: 'backfill', series: seriesOf(symbol), ranges: [range], floor: range.from, ...flags, ...more }
+  return {
+    kind: 'backfill',
+    series: candleStream(seriesOf(symbol)),
+    ranges: [range],
+    floor: range.from,
+    ...flags,
+    ...more,
+  }
 }
 
 const whole = ({ ranges }: OpenWant) => ranges
@@ -53,7 +54,7 @@ const newest = (count: number) => (open: OpenWant) => {
 const tryTake = (worker = 'one', cut: (open: OpenWant) => readonly TimeRange[] = whole) =>
   takeSlice(test.database.db, worker, cut)
 
-async function take(cut: (open: OpenWant) => readonly TimeRange[] = whole, worker = 'one'): Promise<CandleSlice> {
+async function take(cut: (open: OpenWant) => readonly TimeRange[] = whole, worker = 'one'): Promise<Slice> {
   const slice = await tryTake(worker, cut)
   if (slice === null) throw new Error('nothing was to be taken')
   return slice
@@ -61,9 +62,9 @@ async function take(cut: (open: OpenWant) => readonly TimeRange[] = whole, worke
 
 /** The leases of a worker end, as if time had passed. */
 const endLeases = (worker: string) =>
-  test.database.pool.query('update recorder.candle_slice set leased_until = now() where leased_by = $1', [worker])
+  test.database.pool.query('update recorder.slice set leased_until = now() where leased_by = $1', [worker])
 
-const settle = (slice: CandleSlice, result: Partial<Parameters<typeof settleSlice>[2]> = {}) =>
+const settle = (slice: Slice, result: Partial<Parameters<typeof settleSlice>[2]> = {}) =>
   test.database.db
     .transaction()
     .execute((trx) => settleSlice(trx, slice, { done: slice.ranges, ...nothing, ...result }))
@@ -76,7 +77,7 @@ describe('what is missing of a want', () => {
     await addEmptyRanges(db, seriesOf('A'), [minutes(0, 10)])
     const slice = await take(newest(40))
     expect(slice.ranges).toEqual([minutes(60, 100)])
-    await settle(slice, { requests: 3, candles: 2, inserted: 1 })
+    await settle(slice, { requests: 3, received: 2, inserted: 1 })
     expect(await wantStates(db, { ids: [id] })).toMatchObject([
       {
         isEnded: false,
@@ -155,7 +156,7 @@ describe('wants', () => {
     ])
     const slices = [await take(), await take(newest(50)), await take(newest(50))]
     const cancelled = await cancelBackfills(db, { isSymbol: (symbol) => symbol === 'A', intervals: ['1m'] })
-    expect(cancelled).toEqual([seriesOf('A')])
+    expect(cancelled).toEqual([candleStream(seriesOf('A'))])
     expect((await wantStates(db, { ids })).map(({ isEnded, problem }) => [isEnded, problem])).toEqual([
       [true, 'cancelled'],
       [false, null],
@@ -198,7 +199,7 @@ describe('wants', () => {
     await settle(slice, { done: [], problem: 'the service is away' })
     expect(await wantStates(db, { ids })).toMatchObject([{ isEnded: false, problem: 'the service is away', left: 90 }])
     expect(await tryTake()).toBeNull()
-    await pool.query(`update recorder.candle_want set retry_at = now()`)
+    await pool.query(`update recorder.want set retry_at = now()`)
     const again = await take()
     expect(again.ranges).toEqual([minutes(0, 90)])
     await settle(again)
@@ -246,7 +247,7 @@ describe('a slice', () => {
     const { db, pool } = test.database
     const ids = await insertWants(db, [want('A', minutes(0, 20))])
     const slice = await take()
-    await pool.query('delete from recorder.candle_slice')
+    await pool.query('delete from recorder.slice')
     await settle(slice, { requests: 7 })
     expect(await wantStates(db, { ids })).toMatchObject([{ isEnded: false, requests: 0 }])
   })
@@ -256,7 +257,7 @@ it('what is known of ranges besides their candles is told for all series at once
   const { db } = test.database
   await addEmptyRanges(db, seriesOf('B'), [minutes(0, 10)])
   await recordGap(db, { ...candleStream(seriesOf('B')), range: minutes(40, 60), reason: 'away' })
-  const asked = (symbol: string) => ({ series: seriesOf(symbol), missing: [minutes(5, 50)] })
+  const asked = (symbol: string) => ({ series: candleStream(seriesOf(symbol)), missing: [minutes(5, 50)] })
   expect(await rangeOutcomes(db, [asked('A'), asked('B')])).toEqual([
     [],
     [

@@ -1,0 +1,193 @@
+import type { Kysely } from 'kysely'
+import { gridOf, withCandles } from '../market/candleGrid.js'
+import { type CandleSeries, seriesText, intervalMs } from '../market/candle.js'
+import { type TimeRange, intersect, normalized, subtract, union } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../ledger/missing.js'
+import { loadReach, saveReach } from '../ledger/candleReach.js'
+import type { Slice } from '../ledger/slices.js'
+import {
+  confirmNoTrade,
+  isSparse,
+  isUnanswered,
+  putOffLook,
+  replaceUnanswered,
+  unansweredRanges,
+} from '../ledger/noTrade.js'
+import { lastRevision } from '../ledger/restatements.js'
+import { noteReview } from '../ledger/reviews.js'
+import type { Database } from '../db/schema.js'
+import { CandleWriter } from './candleWriter.js'
+import { fetchRange } from './fetchRange.js'
+import { PageSource } from './pageSource.js'
+import { ReachBook } from './reach.js'
+import { foldRestatement } from './restatement.js'
+import { confirmEmptyAfterMs, readAllAgain } from './review.js'
+import type { Concluding, SliceContext, SliceWork } from './sliceWork.js'
+
+/** Fetches slices of candles. They share what is learned about the reach of an operation. */
+export class CandleFetcher {
+  readonly #context: SliceContext
+  readonly #reach = new Map<string, Promise<ReachBook>>()
+
+  constructor(context: SliceContext) {
+    this.#context = context
+  }
+
+  /** Fetches the missing candles of a slice. Whatever happens, the received candles are committed and counted. */
+  async fetch(series: CandleSeries, slice: Slice, work: SliceWork): Promise<Concluding> {
+    const { db, client, clock, logger, settleMs } = this.#context
+    const { patience, request, counts, onAsk, signal } = work
+    const [state] = await missingCandles(db, [{ series, range: hullOf(slice.ranges) }])
+    const oldestKnown = state?.oldestKnown ?? null
+    const missing = slice.again ? slice.ranges : intersect(slice.ranges, state?.missing ?? [])
+    const wanted = withCandles(gridOf(series.interval, oldestKnown), missing)
+
+    const before = slice.again ? await lastRevision(db) : 0
+    const writer = new CandleWriter(db, { series, clock, logger, signal })
+    const source = new PageSource({
+      client,
+      series,
+      settleMs,
+      request,
+      patience,
+      store: (page) => writer.add(page),
+    })
+    try {
+      const { empty, silent, anchor } = await fetchRange(
+        {
+          lengthMs: intervalMs[series.interval],
+          wanted,
+          floor: slice.floor,
+          anchor: oldestKnown,
+          oldestKnown,
+          isSparse: oldestKnown !== null && (await isSparse(db, series)),
+          isAskedBefore: !slice.again && (await isUnanswered(db, series, slice.ranges)),
+        },
+        {
+          ask: (page) => {
+            onAsk(page.operation)
+            return source.ask(page)
+          },
+          now: () => patience.now(),
+          sleep: (ms) => clock.sleep(ms, signal),
+          reach: await this.#reachOf(series),
+        },
+      )
+      await writer.finish()
+      const { updated, turnedUp, rejected } = writer.counts
+      if (turnedUp > 0) {
+        logger.warn(
+          `${seriesText(series)}: ${turnedUp} candle(s) came that the service had left out before; they are stored`,
+        )
+      }
+      // Silence that was found below the slice counts as done, so that the next slice does not look there.
+      const looked = union(slice.ranges, intersect(normalized(silent), slice.missing))
+      return async (trx) => {
+        const shown = { empty, anchor, hasRejected: rejected > 0, now: clock.now() }
+        const provisional = await concludeMissing(trx, series, looked, shown)
+        if (slice.kind === 'review' && slice.again)
+          await concludeReview(trx, series, slice, source.silence, clock.now())
+        const restatedBy = slice.again && updated > 0 ? await foldRestatement(trx, series, before, logger) : null
+        if (restatedBy !== null) await readAllAgain(trx, series, restatedBy)
+        return { done: union(looked, intersect(provisional, slice.missing)) }
+      }
+    } finally {
+      await writer.finish().catch(() => undefined)
+      const { inserted, updated } = writer.counts
+      Object.assign(counts, { received: source.received, inserted, updated })
+    }
+  }
+
+  #reachOf({ category, type, interval }: CandleSeries): Promise<ReachBook> {
+    const { db, clock } = this.#context
+    const key = `${category} ${type} ${interval}`
+    const kind = { category, type, interval }
+    const memory = { load: () => loadReach(db, kind), save: (ageMs: number) => saveReach(db, kind, ageMs) }
+    const book = this.#reach.get(key) ?? ReachBook.open(memory, clock)
+    this.#reach.set(key, book)
+    // After a failed load the next slice tries again.
+    book.catch(() => this.#reach.delete(key))
+    return book
+  }
+}
+
+function hullOf(ranges: readonly TimeRange[]): TimeRange {
+  return { from: ranges[0]?.from ?? 0, to: ranges.at(-1)?.to ?? 0 }
+}
+
+/**
+ * Records the ranges that are empty, unanswered or gaps. The database tells which candles are still missing. Resolves
+ * to the empty ranges that are not confirmed yet.
+ *
+ * An empty range counts as unanswered at first. A second look at least an hour later confirms it. Other missing candles
+ * of a dense series are a gap. In a sparse series no response may be long enough to show a candle on both sides of a
+ * silence. Nothing is claimed about such a range, and it is requested again later.
+ */
+async function concludeMissing(
+  trx: Kysely<Database>,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
+  shown: {
+    readonly empty: readonly TimeRange[]
+    readonly anchor: TimeMs | null
+    readonly hasRejected: boolean
+    readonly now: TimeMs
+  },
+): Promise<TimeRange[]> {
+  const unanswered = await unansweredRanges(trx, series, union(ranges, shown.empty))
+  const before = shown.now - confirmEmptyAfterMs
+  const confirmed = intersect(shown.empty, normalized(unanswered.filter(({ askedAt }) => askedAt <= before)))
+  const provisional = subtract(shown.empty, confirmed)
+  await addEmptyRanges(trx, series, confirmed)
+
+  const known = await openGaps(trx, series)
+  const touched = known.filter((gap) => intersect([gap], union(ranges, provisional)).length > 0)
+  const asked = union(union(ranges, provisional), union(touched, normalized(unanswered)))
+  const states = await missingCandles(
+    trx,
+    asked.map((range) => ({ series, range })),
+  )
+  const grid = gridOf(series.interval, states[0]?.oldestKnown ?? shown.anchor)
+  const left = withCandles(
+    grid,
+    states.flatMap(({ missing }) => missing),
+  )
+  const isSilent = !shown.hasRejected && series.type === 'market' && left.length > 0 && (await isSparse(trx, series))
+  const open = isSilent ? union(provisional, subtract(left, known)) : union(provisional, normalized(unanswered))
+  const still = withCandles(grid, intersect(open, left))
+  // A range that is noted already keeps the time of its first look.
+  const isNoted = (range: TimeRange) =>
+    !isSilent && unanswered.some(({ from, to }) => from === range.from && to === range.to)
+  await replaceUnanswered(trx, series, union(ranges, provisional), {
+    fresh: still.filter((range) => !isNoted(range)),
+    kept: still.filter(isNoted),
+  })
+  // In the usual case no candle is missing and there was no gap.
+  if (left.length > 0 || known.length > 0) {
+    const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
+    await replaceGaps(trx, series, union(ranges, provisional), subtract(left, open), reason)
+    await settleGaps(trx, series)
+  }
+  return provisional
+}
+
+/** Reasons of the gaps that a fetched slice leaves, as market.gaps shows them. */
+export const sliceGapReasons = {
+  silent: 'the service does not give these candles',
+  rejected:
+    'the service does not give these candles, or not so that they can be understood (see recorder.rejected_row)',
+} as const
+
+/** Records a review: the silence that it showed again, and the end of the stretch that is due next. */
+async function concludeReview(
+  trx: Kysely<Database>,
+  series: CandleSeries,
+  { ranges, nextTo }: Slice,
+  silence: readonly TimeRange[],
+  now: TimeMs,
+): Promise<void> {
+  await confirmNoTrade(trx, series, normalized(silence))
+  await putOffLook(trx, series, ranges)
+  await noteReview(trx, series, now, nextTo)
+}

@@ -1,0 +1,138 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
+import { type EventHistory, fetchEvents } from '../../../src/history/fetchEvents.js'
+import type { Fill } from '../../../src/market/fill.js'
+import { normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
+import { dayMs } from '../../../src/market/values.js'
+
+const base = Date.UTC(2026, 0, 1)
+
+function fillAt(index: number, ts: number): Fill {
+  const key = { category: 'SPOT', symbol: 'BTCUSDT', execId: String(index), execLinkId: null } as const
+  return { ...key, ts, side: 'buy', price: '1', size: '1', isRpi: null, receivedAt: ts, extra: {} }
+}
+
+/** Pauses between fills, in milliseconds; several fills share a millisecond. */
+const pauses = fc.array(
+  fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 90_000_000 })),
+  {
+    maxLength: 3_500,
+  },
+)
+const bounds = fc.record({
+  start: fc.double({ min: 0, max: 1, noNaN: true }),
+  end: fc.double({ min: 0, max: 1, noNaN: true }),
+})
+
+interface Tried {
+  readonly stored: Set<string>
+  readonly claimed: TimeRange[]
+  readonly refused: readonly TimeRange[]
+  readonly requests: number
+}
+
+/** Fetches ranges of a tape from a history that gives the newest rows of what it is asked for. */
+async function fetchFrom(
+  tape: readonly Fill[],
+  ranges: readonly TimeRange[],
+  { isInclusive = true, isNumbered = false, maxRequests = 100 } = {},
+): Promise<Tried> {
+  const stored = new Map<string, Fill>()
+  let claimed: TimeRange[] = []
+  let requests = 0
+  const newestFirst = tape.toReversed()
+  const pageOf = (rows: readonly Fill[]) =>
+    ({ rows, rejected: [], rejectedUnkept: 0, surplusRows: 0, receivedAt: base }) as unknown as Page<Fill>
+  const source: EventHistory<Fill> = {
+    stream: 'fills',
+    operationOf: () => 'spot-fills-history',
+    pageRows: 1_000,
+    maxSpanMs: isNumbered ? null : 7 * dayMs,
+    reachMs: 90 * dayMs,
+    isNumbered,
+    ask(_, { window: { from, to }, page }) {
+      if (requests++ > maxRequests) throw new Error('too many requests')
+      if (isNumbered) return Promise.resolve(pageOf(newestFirst.slice((page - 1) * 1_000, page * 1_000)))
+      const [start, end] = [from - 1, to]
+      expect(end - start).toBeLessThanOrEqual(7 * dayMs)
+      const isIn = ({ ts }: Fill) => (isInclusive ? ts >= start && ts <= end : ts > start && ts < end)
+      return Promise.resolve(pageOf(newestFirst.filter(isIn).slice(0, 1_000)))
+    },
+    timeOf: ({ ts }) => ts,
+    rowAbove: (_, top) => {
+      const times = [...stored.values()].map(({ ts }) => ts).filter((ts) => ts >= top - 1)
+      return Promise.resolve(times.length === 0 ? null : Math.min(...times))
+    },
+    store({ wanted, rows }) {
+      for (const fill of rows) stored.set(fill.execId, fill)
+      claimed = union(claimed, wanted)
+      return Promise.resolve({ inserted: rows.length })
+    },
+    explain: () => Promise.resolve(),
+  }
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+  const client = {} as ExchangeClient
+  const context = {
+    client,
+    request: {},
+    counts: { received: 0, inserted: 0 },
+    ask: <Row>(request: () => Promise<Page<Row>>) => request(),
+  }
+  const { refused } = await fetchEvents(source, series, ranges, context)
+  return { stored: new Set(stored.keys()), claimed, refused, requests }
+}
+
+function tapeOf(gaps: readonly number[]): Fill[] {
+  let ts = base
+  return gaps.map((pause, index) => fillAt(index, (ts += pause)))
+}
+
+test.each([false, true])(
+  'what is claimed of a range is stored in full, and the rest is refused; numbered pages: %s',
+  async (isNumbered) => {
+    await fc.assert(
+      fc.asyncProperty(
+        pauses,
+        fc.array(bounds, { minLength: 1, maxLength: 4 }),
+        fc.boolean(),
+        async (gaps, parts, isInclusive) => {
+          const tape = tapeOf(gaps)
+          fc.pre(tape.length > 0)
+          const at = (share: number) => tape[Math.min(tape.length - 1, Math.floor(share * tape.length))]?.ts ?? base
+          const ranges = normalized(
+            parts.map(({ start, end }) => ({
+              from: Math.min(at(start), at(end)),
+              to: Math.max(at(start), at(end)) + 1,
+            })),
+          )
+          const { stored, claimed, refused } = await fetchFrom(tape, ranges, {
+            isInclusive,
+            isNumbered,
+            maxRequests: 20_000,
+          })
+          expect(subtract(ranges, union(claimed, refused))).toEqual([])
+          const isClaimed = ({ ts }: Fill) => claimed.some(({ from, to }) => ts >= from && ts < to)
+          expect(tape.filter((fill) => isClaimed(fill) && !stored.has(fill.execId))).toEqual([])
+          // Only a millisecond with more fills than a page holds is refused.
+          const isDense = tape.some(({ ts }, index) => tape[index + 999]?.ts === ts)
+          if (!isDense) expect(refused).toEqual([])
+        },
+      ),
+      { numRuns: 100 },
+    )
+  },
+)
+
+test('thousands of fills come page by page, in little more than the least requests', async () => {
+  const tape = tapeOf(Array.from({ length: 35_000 }, (_, index) => index % 5))
+  const { stored, requests } = await fetchFrom(tape, [{ from: base, to: (tape.at(-1)?.ts ?? base) + 1 }])
+  expect(stored.size).toBe(35_000)
+  expect(requests).toBeLessThanOrEqual(36)
+})
+
+test('gaps close to each other cost one request', async () => {
+  const tape = tapeOf(Array.from({ length: 900 }, () => 100))
+  const gaps = [10, 20, 30].map((second) => ({ from: base + second * 1_000, to: base + second * 1_000 + 500 }))
+  expect((await fetchFrom(tape, gaps)).requests).toBe(1)
+})
