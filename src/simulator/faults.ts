@@ -60,6 +60,8 @@ export const faultSchema = z.discriminatedUnion('kind', [
       .default(64 * 1024 * 1024),
     ...common,
   }),
+  /** Lists of instruments and RPI symbols are cut off: this share of their entries is left. Other responses are whole. */
+  z.strictObject({ kind: z.literal('shortList'), keep: z.number().min(0).max(1).default(0.2), ...common }),
   /** The service's clock, and all of its market with it, is off by this much. */
   z.strictObject({ kind: z.literal('clockSkew'), ms: z.number(), ...common }),
   /** Connections are refused: the listener is closed and comes back on the same port. */

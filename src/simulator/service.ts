@@ -120,6 +120,13 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
     }
   }
 
+  const cutShort = (operation: Operation, content: ResponseData & { outgoing: Outgoing }, keep: number) => {
+    if ((operation !== 'instruments' && operation !== 'rpi-symbols') || !Array.isArray(content.data)) return content
+    const data: unknown[] = content.data.slice(0, Math.ceil(content.data.length * keep))
+    const body = envelope(quirks.current, '00000', 'success', serviceNow(), JSON.stringify(data))
+    return { data, outgoing: { ...content.outgoing, body } }
+  }
+
   const respond = async (operation: Operation, query: Query, address: string, arrivedMs: number): Promise<Reply> => {
     const { accepted, remaining } = limiter.admit(address, operation, arrivedMs)
     const atMs = serviceNow()
@@ -146,7 +153,8 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
       return { kind: fault.kind }
     }
     const lacking = lackingOf(operation, quirks.current)
-    const { data, outgoing: whole } = lacking ?? (await contentOf(operation, query, atMs))
+    const content = lacking ?? (await contentOf(operation, query, atMs))
+    const { data, outgoing: whole } = fault?.kind === 'shortList' ? cutShort(operation, content, fault.keep) : content
     const headers = { ...whole.headers, 'x-mbx-used-remain-limit': String(remaining) }
     const other = fault ? spoiled(fault, { ...whole, headers }, atMs, quirks.current.errorHttpStatus) : null
     const outgoing = other ?? { ...whole, headers }

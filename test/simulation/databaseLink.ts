@@ -1,4 +1,4 @@
-import type pg from 'pg'
+import pg from 'pg'
 import type { Done } from './clientPatch.js'
 import type { Received } from './leaseKnowledge.js'
 import type { RealClient } from './realClient.js'
@@ -10,6 +10,8 @@ export interface DatabaseLink {
   state: 'up' | 'refused' | 'silent'
   /** How long a statement takes on its way and in the server, at most, in milliseconds. */
   slowMs: number
+  /** The SQLSTATE with which the server refuses to store anything; undefined: it stores. */
+  refusal: string | undefined
 }
 
 export interface LinkOptions {
@@ -47,4 +49,14 @@ export interface Statement {
   readonly done: Done
   isOver: boolean
   stopTimers: (() => void)[]
+}
+
+/** Statements that store what the service has shown. */
+const storesRows = /\b(?:insert into|update|delete from)\s+market\.|\brecorder\.store_fills\b/i
+
+/** What a server says that stores nothing at the moment; undefined when it does what it is asked for. */
+export function refusalOf({ refusal: code }: DatabaseLink, text: string): Error | undefined {
+  if (code === undefined || !storesRows.test(text)) return undefined
+  const error = new pg.DatabaseError(`not as the recorder knows it: ${code}`, 0, 'error')
+  return Object.assign(error, { code, severity: 'ERROR' })
 }

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { answerForClients, type ClientTarget, type Done, visible } from './clientPatch.js'
-import type { LinkOptions, Session, Statement } from './databaseLink.js'
+import { type LinkOptions, refusalOf, type Session, type Statement } from './databaseLink.js'
 import { begin, LockWatch, type Running } from './lockWatch.js'
 import { PollMemory } from './pollMemory.js'
 import { prepared, RealClient, type RealServer, searchPath } from './realClient.js'
@@ -272,6 +272,8 @@ export class SimulatedDatabase implements ClientTarget {
     }
     const known = session.isInTransaction ? undefined : this.#polls.recall(session, statement)
     if (known !== undefined) return this.#deliver({ session, statement, outcome: known })
+    const refusal = refusalOf(session.options.link, statement.text)
+    if (refusal !== undefined) return this.#deliver({ session, statement, outcome: { error: refusal } })
     this.#tellTime(session, statement)
     const running = begin(session, statement)
     if (await this.#locks.isOver(running)) this.#conclude(running)

@@ -21,13 +21,17 @@ export const faultKinds = [
   'service torn bodies',
   'service trickles',
   'service late',
+  'service short lists',
+  'resolver silent',
   'database refused',
   'database silent',
   'database slow',
   'database severed',
+  'database refusing',
   'machine suspended',
   'disk full',
   'disk slow',
+  'disk read errors',
   'crash',
   'restart',
   'clock jump',
@@ -47,6 +51,7 @@ const companions: readonly (readonly FaultKind[])[] = [
   ['database silent', 'disk slow', 'restart'],
   ['database severed', 'machine suspended', 'crash'],
   ['network cut', 'restart', 'clock jump'],
+  ['database refusing', 'disk read errors', 'crash'],
 ]
 
 /**

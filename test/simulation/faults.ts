@@ -36,8 +36,8 @@ export function applyFaults({
   const settle = () => {
     for (const [index, machine] of machines.entries()) {
       Object.assign(machine.way, clearWay())
-      Object.assign(machine.link, { state: 'up', slowMs: 0 })
-      Object.assign(machine.diskState, { isFull: false, syncMs: 0 })
+      Object.assign(machine.link, { state: 'up', slowMs: 0, refusal: undefined })
+      Object.assign(machine.diskState, { isFull: false, syncMs: 0, readFailure: undefined })
       for (const fault of active) if (fault.machine === index || isOfServer(fault)) spoil(machine, fault)
     }
   }
@@ -84,11 +84,21 @@ function spoil({ way, link, diskState }: SimulatedMachine, { what, size }: Plann
   else if (what === 'network resets') way.resetShare = size / 2
   else if (what === 'network slow') way.slowMs = size * 4_000
   else if (what === 'service refused') way.isRefused = true
+  else if (what === 'resolver silent') way.isUnresolved = true
   else if (what === 'database refused') link.state = 'refused'
   else if (what === 'database silent') link.state = link.state === 'refused' ? 'refused' : 'silent'
   else if (what === 'database slow') link.slowMs = size ** 2 * 4_000
+  else if (what === 'database refusing') link.refusal = oneOf(refusals, size)
   else if (what === 'disk full') diskState.isFull = true
   else if (what === 'disk slow') diskState.syncMs = syncMsOf(size)
+  else if (what === 'disk read errors') diskState.readFailure = size < 0.5 ? 'EMFILE' : 'EIO'
+}
+
+/** What a database says whose schema, triggers, rights or extensions are not those of the recorder: no row is to blame. */
+const refusals = ['42P10', '42703', '42P01', '42501', '23502', 'P0001', '0A000', '55006', '54000', 'HV000'] as const
+
+function oneOf<Value>(values: readonly Value[], size: number): Value {
+  return values[Math.min(values.length - 1, Math.floor(size * values.length))] as Value
 }
 
 /** How long the disk of the machine that crashes took at most to sync, in the time in which what was lost may have come. */
@@ -115,6 +125,9 @@ function serviceFault({ what, size }: PlannedFault): Fault | null {
   if (what === 'service garbage') return size < 0.5 ? { kind: 'html', probability } : { kind: 'emptyBody', probability }
   if (what === 'service torn bodies') return { kind: 'tornBody', probability }
   if (what === 'service trickles') return { kind: 'slowBody', overMs: Math.round(size * 8_000), probability }
+  // One list alone: cut off twice in the same way, it counts.
+  if (what === 'service short lists')
+    return { kind: 'shortList', keep: size * 0.3, operations: ['instruments'], count: 1 }
   if (what === 'service late') return { kind: 'latency', minMs: 0, maxMs: Math.round(size * 8_000) }
   return null
 }

@@ -154,6 +154,7 @@ export async function judgeAtLast(
     const tables = await compareTables(pool, journal, deadTimes, [], settleMs, stoppedAt - polledWithinMs)
     for (const { wrong } of tables) for (const line of wrong.slice(0, 5)) violate(line)
   }
+  await judgeLists(pool, service, violate)
   for (const range of await stretchesUntil(pool, stoppedAt + 60_000)) await judgeClaims(pool, service, range, violate)
   for (const line of (await revisions(pool)).slice(0, 5)) violate(line)
   // With a clock that is ahead a candle is asked for before it closes, and again with the next one.
@@ -161,6 +162,35 @@ export async function judgeAtLast(
   const report = await compareGaps(pool, service.world, stoppedAt - settleMs - dismissedWithinMs - candlesLateMs)
   for (const line of [...report.falseClaims, ...report.wrong].slice(0, 10)) violate(line)
   return { gaps: report.gaps, lostFills: report.lostFills }
+}
+
+/** Everything that is listed stays listed, and every row is as the specification has it: nothing is gone, and none is rejected. */
+async function judgeLists(pool: pg.Pool, service: Service, violate: Violate): Promise<void> {
+  const { rows } = await pool.query<{ readonly category: string; readonly symbol: string }>(
+    `select category, symbol from market.instrument_history h
+     where valid_to is not null and not exists (
+       select from market.instrument_history n
+       where n.category = h.category and n.symbol = h.symbol and n.valid_from = h.valid_to)`,
+  )
+  for (const { category, symbol } of rows)
+    if (!wasCutTwice(service, category))
+      violate(`${category} ${symbol}: taken for gone, though it was listed all the time`)
+  const { rows: rejected } = await pool.query<{ readonly reason: string }>(
+    'select reason from recorder.rejected_row order by reason limit 3',
+  )
+  for (const { reason } of rejected) violate(`a row was rejected: ${reason}`)
+}
+
+/** Two lists in a row that were cut off are believed, and one may go of a short list. */
+function wasCutTwice(service: Service, category: string): boolean {
+  const sizes = service.control
+    .journal()
+    .filter(
+      ({ operation, parameters, data }) => operation === 'instruments' && parameters['category'] === category && data,
+    )
+    .map(({ data }) => (data as readonly unknown[]).length)
+  const whole = Math.max(...sizes)
+  return whole < 3 || sizes.some((size, place) => size < whole && (sizes[place + 1] ?? whole) < whole)
 }
 
 /** Tickers need not be stored; what is stored of them has to be as it was served. */

@@ -18,6 +18,8 @@ function emptyFile(): Content {
 export interface DiskFaults {
   /** Whether the next write fails for lack of room, in part or altogether. */
   isFull(): boolean
+  /** The code with which the next read of a segment fails; undefined when it does not. */
+  readFailure(): string | undefined
   random(): number
   /** Resolves after the time that an operation takes, and never when the machine is dead. */
   work(kind: 'sync' | 'other'): Promise<void>
@@ -132,6 +134,8 @@ export function mountDisk(content: DiskContent, faults: DiskFaults): Disk {
     },
     async readFile(path) {
       await faults.work('other')
+      const code = path.endsWith('.seg') ? faults.readFailure() : undefined
+      if (code !== undefined) throw failure(code, path)
       return Buffer.concat(existing(path).parts)
     },
     async writeFile(path, text) {

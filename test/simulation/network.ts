@@ -18,9 +18,18 @@ export interface Way {
   slowMs: number
   /** New connections are refused. */
   isRefused: boolean
+  /** The name of the service cannot be looked up, and nobody says so. */
+  isUnresolved: boolean
 }
 
-export const clearWay = (): Way => ({ isCut: false, lossShare: 0, resetShare: 0, slowMs: 0, isRefused: false })
+export const clearWay = (): Way => ({
+  isCut: false,
+  lossShare: 0,
+  resetShare: 0,
+  slowMs: 0,
+  isRefused: false,
+  isUnresolved: false,
+})
 
 export interface NetworkOptions {
   readonly time: VirtualTime
@@ -59,6 +68,11 @@ export function createNetwork(options: NetworkOptions): AxiosAdapter {
       const operation = operationAt(url.pathname) as Operation
       const lost = (where: 'lost' | 'reset') => options.onResponse(operation, where)
 
+      // As the recorder's own look-up, which this network replaces, ends it.
+      if (way.isUnresolved) {
+        const silence = new AxiosError('the resolver has not responded for 5 s', 'EAI_AGAIN', config)
+        return void time.after(5_000, () => whenAwake(() => fail(silence)))
+      }
       time.after(0, () => {
         if (way.isRefused || service.isDown())
           return fail(new AxiosError('connect ECONNREFUSED', 'ECONNREFUSED', config))

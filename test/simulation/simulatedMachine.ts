@@ -44,9 +44,9 @@ interface Run {
 /** A machine with a recorder that a supervisor starts again whenever it ends. */
 export class SimulatedMachine {
   readonly way: Way = clearWay()
-  readonly link: DatabaseLink = { state: 'up', slowMs: 0 }
+  readonly link: DatabaseLink = { state: 'up', slowMs: 0, refusal: undefined }
   readonly disk = new DiskContent()
-  readonly diskState = { isFull: false, syncMs: 0 }
+  readonly diskState = { isFull: false, syncMs: 0, readFailure: undefined as string | undefined }
   readonly #name: string
   readonly #around: Surroundings
   readonly #drift: number
@@ -181,6 +181,8 @@ export class SimulatedMachine {
     database.addMachine(host, { link: this.link, random, isDead, whenAwake, onReceived })
     const disk = mountDisk(this.disk, {
       isFull: () => this.diskState.isFull && random() < 0.8,
+      readFailure: () =>
+        this.diskState.readFailure !== undefined && random() < 0.5 ? this.diskState.readFailure : undefined,
       random,
       work: (kind) =>
         new Promise((resolve) => {

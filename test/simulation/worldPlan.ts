@@ -54,6 +54,8 @@ const names: readonly Pick<WorldInstrument, 'category' | 'symbol'>[] = [
   { category: 'SPOT', symbol: 'BTCUSDT' },
   { category: 'COIN-FUTURES', symbol: 'BTCUSD_CM' },
   { category: 'USDT-FUTURES', symbol: 'ETHUSDT' },
+  { category: 'SPOT', symbol: 'ETHUSDT' },
+  { category: 'SPOT', symbol: 'XRPUSDT' },
 ]
 
 export function planWorld(seed: number, minutes: number): WorldPlan {

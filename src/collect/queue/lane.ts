@@ -273,7 +273,8 @@ export class Lane {
     this.#live = this.#live.filter(({ mayLeave }) => !mayLeave)
     for (const entry of this.#inMemory) if (entry.mayLeave) entry.failed()
     for (const entry of this.#spooled.splice(0)) entry.failed()
-    void this.#lost.leaveTo(spool, clock.now()).then((isKept) => isKept && this.readDisk())
+    // What the disk does not take either waits for the database again.
+    void this.#lost.leaveTo(spool, clock.now()).then((isKept) => (isKept ? this.readDisk() : this.#dispatch()))
     this.#onFailure()
   }
 

@@ -5,7 +5,6 @@ import { type CollectorStats, createStats } from '../../../../src/collect/stream
 import type { Batch } from '../../../../src/ledger/batch.js'
 import type { StoreOutcome } from '../../../../src/ledger/storeBatches.js'
 import { type Clock, systemClock } from '../../../../src/runtime/clock.js'
-import type { Disk } from '../../../../src/runtime/disk.js'
 import { Incidents } from '../../../../src/runtime/incidents.js'
 import { createLogger } from '../../../../src/runtime/logger.js'
 import { DiskContent, mountDisk } from '../../../simulation/memoryDisk.js'
@@ -48,15 +47,12 @@ async function store(batches: readonly Batch[]): Promise<StoreOutcome[]> {
 }
 
 function openQueue(maxBytes = 1_000_000): Promise<Queue> {
-  const mounted = mountDisk(content, { isFull: () => isFull, random: () => 0.5, work: () => Promise.resolve() })
-  const disk: Disk = {
-    ...mounted,
-    async readFile(path) {
-      if (readFailure !== undefined && path.endsWith('.seg'))
-        throw Object.assign(new Error(readFailure), { code: readFailure })
-      return mounted.readFile(path)
-    },
-  }
+  const disk = mountDisk(content, {
+    isFull: () => isFull,
+    readFailure: () => readFailure,
+    random: () => 0.5,
+    work: () => Promise.resolve(),
+  })
   stats = createStats()
   return Queue.open(store, {
     root: '/spool',

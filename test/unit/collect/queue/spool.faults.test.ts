@@ -15,7 +15,12 @@ let nowMs: number
 let spool: Spool
 
 const open = (options: { readonly maxBytes?: number; readonly segmentBytes?: number } = {}) => {
-  const mounted = mountDisk(content, { isFull: () => isFull, random: () => 0.5, work: () => Promise.resolve() })
+  const mounted = mountDisk(content, {
+    isFull: () => isFull,
+    readFailure: () => undefined,
+    random: () => 0.5,
+    work: () => Promise.resolve(),
+  })
   const disk: Disk = {
     ...mounted,
     async readFile(path) {
