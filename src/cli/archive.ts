@@ -9,7 +9,7 @@ import { certifyCommand } from './archiveCertify.js'
 import { pruneCommand } from './archivePrune.js'
 import { noRemoval, removeOld } from './archiveRemoval.js'
 import { restoreCommand } from './archiveRestore.js'
-import { openArchive, tableOption } from './archiveTarget.js'
+import { openArchive, openPublisher, tableOption } from './archiveTarget.js'
 import { verifyCommand } from './archiveVerify.js'
 import { exitCodes, failedOrStopped } from './failed.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
@@ -64,6 +64,7 @@ async function runIt(options: RunOptions): Promise<void> {
       { tables: options.table ?? tables, afterHours, isDryRun: options.dryRun === true },
       {
         now: Date.now,
+        publish: config.archive.iceberg ? await openPublisher(config, store.database, target) : undefined,
         recorder: packageVersion(),
         signal: stop.signal,
         onProgress: ({ table, day, rows }) => progress.show(() => `${table} of ${day}, ${rows} rows`),

@@ -1,6 +1,9 @@
 import { join, resolve } from 'node:path'
 import { Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
+import type { RecorderDatabase } from '../db/database.js'
+import type { ArchiveRunFiles } from '../files/archive/run.js'
+import type { NotedDay } from '../files/archive/state.js'
 import type { Config } from '../config/resolve.js'
 import { systemClock } from '../runtime/clock.js'
 import { type ArchiveTarget, folderTarget } from '../files/archive/target.js'
@@ -32,6 +35,13 @@ export async function openArchive({ archive, database }: Config, signal?: AbortS
     folder: join(resolve(database.dataDir), 'archive'),
     ...(signal !== undefined && { signal }),
   })
+}
+
+/** Publishes an archive as tables. What it takes to write them is loaded only then. */
+export async function openPublisher({ archive }: Config, { db }: RecorderDatabase, target: ArchiveTarget) {
+  const { publishTables } = await import('../files/iceberg/publish.js')
+  const place = { db, target, snapshotDays: archive.snapshotDays, now: Date.now }
+  return (files: ArchiveRunFiles, noted: readonly NotedDay[]) => publishTables({ ...place, ...files }, noted)
 }
 
 export function tableOption(what: string): Option {

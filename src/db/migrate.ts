@@ -9,6 +9,7 @@ import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
 import * as roles from '../../migrations/0008_roles.js'
 import * as fillProof from '../../migrations/0009_fill_proof.js'
 import * as fillPages from '../../migrations/0010_fill_pages.js'
+import * as iceberg from '../../migrations/0011_iceberg.js'
 import * as researchFunctions from '../../migrations/0012_research_functions.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
@@ -26,6 +27,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0008_roles': roles,
   '0009_fill_proof': fillProof,
   '0010_fill_pages': fillPages,
+  '0011_iceberg': iceberg,
   '0012_research_functions': researchFunctions,
 }
 

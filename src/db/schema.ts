@@ -45,6 +45,7 @@ export interface Database {
     noted_at: Generated<TimeMs>
     rollups_final_before: TimeMs | null
   }
+  'iceberg.iceberg_tables': IcebergTablesTable
 }
 
 /** A lock that a session holds. For locks that a transaction holds, only the name is stored. */
@@ -182,6 +183,15 @@ interface RejectedRowTable {
 }
 
 /** `day` as `2026-03-01`; the driver would make a local midnight of it. */
+interface IcebergTablesTable {
+  catalog_name: string
+  table_namespace: string
+  table_name: string
+  metadata_location: string | null
+  previous_metadata_location: string | null
+  iceberg_type: string | null
+}
+
 interface ArchivedDayTable {
   table_name: string
   day: string

@@ -17,7 +17,7 @@ import { mergeProof } from './mergeDay.js'
 import { readProof } from './proof.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { type StagedDay, stageDay } from './stageDay.js'
-import { type ArchivedDay, noteArchivedDay, whyForeign } from './state.js'
+import { type ArchivedDay, type NotedDay, whyForeign } from './state.js'
 import type { ArchivedTable, Day } from './tables.js'
 import { DamagedArchive } from './target.js'
 
@@ -31,6 +31,8 @@ export interface ArchiveContext extends ArchiveReader {
   /** Version of the program. */
   readonly recorder: string
   readonly now: () => number
+  /** Notes in the database that a day is in the archive. */
+  readonly note: (day: NotedDay) => Promise<void>
   /** Called with the number of rows of the day processed so far. Throwing an error ends the work. */
   readonly onRows?: (rows: number) => void
 }
@@ -44,6 +46,8 @@ export interface DueDay {
   readonly known: ArchivedDay | undefined
   /** The room that earlier days needed for their decimals. */
   readonly columns: readonly ManifestColumn[]
+  /** True when files with other columns have to be written, even though the rows are the same. Default false. */
+  readonly isReshaped?: boolean
   /** Digests of the day before, of a table that is kept as a whole. */
   readonly dayBefore?: Digests | undefined
 }
@@ -58,7 +62,11 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
   const former = await formerVersion(context, due)
   const merging = former === null ? undefined : { reader: context, manifest: former }
   const write = async (snapshot: Snapshot) => {
-    const options = { ...context, known: former?.columns ?? due.columns, former: merging }
+    const options = {
+      ...context,
+      known: due.isReshaped === true ? due.columns : (former?.columns ?? due.columns),
+      former: merging,
+    }
     return { staged: await stageDay(snapshot, table, day, options), own: await readProof(snapshot, table, day) }
   }
   const { staged, own } = await withSnapshot(context.database, write)
@@ -72,12 +80,13 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
       `${table.name} of ${day} is damaged in the archive, which had ${known.rows} rows, and the database has only ${staged.rows} of them: bring the day back from a copy of the archive`,
     )
   }
-  if (former?.proofSha256 === proofDigest(proof) && isSameRows(staged.digests, former.digests)) {
-    await noteArchivedDay(context.database.db, former, proofDigest(own))
+  const isSame = former?.proofSha256 === proofDigest(proof) && isSameRows(staged.digests, former.digests)
+  if (isSame && due.isReshaped !== true) {
+    await context.note({ manifest: former, proofDigest: proofDigest(own) })
     return null
   }
   const manifest = await publish(context, due, staged, proof)
-  await noteArchivedDay(context.database.db, manifest, proofDigest(own))
+  await context.note({ manifest, proofDigest: proofDigest(own) })
   return manifest
 
   /** Reads the newest version, whose rows the next version must contain. Null if there is none that can be trusted. */

@@ -6,7 +6,6 @@ import { type BucketOptions, type BucketPlace, openBucket } from '../bucket/clie
 import { isKind } from '../bucket/errors.js'
 import { downloadObject, listObjects, readObject, removeObject } from '../bucket/objects.js'
 import { abortUploads, createObject, putBytes, uploadFile } from '../bucket/upload.js'
-import { isManifestPath } from './manifest.js'
 import type { ArchiveTarget } from './target.js'
 
 export interface BucketTargetOptions extends BucketOptions {
@@ -57,7 +56,6 @@ export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): 
       await rm(localPath)
     },
     async create(path, text) {
-      if (!isManifestPath(path)) throw new Error(`${path} is not a manifest`)
       const before = await readObject(bucket, path)
       if (before !== null) return before.toString('utf8') === text
       // Without conditional writes, one writer may overwrite another. The writer that reads its own text back has

@@ -200,10 +200,6 @@ function beyondDay(proof: SeriesProof, table: MarketTable, day: Day): string | n
 
 const manifestsRoot = 'manifests/'
 
-export function isManifestPath(path: string): boolean {
-  return path.startsWith(manifestsRoot)
-}
-
 export function manifestPath(table: string, day: Day, version: number): string {
   return `${manifestsRoot}table=${table}/day=${day}/v${String(version).padStart(4, '0')}.json`
 }

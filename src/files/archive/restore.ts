@@ -126,7 +126,7 @@ async function restoreDay(
   }
   await database.db.transaction().execute((trx) => restoreProof(trx, manifest.proof))
   const proof = await withSnapshot(database, (snapshot) => readProof(snapshot, archivedTable(table), day))
-  await noteArchivedDay(database.db, manifest, proofDigest(proof))
+  await noteArchivedDay(database.db, { manifest, proofDigest: proofDigest(proof) })
   return inserted
 }
 

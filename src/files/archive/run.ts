@@ -3,11 +3,11 @@ import { dayMs, hourMs } from '../../market/values.js'
 import type { RecorderDatabase } from '../../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { hasHypertables } from '../../server/timescale/server.js'
-import { archiveDay, type ArchiveContext } from './archiveDay.js'
-import { listTableDays, type Manifest, proofDigest, readManifest } from './manifest.js'
+import { archiveDay, type ArchiveContext, type DueDay } from './archiveDay.js'
+import { listTableDays, type Manifest, type ManifestColumn, proofDigest, readManifest } from './manifest.js'
 import { readProof } from './proof.js'
 import { symbolsOfDay, withSnapshot } from './rows.js'
-import { type ArchivedDay, readArchivedDays, withArchiveLock } from './state.js'
+import { type ArchivedDay, noteArchivedDay, type NotedDay, readArchivedDays, withArchiveLock } from './state.js'
 import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
 import { type ArchiveTarget, DamagedArchive, explainFullDisk } from './target.js'
 import { firstTime, lastTime } from './timeBounds.js'
@@ -20,7 +20,28 @@ export interface ArchiveRequest {
   readonly isDryRun?: boolean
 }
 
+/** What a run has open for the files that it writes. */
+export type ArchiveRunFiles = Pick<ArchiveContext, 'folder' | 'compression'>
+
+/**
+ * Shows the archive to other engines as tables, and notes days in the same transaction. Returns the days that have to be written
+ * again with other columns first, and why tables could not be shown.
+ */
+export type PublishArchive = (
+  files: ArchiveRunFiles,
+  noted: readonly NotedDay[],
+) => Promise<{
+  readonly narrow: readonly {
+    readonly table: string
+    readonly days: readonly Day[]
+    readonly columns: readonly ManifestColumn[]
+  }[]
+  readonly problems: readonly string[]
+}>
+
 export interface ArchiveOptions {
+  /** By default days are only noted. */
+  readonly publish?: PublishArchive | undefined
   readonly now: () => number
   /** Version of the program. */
   readonly recorder: string
@@ -58,46 +79,86 @@ export async function runArchive(
 ): Promise<ArchiveResult> {
   return withArchiveLock(database.db, async () => {
     const result = { written: [] as WrittenDay[], due: [] as { table: string; day: Day }[], problems: [] as string[] }
-    const context = await openContext(database, target, options)
-    for (const name of request.tables) {
-      const table = archivedTable(name)
-      const versions = await listTableDays(target, name)
-      const known = await readArchivedDays(database.db, name)
-      const newest = await newestManifest(target, name, versions)
-      let columns = newest?.columns ?? []
-      for (const day of await daysDue(context, table, versions, known, options.now() - request.afterHours * hourMs)) {
+    const notes = notebook(database, options.publish)
+    const context = { ...(await openContext(database, target, options)), note: notes.add }
+    const write = async (due: DueDay): Promise<Manifest | null> => {
+      const { day } = due
+      const table = due.table.name
+      options.signal?.throwIfAborted()
+      result.due.push({ table, day })
+      if (request.isDryRun === true) return null
+      const onRows = (rows: number) => {
+        options.onProgress?.({ table, day, rows })
         options.signal?.throwIfAborted()
-        result.due.push({ table: name, day })
-        if (request.isDryRun === true) continue
-        const onRows = (rows: number) => {
-          options.onProgress?.({ table: name, day, rows })
-          options.signal?.throwIfAborted()
-        }
-        onRows(0)
-        const due = {
-          table,
-          day,
-          columns,
-          versions: versions.get(day) ?? [],
-          known: known.get(day),
-          dayBefore: table.timeColumn === undefined ? newest?.digests : undefined,
-        }
-        try {
-          const manifest = await archiveDay({ ...context, onRows }, due)
-          if (manifest === null) continue
-          columns = manifest.columns
-          const one = describe(manifest)
-          result.written.push(one)
-          options.onDay?.(one)
-        } catch (error) {
-          // A damaged day does not affect other days.
-          if (!(error instanceof DamagedArchive)) throw explainFullDisk(error, context.folder)
-          result.problems.push(error.message)
-        }
+      }
+      onRows(0)
+      try {
+        const manifest = await archiveDay({ ...context, onRows }, due)
+        if (manifest === null) return null
+        const one = describe(manifest)
+        result.written.push(one)
+        options.onDay?.(one)
+        await notes.publishIfFull(context)
+        return manifest
+      } catch (error) {
+        // A damaged day does not affect other days.
+        if (!(error instanceof DamagedArchive)) throw explainFullDisk(error, context.folder)
+        result.problems.push(error.message)
+        return null
       }
     }
+    const settledAt = options.now() - request.afterHours * hourMs
+    for (const name of request.tables) {
+      const table = archivedTable(name)
+      const days = await listTableDays(target, name)
+      const known = await readArchivedDays(database.db, name)
+      const newest = await newestManifest(target, name, days)
+      const dayBefore = table.timeColumn === undefined ? newest?.digests : undefined
+      let columns = newest?.columns ?? []
+      for (const day of await daysDue(context, table, days, known, settledAt)) {
+        const due = { table, day, columns, versions: days.get(day) ?? [], known: known.get(day), dayBefore }
+        columns = (await write(due))?.columns ?? columns
+      }
+    }
+    if (request.isDryRun === true) return result
+    const { narrow, problems } = await notes.publish(context)
+    for (const { table: name, days, columns } of narrow) {
+      const versions = await listTableDays(target, name)
+      const known = await readArchivedDays(database.db, name)
+      const reshaped = { table: archivedTable(name), columns, isReshaped: true }
+      for (const day of days)
+        await write({ ...reshaped, day, versions: versions.get(day) ?? [], known: known.get(day) })
+    }
+    result.problems.push(...(narrow.length === 0 ? problems : (await notes.publish(context)).problems))
     return result
   })
+}
+
+/** Days are noted together when they are published. A killed run leaves up to this much to be looked at again. */
+const fullAt = { days: 30, rows: 1_000_000 } as const
+
+/** Days that are in the archive, until the database knows. */
+function notebook({ db }: RecorderDatabase, publish: PublishArchive | undefined) {
+  let noted: NotedDay[] = []
+  const publishNoted = async (files: ArchiveRunFiles) => {
+    const done = await publish?.(files, noted)
+    noted = []
+    return done ?? { narrow: [], problems: [] }
+  }
+  return {
+    async add({ manifest: { table, day, version, rows, sha256 }, proofDigest: proven }: NotedDay): Promise<void> {
+      const one = { manifest: { table, day, version, rows, sha256 }, proofDigest: proven }
+      if (publish === undefined) await noteArchivedDay(db, one)
+      else noted.push(one)
+    },
+    publish: publishNoted,
+    async publishIfFull(files: ArchiveRunFiles): Promise<void> {
+      const rows = noted.reduce((sum, { manifest }) => sum + manifest.rows, 0)
+      // The next run takes a first version for its own, but not a further one that nobody noted.
+      const isUrgent = noted.some(({ manifest }) => manifest.version > 1)
+      if (isUrgent || noted.length >= fullAt.days || rows >= fullAt.rows) await publishNoted(files)
+    },
+  }
 }
 
 function describe({ table, day, version, rows, files }: Manifest): WrittenDay {
@@ -121,7 +182,7 @@ async function openContext(
   database: RecorderDatabase,
   target: ArchiveTarget,
   { now, recorder }: Pick<ArchiveOptions, 'now' | 'recorder'>,
-): Promise<ArchiveContext> {
+): Promise<Omit<ArchiveContext, 'note'>> {
   const { rows } = await sql<{ name: string }>`
     select name from recorder.migration order by name desc limit 1`.execute(database.db)
   return {
@@ -138,7 +199,7 @@ async function openContext(
 
 /** The settled days of which the archive has nothing, or something else than the database has now. */
 async function daysDue(
-  context: ArchiveContext,
+  context: Omit<ArchiveContext, 'note'>,
   table: ArchivedTable,
   versions: ReadonlyMap<Day, readonly number[]>,
   known: ReadonlyMap<Day, ArchivedDay>,

@@ -130,7 +130,9 @@ async function withExtents(
     if (found === undefined) return { name, type }
     const before = known.find((column) => column.name === name)
     if (before?.digits === undefined || before.scale === undefined) return { name, type, ...withSpare(found) }
-    return { name, type, ...widen({ digits: before.digits, scale: before.scale }, found) }
+    const { digits, scale } = before
+    const fits = found.digits <= digits && found.scale <= scale
+    return { name, type, ...widen({ digits, scale }, fits ? found : withSpare(found)) }
   })
 }
 

@@ -36,8 +36,14 @@ export async function readArchivedDays(db: Kysely<Database>, table: string): Pro
   )
 }
 
-/** @param proofDigest of what the database has proven, which may be less than the archive has */
-export async function noteArchivedDay(db: Kysely<Database>, manifest: Manifest, proofDigest: string): Promise<void> {
+/** A day that is in the archive, as the database notes it. */
+export interface NotedDay {
+  readonly manifest: Pick<Manifest, 'table' | 'day' | 'version' | 'rows' | 'sha256'>
+  /** SHA-256 of what the database has proven, which may be less than the archive has. */
+  readonly proofDigest: string
+}
+
+export async function noteArchivedDay(db: Kysely<Database>, { manifest, proofDigest }: NotedDay): Promise<void> {
   const { table, day, version, rows, sha256 } = manifest
   const values = { version, rows, digest: sha256, proof_digest: proofDigest }
   await db

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Encoding, SchemaElement } from 'hyparquet'
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import { type DecimalExtent, type DecimalShape, type DecimalType, storeDecimal, widestUsual } from './decimals.js'
@@ -17,7 +18,7 @@ export interface ParquetColumn {
 export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape = widestUsual): ParquetColumn {
   const plain = { name, expression: (quoted: string) => quoted }
   const optional = (element: Partial<SchemaElement>): SchemaElement[] => [
-    { name, repetition_type: 'OPTIONAL', ...element },
+    { name, repetition_type: 'OPTIONAL', field_id: fieldId(name, isDecimal(type) ? shape : undefined), ...element },
   ]
   const text = { ...plain, schema: optional(utf8), expression: (quoted: string) => `${quoted}::text`, convert: same }
   switch (type) {
@@ -29,9 +30,14 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
       return {
         ...plain,
         schema: [
-          { name, repetition_type: 'OPTIONAL', converted_type: 'LIST', num_children: 1 },
+          ...optional({ converted_type: 'LIST', num_children: 1 }),
           { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
-          { name: 'element', repetition_type: 'OPTIONAL', ...(shape === 'text' ? utf8 : decimalElement(shape)) },
+          {
+            name: 'element',
+            repetition_type: 'OPTIONAL',
+            field_id: fieldId(`${name}.element`, shape),
+            ...(shape === 'text' ? utf8 : decimalElement(shape)),
+          },
         ],
         convert: (value) => elements(value).map((each) => (each === 'NULL' ? null : one(each))),
       }
@@ -61,6 +67,16 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
     default:
       return text
   }
+}
+
+/**
+ * Number of a column in all files of a table, by which Iceberg finds it. It follows from the name, so that no file needs to know
+ * another one. Iceberg never changes the scale of a decimal: a column of another scale is another column.
+ */
+export function fieldId(name: string, shape?: DecimalShape): number {
+  const hash = createHash('sha256').update(name).digest().readUIntBE(0, 3)
+  const kind = shape === undefined ? 63 : shape === 'text' ? 62 : shape.scale
+  return hash * 64 + kind + 1
 }
 
 const utf8 = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const

@@ -122,7 +122,7 @@ describe('the schema', () => {
         union all
         select attname, attnum from pg_attribute where attrelid = c.oid and attnum > 0 and not attisdropped
       ) a on true
-      where n.nspname in ('market', 'recorder') and c.relkind in ('r', 'p', 'v', 'm')
+      where n.nspname in ('market', 'recorder', 'iceberg') and c.relkind in ('r', 'p', 'v', 'm')
         and col_description(c.oid, a.attnum) is null
         and (a.attnum > 0 or obj_description(c.oid, 'pg_class') is null)
       order by 1`.execute(database.db)

@@ -239,6 +239,14 @@ const columns: {
     noted_at: 'value',
     rollups_final_before: 'null',
   },
+  'iceberg.iceberg_tables': {
+    catalog_name: 'value',
+    table_namespace: 'value',
+    table_name: 'value',
+    metadata_location: 'null',
+    previous_metadata_location: 'null',
+    iceberg_type: 'null',
+  },
 }
 
 it('the relations of src/db/schema.ts have the columns of the database', async () => {

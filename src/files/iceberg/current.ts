@@ -1,0 +1,130 @@
+import { createHash } from 'node:crypto'
+import type { Kysely } from 'kysely'
+import type { Database } from '../../db/schema.js'
+import { messageOf } from '../../runtime/messageOf.js'
+import { listTableDays, readManifest } from '../archive/manifest.js'
+import { type NotedDay, readArchivedDays } from '../archive/state.js'
+import type { Day } from '../archive/tables.js'
+import { type ArchiveTarget, DamagedArchive } from '../archive/target.js'
+import { entryStatus, type ListedManifest, type ManifestEntry, readAvro } from './avro.js'
+import { currentSnapshot, type TableMetadata } from './metadata.js'
+import type { PublishedTable } from './tables.js'
+
+/** The newest version of a day of an archived table: a table of engines is made of such. */
+export interface Part {
+  readonly source: string
+  readonly day: Day
+  readonly version: number
+  /** SHA-256 of its manifest. */
+  readonly sha256: string
+}
+
+/** The metadata of a table that count, and where they are. */
+export interface Base {
+  readonly url: string
+  readonly metadata: TableMetadata
+}
+
+/** Advice for a table whose metadata are lost. */
+const advice = 'market-recorder archive rebuild-tables makes it anew'
+
+/** Address of an archive for engines. */
+export function urlOf({ name }: ArchiveTarget): string {
+  return name.startsWith('s3:') ? name.replace(/\/$/, '') : `file://${name}`
+}
+
+export function metadataFolder(table: string): string {
+  return `iceberg/${table}/metadata/`
+}
+
+/** Number of the metadata at a URL; 0 if there is none. */
+export function versionOf(url: string): number {
+  return Number(/\/v(\d+)\.metadata\.json$/.exec(url)?.[1] ?? 0)
+}
+
+/** The key of the part that a file belongs to. */
+export function partOfFile(url: string): string {
+  const archived = /\/table=([a-z_]+)\/day=([\d-]{10})\/.*-v(\d+)-\d+\.parquet$/.exec(url)
+  const found = archived ?? /\/data\/([a-z_]+)\/([\d-]{10})-v(\d+)\.parquet$/.exec(url)
+  return found?.slice(1).join(' ') ?? url
+}
+
+export function keyOf({ source, day, version }: Part): string {
+  return `${source} ${day} ${version}`
+}
+
+export function hashOf(parts: readonly Part[]): string {
+  const lines = parts.map((part) => `${keyOf(part)} ${part.sha256}\n`)
+  return createHash('sha256').update(lines.toSorted().join('')).digest('hex')
+}
+
+/**
+ * Lists what a table has to show, by the manifests of the archive.
+ *
+ * @param noted days that are in the archive, and will be noted with the publication
+ */
+export async function partsOf(
+  { db, target }: { readonly db: Kysely<Database> | null; readonly target: ArchiveTarget },
+  { sources, timeColumn }: PublishedTable,
+  noted: readonly NotedDay[] = [],
+): Promise<Part[]> {
+  const parts: Part[] = []
+  for (const source of sources) {
+    const digests = new Map<string, string>()
+    const key = (day: Day, version: number) => keyOf({ source, day, version, sha256: '' })
+    const known = db === null ? [] : await readArchivedDays(db, source)
+    for (const [day, { version, digest }] of known) digests.set(key(day, version), digest)
+    for (const { manifest } of noted) {
+      if (manifest.table === source) digests.set(key(manifest.day, manifest.version), manifest.sha256)
+    }
+    const days = [...(await listTableDays(target, source))]
+    for (const [day, versions] of timeColumn === undefined ? days.slice(-1) : days) {
+      const version = versions.at(-1) ?? 0
+      const sha256 = digests.get(key(day, version)) ?? (await readManifest(target, source, day, version)).sha256
+      parts.push({ source, day, version, sha256 })
+    }
+  }
+  return parts
+}
+
+/** Throws a `DamagedArchive` on metadata that are not those of this archive. */
+export async function readBase(target: ArchiveTarget, url: string): Promise<Base> {
+  if (!url.startsWith(`${urlOf(target)}/`)) throw new DamagedArchive(`it is published elsewhere, ${url}; ${advice}`)
+  const bytes = await readWhole(target, url)
+  try {
+    const metadata = JSON.parse(bytes.toString('utf8')) as TableMetadata
+    currentSnapshot(metadata)
+    return { url, metadata }
+  } catch (error) {
+    throw new DamagedArchive(`${url} is damaged: ${messageOf(error)}; ${advice}`, { cause: error })
+  }
+}
+
+export function readList(target: ArchiveTarget, url: string): Promise<ListedManifest[]> {
+  return readRecords(target, url)
+}
+
+/** Reads the files of a manifest that are still there. */
+export async function readEntries(target: ArchiveTarget, url: string): Promise<ManifestEntry[]> {
+  const entries = await readRecords<ManifestEntry>(target, url)
+  return entries.filter(({ status }) => status !== entryStatus.deleted)
+}
+
+async function readRecords<Entry>(target: ArchiveTarget, url: string): Promise<Entry[]> {
+  const bytes = await readWhole(target, url)
+  try {
+    return await readAvro<Entry>(bytes)
+  } catch (error) {
+    throw new DamagedArchive(`${url} is damaged: ${messageOf(error)}; ${advice}`, { cause: error })
+  }
+}
+
+export function pathOf(target: ArchiveTarget, url: string): string {
+  return url.slice(urlOf(target).length + 1)
+}
+
+async function readWhole(target: ArchiveTarget, url: string): Promise<Buffer> {
+  const bytes = await target.read(pathOf(target, url))
+  if (bytes === null) throw new DamagedArchive(`${url} is missing; ${advice}`)
+  return bytes
+}

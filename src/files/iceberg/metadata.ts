@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto'
+import { dayMs, type TimeMs } from '../../market/values.js'
+import type { ParquetColumn } from '../parquet/columns.js'
+
+export interface Field {
+  readonly id: number
+  readonly name: string
+  readonly required: false
+  readonly type: string | { readonly type: 'list'; readonly 'element-id': number; readonly [key: string]: unknown }
+}
+
+export interface PartitionColumn {
+  readonly name: string
+  readonly 'field-id': number
+  readonly 'source-id': number
+  readonly transform: 'day' | 'identity'
+}
+
+interface Timed {
+  readonly 'timestamp-ms': TimeMs
+}
+interface Snapshot extends Timed {
+  readonly 'snapshot-id': number
+  readonly 'manifest-list': string
+  readonly summary: Readonly<Record<string, string>>
+}
+
+/** Metadata of a table as they are stored; the rest of what is in them is written and not read. */
+export interface TableMetadata {
+  readonly location: string
+  readonly 'table-uuid': string
+  readonly 'last-sequence-number': number
+  readonly 'last-updated-ms': TimeMs
+  readonly 'last-column-id': number
+  readonly 'current-schema-id': number
+  readonly schemas: readonly { readonly 'schema-id': number; readonly fields: readonly Field[] }[]
+  readonly 'current-snapshot-id': number
+  readonly snapshots: readonly Snapshot[]
+  readonly 'metadata-log': readonly (Timed & { readonly 'metadata-file': string })[]
+}
+
+export function currentSnapshot({ snapshots, 'current-snapshot-id': id }: TableMetadata): Snapshot {
+  const found = snapshots.find((one) => one['snapshot-id'] === id)
+  if (found === undefined) throw new Error('it does not have its current snapshot')
+  return found
+}
+
+export function currentFields({ schemas, 'current-schema-id': id }: TableMetadata): readonly Field[] {
+  return schemas.find((one) => one['schema-id'] === id)?.fields ?? []
+}
+
+interface NewSnapshot {
+  readonly id: number
+  readonly now: TimeMs
+  readonly location: string
+  readonly fields: readonly Field[]
+  readonly partition: readonly PartitionColumn[]
+  readonly manifestList: string
+  readonly summary: Readonly<Record<string, string>>
+  /** How long snapshots are kept after they were superseded, days. */
+  readonly snapshotDays: number
+}
+
+/** Adds a snapshot to the metadata of a table. Those that were superseded long ago are left out; their files stay. */
+export function nextMetadata(
+  base: { readonly url: string; readonly metadata: TableMetadata } | null,
+  { id, now, location, fields, partition, manifestList, summary, snapshotDays }: NewSnapshot,
+): TableMetadata {
+  const before = base?.metadata
+  // Iceberg refuses snapshots out of order, and a clock may have gone back.
+  const time = Math.max(now, (before?.['last-updated-ms'] ?? 0) + 1)
+  const sequence = (before?.['last-sequence-number'] ?? 0) + 1
+  const isKept = (_: Timed, i: number, all: readonly Timed[]) =>
+    (all[i + 1]?.['timestamp-ms'] ?? time) > time - snapshotDays * dayMs
+  const text = JSON.stringify(fields)
+  const known = before?.schemas.find((one) => JSON.stringify(one.fields) === text)
+  const schema = known ?? { type: 'struct', 'schema-id': before?.schemas.length ?? 0, fields }
+  const snapshot = {
+    'snapshot-id': id,
+    ...(before !== undefined && { 'parent-snapshot-id': before['current-snapshot-id'] }),
+    'sequence-number': sequence,
+    'timestamp-ms': time,
+    'manifest-list': manifestList,
+    summary,
+    'schema-id': schema['schema-id'],
+  }
+  const snapshots = [...(before?.snapshots ?? []), snapshot].filter(isKept)
+  const former = base === null ? [] : [{ 'metadata-file': base.url, 'timestamp-ms': base.metadata['last-updated-ms'] }]
+  const more = {
+    'format-version': 2,
+    'default-spec-id': 0,
+    'partition-specs': [{ 'spec-id': 0, fields: partition }],
+    'last-partition-id': Math.max(...partition.map((one) => one['field-id'])),
+    'default-sort-order-id': 0,
+    'sort-orders': [{ 'order-id': 0, fields: [] }],
+    properties: { 'schema.name-mapping.default': JSON.stringify(fields.map(nameMapping)) },
+    refs: { main: { 'snapshot-id': id, type: 'branch' } },
+    'snapshot-log': snapshots.map((one) => ({
+      'snapshot-id': one['snapshot-id'],
+      'timestamp-ms': one['timestamp-ms'],
+    })),
+  }
+  return {
+    ...more,
+    location,
+    'table-uuid': before?.['table-uuid'] ?? randomUUID(),
+    'last-sequence-number': sequence,
+    'last-updated-ms': time,
+    'last-column-id': Math.max(before?.['last-column-id'] ?? 0, ...fields.flatMap(idsOf)),
+    'current-schema-id': schema['schema-id'],
+    schemas: [...(before?.schemas ?? []), ...(known === undefined ? [schema] : [])],
+    'current-snapshot-id': id,
+    snapshots,
+    'metadata-log': [...(before?.['metadata-log'] ?? []), ...former].filter(isKept),
+  }
+}
+
+/** Names the columns of files that were written without field ids. */
+function nameMapping({ id, name, type }: Field): object {
+  const element = typeof type === 'string' ? {} : { fields: [{ 'field-id': type['element-id'], names: ['element'] }] }
+  return { 'field-id': id, names: [name], ...element }
+}
+
+function idsOf({ id, type }: Field): number[] {
+  return typeof type === 'string' ? [id] : [id, type['element-id']]
+}
+
+/** A column of the files as Iceberg describes it. */
+export function fieldOf({ name, schema: [top, , element] }: ParquetColumn): Field {
+  const id = top?.field_id ?? 0
+  if (top?.converted_type !== 'LIST') return { id, name, required: false, type: primitive(top) }
+  const list = { 'element-id': element?.field_id ?? 0, element: primitive(element), 'element-required': false }
+  return { id, name, required: false, type: { type: 'list', ...list } }
+}
+
+const primitives: Readonly<Record<string, string>> = {
+  INT32: 'int',
+  INT64: 'long',
+  DOUBLE: 'double',
+  BOOLEAN: 'boolean',
+}
+
+function primitive(element: ParquetColumn['schema'][number] | undefined): string {
+  const { type = '', converted_type: meaning, precision, scale } = element ?? {}
+  if (meaning === 'DECIMAL') return `decimal(${precision}, ${scale})`
+  return meaning === 'TIMESTAMP_MICROS' ? 'timestamptz' : (primitives[type] ?? 'string')
+}

@@ -1,0 +1,134 @@
+import type { QueryRow } from '../../db/readOnlyQuery.js'
+import { archivedTableNames } from '../../market/archivedTable.js'
+import { dayMs } from '../../market/values.js'
+import type { Manifest, ManifestColumn, SeriesProof } from '../archive/manifest.js'
+import { archivedTable, type Day, dayEnd, dayStart } from '../archive/tables.js'
+import { fieldId } from '../parquet/columns.js'
+import type { DataFile } from './avro.js'
+import type { PartitionColumn } from './metadata.js'
+
+/** A table that engines see. It follows from the manifests of archived tables, day by day. */
+export interface PublishedTable {
+  readonly name: string
+  /** Archived tables that it is made of. */
+  readonly sources: readonly string[]
+  /** Column whose days are the partitions. Absent where each day has the table as a whole, and only the newest counts. */
+  readonly timeColumn?: string | undefined
+  /** Second column of the partitions: a file has one value of it. */
+  readonly divider: 'category' | 'stream'
+  /** Columns and rows of a table of proofs. Absent where the rows are the archived files. */
+  readonly proof?: { readonly columns: readonly ManifestColumn[]; readonly rowsOf: (manifest: Manifest) => QueryRow[] }
+}
+
+const columnsOf = (type: string, names: readonly string[]): ManifestColumn[] => names.map((name) => ({ name, type }))
+const series = ['category', 'symbol', 'stream', 'type', 'interval'] as const
+const values = ['open', 'high', 'low', 'close', 'base_volume', 'quote_turnover']
+const revised = ['old', 'new'].flatMap((when) => values.map((name) => `${when}_${name}`))
+
+/** Every archived table, and what is proven of them. */
+export const publishedTables: readonly PublishedTable[] = [
+  ...archivedTableNames.map((name): PublishedTable => {
+    const { timeColumn } = archivedTable(name)
+    return { name, sources: [name], timeColumn, divider: 'category' }
+  }),
+  rangeTable('coverage', [], (proof) => proof.coverage),
+  rangeTable('no_trade', [], (proof) => proof.noTrade),
+  rangeTable('gaps', ['reason', 'state'], ({ gaps }) =>
+    gaps.map(({ from, to, reason, state }) => [from, to, reason, state]),
+  ),
+  proofTable(
+    'candle_revisions',
+    [...columnsOf('timestamptz', ['open_time', 'revised_at']), ...columnsOf('numeric', revised)],
+    ({ revisions }) => revisions.map((one) => [micros(one.openTime), micros(one.revisedAt), ...one.old, ...one.new]),
+  ),
+]
+
+/** Ranges are cut at the ends of each day, so that a day has its own and no time stands twice. */
+function rangeTable(
+  name: string,
+  text: readonly string[],
+  rangesOf: (proof: SeriesProof) => readonly (readonly [from: string, to: string, ...texts: string[]])[],
+): PublishedTable {
+  const columns = [...columnsOf('timestamptz', ['from_time', 'to_time']), ...columnsOf('text', text)]
+  return proofTable(name, columns, (proof, day) => {
+    const inDay = (time: string) => {
+      if (Date.parse(time) < dayStart(day)) return String(dayStart(day) * 1000)
+      return Date.parse(time) >= dayEnd(day) ? String(dayEnd(day) * 1000) : micros(time)
+    }
+    return rangesOf(proof).map(([from, to, ...texts]) => [inDay(from), inDay(to), ...texts])
+  })
+}
+
+function proofTable(
+  name: string,
+  columns: readonly ManifestColumn[],
+  rowsOf: (proof: SeriesProof, day: Day) => readonly QueryRow[],
+): PublishedTable {
+  return {
+    name,
+    sources: archivedTableNames.filter((table) => archivedTable(table).stream !== null),
+    timeColumn: columns[0]?.name,
+    divider: 'stream',
+    proof: {
+      columns: [...columnsOf('text', series), ...columns],
+      rowsOf: ({ proof, day }) =>
+        proof.flatMap((one) => {
+          const key = series.map((column) => (one[column] === '' ? null : one[column]))
+          return rowsOf(one, day).map((row) => [...key, ...row])
+        }),
+    },
+  }
+}
+
+/** Microseconds since the epoch, exact. */
+function micros(time: string): string {
+  const [, seconds = '', fraction = ''] = /^(.*?)(?:\.(\d+))?Z$/.exec(time) ?? []
+  return String(Date.parse(`${seconds}Z`) * 1000 + Number(fraction.padEnd(6, '0')))
+}
+
+export function partitionOf({ timeColumn, divider }: PublishedTable): PartitionColumn[] {
+  const days =
+    timeColumn === undefined
+      ? []
+      : [{ name: `${timeColumn}_day`, 'field-id': 1001, 'source-id': fieldId(timeColumn), transform: 'day' as const }]
+  return [...days, { name: divider, 'field-id': 1000, 'source-id': fieldId(divider), transform: 'identity' }]
+}
+
+interface PlacedFile {
+  readonly url: string
+  readonly day: Day
+  readonly dividedBy: string
+  readonly rows: number
+  readonly bytes: number
+  /** Lowest and highest symbol. */
+  readonly symbols: readonly [string, string]
+}
+
+/** A file with the bounds that follow from its place, by which engines skip it. */
+export function dataFile({ timeColumn, divider }: PublishedTable, file: PlacedFile): DataFile {
+  const bounds: [id: number, lower: Buffer, upper: Buffer][] = [
+    [fieldId(divider), Buffer.from(file.dividedBy), Buffer.from(file.dividedBy)],
+    [fieldId('symbol'), Buffer.from(file.symbols[0]), Buffer.from(file.symbols[1])],
+  ]
+  const partition: Record<string, string | number> = { [divider]: file.dividedBy }
+  if (timeColumn !== undefined) {
+    bounds.push([fieldId(timeColumn), instant(dayStart(file.day), 0n), instant(dayEnd(file.day), -1n)])
+    partition[`${timeColumn}_day`] = dayStart(file.day) / dayMs
+  }
+  return {
+    content: 0,
+    file_path: file.url,
+    file_format: 'PARQUET',
+    partition,
+    record_count: file.rows,
+    file_size_in_bytes: file.bytes,
+    lower_bounds: bounds.map(([key, value]) => ({ key, value })),
+    upper_bounds: bounds.map(([key, , value]) => ({ key, value })),
+  }
+}
+
+function instant(time: number, moreMicros: bigint): Buffer {
+  const bytes = Buffer.alloc(8)
+  bytes.writeBigInt64LE(BigInt(time) * 1000n + moreMicros)
+  return bytes
+}
