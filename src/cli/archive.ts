@@ -6,7 +6,7 @@ import { stopSignal } from '../runtime/shutdown.js'
 import { packageVersion } from '../runtime/version.js'
 import { runArchive } from '../files/archive/run.js'
 import { certifyCommand } from './archiveCertify.js'
-import { pruneCommand } from './archivePrune.js'
+import { pruneCommand, rebuildTablesCommand } from './archivePrune.js'
 import { noRemoval, removeOld } from './archiveRemoval.js'
 import { restoreCommand } from './archiveRestore.js'
 import { openArchive, openPublisher, tableOption } from './archiveTarget.js'
@@ -42,7 +42,7 @@ export function archiveCommand(): Command {
     .addHelpText('after', examples)
     .action(runIt)
   // Options that both have are read by this one, wherever they stand: subcommands take them from here.
-  for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand()]) {
+  for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand(), rebuildTablesCommand()]) {
     command.addCommand(sub.exitOverride())
   }
   return command

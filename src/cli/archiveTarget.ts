@@ -38,10 +38,15 @@ export async function openArchive({ archive, database }: Config, signal?: AbortS
 }
 
 /** Publishes an archive as tables. What it takes to write them is loaded only then. */
-export async function openPublisher({ archive }: Config, { db }: RecorderDatabase, target: ArchiveTarget) {
+export async function openPublisher(
+  { archive }: Config,
+  { db }: RecorderDatabase,
+  target: ArchiveTarget,
+  options: { readonly isAnew?: boolean } = {},
+) {
   const { publishTables } = await import('../files/iceberg/publish.js')
   const place = { db, target, snapshotDays: archive.snapshotDays, now: Date.now }
-  return (files: ArchiveRunFiles, noted: readonly NotedDay[]) => publishTables({ ...place, ...files }, noted)
+  return (files: ArchiveRunFiles, noted: readonly NotedDay[]) => publishTables({ ...place, ...files }, noted, options)
 }
 
 export function tableOption(what: string): Option {

@@ -4,6 +4,7 @@ import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/shutdown.js'
 import { type VerifiedDay, verifyArchive } from '../files/archive/verify.js'
+import { verifyTables } from '../files/iceberg/check.js'
 import { openArchive, tableOption } from './archiveTarget.js'
 import { Failed } from './failed.js'
 import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
@@ -61,6 +62,13 @@ async function runVerify(options: VerifyOptions): Promise<void> {
       count.problems += result.problems.length
       if (options.json === true) results.push(result)
       else for (const problem of result.problems) await writeOut(`${result.table} of ${result.day}: ${problem}\n`)
+    }
+    const isWhole = options.table === undefined && options.from === undefined && options.to === undefined
+    for await (const { table, problem } of isWhole && store !== null ? verifyTables(store.database.db, target) : []) {
+      count.problems++
+      if (options.json === true) {
+        results.push({ table, day: '', version: 0, rows: 0, isEqual: null, problems: [problem] })
+      } else await writeOut(`${table}: ${problem}\n`)
     }
   } finally {
     stop.release()

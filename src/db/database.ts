@@ -49,7 +49,7 @@ export async function inTransaction<Result>(
 }
 
 /** Reads the database's clock, in epoch milliseconds. In a transaction this is the time of its beginning. */
-async function databaseNow(db: Kysely<Database>): Promise<TimeMs> {
+export async function databaseNow(db: Kysely<Database>): Promise<TimeMs> {
   const { rows } = await sql<{ now: TimeMs }>`select now() as now`.execute(db)
   const [row] = rows
   if (row === undefined) throw new Error('the database did not tell its time')

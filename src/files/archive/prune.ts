@@ -9,15 +9,22 @@ export interface Pruned {
   readonly bytes: number
 }
 
+interface PruneOptions {
+  readonly isDryRun?: boolean
+  /** Files that published tables need; null when there are no tables. */
+  readonly needed?: ReadonlySet<string> | null
+}
+
 /**
- * Removes all but the newest version of each day, and files that no manifest names. To be called by one process at a time. A
- * manifest goes before its files, so that none is ever without them. Throws on a newest version that is damaged, and removes nothing.
+ * Removes all but the newest version of each day, and files that neither a manifest nor a table needs. To be called by one process
+ * at a time. A manifest goes before its files, so that none is ever without them. Throws on a newest version that is damaged, and
+ * removes nothing.
  */
 export async function pruneArchive(
   target: ArchiveTarget,
-  { isDryRun = false }: { readonly isDryRun?: boolean } = {},
+  { isDryRun = false, needed = null }: PruneOptions = {},
 ): Promise<Pruned> {
-  const named = new Set<string>()
+  const named = new Set<string>(needed)
   const former: string[] = []
   for (const [table, days] of await listDays(target)) {
     for (const [day, versions] of days) {
@@ -29,8 +36,9 @@ export async function pruneArchive(
   if (!isDryRun) for (const path of former) await target.remove(path)
   let files = 0
   let bytes = 0
-  for (const table of marketTables) {
-    for (const file of await target.list(`table=${table}/`)) {
+  const folders = marketTables.map((table) => `table=${table}/`)
+  for (const folder of needed === null ? folders : [...folders, 'iceberg/']) {
+    for (const file of await target.list(folder)) {
       if (named.has(file.path)) continue
       files++
       bytes += file.bytes

@@ -1,7 +1,7 @@
 import { rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Kysely } from 'kysely'
-import { databaseNow } from '../../db/databaseNow.js'
+import { databaseNow } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
 import type { TimeMs } from '../../market/values.js'
 import { random, randomName } from '../../runtime/randomness.js'
