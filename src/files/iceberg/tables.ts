@@ -1,5 +1,5 @@
 import type { QueryRow } from '../../db/readOnlyQuery.js'
-import { archivedTableNames } from '../../market/archivedTable.js'
+import { marketTables } from '../../market/stream.js'
 import { dayMs } from '../../market/values.js'
 import type { Manifest, ManifestColumn, SeriesProof } from '../archive/manifest.js'
 import { archivedTable, type Day, dayEnd, dayStart } from '../archive/tables.js'
@@ -27,7 +27,7 @@ const revised = ['old', 'new'].flatMap((when) => values.map((name) => `${when}_$
 
 /** Every archived table, and what is proven of them. */
 export const publishedTables: readonly PublishedTable[] = [
-  ...archivedTableNames.map((name): PublishedTable => {
+  ...marketTables.map((name): PublishedTable => {
     const { timeColumn } = archivedTable(name)
     return { name, sources: [name], timeColumn, divider: 'category' }
   }),
@@ -66,7 +66,7 @@ function proofTable(
 ): PublishedTable {
   return {
     name,
-    sources: archivedTableNames.filter((table) => archivedTable(table).stream !== null),
+    sources: marketTables.filter((table) => archivedTable(table).stream !== null),
     timeColumn: columns[0]?.name,
     divider: 'stream',
     proof: {

@@ -9,7 +9,7 @@ import type { ArchiveTarget } from '../../../../src/files/archive/target.js'
 import { readAvro } from '../../../../src/files/iceberg/avro.js'
 import { neededFiles, verifyTables } from '../../../../src/files/iceberg/check.js'
 import { publishTables } from '../../../../src/files/iceberg/publish.js'
-import { archivedTableNames } from '../../../../src/market/archivedTable.js'
+import { marketTables } from '../../../../src/market/stream.js'
 import { temporaryArchive } from '../../../support/archives.js'
 import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
@@ -45,7 +45,7 @@ async function publish(now = later, place: ArchiveTarget = target) {
     return await runArchive(
       source.database,
       place,
-      { tables: archivedTableNames, afterHours: 1 },
+      { tables: marketTables, afterHours: 1 },
       {
         ...options,
         publish: (files, noted) => publishTables({ ...files, ...options, db, target: place, snapshotDays: 30 }, noted),
@@ -122,7 +122,7 @@ describe('the tables of an archive', () => {
     await publish()
     const read = await runEngine(pyiceberg, 'pyicebergTables.py', [source.url])
     const counted = await Promise.all(
-      archivedTableNames.map(async (name) => {
+      marketTables.map(async (name) => {
         const { rows } = await sql<{
           n: number
         }>`select count(*)::int as n from ${sql.table(`market.${name}`)}`.execute(source.database.db)
@@ -136,7 +136,7 @@ describe('the tables of an archive', () => {
     expect((await publish()).problems).toEqual([])
     const before = await pointers()
     expect(Object.keys(before).toSorted()).toEqual(
-      [...archivedTableNames, 'coverage', 'no_trade', 'gaps', 'candle_revisions'].toSorted(),
+      [...marketTables, 'coverage', 'no_trade', 'gaps', 'candle_revisions'].toSorted(),
     )
     expect(await filesOf('fills')).toEqual([await archivedFiles('fills')])
     expect(await filesOf('candles')).toEqual([await archivedFiles('candles')])
