@@ -40,8 +40,8 @@ export function listedManifest(
   entries: readonly ManifestEntry[],
   { path, bytes, partition, id, sequence }: Place,
 ): ListedManifest {
-  const of = (status: number) => entries.filter((entry) => entry.status === status)
-  const rows = (status: number) => of(status).reduce((sum, entry) => sum + entry.data_file.record_count, 0)
+  const withStatus = (status: number) => entries.filter((entry) => entry.status === status)
+  const rows = (status: number) => withStatus(status).reduce((sum, entry) => sum + entry.data_file.record_count, 0)
   const sequences = entries.filter(({ status }) => status !== entryStatus.deleted).map((one) => one.sequence_number)
   return {
     manifest_path: path,
@@ -51,9 +51,9 @@ export function listedManifest(
     sequence_number: sequence,
     min_sequence_number: Math.min(sequence, ...sequences),
     added_snapshot_id: id,
-    added_files_count: of(entryStatus.added).length,
-    existing_files_count: of(entryStatus.existing).length,
-    deleted_files_count: of(entryStatus.deleted).length,
+    added_files_count: withStatus(entryStatus.added).length,
+    existing_files_count: withStatus(entryStatus.existing).length,
+    deleted_files_count: withStatus(entryStatus.deleted).length,
     added_rows_count: rows(entryStatus.added),
     existing_rows_count: rows(entryStatus.existing),
     deleted_rows_count: rows(entryStatus.deleted),
@@ -76,8 +76,8 @@ function summarize(values: readonly (string | number)[]): PartitionSummary {
 
 /** Counts of a snapshot, as engines show and use them. */
 export function summaryOf(manifests: readonly ListedManifest[], id: number): Record<string, string> {
-  const sum = (of: readonly ListedManifest[], count: (one: ListedManifest) => number) =>
-    of.reduce((total, one) => total + count(one), 0)
+  const sum = (all: readonly ListedManifest[], count: (one: ListedManifest) => number) =>
+    all.reduce((total, one) => total + count(one), 0)
   const own = manifests.filter((one) => one.added_snapshot_id === id)
   const added = sum(own, (one) => one.added_files_count)
   const deleted = sum(own, (one) => one.deleted_files_count)

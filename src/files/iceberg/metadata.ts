@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto'
 import { dayMs, type TimeMs } from '../../market/values.js'
+import { randomName } from '../../runtime/randomness.js'
 import type { ParquetColumn } from '../parquet/columns.js'
 
 export interface Field {
@@ -103,7 +103,7 @@ export function nextMetadata(
   return {
     ...more,
     location,
-    'table-uuid': before?.['table-uuid'] ?? randomUUID(),
+    'table-uuid': before?.['table-uuid'] ?? randomName(16).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'),
     'last-sequence-number': sequence,
     'last-updated-ms': time,
     'last-column-id': Math.max(before?.['last-column-id'] ?? 0, ...fields.flatMap(idsOf)),
