@@ -1,6 +1,6 @@
 import type { InstrumentKey } from '../src/market/category.js'
 import type { Candle } from '../src/market/candle.js'
-import type { Fill } from '../src/market/fill.js'
+import type { Fill } from '../src/market/rows.js'
 import { minuteMs, type TimeMs } from '../src/market/values.js'
 import type { Batch } from '../src/ledger/batch.js'
 

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { startRecorder } from '../src/app.js'
 import { loadConfig } from '../src/config/resolve.js'
-import { keepHeapSmall } from '../src/runtime/heap.js'
+import { keepHeapSmall } from '../src/runtime/process.js'
 import { createLogger } from '../src/runtime/logger.js'
 
 /** What the daemon under test tells of itself, since its start. */

@@ -19,7 +19,7 @@ import { type Clock, systemClock, within } from './runtime/clock.js'
 import { type Disk, systemDisk } from './runtime/disk.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
-import { packageVersion } from './runtime/version.js'
+import { packageVersion } from './runtime/packageFile.js'
 import { removeAddress, writeAddress } from './serve/address.js'
 import { collectorSource, type RecorderSource } from './serve/source.js'
 import { type RunningServer, startServer } from './serve/server.js'
@@ -73,7 +73,7 @@ export interface Recorder {
 }
 
 /** External dependencies besides the database. The real ones are the defaults. */
-export interface World {
+interface World {
   readonly clock?: Clock
   /** Carries requests to the service. */
   readonly adapter?: SenderOptions['adapter']

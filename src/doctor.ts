@@ -16,7 +16,7 @@ import { pendingMigrations } from './db/migrate.js'
 import { rightsBeyondReading } from './db/service.js'
 import { isExisting } from './server/embedded/embedded.js'
 import { detectServer, type ServerKind } from './server/timescale/server.js'
-import { messageOf } from './runtime/messageOf.js'
+import { messageOf } from './runtime/text.js'
 
 export interface Finding {
   readonly what: string

@@ -4,11 +4,11 @@ process.on('SIGUSR1', () => undefined)
 
 try {
   // Imported here, so that a module that cannot be loaded is one line, too.
-  const { keepHeapSmall } = await import('./runtime/heap.js')
+  const { keepHeapSmall } = await import('./runtime/process.js')
   keepHeapSmall()
   const { runProgram } = await import('./cli/program.js')
   process.exitCode = await runProgram(process.argv)
-  const { endWithin } = await import('./cli/wait.js')
+  const { endWithin } = await import('./cli/end.js')
   endWithin(3_000)
 } catch (error) {
   const why =

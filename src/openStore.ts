@@ -2,7 +2,13 @@ import type { Config } from './config/resolve.js'
 import type { Logger } from './runtime/logger.js'
 import { systemClock, within } from './runtime/clock.js'
 import { openDatabase, type RecorderDatabase } from './db/database.js'
-import { embeddedFolder, requireExisting, startEmbeddedPostgres } from './server/embedded/embedded.js'
+import {
+  embeddedFolder,
+  type EmbeddedOptions,
+  requireExisting,
+  startEmbeddedPostgres,
+} from './server/embedded/embedded.js'
+import { type DatabasePool, openPool } from './db/pool.js'
 
 const closeWithinMs = 2_000
 
@@ -53,5 +59,30 @@ export async function openStore(
   } catch (error) {
     await embedded?.stop()
     throw error
+  }
+}
+
+/**
+ * Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one. It stands
+ * apart from openStore, because a command that only reads need not load the rest.
+ */
+export async function openReader(
+  { database: { url, readUrl, dataDir, poolSize } }: Config,
+  logger: NonNullable<EmbeddedOptions['logger']>,
+): Promise<DatabasePool> {
+  const poolFor = (reader: string) => openPool({ url: reader, poolSize, isReadOnly: true })
+  if (url !== undefined) {
+    const pool = poolFor(readUrl ?? url)
+    return { pool, close: () => pool.end() }
+  }
+  await requireExisting(dataDir)
+  const embedded = await startEmbeddedPostgres({ dataDir: embeddedFolder(dataDir), logger })
+  const pool = poolFor(readUrl ?? embedded.readUrl)
+  return {
+    pool,
+    async close() {
+      await pool.end()
+      await embedded.stop()
+    },
   }
 }

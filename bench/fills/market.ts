@@ -1,4 +1,4 @@
-import type { TradeSign } from '../../src/market/ticker.js'
+import type { TradeSign } from '../../src/market/rows.js'
 
 /** The fills of an instrument, ascending; times in milliseconds since the bench began, negative ones happened before. */
 export interface Flow {

@@ -1,4 +1,4 @@
-import { fillsPerPage } from '../../src/market/fill.js'
+import { fillsPerPage } from '../../src/market/rows.js'
 import { worthOfTickers } from '../../src/collect/schedule/fillShare.js'
 import { FillSchedule } from '../../src/collect/schedule/fillSchedule.js'
 import { countUntil, type Flow } from './market.js'

@@ -1,5 +1,4 @@
-import { fillsPerPage } from '../../src/market/fill.js'
-import type { TradeSign } from '../../src/market/ticker.js'
+import { fillsPerPage, type TradeSign } from '../../src/market/rows.js'
 import type { SeenFill } from '../../src/collect/schedule/fillEstimate.js'
 import { Pacer } from '../../src/exchange/limits/pacer.js'
 import { type Operation, operations } from '../../src/market/stream.js'

@@ -1,20 +1,22 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { prepareBeside } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
-import { stopSignal } from '../runtime/shutdown.js'
-import { packageVersion } from '../runtime/version.js'
+import { stopSignal } from '../runtime/process.js'
+import { packageVersion } from '../runtime/packageFile.js'
 import { runArchive } from '../files/archive/run.js'
 import { certifyCommand } from './archiveCertify.js'
-import { pruneCommand, rebuildTablesCommand } from './archivePrune.js'
-import { noRemoval, removeOld } from './archiveRemoval.js'
-import { restoreCommand } from './archiveRestore.js'
-import { openArchive, openPublisher, tableOption } from './archiveTarget.js'
-import { verifyCommand } from './archiveVerify.js'
-import { exitCodes, failedOrStopped } from './failed.js'
-import { type CommonOptions, configuredCommand, readConfig } from './options.js'
-import { writeOut } from './output.js'
-import { progressLine } from './progressLine.js'
+import { noRemoval, openArchive, openPublisher, removeOld, tableOption } from './archiving.js'
+import { exitCodes, Failed, failedOrStopped } from './end.js'
+import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
+import { progressLine, writeOut } from './output.js'
+import { withArchiveLock } from '../files/archive/state.js'
+import { pruneArchive } from '../files/archive/prune.js'
+import { neededFiles, verifyTables } from '../files/iceberg/check.js'
+import { loadZstd } from '../files/parquet/zstd.js'
+import { openDatabase } from '../db/database.js'
+import { type VerifiedDay, verifyArchive } from '../files/archive/verify.js'
+import { restoreArchive } from '../files/archive/restore.js'
 
 interface RunOptions extends CommonOptions {
   readonly table?: readonly string[]
@@ -93,6 +95,190 @@ async function runIt(options: RunOptions): Promise<void> {
     for (const line of removal.removed) await writeOut(`${line}\n`)
   } catch (error) {
     progress.end()
+    throw failedOrStopped(error, stop.signal)
+  } finally {
+    stop.release()
+    await target.close()
+    await store.close()
+  }
+}
+
+export function pruneCommand(): Command {
+  return configuredCommand('prune')
+    .alias('tidy')
+    .description('Remove former versions of days, and files that an interrupted run has left.')
+    .option('--dry-run', 'only say what would be removed')
+    .addHelpText('after', '\nExample:\n  market-recorder archive prune --config recorder.yaml --dry-run')
+    .action((_, command: Command) => runPrune(command.optsWithGlobals()))
+}
+
+async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }): Promise<void> {
+  const config = await readConfig(options)
+  const target = await openArchive(config)
+  const store = await openStore(config, createLogger('warn'))
+  try {
+    const isDryRun = options.dryRun === true
+    const { db } = store.database
+    const pruned = await withArchiveLock(db, async () =>
+      pruneArchive(target, { isDryRun, needed: await neededFiles(db, target) }),
+    )
+    const what = `${pruned.versions} former versions, ${pruned.files} files of ${pruned.bytes} bytes`
+    await writeOut(isDryRun ? `would remove ${what}\n` : `removed ${what}\n`)
+  } finally {
+    await target.close()
+    await store.close()
+  }
+}
+
+export function rebuildTablesCommand(): Command {
+  return configuredCommand('rebuild-tables')
+    .description('Make the Iceberg tables anew from the manifests of the archive.')
+    .addHelpText('after', '\nExample:\n  market-recorder archive rebuild-tables --config recorder.yaml')
+    .action((_, command: Command) => runRebuild(command.optsWithGlobals()))
+}
+
+async function runRebuild(options: CommonOptions): Promise<void> {
+  const config = await readConfig(options)
+  const target = await openArchive(config)
+  const store = await openStore(config, createLogger('warn'))
+  try {
+    const { problems } = await withArchiveLock(store.database.db, async () => {
+      const files = { folder: await target.stagingFolder(), compression: await loadZstd() }
+      const publish = await openPublisher(config, store.database, target, { isAnew: true })
+      return publish(files, [])
+    })
+    for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
+    if (problems.length > 0) throw new Failed()
+    await writeOut('made all tables anew\n')
+  } finally {
+    await target.close()
+    await store.close()
+  }
+}
+
+interface VerifyOptions extends CommonOptions {
+  readonly table?: readonly string[]
+  readonly from?: string
+  readonly to?: string
+  readonly offline?: boolean
+  readonly json?: boolean
+}
+
+export function verifyCommand(): Command {
+  return configuredCommand('verify')
+    .description(
+      'Read the archive and compare it with its manifests, and with the database where that has the day, too.',
+    )
+    .addOption(tableOption('only these (default: all)'))
+    .addOption(new Option('--from <day>', 'first day (default: the oldest)').argParser(day))
+    .addOption(new Option('--to <day>', 'end, not included (default: all days)').argParser(day))
+    .option('--offline', 'leave the database alone')
+    .option('--json', 'print one JSON array')
+    .addHelpText(
+      'after',
+      '\nExample:\n  market-recorder archive verify --config recorder.yaml --offline\n\n' +
+        'A day that is damaged, or that the database has otherwise, is written anew by the next archive.\n' +
+        'Exit code: 0 when everything is as it was written, 1 when anything is not.',
+    )
+    .action((_, command: Command) => runVerify(command.optsWithGlobals()))
+}
+
+async function runVerify(options: VerifyOptions): Promise<void> {
+  const config = await readConfig(options)
+  const stop = stopSignal()
+  const target = await openArchive(config, stop.signal)
+  const store = options.offline === true ? null : await openStore(config, createLogger('warn'))
+  // Look up rows that archive files name over a read-only connection, which needs no further rights.
+  const rowReader = store && openDatabase({ url: store.readUrl, isReadOnly: true })
+  const results: VerifiedDay[] = []
+  const count = { days: 0, rows: 0, compared: 0, problems: 0 }
+  try {
+    const days = verifyArchive(target, {
+      tables: options.table,
+      from: options.from,
+      to: options.to,
+      database: store?.database,
+      rowReader: rowReader ?? undefined,
+      signal: stop.signal,
+    })
+    for await (const result of days) {
+      count.days++
+      count.rows += result.rows
+      count.compared += result.isEqual === null ? 0 : 1
+      count.problems += result.problems.length
+      if (options.json === true) results.push(result)
+      else for (const problem of result.problems) await writeOut(`${result.table} of ${result.day}: ${problem}\n`)
+    }
+    const isWhole = options.table === undefined && options.from === undefined && options.to === undefined
+    for await (const { table, problem } of isWhole && store !== null ? verifyTables(store.database.db, target) : []) {
+      count.problems++
+      if (options.json === true) {
+        results.push({ table, day: '', version: 0, rows: 0, isEqual: null, problems: [problem] })
+      } else await writeOut(`${table}: ${problem}\n`)
+    }
+  } finally {
+    stop.release()
+    await target.close()
+    await rowReader?.close()
+    await store?.close()
+  }
+  if (options.json === true) await writeOut(`${JSON.stringify(results)}\n`)
+  else {
+    const { days, rows, compared, problems } = count
+    if (store === null) await writeOut('the database was not asked which days it has archived\n')
+    await writeOut(
+      `${days} days of tables read, ${rows} rows, ${compared} compared with the database: ${problems === 0 ? 'ok' : `${problems} problems`}\n`,
+    )
+  }
+  if (count.problems > 0) throw new Failed()
+}
+
+interface RestoreOptions extends CommonOptions {
+  readonly table?: readonly string[]
+  readonly from?: string
+  readonly to?: string
+  readonly json?: boolean
+}
+
+export function restoreCommand(): Command {
+  return configuredCommand('restore')
+    .description('Bring days back into the database, coverage and gaps included. What is there already stays as it is.')
+    .addOption(tableOption('only these (default: archive.tables)'))
+    .addOption(new Option('--from <day>', 'first day (default: the oldest)').argParser(day))
+    .addOption(new Option('--to <day>', 'end, not included (default: all days)').argParser(day))
+    .option('--json', 'print the result as JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  market-recorder archive restore --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01',
+    )
+    .action((_, command: Command) => runRestore(command.optsWithGlobals()))
+}
+
+async function runRestore(options: RestoreOptions): Promise<void> {
+  const config = await readConfig(options)
+  const logger = createLogger('warn')
+  const stop = stopSignal()
+  const target = await openArchive(config, stop.signal)
+  const store = await openStore(config, logger, { mayCreate: true })
+  try {
+    await prepareBeside(store, config, logger)
+    const { table: tables = config.archive.tables, from, to } = options
+    const { restored, problems } = await restoreArchive(
+      store.database,
+      target,
+      { tables, from, to },
+      {
+        signal: stop.signal,
+        onDay: ({ table, day: done, rows, inserted }) =>
+          process.stderr.write(`${table} of ${done}: ${rows} rows, ${inserted} of them new\n`),
+      },
+    )
+    for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
+    if (problems.length > 0) process.exitCode = exitCodes.failed
+    const inserted = restored.reduce((sum, one) => sum + one.inserted, 0)
+    if (options.json === true) return await writeOut(`${JSON.stringify(restored)}\n`)
+    await writeOut(`${restored.length} days of tables restored, ${inserted} rows were new\n`)
+  } catch (error) {
     throw failedOrStopped(error, stop.signal)
   } finally {
     stop.release()

@@ -1,13 +1,13 @@
 import { type Command, Option } from 'commander'
 import picomatch from 'picomatch'
 import { categories } from '../market/category.js'
-import { stopSignal } from '../runtime/shutdown.js'
-import { certify } from '../files/archive/certify.js'
-import { certificateText } from './archiveCertificate.js'
-import { openArchive, tableOption } from './archiveTarget.js'
-import { Failed } from './failed.js'
+import { stopSignal } from '../runtime/process.js'
+import { type Certificate, type CertifiedSeries, type CertifiedTable, certify } from '../files/archive/certify.js'
+import { openArchive, tableOption } from './archiving.js'
+import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
 import { writeOut } from './output.js'
+import { printable } from '../runtime/text.js'
 
 interface CertifyOptions extends CommonOptions {
   readonly table?: readonly string[]
@@ -68,4 +68,65 @@ async function runCertify(options: CertifyOptions): Promise<void> {
     stop.release()
     await target.close()
   }
+}
+
+/** The report as Markdown, to read and to attach. */
+function certificateText({ from, to, tables }: Certificate): string {
+  const head = [`# What was recorded from ${from} to ${to} (not included), UTC`, '']
+  return printable(`${[...head, ...tables.flatMap(tableLines)].join('\n')}\n`)
+}
+
+function tableLines({ table, rows, days, missing, series }: CertifiedTable): string[] {
+  const digests = days.flatMap((one) =>
+    Object.entries(one.digests).map(
+      ([category, digest]) => `| ${one.day} | ${category} | ${digest.rows} | ${digest.sha256} |`,
+    ),
+  )
+  return [
+    `## market.${table}`,
+    '',
+    `${rows} rows in ${days.length} days${missing.length === 0 ? '' : `; not in the archive: ${missing.join(', ')}`}.`,
+    '',
+    ...(series.length === 0
+      ? []
+      : ['| series | complete | gaps | revisions | restatements |', '|---|---|---|---|---|']),
+    ...series.map(seriesLine),
+    '',
+    ...series.flatMap(details),
+    '| day | category | rows | SHA-256 of the rows |',
+    '|---|---|---|---|',
+    ...digests,
+    '',
+  ]
+}
+
+function nameOf({ category, symbol, type, interval }: CertifiedSeries): string {
+  return [category, symbol, type, interval].filter((part) => part !== '').join(' ')
+}
+
+function seriesLine(series: CertifiedSeries): string {
+  const { completeness, gaps, revisions, restatements } = series
+  return `| ${nameOf(series)} | ${completeness === null ? 'not claimed' : percent(completeness)} | ${gaps.length} | ${revisions.length} | ${restatements.length} |`
+}
+
+function details(series: CertifiedSeries): string[] {
+  const days = Object.entries(series.incompleteDays).map(([day, share]) => `${day} ${percent(share)}`)
+  const lines = [
+    ...(days.length === 0 ? [] : [`- Incomplete: ${days.join(', ')}`]),
+    ...series.gaps.map(({ from, to, reason, state }) => `- Gap ${from} to ${to}, ${state}: ${reason}`),
+    ...series.revisions.map(
+      ({ openTime, revisedAt, old, new: replaced }) =>
+        `- Candle of ${openTime} revised ${revisedAt}: ${old.join(' ')} became ${replaced.join(' ')}`,
+    ),
+    ...series.restatements.map(
+      ({ from, to, numerator, denominator, detectedAt }) =>
+        `- Restated from ${from} to ${to}, noticed ${detectedAt}: prices times ${numerator}/${denominator}`,
+    ),
+  ]
+  return lines.length === 0 ? [] : [`${nameOf(series)}:`, '', ...lines, '']
+}
+
+/** Rounded down: what is not complete does not look it. */
+function percent(share: number): string {
+  return `${(Math.floor(share * 10_000) / 100).toFixed(2)} %`
 }

@@ -3,16 +3,25 @@ import { once } from 'node:events'
 import { constants, setPriority } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { onSchedule } from '../collect/schedule/cron.js'
-import { hasArchive } from '../config/streamOptions.js'
+import { hasArchive, storageOf } from '../config/streamOptions.js'
 import type { Config } from '../config/resolve.js'
 import type { TimeMs } from '../market/values.js'
 import { sleepFor, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { CommonOptions } from './options.js'
-import { messageOf } from '../runtime/messageOf.js'
-import { doAgree } from '../db/database.js'
+import { messageOf } from '../runtime/text.js'
+import { doAgree, type RecorderDatabase, removalTime } from '../db/database.js'
+import { join, resolve } from 'node:path'
+import { Option } from 'commander'
+import { ConfigError } from '../config/configError.js'
+import type { ArchiveRunFiles } from '../files/archive/run.js'
+import type { NotedDay } from '../files/archive/state.js'
+import { type ArchiveTarget, folderTarget } from '../files/archive/target.js'
+import { marketTables } from '../market/stream.js'
+import { type RemovalResult, removeArchived } from '../files/archive/removal.js'
+import { timeTables } from '../db/timeTables.js'
 
-export interface Archiving {
+interface Archiving {
   stop(): Promise<void>
 }
 
@@ -112,4 +121,74 @@ function lowerPriority(pid: number): void {
 
 function linesOf(output: string): string[] {
   return output.split('\n').filter((line) => line !== '')
+}
+
+/**
+ * Opens the archive that the configuration names. What it takes to speak with a bucket is loaded only then.
+ *
+ * @param signal ends what is under way
+ */
+export async function openArchive({ archive, database }: Config, signal?: AbortSignal): Promise<ArchiveTarget> {
+  const { folder, bucket, prefix = '', endpoint, region, forcePathStyle } = archive
+  if (folder !== undefined) return folderTarget(resolve(folder))
+  if (bucket === undefined) {
+    throw new ConfigError([
+      'there is no archive: set archive.folder or archive.bucket in the configuration, and give that with --config',
+    ])
+  }
+  const { bucketTarget } = await import('../files/archive/bucket.js')
+  const place = {
+    bucket,
+    prefix: prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`,
+    forcePathStyle,
+    ...(endpoint !== undefined && { endpoint }),
+    ...(region !== undefined && { region }),
+  }
+  return bucketTarget(place, {
+    clock: systemClock,
+    folder: join(resolve(database.dataDir), 'archive'),
+    ...(signal !== undefined && { signal }),
+  })
+}
+
+/** Publishes an archive as tables. What it takes to write them is loaded only then. */
+export async function openPublisher(
+  { archive }: Config,
+  { db }: RecorderDatabase,
+  target: ArchiveTarget,
+  options: { readonly isAnew?: boolean } = {},
+) {
+  const { publishTables } = await import('../files/iceberg/publish.js')
+  const place = { db, target, snapshotDays: archive.snapshotDays, now: Date.now }
+  return (files: ArchiveRunFiles, noted: readonly NotedDay[]) => publishTables({ ...place, ...files }, noted, options)
+}
+
+export function tableOption(what: string): Option {
+  return new Option('--table <table...>', what).choices(marketTables)
+}
+
+interface OldRemoval extends RemovalResult {
+  /** Why nothing was looked at; null when it was. */
+  readonly problem: string | null
+}
+
+export const noRemoval: OldRemoval = { removed: [], kept: [], problem: null }
+
+/** Removes what is past its age and in the archive, by the earlier of this machine's clock and the database's. */
+export async function removeOld(
+  database: RecorderDatabase,
+  target: ArchiveTarget,
+  config: Config,
+  { machineNow, signal }: { readonly machineNow: () => TimeMs; readonly signal?: AbortSignal },
+): Promise<OldRemoval> {
+  const storage = storageOf(config)
+  const tables = timeTables.flatMap(({ name }) => {
+    const { retentionDays, isArchived } = storage[name]
+    return retentionDays === undefined || !isArchived ? [] : [{ name, retentionDays }]
+  })
+  if (tables.length === 0) return noRemoval
+  const time = await removalTime(database.db, { machineNow })
+  if ('problem' in time) return { ...noRemoval, problem: time.problem }
+  const options = { now: () => time.now, ...(signal && { signal }) }
+  return { ...(await removeArchived(database, target, { tables }, options)), problem: null }
 }

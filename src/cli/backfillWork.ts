@@ -9,7 +9,7 @@ import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { insertWants, type WantKind } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
-import { openProgress } from './backfillProgress.js'
+import { openProgress } from './backfillOutput.js'
 
 const minLookMs = 200
 

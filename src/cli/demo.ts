@@ -1,15 +1,19 @@
 import { Command, Option } from 'commander'
 import { type Recorder, startRecorder } from '../app.js'
 import { loadConfig } from '../config/resolve.js'
-import { grouped } from '../runtime/figures.js'
-import { createLogger } from '../runtime/logger.js'
+import { grouped, messageOf } from '../runtime/text.js'
+import { createLogger, type Logger } from '../runtime/logger.js'
 import { packageFile } from '../runtime/packageFile.js'
-import { stopSignal } from '../runtime/shutdown.js'
+import { stopSignal } from '../runtime/process.js'
 import { countRows } from '../ledger/read/overview.js'
-import { wantDemoHistory } from './demoHistory.js'
-import { Failed } from './failed.js'
+import { Failed, sleepUnlessStopped } from './end.js'
 import { positiveSeconds } from './options.js'
-import { sleepUnlessStopped } from './wait.js'
+import { dayMs } from '../market/values.js'
+import { planSeries, wantsOf } from '../history/plan.js'
+import { resolveRequest } from '../history/request.js'
+import { systemClock } from '../runtime/clock.js'
+import { insertWants } from '../ledger/wants.js'
+import { listInstruments } from '../ledger/read/instruments.js'
 
 interface DemoOptions {
   readonly dataDir: string
@@ -70,5 +74,40 @@ function printCounts(counts: Readonly<Record<string, number>>): void {
   const width = Math.max(...Object.keys(counts).map((name) => name.length))
   for (const [name, count] of Object.entries(counts)) {
     console.log(`  ${name.padEnd(width)}  ${grouped(count).padStart(10)}`)
+  }
+}
+
+const historyMs = 3 * dayMs
+const request = {
+  categories: ['SPOT', 'USDT-FUTURES'],
+  symbols: ['BTCUSDT', 'ETHUSDT', 'SOLUSDT'],
+  types: ['market'],
+  intervals: ['1m'],
+} as const
+const pollMs = 250
+
+/**
+ * Wants some days of candles of a few instruments as soon as the instruments are known, so that a page that has just been opened
+ * has something to show; the recorder fetches them. Never rejects: without them it is only less to see.
+ */
+export async function wantDemoHistory(
+  { store }: Recorder,
+  settings: { readonly settleMs: number; readonly logger: Logger; readonly signal: AbortSignal },
+): Promise<void> {
+  const { db } = store.database
+  const { settleMs, logger, signal } = settings
+  try {
+    let instruments = await listInstruments(db)
+    while (!request.categories.every((wanted) => instruments.some(({ category }) => category === wanted))) {
+      await systemClock.sleep(pollMs, signal)
+      instruments = await listInstruments(db)
+    }
+    const now = systemClock.now()
+    const { series } = resolveRequest({ ...request, from: now - historyMs, to: now }, instruments, now, settleMs)
+    const planned = await planSeries(db, series, { again: false })
+    await insertWants(db, wantsOf(planned, { kind: 'backfill', again: false }))
+  } catch (error) {
+    if (signal.aborted) return
+    logger.warn(`no history is fetched: ${messageOf(error)}`)
   }
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type Finding, runDoctor } from '../doctor.js'
 import { createLogger } from '../runtime/logger.js'
-import { Failed } from './failed.js'
+import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 
 interface DoctorOptions extends CommonOptions {

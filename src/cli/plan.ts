@@ -9,13 +9,12 @@ import { readUniverse } from '../collect/universe/readUniverse.js'
 import type { Config } from '../config/resolve.js'
 import { ExchangeError } from '../exchange/errors.js'
 import { instrumentText } from '../market/category.js'
-import { grouped, inBytes } from '../runtime/figures.js'
+import { grouped, inBytes, messageOf } from '../runtime/text.js'
 import { createLogger } from '../runtime/logger.js'
 import { openDatabase } from '../db/database.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
-import { Failed } from './failed.js'
+import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig, wholeNumber } from './options.js'
-import { messageOf } from '../runtime/messageOf.js'
 
 interface PlanOptions extends CommonOptions {
   readonly offline?: boolean

@@ -1,9 +1,8 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config/configError.js'
-import { printable } from '../runtime/printable.js'
-import { packageVersion } from '../runtime/version.js'
-import { commands } from './commands.js'
-import { exitCodes, Failed, FailedAt } from './failed.js'
+import { printable } from '../runtime/text.js'
+import { packageVersion } from '../runtime/packageFile.js'
+import { exitCodes, Failed, FailedAt } from './end.js'
 
 /**
  * The command line. Only the commands that `isNeeded` names are loaded; the others are known by name and description, as
@@ -50,3 +49,93 @@ async function describe(error: unknown): Promise<string> {
   const { describeError } = await import('../db/databaseError.js')
   return describeError(error)
 }
+
+interface CommandEntry {
+  readonly name: string
+  readonly description: string
+  /** Loads the command with all that it needs. */
+  readonly load: () => Promise<Command>
+}
+
+/** The commands in the order of --help, which shows them without loading any. */
+export const commands: readonly CommandEntry[] = [
+  {
+    name: 'demo',
+    description:
+      'Record a simulated exchange into an embedded PostgreSQL: everything in one process, nothing to set up.',
+    load: async () => (await import('./demo.js')).demoCommand(),
+  },
+  {
+    name: 'init',
+    description: 'Write a configuration with your decisions, show what it costs, and say how to go on.',
+    load: async () => (await import('./init.js')).initCommand(),
+  },
+  {
+    name: 'start',
+    description: 'Record until stopped: Ctrl-C or SIGTERM stores what it has received and exits.',
+    load: async () => (await import('./start.js')).startCommand(),
+  },
+  {
+    name: 'status',
+    description: 'Show on one screen how the recorder is doing: streams, budget, backlog, gaps, backfills, incidents.',
+    load: async () => (await import('./status.js')).statusCommand(),
+  },
+  {
+    name: 'backfill',
+    description: 'Fetch the history of candles. Resumable; with a recorder on this host, that recorder does it.',
+    load: async () => (await import('./backfill.js')).backfillCommand(),
+  },
+  {
+    name: 'gaps',
+    description: 'Show the known gaps by reason, and which of them can be repaired.',
+    load: async () => (await import('./gaps.js')).gapsCommand(),
+  },
+  {
+    name: 'verify',
+    description:
+      'Cross-check what is stored: coverage against rows, long candles against short ones, volumes against fills.',
+    load: async () => (await import('./verify.js')).verifyCommand(),
+  },
+  {
+    name: 'plan',
+    description:
+      "Show how much of the service's limits and of the disk the configuration needs, whether it fits, and what to change if not.",
+    load: async () => (await import('./plan.js')).planCommand(),
+  },
+  {
+    name: 'query',
+    description: 'Run one read-only SQL statement and print its rows. Times are in UTC.',
+    load: async () => (await import('./query.js')).queryCommand(),
+  },
+  {
+    name: 'export',
+    description: 'Write a relation of schema market, or a query, to Parquet or CSV files, decimals exact.',
+    load: async () => (await import('./export.js')).exportCommand(),
+  },
+  {
+    name: 'archive',
+    description:
+      'Write settled days to Parquet files with the proof of what they hold; verify, restore, certify and prune them.',
+    load: async () => (await import('./archive.js')).archiveCommand(),
+  },
+  {
+    name: 'migrate',
+    description: 'Bring the database to the newest schema and its time-series features in line with the configuration.',
+    load: async () => (await import('./migrate.js')).migrateCommand(),
+  },
+  {
+    name: 'simulate',
+    description: 'Run only the simulated exchange, with the limits of the real one.',
+    load: async () => (await import('./simulate.js')).simulateCommand(),
+  },
+  {
+    name: 'doctor',
+    description: 'Check configuration, database, service, clock, limits and disk, and say what to fix.',
+    load: async () => (await import('./doctor.js')).doctorCommand(),
+  },
+  {
+    name: 'completion',
+    description: 'Print the completion of commands and options for bash, zsh or fish.',
+    load: async () => (await import('./completion.js')).completionCommand(commands),
+  },
+]

@@ -2,8 +2,8 @@ import { text as readAll } from 'node:stream/consumers'
 import { type Command, Option } from 'commander'
 import { categories } from '../market/category.js'
 import type { Config } from '../config/resolve.js'
-import { openReader } from '../openReader.js'
-import { printable, printableJson } from '../runtime/printable.js'
+import { openReader } from '../openStore.js'
+import { printable, printableJson } from '../runtime/text.js'
 import { csvLine } from '../files/export/csv.js'
 import {
   errorExcerpt,
@@ -13,7 +13,7 @@ import {
   readInBatches,
   runReadOnlyQuery,
 } from '../db/readOnlyQuery.js'
-import { FailedAt } from './failed.js'
+import { FailedAt } from './end.js'
 import { type CommonOptions, configuredCommand, day, positiveSeconds, readConfig, wholeNumber } from './options.js'
 import { warnings, writeOut } from './output.js'
 import { rowsTable } from './rowsTable.js'

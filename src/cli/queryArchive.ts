@@ -5,12 +5,12 @@ import type { Config } from '../config/resolve.js'
 import { type OpenStore, openStore } from '../openStore.js'
 import { longestTimerMs, systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
-import { Stopped, stopSignal } from '../runtime/shutdown.js'
+import { Stopped, stopSignal } from '../runtime/process.js'
 import { type ArchiveQuery, type ArchiveQueryResult, queryArchive } from '../files/archive/duck.js'
 import { cancelOnAbort } from '../db/pool.js'
 import { openDatabase, type RecorderDatabase } from '../db/database.js'
-import { openArchive } from './archiveTarget.js'
-import { Failed } from './failed.js'
+import { openArchive } from './archiving.js'
+import { Failed } from './end.js'
 
 export interface ArchiveSelection extends Pick<ArchiveQuery, 'maxRows' | 'from' | 'to' | 'categories'> {
   /** True when only the archive is read, without the database. */

@@ -1,5 +1,5 @@
 import Table from 'cli-table3'
-import { printable } from '../runtime/printable.js'
+import { printable } from '../runtime/text.js'
 
 interface TableColumn {
   readonly name: string

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { stopSignal } from '../runtime/shutdown.js'
+import { stopSignal } from '../runtime/process.js'
 import { parseFault, parseQuirk } from '../simulator/arguments.js'
 import type { Fault } from '../simulator/faults.js'
 import { startSimulator } from '../simulator/server.js'
@@ -7,8 +7,8 @@ import type { Quirks } from '../simulator/world/quirks.js'
 import { reportTable } from '../simulator/reportTable.js'
 import { type Scale, scales } from '../simulator/world/catalogue.js'
 import { wholeNumber } from './options.js'
-import { sleepUnlessStopped } from './wait.js'
-import { messageOf } from '../runtime/messageOf.js'
+import { sleepUnlessStopped } from './end.js'
+import { messageOf } from '../runtime/text.js'
 
 interface SimulateOptions {
   readonly port: number

@@ -1,13 +1,11 @@
 import { type Command, Option } from 'commander'
 import { startRecorder } from '../app.js'
-import { keepNewSpaceSmall } from '../runtime/heap.js'
+import { keepNewSpaceSmall, stopSignal } from '../runtime/process.js'
 import { createLogger } from '../runtime/logger.js'
-import { stopSignal } from '../runtime/shutdown.js'
 import { startArchiving } from './archiving.js'
-import { Failed } from './failed.js'
+import { endBy, Failed, sleepUnlessStopped } from './end.js'
 import { acceptNewUrlOption, type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { refuseOverload } from './plan.js'
-import { endBy, sleepUnlessStopped } from './wait.js'
 
 /** How much longer than the storing of what is in hand the whole end may take. */
 const endWithinMs = 10_000

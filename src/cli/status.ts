@@ -1,14 +1,13 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { inUrl } from '../runtime/host.js'
 import type { Config } from '../config/resolve.js'
-import { stopSignal } from '../runtime/shutdown.js'
-import { printableValue } from '../runtime/printable.js'
+import { stopSignal } from '../runtime/process.js'
+import { printableValue } from '../runtime/text.js'
 import { readAddress } from '../serve/address.js'
 import type { Status } from '../serve/api/contract.js'
-import { Failed } from './failed.js'
+import { Failed, sleepUnlessStopped } from './end.js'
 import { type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
-import { type StoredState, statusText, storedText } from './statusText.js'
-import { sleepUnlessStopped } from './wait.js'
+import { statusText, type StoredState, storedText } from './statusText.js'
 
 interface StatusOptions extends CommonOptions {
   readonly url?: string

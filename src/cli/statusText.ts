@@ -3,9 +3,9 @@ import { type StreamName, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { streamNamed } from '../collect/streams/streams.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
-import { grouped, inBytes, inWords } from '../runtime/figures.js'
+import { grouped, inBytes, inWords } from '../runtime/text.js'
 import type { StoreOverview } from '../ledger/read/overview.js'
-import { bar } from './progressLine.js'
+import { bar } from './output.js'
 
 /** State of the recording as read from the database, without a recorder. */
 export interface StoredState extends StoreOverview {

@@ -17,7 +17,7 @@ interface SchemaNode {
 }
 
 /** One issue of zod, or one unknown key of it, because zod reports all unknown keys of a group in one issue. */
-export interface Mistake {
+interface Mistake {
   readonly issue: z.core.$ZodIssue
   readonly unknownKey?: string
 }

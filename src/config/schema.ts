@@ -1,8 +1,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
-
 import { marketTables, type Operation, operations } from '../market/stream.js'
-import { logLevels } from '../runtime/logLevel.js'
+import { logLevels } from '../runtime/logger.js'
 import { streams, whole } from './streamsSchema.js'
 
 // A configuration is read once: compiling its checks would take longer than they do.

@@ -10,7 +10,7 @@ type Table = Config['storage'][(typeof streamTraits)[TimeStream]['options']] & {
   /** Rows leave only when they are in the archive, which is for the archiver to say. */
   readonly isArchived: boolean
 }
-export type Storage = Readonly<Record<TimeStream, Table>> & { readonly rejected_row: Config['storage']['rejectedRows'] }
+type Storage = Readonly<Record<TimeStream, Table>> & { readonly rejected_row: Config['storage']['rejectedRows'] }
 
 /** How each table is kept, by its name. */
 export function storageOf({ storage, archive }: Config): Storage {

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { messageOf } from '../runtime/messageOf.js'
+import { messageOf } from '../runtime/text.js'
 
 /** Fields that the driver and the operating system add to an error. */
 interface ErrorDetails {

@@ -13,7 +13,7 @@ import * as iceberg from '../../migrations/0011_iceberg.js'
 import * as researchFunctions from '../../migrations/0012_research_functions.js'
 import type { RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
-import { messageOf } from '../runtime/messageOf.js'
+import { messageOf } from '../runtime/text.js'
 
 /** The migrations in order. A released one never changes. New ones are added at the end. */
 const migrations: Readonly<Record<string, Migration>> = {

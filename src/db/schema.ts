@@ -1,9 +1,7 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { Candle, CandleType, Interval } from '../market/candle.js'
 import type { Category } from '../market/category.js'
-import type { Fill } from '../market/fill.js'
-import type { OrderBook, RpiOrderBook } from '../market/orderBook.js'
-import type { Ticker } from '../market/ticker.js'
+import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../market/rows.js'
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
 import type { InstrumentColumns, SnakeCase } from './columns.js'
 

@@ -1,4 +1,4 @@
-import { oneLine } from '../market/oneLine.js'
+import { oneLine } from '../market/values.js'
 import type { Operation } from '../market/stream.js'
 
 /**

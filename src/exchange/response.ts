@@ -1,9 +1,8 @@
 import type { Operation } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
-import { oneLine } from '../market/oneLine.js'
+import { oneLine, type TimeMs } from '../market/values.js'
 import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, retryableCodes } from './errors.js'
 import { parseJson, textOf } from './json.js'
-import { messageOf } from '../runtime/messageOf.js'
+import { messageOf } from '../runtime/text.js'
 
 /** Shape of an operation's responses, and their limits, which are far above any genuine response. */
 interface ResponseTraits {

@@ -1,5 +1,4 @@
-import { backoffMs } from '../runtime/backoff.js'
-import { type Clock, sleepFor } from '../runtime/clock.js'
+import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'
 import { type Ending, onAbort } from '../runtime/abort.js'
 import { random } from '../runtime/randomness.js'
 import { ExchangeError } from './errors.js'

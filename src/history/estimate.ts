@@ -1,6 +1,5 @@
-import { intervalMs } from '../market/candle.js'
+import { candlesIn, gridOf, intervalMs } from '../market/candle.js'
 import { dayMs, type TimeMs } from '../market/values.js'
-import { candlesIn, gridOf } from '../market/candleGrid.js'
 import type { PlannedSeries } from './plan.js'
 import { candleSource, pagePlaces } from './sources.js'
 import { intersect, type Ranges } from '../market/timeRange.js'

@@ -1,11 +1,10 @@
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
-import { type Candle, type CandleSeries, intervalMs } from '../market/candle.js'
+import { type Candle, type CandleSeries, intervalMs, silenceBetween } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { CandlePage } from './candleWriter.js'
 import type { Patience } from './sliceWork.js'
 import { pageParameters, type PageParameters, type PageRequest, type PageResponse } from './sources.js'
-import { silenceBetween } from '../market/candleGrid.js'
 
 export interface PageSourceOptions {
   readonly client: ExchangeClient

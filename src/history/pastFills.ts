@@ -1,12 +1,11 @@
 import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
 import { instrumentText, tradedCategories, type TradedCategory } from '../market/category.js'
-import { type Fill, fillsPerPage } from '../market/fill.js'
+import { type Fill, fillsPerPage } from '../market/rows.js'
 import type { Operation } from '../market/stream.js'
 import { type TimeRange, union } from '../market/timeRange.js'
 import { dayMs } from '../market/values.js'
-import { backoffMs } from '../runtime/backoff.js'
-import type { Clock } from '../runtime/clock.js'
+import { backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import {
   explainFills,

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
-import { candlesIn, gridOf, withCandles } from '../market/candleGrid.js'
-import { type TimeRange, normalized } from '../market/timeRange.js'
+import { candlesIn, gridOf, withCandles } from '../market/candle.js'
+import { normalized, type TimeRange } from '../market/timeRange.js'
 import { missingCandles } from '../ledger/missing.js'
 import type { NewWant, WantKind } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'

@@ -1,6 +1,5 @@
 import picomatch from 'picomatch'
-import { type CandleSeries, type CandleType, type Interval, intervalMs } from '../market/candle.js'
-import { whyNoCandles } from '../market/candleKinds.js'
+import { type CandleSeries, type CandleType, type Interval, intervalMs, whyNoCandles } from '../market/candle.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import type { SeriesRange } from '../ledger/missing.js'

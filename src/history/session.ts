@@ -10,7 +10,7 @@ import { recordInstruments } from '../ledger/instruments.js'
 import { type InstrumentSummary, listInstruments } from '../ledger/read/instruments.js'
 import type { Database } from '../db/schema.js'
 import { type HistoryWorker, startHistoryWorker } from './worker.js'
-import { messageOf } from '../runtime/messageOf.js'
+import { messageOf } from '../runtime/text.js'
 
 export interface SessionOptions {
   readonly db: Kysely<Database>

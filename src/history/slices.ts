@@ -1,5 +1,4 @@
-import { candlesIn } from '../market/candleGrid.js'
-import { intervalMs } from '../market/candle.js'
+import { candlesIn, intervalMs } from '../market/candle.js'
 import type { Operation } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs } from '../market/values.js'

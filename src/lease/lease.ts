@@ -2,17 +2,16 @@ import { hostname } from 'node:os'
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { type Clock, elapsedMs, type Moment, momentOf, sleepFor, systemClock, within } from '../runtime/clock.js'
-import { type Disk, systemDisk } from '../runtime/disk.js'
-import { readNote, writeNote } from '../runtime/diskNote.js'
+import { type Disk, readNote, systemDisk, writeNote } from '../runtime/disk.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
 import { describeDatabaseError, isUnavailable } from '../db/databaseError.js'
 import { connectionString } from '../db/pool.js'
 import {
-  releaseRow,
   isGivenToNobody,
   isReply,
   lookAtRow,
+  releaseRow,
   renewRow,
   type RunQuery,
   type SeenRecorder,

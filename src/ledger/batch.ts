@@ -1,6 +1,6 @@
 import type { Candle, CandleSeries, CandleType, Interval } from '../market/candle.js'
 import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
-import type { Fill } from '../market/fill.js'
+import type { Fill } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'

@@ -2,13 +2,13 @@ import { type Kysely, sql } from 'kysely'
 import type { Category } from '../market/category.js'
 import { type Instrument, kindOf } from '../market/instrument.js'
 import type { TimeMs } from '../market/values.js'
-import { type ColumnSpec, columnNames, instrumentColumns, rowsFrom, toDate } from '../db/columns.js'
+import { columnNames, type ColumnSpec, instrumentColumns, rowsFrom, toDate } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
 import { forgetEmptiness } from './missing.js'
 import type { WriteResult } from '../db/writeRows.js'
-import type { RpiSymbol } from '../market/orderBook.js'
+import type { RpiSymbol } from '../market/rows.js'
 
 interface InstrumentsResult extends WriteResult {
   /** Instruments seen for the first time, or again after they had gone. */

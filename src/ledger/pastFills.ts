@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey, TradedCategory } from '../market/category.js'
-import type { Fill } from '../market/fill.js'
+import type { Fill } from '../market/rows.js'
 import { type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
 import { minuteMs, type TimeMs } from '../market/values.js'
 import { columnNames, toDate } from '../db/columns.js'

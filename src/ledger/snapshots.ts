@@ -1,8 +1,7 @@
 import type { Kysely } from 'kysely'
-import type { OrderBook, RpiOrderBook } from '../market/orderBook.js'
+import { type OrderBook, type RpiOrderBook, type Ticker, tickerFields } from '../market/rows.js'
 import type { Database } from '../db/schema.js'
-import { type WriteResult, appendRows, rowTable } from '../db/writeRows.js'
-import { type Ticker, tickerFields } from '../market/ticker.js'
+import { appendRows, rowTable, type WriteResult } from '../db/writeRows.js'
 
 const key = ['category', 'symbol', 'ts']
 const kinds = {

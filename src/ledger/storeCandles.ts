@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { type Candle, type CandleSeries, intervalMs, isSameSeries, seriesText } from '../market/candle.js'
+import { type Candle, type CandleSeries, filledBy, intervalMs, isSameSeries, seriesText } from '../market/candle.js'
 import type { TimeMs } from '../market/values.js'
 import { isFailedCheck } from '../db/databaseError.js'
 import { inTransaction } from '../db/database.js'
@@ -11,7 +11,6 @@ import { addNoTrade, takeBackNoTrade, takingBack, turnedUp } from './noTrade.js'
 import { knownOf, multirange } from './verdicts.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeRows.js'
-import { filledBy } from '../market/candleGrid.js'
 
 /** Beyond, the statements of `insertNewCandles` take less than looking each row up does. */
 const maxRowsAtOnce = 700

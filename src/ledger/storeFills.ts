@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { type Fill, fillsPerPage } from '../market/fill.js'
+import { type Fill, fillsPerPage } from '../market/rows.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { Extra, TimeMs } from '../market/values.js'
 import { arrayText, type ColumnValue } from '../db/columns.js'

@@ -1,13 +1,10 @@
 import type { Kysely } from 'kysely'
-import { type Candle, intervalMs } from '../market/candle.js'
-import type { Fill } from '../market/fill.js'
+import { type Candle, intervalMs, silenceBetween } from '../market/candle.js'
+import type { Fill, OrderBook, RpiOrderBook, RpiSymbol, Ticker } from '../market/rows.js'
 import type { Instrument } from '../market/instrument.js'
 import type { InstrumentKey } from '../market/category.js'
-import type { OrderBook, RpiOrderBook, RpiSymbol } from '../market/orderBook.js'
 import type { StreamName } from '../market/stream.js'
-import type { Ticker } from '../market/ticker.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { silenceBetween } from '../market/candleGrid.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeRows.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
@@ -17,11 +14,11 @@ import {
   type BookTarget,
   type CandleTarget,
   type CategoryTarget,
-  type TradedCategoryTarget,
   isWholeList,
   missingRows,
+  type TradedCategoryTarget,
 } from './batch.js'
-import { type StoredCandles, storeCandles } from './storeCandles.js'
+import { storeCandles, type StoredCandles } from './storeCandles.js'
 import { type StoredFills, storeFills } from './storeFills.js'
 
 /** Result of a writer. Only the writer of fills finds gaps, and only the writer of candles finds late candles. */

@@ -87,7 +87,7 @@ export const instrumentKinds = [
 export type InstrumentKind = (typeof instrumentKinds)[number]
 
 /** The fields of an instrument that tell its kind, as the service set them; null where it did not. */
-export interface KindSigns {
+interface KindSigns {
   readonly category: Category
   readonly isReality: boolean | null
   readonly isRwa: boolean | null

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { oneLine } from './oneLine.js'
+import { oneLine } from './values.js'
 
 /** A row's text is kept up to this length, and a digest of the whole. */
 const maxRawBytes = 4_096

@@ -20,7 +20,7 @@ export const operations = [
 export type Operation = (typeof operations)[number]
 
 /** A table that grows with time. */
-export interface TimeTableShape {
+interface TimeTableShape {
   /** Columns of the key before the time: rows that agree in them are stored together in the columnstore. */
   readonly series: readonly string[]
   readonly time: 'ts' | 'open_time'
@@ -28,7 +28,7 @@ export interface TimeTableShape {
   readonly after: readonly string[]
 }
 
-export interface StreamTraits {
+interface StreamTraits {
   /** The operation that it is requested by. */
   readonly operation: Operation
   /** Its group of options in `streams`, and in `storage` where its table grows with time. */

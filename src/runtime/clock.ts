@@ -91,3 +91,47 @@ export function within<Result, Late>(
     work.then(resolve, reject).finally(takeBack)
   })
 }
+
+export interface Backoff {
+  /** After the first failure. */
+  readonly minMs: number
+  readonly maxMs: number
+  /** Ratio of each wait to the one before. Default 2. */
+  readonly factor?: number
+}
+
+/** How long to wait after so many failures in a row, from 1. */
+export function backoffMs(failures: number, { minMs, maxMs, factor = 2 }: Backoff): number {
+  return Math.min(maxMs, minMs * factor ** (failures - 1))
+}
+
+/**
+ * A sleep of one sleeper that others may end, over and over: a signal for each, aborted several times a second, takes ten times as
+ * long as its timer.
+ */
+export class InterruptibleSleep {
+  readonly #clock: Clock
+  #end: (() => void) | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Resolves after `ms`, or when somebody wakes. */
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        stopTimer()
+        this.#end = undefined
+        resolve()
+      }
+      const stopTimer = this.#clock.after(Math.max(0, ms), end)
+      this.#end = end
+    })
+  }
+
+  /** Ends the sleep; without one it does nothing. */
+  wake(): void {
+    this.#end?.()
+  }
+}

@@ -2,8 +2,7 @@ import { createRequire } from 'node:module'
 import { type Logger, type LoggerOptions, pino, stdTimeFunctions, symbols } from 'pino'
 import type { PinoPretty } from 'pino-pretty'
 import { type LogDestination, openLogDestination } from './logDestination.js'
-import type { LogLevel } from './logLevel.js'
-import { printable } from './printable.js'
+import { printable } from './text.js'
 
 export type { Logger } from 'pino'
 
@@ -55,3 +54,6 @@ function prettyLines(destination: LogDestination): LogDestination {
     },
   }
 }
+
+export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+export type LogLevel = (typeof logLevels)[number]

@@ -17,7 +17,7 @@ export interface RecorderMetrics {
   readonly instrumentStored: Gauge<'stream' | 'category' | 'symbol'> | null
 }
 
-export interface MetricsOptions {
+interface MetricsOptions {
   readonly version: string
   /** True when each instrument has a series of its own. Default false. */
   readonly byInstrument?: boolean

@@ -18,6 +18,11 @@ function packageRoot(): string {
   }
 }
 
-export function readPackage(file: string): { readonly name: string; readonly version: string } {
+function readPackage(file: string): { readonly name: string; readonly version: string } {
   return JSON.parse(readFileSync(file, 'utf8')) as { readonly name: string; readonly version: string }
+}
+
+/** The version in package.json. */
+export function packageVersion(): string {
+  return readPackage(packageFile('package.json')).version
 }

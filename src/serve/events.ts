@@ -1,7 +1,7 @@
 import type { CandleSeries } from '../market/candle.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { messageOf } from '../runtime/messageOf.js'
+import { messageOf } from '../runtime/text.js'
 
 export interface EventClient {
   /** Series that the client watches besides the status; null when none. */

@@ -9,7 +9,7 @@ import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { isLoopback } from '../runtime/host.js'
 import { readWebConfig, type WebConfig } from './webConfig.js'
-import { messageOf } from '../runtime/messageOf.js'
+import { messageOf } from '../runtime/text.js'
 import { createHmac, randomBytes } from 'node:crypto'
 
 interface Protection {

@@ -4,7 +4,7 @@ import type { DatabaseState } from './databaseProbe.js'
 import { ageMs, freshnessOf } from './freshness.js'
 import type { Sampler } from './sampler.js'
 import type { RecorderSource } from './source.js'
-import { inWords } from '../runtime/figures.js'
+import { inWords } from '../runtime/text.js'
 
 interface ReportInput {
   readonly now: number

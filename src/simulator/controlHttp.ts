@@ -7,7 +7,7 @@ import { faultSchema } from './faults.js'
 import { type Quirks, quirksSchema } from './world/quirks.js'
 import type { ListingRequest } from './world/listing.js'
 import { listingRequestSchema } from './world/listingRequest.js'
-import { messageOf } from '../runtime/messageOf.js'
+import { messageOf } from '../runtime/text.js'
 
 const splitSchema = z.strictObject({
   category: z.enum(categories),

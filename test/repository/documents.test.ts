@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { generatedFiles } from '../../scripts/generatedFiles.js'
-import { commands } from '../../src/cli/commands.js'
+import { commands } from '../../src/cli/program.js'
 import { loadConfig } from '../../src/config/resolve.js'
 import { readRepositoryFile, repositoryFiles, repositoryRoot } from '../support/repositoryFiles.js'
 

@@ -1,10 +1,8 @@
 import type { Kysely } from 'kysely'
 import type { Candle } from '../../src/market/candle.js'
 import type { TradedCategory } from '../../src/market/category.js'
-import type { Fill } from '../../src/market/fill.js'
-import type { OrderBook, RpiOrderBook } from '../../src/market/orderBook.js'
+import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../../src/market/rows.js'
 import { rejectedRow } from '../../src/market/rejectedRow.js'
-import type { Ticker } from '../../src/market/ticker.js'
 import { sliceGapReasons } from '../../src/history/candleSlice.js'
 import { missedFillsReason } from '../../src/ledger/storeFills.js'
 import { upsertCandles } from '../../src/ledger/candles.js'
@@ -15,7 +13,7 @@ import { recordInstruments, recordRpiSymbols } from '../../src/ledger/instrument
 import { insertOrderBooks, insertRpiOrderBooks, insertTickers } from '../../src/ledger/snapshots.js'
 import { insertRejectedRows } from '../../src/ledger/rejectedRows.js'
 import type { Database } from '../../src/db/schema.js'
-import { aTicker, anInstrument } from './marketRows.js'
+import { anInstrument, aTicker } from './marketRows.js'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs

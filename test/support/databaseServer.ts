@@ -1,5 +1,5 @@
 import pg from 'pg'
-import type { StorageSettings } from '../../src/server/timescale/settings.js'
+import type { StorageSettings } from '../../src/server/timescale/changes.js'
 
 /** How the tables are kept where the server has TimescaleDB. */
 export const testStorage: StorageSettings = {

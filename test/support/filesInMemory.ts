@@ -2,7 +2,7 @@ import { accessSync, constants, statfsSync } from 'node:fs'
 import { chmod, mkdir, readdir, rm } from 'node:fs/promises'
 import { freemem } from 'node:os'
 import { join } from 'node:path'
-import { isRunning } from '../../src/runtime/isRunning.js'
+import { isRunning } from '../../src/runtime/process.js'
 
 const memory = '/dev/shm'
 const roomBytes = 8e9

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
-import type { Fill } from '../../src/market/fill.js'
+import type { Fill } from '../../src/market/rows.js'
 import type { Database } from '../../src/db/schema.js'
-import { type WriteResult, appendRows, rowTable } from '../../src/db/writeRows.js'
+import { appendRows, rowTable, type WriteResult } from '../../src/db/writeRows.js'
 
 const table = rowTable<Fill>('market.fills', ['category', 'symbol', 'ts', 'exec_id'], {
   category: 'category',

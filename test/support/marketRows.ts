@@ -1,8 +1,13 @@
 import type { Candle } from '../../src/market/candle.js'
-import type { Fill } from '../../src/market/fill.js'
+import {
+  type Fill,
+  type OrderBook,
+  type RpiOrderBook,
+  type Ticker,
+  type TickerField,
+  tickerFields,
+} from '../../src/market/rows.js'
 import { type Instrument, type InstrumentField, instrumentFields } from '../../src/market/instrument.js'
-import type { OrderBook, RpiOrderBook } from '../../src/market/orderBook.js'
-import { type Ticker, type TickerField, tickerFields } from '../../src/market/ticker.js'
 
 /** A moment on a whole minute, so that candles can open at it. */
 export const someTime = Date.UTC(2026, 0, 15, 12, 0, 0)

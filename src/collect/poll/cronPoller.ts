@@ -1,9 +1,9 @@
-import { backoffMs } from '../../runtime/backoff.js'
+import { backoffMs } from '../../runtime/clock.js'
 import { nextRunOf, onSchedule } from '../schedule/cron.js'
 import { retrySoon } from '../schedule/pace.js'
 import type { ListStream } from '../streams/stream.js'
 import { createPoller, type Poller } from './poller.js'
-import { type PollContext, pollAndStore } from './pollAndStore.js'
+import { pollAndStore, type PollContext } from './pollAndStore.js'
 
 const lookEveryMs = 60_000
 

@@ -7,7 +7,7 @@ import type { Category } from '../../market/category.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import { sleepFor } from '../../runtime/clock.js'
 import type { PollContext } from './pollAndStore.js'
-import { messageOf } from '../../runtime/messageOf.js'
+import { messageOf } from '../../runtime/text.js'
 
 const everyMs = 20_000
 /** Older ones have waited for their candles for long enough. */

@@ -1,15 +1,14 @@
 import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
-import { type Fill, fillsPerPage } from '../../market/fill.js'
+import { type Fill, fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { streamTraits } from '../../market/stream.js'
-import type { TradeSign } from '../../market/ticker.js'
 import { averageRate } from '../schedule/fillRate.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
 import { fillShortage, worthOfTickers } from '../schedule/fillShare.js'
 import { type FillsSeen, lateFills } from '../schedule/lateFills.js'
 import type { InstrumentStream, Trigger } from '../streams/stream.js'
-import { messageOf } from '../../runtime/messageOf.js'
+import { messageOf } from '../../runtime/text.js'
 import { createPoller, type Poller } from './poller.js'
-import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
+import { pollAndStore, type PollContext, respondedMs } from './pollAndStore.js'
 
 /** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
 const lookEveryMs = 500

@@ -14,7 +14,7 @@ import type { Requested } from '../streams/stream.js'
 import type { CollectorStats } from '../streams/streamStats.js'
 import type { Universe } from '../universe/universe.js'
 import type { WholeLists } from '../universe/wholeLists.js'
-import { messageOf } from '../../runtime/messageOf.js'
+import { messageOf } from '../../runtime/text.js'
 
 /** Dependencies that all pollers share. */
 export interface PollContext {

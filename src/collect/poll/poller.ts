@@ -1,8 +1,7 @@
 import type { Turn } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
 import { type Ending, LightEnding, onAbort } from '../../runtime/abort.js'
-import { type Clock, sleepFor } from '../../runtime/clock.js'
-import { InterruptibleSleep } from '../../runtime/interruptibleSleep.js'
+import { type Clock, InterruptibleSleep, sleepFor } from '../../runtime/clock.js'
 
 /** Something that keeps asking for the targets it is given until it is stopped. */
 export interface Poller<Target> {

@@ -2,7 +2,7 @@ import type { PollContext } from './pollAndStore.js'
 import type { TradedCategory } from '../../market/category.js'
 import type { TickerWatch } from '../streams/rates.js'
 import { sleepFor } from '../../runtime/clock.js'
-import { messageOf } from '../../runtime/messageOf.js'
+import { messageOf } from '../../runtime/text.js'
 
 export interface WatchOptions extends TickerWatch {
   /** How much a look at a category is worth, so long after its newest tickers came: from 1 on it is made. */

@@ -3,7 +3,7 @@ import { type StreamName, streamNames, streamTraits } from '../../market/stream.
 import type { TimeRange } from '../../market/timeRange.js'
 import { type Clock, systemClock } from '../../runtime/clock.js'
 import { type Disk, isFullDisk, systemDisk } from '../../runtime/disk.js'
-import { messageOf } from '../../runtime/messageOf.js'
+import { messageOf } from '../../runtime/text.js'
 import { type Batch, seriesKey } from '../../ledger/batch.js'
 import { pack, scanRecords, unpack } from './records.js'
 import { SegmentWriter } from './segmentWriter.js'

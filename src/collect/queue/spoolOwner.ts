@@ -1,7 +1,7 @@
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
 import { type Disk, systemDisk } from '../../runtime/disk.js'
-import { isRunning } from '../../runtime/isRunning.js'
+import { isRunning } from '../../runtime/process.js'
 import { randomName } from '../../runtime/randomness.js'
 
 /** Owners in this process, by their disk: one that was stopped leaves its files to the next. */

@@ -1,8 +1,7 @@
 import { type Candle, type CandleSeries, type Interval, intervalMs, seriesText } from '../../market/candle.js'
-import type { TradeSign } from '../../market/ticker.js'
+import type { TradeSign } from '../../market/rows.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
-import { backoffMs } from '../../runtime/backoff.js'
-import type { Moment } from '../../runtime/clock.js'
+import { backoffMs, type Moment } from '../../runtime/clock.js'
 import { afterResponse, fullPace, type Pace, type PaceLimits, waitMs, waitWhenClaimedMs } from './pace.js'
 
 /** Largest number of candles in one response. */

@@ -1,6 +1,5 @@
 import { hourMs } from '../../market/values.js'
-import { backoffMs } from '../../runtime/backoff.js'
-import type { Moment } from '../../runtime/clock.js'
+import { backoffMs, type Moment } from '../../runtime/clock.js'
 import { keepSteady } from './fit.js'
 import { nextPlace } from './phase.js'
 import { afterResponse, fullPace, type Pace, retrySoon, waitMs, waitWhenClaimedMs } from './pace.js'

@@ -1,6 +1,5 @@
-import type { TradeSign } from '../../market/ticker.js'
+import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
-import { fillsPerPage } from '../../market/fill.js'
 
 /** A fill of a response, with the time of the service's clock. */
 export interface SeenFill {

@@ -1,7 +1,6 @@
-import { backoffMs } from '../../runtime/backoff.js'
+import { backoffMs } from '../../runtime/clock.js'
 import type { TimeMs } from '../../market/values.js'
-import { fillsPerPage } from '../../market/fill.js'
-import { type TradeSign } from '../../market/ticker.js'
+import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { FillEstimate, maxUnevenness, type SeenFill } from './fillEstimate.js'
 import { longestWaitMs } from './fillWait.js'
 

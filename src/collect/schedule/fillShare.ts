@@ -1,4 +1,4 @@
-import { fillsPerPage } from '../../market/fill.js'
+import { fillsPerPage } from '../../market/rows.js'
 
 /**
  * Share of all fills that is captured, by the mean number of new fills in a response. It was measured on recorded tapes

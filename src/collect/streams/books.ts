@@ -1,6 +1,6 @@
 import type { Config } from '../../config/resolve.js'
 import type { BookTarget } from '../../ledger/batch.js'
-import type { OrderBook, RpiOrderBook } from '../../market/orderBook.js'
+import type { OrderBook, RpiOrderBook } from '../../market/rows.js'
 import { type InstrumentStream, type RowBytes, secondsPerDay, traded } from './stream.js'
 
 type BookOptions = Config['streams']['orderBooks' | 'rpiOrderBooks']

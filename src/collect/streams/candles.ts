@@ -1,7 +1,6 @@
 import type { Config } from '../../config/resolve.js'
 import type { CandleTarget } from '../../ledger/batch.js'
-import { type Candle, type CandleType, type Interval, intervalMs } from '../../market/candle.js'
-import { whyNoCandles } from '../../market/candleKinds.js'
+import { type Candle, type CandleType, type Interval, intervalMs, whyNoCandles } from '../../market/candle.js'
 import type { InstrumentKind } from '../../market/instrument.js'
 import { hourMs } from '../../market/values.js'
 import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candleSchedule.js'

@@ -1,5 +1,5 @@
 import type { InstrumentKey } from '../../market/category.js'
-import { type Fill, fillsPerPage } from '../../market/fill.js'
+import { type Fill, fillsPerPage } from '../../market/rows.js'
 import { plannedFillsPerResponse } from '../schedule/fillShare.js'
 import { shortestPollMs } from '../schedule/fillSchedule.js'
 import { meanWaitMs } from '../schedule/fillWait.js'

@@ -1,9 +1,7 @@
 import type { Instrument } from '../../market/instrument.js'
-import type { RpiSymbol } from '../../market/orderBook.js'
+import type { RpiSymbol, Ticker } from '../../market/rows.js'
 import { isTradedCategory } from '../../market/category.js'
-import type { Ticker } from '../../market/ticker.js'
-import { isWholeList } from '../../ledger/batch.js'
-import type { CategoryTarget, TradedCategoryTarget } from '../../ledger/batch.js'
+import { type CategoryTarget, isWholeList, type TradedCategoryTarget } from '../../ledger/batch.js'
 import { watchesPerSecond } from './rates.js'
 import type { ListStream } from './stream.js'
 

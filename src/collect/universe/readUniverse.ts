@@ -2,7 +2,7 @@ import type { ExchangeClient, Page } from '../../exchange/client.js'
 import { ExchangeError } from '../../exchange/errors.js'
 import { categories, instrumentText, tradedCategories } from '../../market/category.js'
 import { kindOf } from '../../market/instrument.js'
-import { turnoverHere } from '../../market/ticker.js'
+import { turnoverHere } from '../../market/rows.js'
 import type { PlanUniverse } from './planUniverse.js'
 
 /**

@@ -1,6 +1,6 @@
 import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
 import { type Instrument, type InstrumentKind, kindOf } from '../../market/instrument.js'
-import { type TickerSigns, type TradeSign, turnoverHere } from '../../market/ticker.js'
+import { type TickerSigns, type TradeSign, turnoverHere } from '../../market/rows.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
 import { type Ownership, ownsEverything } from './ownership.js'
 import type { PlanInstrument, PlanUniverse } from './planUniverse.js'

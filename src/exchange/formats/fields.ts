@@ -1,5 +1,4 @@
-import { oneLine } from '../../market/oneLine.js'
-import type { Decimal, TimeMs } from '../../market/values.js'
+import { type Decimal, oneLine, type TimeMs } from '../../market/values.js'
 import { jsonText, textOf } from '../json.js'
 
 /** The findings about one row. */

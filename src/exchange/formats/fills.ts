@@ -1,5 +1,5 @@
 import type { Category, TradedCategory } from '../../market/category.js'
-import type { Fill } from '../../market/fill.js'
+import type { Fill } from '../../market/rows.js'
 import type { TimeMs } from '../../market/values.js'
 import {
   checkRepeated,

@@ -1,5 +1,5 @@
 import type { TradedCategory } from '../../market/category.js'
-import type { OrderBook, RpiOrderBook } from '../../market/orderBook.js'
+import type { OrderBook, RpiOrderBook } from '../../market/rows.js'
 import type { Decimal } from '../../market/values.js'
 import { type Notes, problemText, readDecimal, requiredTime } from './fields.js'
 import { anObject, type Format, noExtra, type RowContext, type WireObject } from './format.js'

@@ -1,5 +1,5 @@
 import { tradedCategories } from '../../market/category.js'
-import type { RpiSymbol } from '../../market/orderBook.js'
+import type { RpiSymbol } from '../../market/rows.js'
 import { requiredKey, requiredWord } from './fields.js'
 import { anObject, type Format } from './format.js'
 

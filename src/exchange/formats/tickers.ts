@@ -1,5 +1,5 @@
-import { type TradedCategory, tradedCategories } from '../../market/category.js'
-import { type Ticker, tickerFields } from '../../market/ticker.js'
+import { tradedCategories, type TradedCategory } from '../../market/category.js'
+import { type Ticker, tickerFields } from '../../market/rows.js'
 import {
   checkRepeated,
   type Notes,

@@ -1,5 +1,4 @@
-import { backoffMs } from '../../runtime/backoff.js'
-import type { Clock } from '../../runtime/clock.js'
+import { backoffMs, type Clock } from '../../runtime/clock.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'
 import type { ExchangeErrorKind } from '../errors.js'
 

@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isRunning } from '../../runtime/isRunning.js'
+import { isRunning } from '../../runtime/process.js'
 import { randomName } from '../../runtime/randomness.js'
 import { type BucketOptions, type BucketPlace, openBucket } from '../bucket/client.js'
 import { isKind } from '../bucket/errors.js'

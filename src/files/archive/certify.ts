@@ -7,9 +7,9 @@ import { type Day, dayEnd, daysBetween, dayStart } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 
 /** A series; type and interval are empty where there is no such thing, and `*` stands for all symbols. */
-export type SeriesName = Pick<SeriesProof, 'symbol' | 'type' | 'interval'> & { readonly category: string }
+type SeriesName = Pick<SeriesProof, 'symbol' | 'type' | 'interval'> & { readonly category: string }
 
-export interface Selection {
+interface Selection {
   readonly tables: readonly string[]
   /** Half-open, by day. */
   readonly from: Day
@@ -35,7 +35,7 @@ export interface CertifiedTable {
   readonly missing: readonly Day[]
   readonly series: readonly CertifiedSeries[]
 }
-export interface CertifiedDay {
+interface CertifiedDay {
   readonly day: Day
   readonly rows: number
   readonly digests: Digests

@@ -1,5 +1,5 @@
 import type { QueryRow } from '../../db/readOnlyQuery.js'
-import { messageOf } from '../../runtime/messageOf.js'
+import { messageOf } from '../../runtime/text.js'
 import { openParquet } from '../parquet/file.js'
 import type { Compression } from '../parquet/zstd.js'
 import type { Digests, Manifest, ManifestFile } from './manifest.js'
@@ -14,7 +14,7 @@ export interface ArchiveReader {
 }
 
 /** Rows of a row group, each with the line that is digested. */
-export interface ArchivedBatch {
+interface ArchivedBatch {
   readonly rows: readonly FileRow[]
   readonly lines: readonly string[]
 }
@@ -94,16 +94,16 @@ function placeCheck({ table, day, columns }: Manifest, category: string): (row: 
 }
 
 /** `within`: the archive has all rows of the database, and more. */
-export type Comparison = 'equal' | 'within' | { readonly difference: string }
+type Comparison = 'equal' | 'within' | { readonly difference: string }
 
-export interface CheckedDay {
+interface CheckedDay {
   /** Problems of the archive itself, one line each. */
   readonly problems: readonly string[]
   /** Null when there are problems, or nothing to compare with. */
   readonly compared: Comparison | null
 }
 
-export interface CheckOptions {
+interface CheckOptions {
   /** Rows to compare with those of the files, one by one. */
   readonly database?: { readonly snapshot: Snapshot; readonly isHypertable: boolean } | undefined
   /** May throw to end it. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { type MarketTable, marketTables } from '../../market/stream.js'
 import { categories } from '../../market/category.js'
-import { messageOf } from '../../runtime/messageOf.js'
+import { messageOf } from '../../runtime/text.js'
 import { archivedTable, type Day, dayEnd, dayStart } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 
@@ -107,7 +107,7 @@ const bodySchema = z.strictObject({
   proofSha256: digest,
   proof: z.array(seriesProof),
 })
-export type ManifestBody = z.infer<typeof bodySchema>
+type ManifestBody = z.infer<typeof bodySchema>
 
 /** SHA-256 of everything else in it, table, day and version included. The database keeps it, too. */
 export type Manifest = ManifestBody & { readonly sha256: string }
@@ -116,7 +116,7 @@ const manifestSchema = bodySchema.extend({ sha256: digest })
 export type Digests = ManifestBody['digests']
 
 /** Place of a manifest, which determines its table, day and version. */
-export interface ManifestPlace {
+interface ManifestPlace {
   readonly table: string
   readonly day: Day
   readonly version: number
@@ -224,7 +224,7 @@ function parseManifestPath(path: string): ManifestPlace | null {
 }
 
 /** Versions of each day of each table, ascending, by the manifests, which alone decide. */
-export type ArchivedDays = ReadonlyMap<string, ReadonlyMap<Day, readonly number[]>>
+type ArchivedDays = ReadonlyMap<string, ReadonlyMap<Day, readonly number[]>>
 
 /** @param table by default all of them */
 export async function listDays(target: ArchiveTarget, table?: string): Promise<ArchivedDays> {

@@ -42,7 +42,7 @@ async function textOrder(snapshot: Snapshot, type: string): Promise<(a: string, 
   return (a, b) => (places.get(a) ?? 0) - (places.get(b) ?? 0)
 }
 
-export interface Merging {
+interface Merging {
   readonly reader: ArchiveReader
   readonly manifest: Manifest
   readonly category: string

@@ -2,7 +2,7 @@ import { listDays, manifestPath, readManifest } from './manifest.js'
 import { marketTables } from '../../market/stream.js'
 import type { ArchiveTarget } from './target.js'
 
-export interface Pruned {
+interface Pruned {
   /** Former versions of days. */
   readonly versions: number
   readonly files: number

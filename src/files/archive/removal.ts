@@ -13,7 +13,7 @@ import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 import { firstTime } from './timeBounds.js'
 
-export interface RemovalRequest {
+interface RemovalRequest {
   /** Tables of schema `market`, with the age in days at which their rows are removed. */
   readonly tables: readonly { readonly name: string; readonly retentionDays: number }[]
 }

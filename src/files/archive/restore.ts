@@ -21,14 +21,14 @@ import { noteArchivedDay, readArchivedDays, whyForeign, withArchiveLock } from '
 import { archivedTable, type Day } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 
-export interface RestoreRequest {
+interface RestoreRequest {
   readonly tables: readonly string[]
   /** Half-open, by day; default: everything. Of tables that are kept as a whole the newest day before `to` is restored. */
   readonly from?: Day | undefined
   readonly to?: Day | undefined
 }
 
-export interface RestoredDay {
+interface RestoredDay {
   readonly table: string
   readonly day: Day
   readonly version: number
@@ -38,12 +38,12 @@ export interface RestoredDay {
   readonly inserted: number
 }
 
-export interface RestoreOptions {
+interface RestoreOptions {
   readonly signal?: AbortSignal
   readonly onDay?: (day: RestoredDay) => void
 }
 
-export interface RestoreResult {
+interface RestoreResult {
   readonly restored: readonly RestoredDay[]
   /** Why days were not restored, one line each: the archive is damaged there. */
   readonly problems: readonly string[]

@@ -13,7 +13,7 @@ export interface Snapshot {
 
 const rowsPerFetch = 2_000
 
-export interface SnapshotOptions {
+interface SnapshotOptions {
   /**
    * True when the transaction may change rows. It changes rows only as they were read, and does not touch later rows.
    * The server refuses a change (40001) if another transaction has changed the row meanwhile. Default: the transaction

@@ -12,7 +12,7 @@ import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween
 import { type ArchiveTarget, DamagedArchive, explainFullDisk } from './target.js'
 import { firstTime, lastTime } from './timeBounds.js'
 
-export interface ArchiveRequest {
+interface ArchiveRequest {
   readonly tables: readonly string[]
   /** How long after its end a day is settled, hours. */
   readonly afterHours: number
@@ -27,7 +27,7 @@ export type ArchiveRunFiles = Pick<ArchiveContext, 'folder' | 'compression'>
  * Shows the archive to other engines as tables, and notes days in the same transaction. Returns the days that have to be written
  * again with other columns first, and why tables could not be shown.
  */
-export type PublishArchive = (
+type PublishArchive = (
   files: ArchiveRunFiles,
   noted: readonly NotedDay[],
 ) => Promise<{
@@ -39,7 +39,7 @@ export type PublishArchive = (
   readonly problems: readonly string[]
 }>
 
-export interface ArchiveOptions {
+interface ArchiveOptions {
   /** By default days are only noted. */
   readonly publish?: PublishArchive | undefined
   readonly now: () => number
@@ -59,7 +59,7 @@ export interface WrittenDay {
   readonly files: number
 }
 
-export interface ArchiveResult {
+interface ArchiveResult {
   readonly written: readonly WrittenDay[]
   /** Days that are new or have changed. */
   readonly due: readonly { readonly table: string; readonly day: Day }[]

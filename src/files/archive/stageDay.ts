@@ -24,13 +24,13 @@ export interface StagedDay {
   readonly digests: Digests
   readonly files: readonly StagedFile[]
 }
-export interface StagedFile extends Omit<ManifestFile, 'path'> {
+interface StagedFile extends Omit<ManifestFile, 'path'> {
   readonly localPath: string
   /** Within its category. */
   readonly number: number
 }
 
-export interface StageOptions {
+interface StageOptions {
   readonly folder: string
   readonly compression: Compression
   readonly isHypertable: boolean

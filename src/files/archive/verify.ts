@@ -20,7 +20,7 @@ export interface VerifiedDay {
   readonly problems: readonly string[]
 }
 
-export interface VerifyOptions {
+interface VerifyOptions {
   readonly tables?: readonly string[] | undefined
   /** Half-open, by day. */
   readonly from?: Day | undefined

@@ -1,6 +1,5 @@
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3'
-import { backoffMs } from '../../runtime/backoff.js'
-import type { Clock } from '../../runtime/clock.js'
+import { backoffMs, type Clock } from '../../runtime/clock.js'
 import { random } from '../../runtime/randomness.js'
 import { explained, kindOf } from './errors.js'
 
@@ -16,7 +15,7 @@ export interface BucketPlace {
   readonly forcePathStyle: boolean
 }
 
-export interface Patience {
+interface Patience {
   /** Wait after the first failure, in milliseconds. Each further wait is twice as long, and a random part shorter. */
   readonly minMs: number
   readonly maxMs: number
@@ -35,7 +34,7 @@ export interface BucketOptions {
 }
 
 /** Options that every request to a bucket takes beside its command. */
-export interface RequestOptions {
+interface RequestOptions {
   readonly abortSignal: AbortSignal
 }
 

@@ -1,5 +1,5 @@
 /** Kinds of bucket errors, one for each way to react. */
-export type ErrorKind =
+type ErrorKind =
   | 'passing'
   | 'absent'
   | 'exists'

@@ -18,7 +18,7 @@ export interface ExportProgress {
   readonly parts: number
   readonly rows: number
 }
-export interface ExportResult {
+interface ExportResult {
   readonly rows: number
   readonly files: number
   /** Days that were finished before. */

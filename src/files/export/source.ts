@@ -40,7 +40,7 @@ export interface Selection {
 }
 
 /** A statement of the server, with the values of its parameters. */
-export interface Statement {
+interface Statement {
   readonly sql: string
   readonly parameters: readonly unknown[]
 }

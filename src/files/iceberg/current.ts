@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Kysely } from 'kysely'
 import type { Database } from '../../db/schema.js'
-import { messageOf } from '../../runtime/messageOf.js'
+import { messageOf } from '../../runtime/text.js'
 import { listTableDays, readManifest } from '../archive/manifest.js'
 import { type NotedDay, readArchivedDays } from '../archive/state.js'
 import type { Day } from '../archive/tables.js'

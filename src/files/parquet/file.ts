@@ -102,7 +102,7 @@ function nameDecimalBounds(writer: ParquetWriter): void {
 }
 
 /** A file of rows, in the values that are stored: decimals as their 16 bytes, times in microseconds. */
-export interface ParquetRows {
+interface ParquetRows {
   readonly rows: number
   readonly columns: readonly string[]
   /** Row group by row group. */

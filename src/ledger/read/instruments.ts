@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { Instrument, InstrumentKind } from '../../market/instrument.js'
-import { type TimeMs, dayMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
-import type { TickerSigns } from '../../market/ticker.js'
+import type { TickerSigns } from '../../market/rows.js'
 import { toDate } from '../../db/columns.js'
 
 interface InstrumentRow {

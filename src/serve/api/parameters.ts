@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { candleTypes, intervals } from '../../market/candle.js'
 import { categories, tradedCategories } from '../../market/category.js'
 import { streamNames } from '../../market/stream.js'
-import { oneLine } from '../../market/oneLine.js'
+import { oneLine } from '../../market/values.js'
 
 // Schemas that responses and parameters share.
 

@@ -1,6 +1,6 @@
 import './tiles.css'
 import type { ComponentChildren } from 'preact'
-import { inBytes } from '../../runtime/figures.js'
+import { inBytes } from '../../runtime/text.js'
 import type { Status } from '../api/contract.js'
 import { count, duration, exactCount, perSecond } from './format.js'
 

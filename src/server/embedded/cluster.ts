@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { chmod, chown, link, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { isRunning } from '../../runtime/isRunning.js'
+import { isRunning } from '../../runtime/process.js'
 import { type Account, type Binaries, canEnter, findBinaries, serverAccount } from './binaries.js'
 import { clusterPath, createCluster, embeddedPaths, lastError, logins, serverEnvironment } from './process.js'
 

@@ -130,7 +130,7 @@ wait $reader
 exit $status
 `
 
-export interface ServerCommand {
+interface ServerCommand {
   readonly dataDir: string
   readonly account: Account
   readonly program: string

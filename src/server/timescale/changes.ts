@@ -14,11 +14,11 @@ import {
 } from './rollups.js'
 import type { ServerKind } from './server.js'
 import { type TimeTable, timeTables } from '../../db/timeTables.js'
-import type { StorageSettings, TableSettings } from './settings.js'
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
+import type { TimeStream } from '../../market/stream.js'
 
 /** One step towards what the configuration asks for. */
-export interface Change {
+interface Change {
   /** As it continues "will …". */
   readonly text: string
   apply(db: Kysely<Database>): Promise<void>
@@ -231,4 +231,22 @@ function interval(ms: number) {
 
 function hours(count: number): string {
   return count % 24 === 0 ? `${count / 24} ${count === 24 ? 'day' : 'days'}` : `${count} hours`
+}
+
+/** Storage settings of one table that grows with time. */
+interface TableSettings {
+  /** Time span of one chunk, hours. */
+  readonly chunkHours: number
+  /** Age at which chunks become columnar, hours. */
+  readonly columnstoreAfterHours: number
+  /** Age at which rows are removed, days; without it they stay. */
+  readonly retentionDays?: number
+  /** True when only the archiver removes rows, once they are in the archive. Default false. */
+  readonly isArchived?: boolean
+}
+
+/** Storage settings of every table, by table name. */
+export type StorageSettings = Readonly<Record<TimeStream, TableSettings>> & {
+  /** Age at which rows that could not be understood are removed, days since they were last seen. */
+  readonly rejected_row: { readonly retentionDays: number }
 }

@@ -18,7 +18,7 @@ export interface CurrentState {
   readonly rollupsFinalBefore: TimeMs | null
 }
 
-export interface Hypertable {
+interface Hypertable {
   readonly chunkHours: number
   /** Absent while the columnstore is off. */
   readonly columnstore?: { readonly segmentBy: string; readonly orderBy: string }
@@ -32,7 +32,7 @@ export interface Policy {
   readonly bucketsPerBatch?: number | null
 }
 
-export type PolicyKind = 'columnstore' | 'retention' | 'refresh'
+type PolicyKind = 'columnstore' | 'retention' | 'refresh'
 
 export const emptyState: CurrentState = {
   hypertables: new Map(),

@@ -1,19 +1,18 @@
 import { type Kysely, sql } from 'kysely'
 import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
-import { changesNeeded } from './changes.js'
+import { changesNeeded, type StorageSettings } from './changes.js'
 import { emptyState, readCurrentState } from './currentState.js'
 import {
-  type ServerInfo,
-  type ServerKind,
   canCreateExtension,
   detectServer,
   requireCommunityVersion,
+  type ServerInfo,
+  type ServerKind,
   serverWithExtension,
 } from './server.js'
-import type { StorageSettings } from './settings.js'
 
-export interface ReconcileOptions {
+interface ReconcileOptions {
   /** Only say what would change. */
   readonly dryRun?: boolean
   readonly settings: StorageSettings

@@ -4,7 +4,7 @@ import type { Database } from '../../db/schema.js'
 import { noteRemoval } from './rollups.js'
 import { detectServer } from './server.js'
 import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
-import type { StorageSettings } from './settings.js'
+import type { StorageSettings } from './changes.js'
 
 /** Few enough that a statement ends soon and holds nobody up. */
 const rowsPerDelete = 10_000

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { commands } from '../../../src/cli/commands.js'
+import { commands } from '../../../src/cli/program.js'
 import { runProgram } from '../../support/program.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 

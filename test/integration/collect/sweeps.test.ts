@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { fillsPerPage } from '../../../src/market/fill.js'
+import { fillsPerPage } from '../../../src/market/rows.js'
 import { storeFills } from '../../../src/ledger/storeFills.js'
 import { createRandom } from '../../../src/simulator/world/hash.js'
 import { coveredRanges } from '../../support/coverage.js'

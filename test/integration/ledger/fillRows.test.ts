@@ -2,14 +2,14 @@ import fc from 'fast-check'
 import { type Kysely, sql } from 'kysely'
 import { LosslessNumber } from 'lossless-json'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { Fill } from '../../../src/market/fill.js'
+import type { Fill } from '../../../src/market/rows.js'
 import type { Database } from '../../../src/db/schema.js'
 import { storeFills } from '../../../src/ledger/storeFills.js'
 import type { FillBatch } from '../../../src/ledger/batch.js'
 import { batchOf } from '../../support/batches.js'
 import { isDataError } from '../../../src/db/databaseError.js'
 import { aFill, someTime } from '../../support/marketRows.js'
-import { type TestDatabase, createTestDatabase } from '../../support/database.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let test: TestDatabase
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { InstrumentKey } from '../../../src/market/category.js'
-import { type Fill, fillsPerPage } from '../../../src/market/fill.js'
+import { type Fill, fillsPerPage } from '../../../src/market/rows.js'
 import { createRandom } from '../../../src/simulator/world/hash.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatch, storeBatches } from '../../../src/ledger/storeBatches.js'

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type Fill, fillsPerPage } from '../../../src/market/fill.js'
+import { type Fill, fillsPerPage } from '../../../src/market/rows.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { dayMs } from '../../../src/market/values.js'
 import type { Batch, FillBatch } from '../../../src/ledger/batch.js'

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
 import { type EventHistory, fetchEvents } from '../../../src/history/fetchEvents.js'
-import type { Fill } from '../../../src/market/fill.js'
+import type { Fill } from '../../../src/market/rows.js'
 import { normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
 import { dayMs } from '../../../src/market/values.js'
 

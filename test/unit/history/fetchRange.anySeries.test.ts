@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { filledBy, silenceBetween, withCandles } from '../../../src/market/candleGrid.js'
+import { filledBy, silenceBetween, withCandles } from '../../../src/market/candle.js'
 import { intersect, normalized, subtract, union } from '../../../src/market/timeRange.js'
 import type { TimeMs } from '../../../src/market/values.js'
 import { dayMs, fill, minuteMs, now, plain, reachOf } from './fetchFromModel.js'

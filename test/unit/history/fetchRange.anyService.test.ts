@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { filledBy, withCandles } from '../../../src/market/candleGrid.js'
+import { filledBy, withCandles } from '../../../src/market/candle.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
 import type { TimeMs } from '../../../src/market/values.js'
 import { dayMs, fill, minuteMs, now, openings, plain, reachOf } from './fetchFromModel.js'

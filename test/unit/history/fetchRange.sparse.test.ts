@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fetchRange } from '../../../src/history/fetchRange.js'
-import { filledBy, silenceBetween } from '../../../src/market/candleGrid.js'
+import { filledBy, silenceBetween } from '../../../src/market/candle.js'
 import { intersect, normalized, subtract, type TimeRange, totalMs, union } from '../../../src/market/timeRange.js'
 import type { TimeMs } from '../../../src/market/values.js'
 import { dayMs, minuteMs, now, plain, reachOf } from './fetchFromModel.js'

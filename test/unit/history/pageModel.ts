@@ -1,5 +1,5 @@
 import { pageParameters, type PageRequest, type PageResponse } from '../../../src/history/sources.js'
-import { silenceBetween } from '../../../src/market/candleGrid.js'
+import { silenceBetween } from '../../../src/market/candle.js'
 import type { TimeMs } from '../../../src/market/values.js'
 
 /** How a service that has certain candles answers for pages of them. */

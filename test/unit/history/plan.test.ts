@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { estimate } from '../../../src/history/estimate.js'
 import type { PlannedSeries } from '../../../src/history/plan.js'
 import { cutSlice } from '../../../src/history/slices.js'
-import { candlesIn } from '../../../src/market/candleGrid.js'
-import { type TimeRange, normalized, subtract } from '../../../src/market/timeRange.js'
+import { candlesIn } from '../../../src/market/candle.js'
+import { normalized, subtract, type TimeRange } from '../../../src/market/timeRange.js'
 
 const minuteMs = 60_000
 const dayMs = 86_400_000

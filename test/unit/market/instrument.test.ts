@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { kindOf } from '../../../src/market/instrument.js'
-import { turnoverHere } from '../../../src/market/ticker.js'
+import { turnoverHere } from '../../../src/market/rows.js'
 
 const unset = { category: 'SPOT', isReality: null, isRwa: null, symbolType: null } as const
 

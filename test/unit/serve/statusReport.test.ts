@@ -4,7 +4,7 @@ import { type BackfillStatus, recorderResponses } from '../../../src/serve/api/c
 import type { DatabaseState } from '../../../src/serve/databaseProbe.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
-import { inWords } from '../../../src/runtime/figures.js'
+import { inWords } from '../../../src/runtime/text.js'
 import { statusReport } from '../../../src/serve/statusReport.js'
 import { freshen, settableSource, type SettableSource } from '../../support/recorderSource.js'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { rejectedRow } from '../../../../src/market/rejectedRow.js'
-import type { Fill } from '../../../../src/market/fill.js'
+import type { Fill } from '../../../../src/market/rows.js'
 import { upsertCandles } from '../../../../src/ledger/candles.js'
 import { addCoverage } from '../../../../src/ledger/coverage.js'
 import { verify } from '../../../../src/history/verify.js'

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CandleSchedule } from '../../../../src/collect/schedule/candleSchedule.js'
 import { type Candle, type CandleSeries, intervalMs, intervals } from '../../../../src/market/candle.js'
-import type { TradeSign } from '../../../../src/market/ticker.js'
+import type { TradeSign } from '../../../../src/market/rows.js'
 
 test('a response reaches back to every candle that had not settled when the last one came', () => {
   fc.assert(

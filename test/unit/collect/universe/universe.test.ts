@@ -3,7 +3,7 @@ import { streams } from '../../../../src/collect/streams/streams.js'
 import { Universe } from '../../../../src/collect/universe/universe.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
 import { type Instrument, instrumentKinds } from '../../../../src/market/instrument.js'
-import type { Ticker } from '../../../../src/market/ticker.js'
+import type { Ticker } from '../../../../src/market/rows.js'
 
 const instrument = (symbol: string) => ({ category: 'SPOT', symbol, status: 'online' }) as Instrument
 const ticker = (symbol: string, volume24h: string, lastPrice: string) =>

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { inBytes } from '../../../../src/runtime/figures.js'
+import { inBytes } from '../../../../src/runtime/text.js'
 import { count, decimal, duration, moment, percent, uptime } from '../../../../src/serve/page/format.js'
 
 describe('decimals', () => {

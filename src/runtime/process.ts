@@ -1,5 +1,48 @@
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
 
+/** Why a signal of `stopSignal` is aborted. */
+export class Stopped extends Error {
+  /** Exit code that shells report for a program ended by the signal. */
+  readonly exitCode: number
+
+  constructor(name: NodeJS.Signals) {
+    super(`stopped by ${name}`)
+    this.exitCode = name === 'SIGINT' ? 130 : 143
+  }
+}
+
+/**
+ * A signal that aborts on the first SIGINT or SIGTERM. A second one ends the process at once: whoever presses Ctrl-C twice
+ * does not want to wait for the rest. `release` gives both back to Node.
+ */
+export function stopSignal(): { readonly signal: AbortSignal; release(): void } {
+  const controller = new AbortController()
+  const onSignal = (name: NodeJS.Signals) => {
+    const reason = new Stopped(name)
+    if (controller.signal.aborted) process.exit(reason.exitCode)
+    controller.abort(reason)
+  }
+  process.on('SIGINT', onSignal)
+  process.on('SIGTERM', onSignal)
+  return {
+    signal: controller.signal,
+    release() {
+      process.off('SIGINT', onSignal)
+      process.off('SIGTERM', onSignal)
+    },
+  }
+}
+
+/** Returns true if a process with this id exists, under any user. */
+export function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    // Another user's process may not be signalled, but is there.
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
 /** Room for new objects. By default it grows to 32 MB; what a recorder makes is mostly gone after a response. */
 const maxNewSpaceBytes = 8_000_000
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { grouped } from '../../../src/runtime/figures.js'
+import { grouped } from '../../../src/runtime/text.js'
 
 test('the digits of a count are grouped as English writes them', () => {
   fc.assert(

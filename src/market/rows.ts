@@ -1,5 +1,5 @@
 import type { InstrumentKind } from './instrument.js'
-import type { InstrumentKey, TradedCategory } from './category.js'
+import type { Category, InstrumentKey, TradedCategory } from './category.js'
 import type { Decimal, Extra, TimeMs } from './values.js'
 
 /** Every specified field of a ticker besides its key and times, by the kind of value it holds. */
@@ -74,4 +74,47 @@ export function turnoverHere(
 ): Decimal | null {
   if (platformTurnover24h !== null && Number(platformTurnover24h) > 0) return platformTurnover24h
   return kind === 'tokenised_stock' ? '0' : turnover24h
+}
+
+/** A public fill. `side` is the taker's; `size` is in quote coin for COIN-FUTURES and in base coin otherwise. */
+export interface Fill {
+  readonly category: Category
+  readonly symbol: string
+  readonly ts: TimeMs
+  readonly execId: string
+  readonly execLinkId: string | null
+  readonly side: 'buy' | 'sell'
+  readonly price: Decimal
+  readonly size: Decimal
+  readonly isRpi: boolean | null
+  readonly receivedAt: TimeMs
+  readonly extra: Extra
+}
+
+/** The service shows at most this many fills as the newest ones. */
+export const fillsPerPage = 100
+
+/** A snapshot of an order book. Element 0 of each array is the best level; prices and sizes are parallel arrays. */
+export interface OrderBook {
+  readonly category: TradedCategory
+  readonly symbol: string
+  readonly ts: TimeMs
+  readonly bidPrices: readonly Decimal[]
+  readonly bidSizes: readonly Decimal[]
+  readonly askPrices: readonly Decimal[]
+  readonly askSizes: readonly Decimal[]
+  readonly receivedAt: TimeMs
+  readonly extra: Extra
+}
+
+/** An order book whose sizes are the visible (non-RPI) part, with the RPI part of each level beside it. */
+export interface RpiOrderBook extends OrderBook {
+  readonly bidRpiSizes: readonly Decimal[]
+  readonly askRpiSizes: readonly Decimal[]
+}
+
+/** A member of the list of symbols that have retail-price-improvement (RPI) quotes. */
+export interface RpiSymbol {
+  readonly category: TradedCategory
+  readonly symbol: string
 }

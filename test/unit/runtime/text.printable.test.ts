@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { rowsTable } from '../../../src/cli/rowsTable.js'
-import { printable, printableJson, printableValue } from '../../../src/runtime/printable.js'
+import { printable, printableJson, printableValue } from '../../../src/runtime/text.js'
 
 // oxlint-disable-next-line no-control-regex -- control characters are what it is about
 const commands = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\u2028\u2029]/

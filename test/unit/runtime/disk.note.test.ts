@@ -2,8 +2,7 @@ import fs from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { beforeEach, expect, test } from 'vitest'
-import { systemDisk, type Disk } from '../../../src/runtime/disk.js'
-import { readNote, writeNote } from '../../../src/runtime/diskNote.js'
+import { type Disk, readNote, systemDisk, writeNote } from '../../../src/runtime/disk.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const folder = temporaryFolder('disk-note')
