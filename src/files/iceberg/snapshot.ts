@@ -252,7 +252,8 @@ class FreshFiles {
     const ids = new Map(fieldsOf(columns).map((field) => [field.name, field.id]))
     const isNarrow = (own: readonly ManifestColumn[]) => fieldsOf(own).some(({ name, id }) => ids.get(name) !== id)
     const days = [...found].filter(([, own]) => isNarrow(own)).map(([day]) => day)
-    throw new NotUniform({ table: this.table.name, days, columns })
+    if (days.length > 0) throw new NotUniform({ table: this.table.name, days, columns })
+    for (const field of fieldsOf(columns)) this.fields.set(field.name, field)
   }
 }
 

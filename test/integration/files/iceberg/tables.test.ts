@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { cp, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -9,13 +9,15 @@ import type { ArchiveTarget } from '../../../../src/files/archive/target.js'
 import { readAvro } from '../../../../src/files/iceberg/avro.js'
 import { neededFiles, verifyTables } from '../../../../src/files/iceberg/check.js'
 import { publishTables } from '../../../../src/files/iceberg/publish.js'
+import { loadZstd } from '../../../../src/files/parquet/zstd.js'
+import { upsertCandles } from '../../../../src/ledger/candles.js'
 import { marketTables } from '../../../../src/market/stream.js'
-import { temporaryArchive } from '../../../support/archives.js'
+import { archiveAll, temporaryArchive } from '../../../support/archives.js'
 import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { engine, runEngine } from '../../../support/engines.js'
 import { insertFills } from '../../../support/insertFills.js'
-import { aFill } from '../../../support/marketRows.js'
+import { aCandle, aFill } from '../../../support/marketRows.js'
 
 const dayMs = 86_400_000
 const from = Date.UTC(2026, 2, 2)
@@ -65,6 +67,9 @@ async function pointers(): Promise<Record<string, string>> {
 }
 
 interface Metadata {
+  readonly schemas: readonly {
+    readonly fields: readonly { readonly id: number; readonly name: string; readonly type: unknown }[]
+  }[]
   readonly snapshots: readonly {
     readonly 'manifest-list': string
     readonly 'timestamp-ms': number
@@ -172,4 +177,114 @@ describe('the tables of an archive', () => {
     await expect(readFile(join(archive.folder, first[0] ?? ''))).rejects.toThrow('ENOENT')
     expect(await problems()).toEqual([])
   })
+
+  test('are whole after a kill between files and pointer, and nothing of it stays', async () => {
+    const create = async (path: string, text: string) => {
+      const isCreated = await target.create(path, text)
+      if (path === 'iceberg/fills/metadata/v1.metadata.json') throw new Error('killed')
+      return isCreated
+    }
+    await expect(publish(later, { ...target, create })).rejects.toThrow('killed')
+    expect(await pointers()).toEqual({})
+    expect((await publish()).problems).toEqual([])
+    expect((await pointers())['fills']).toMatch(/v2\.metadata\.json$/)
+    expect(await filesOf('fills')).toEqual([await archivedFiles('fills')])
+    await prune()
+    const needed = await neededFiles(source.database.db, target)
+    expect((await target.list('iceberg/')).map(({ path }) => path)).toEqual(
+      [...(needed ?? [])].filter((path) => path.startsWith('iceberg/')).toSorted(),
+    )
+    expect(await problems()).toEqual([])
+  })
+
+  test('are moved by one of two who publish at the same moment', async () => {
+    await publish()
+    await insertFills(source.database.db, [fill(3)])
+    const { db } = source.database
+    await sql`update recorder.archived_day set proof_digest = ''`.execute(db)
+    await archiveAll(source.database, target, later)
+    const files = { folder: await target.stagingFolder(), compression: await loadZstd() }
+    const context = { ...files, db, target, now: () => later, snapshotDays: 30 }
+    const both = await Promise.allSettled([publishTables(context, []), publishTables(context, [])])
+    expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+    expect(both.find((one) => one.status === 'rejected')?.reason).toMatchObject({
+      message: expect.stringContaining('somebody else has just published') as string,
+    })
+    expect((await filesOf('fills')).at(-1)).toEqual(await archivedFiles('fills'))
+    expect(await problems()).toEqual([])
+  })
+
+  test('have their snapshots in order when the clock goes back', async () => {
+    await publish(later + dayMs)
+    await insertFills(source.database.db, [fill(4)])
+    await sql`update recorder.archived_day set proof_digest = ''`.execute(source.database.db)
+    await publish(later)
+    const { snapshots } = await metadataOf('fills')
+    const [first = 0, second = 0] = snapshots.map((one) => one['timestamp-ms'])
+    expect(second).toBe(first + 1)
+  })
+
+  test('show a value with more digits than there was room for, and all values before it', async () => {
+    await publish()
+    const [typeBefore] = await typesOf('fills', 'price')
+    // Of the two days with candles one gets such a value, and the other one has to be written again.
+    await insertFills(source.database.db, [fill(5, '2.1234567891')])
+    await upsertCandles(source.database.db, [
+      aCandle({
+        category: 'SPOT',
+        symbol: 'RAREUSDT',
+        type: 'market',
+        interval: '1H',
+        openTime: from,
+        close: '0.123456789123',
+      }),
+    ])
+    await sql`update recorder.archived_day set proof_digest = ''`.execute(source.database.db)
+    expect((await publish(later + dayMs)).problems).toEqual([])
+    const [before, now] = await typesOf('fills', 'price')
+    expect(before).toEqual(typeBefore)
+    expect(now).toMatchObject({ name: 'price', type: 'decimal(38, 12)' })
+    expect(now?.id).not.toBe(before?.id)
+    const closes = await typesOf('candles', 'close')
+    expect(closes.at(-1)).toMatchObject({ type: 'decimal(38, 14)' })
+    const days = [...(await listTableDays(target, 'candles'))]
+    expect(days.map(([, versions]) => versions.at(-1))).toEqual([2, 2])
+    expect((await filesOf('candles')).at(-1)).toEqual(await archivedFiles('candles'))
+    expect((await filesOf('fills')).at(-1)).toEqual(await archivedFiles('fills'))
+    expect(await problems()).toEqual([])
+  })
+
+  test('are made anew from the manifests when their metadata are lost', async () => {
+    await publish()
+    const lost = (await pointers())['candles'] ?? ''
+    await rm(lost.replace('file://', ''))
+    expect(await problems()).toEqual([
+      `candles: ${lost} is missing; market-recorder archive rebuild-tables makes it anew`,
+    ])
+    expect((await publish()).problems).toEqual([
+      `the table candles was not published: ${lost} is missing; market-recorder archive rebuild-tables makes it anew`,
+    ])
+    const { db } = source.database
+    const files = { folder: await target.stagingFolder(), compression: await loadZstd() }
+    await publishTables({ ...files, db, target, now: () => later, snapshotDays: 30 }, [], { isAnew: true })
+    expect(await problems()).toEqual([])
+    expect((await filesOf('candles')).at(-1)).toEqual(await archivedFiles('candles'))
+    await prune()
+    expect(await problems()).toEqual([])
+  })
+
+  test('differ from the manifests when somebody else has written them', async () => {
+    await publish()
+    const snapshot = (await metadataOf('fills')).snapshots.at(-1)
+    const candles = (await metadataOf('candles')).snapshots.at(-1)
+    const [from, to] = [candles, snapshot].map((one) => one?.['manifest-list'].replace('file://', '') ?? '')
+    await cp(from ?? '', to ?? '')
+    expect(await problems()).toEqual([expect.stringContaining('fills: the table shows something else than')])
+  })
 })
+
+/** A column in each schema that a table had. */
+async function typesOf(table: string, column: string) {
+  const { schemas } = await metadataOf(table)
+  return schemas.map(({ fields }) => fields.find(({ name }) => name === column))
+}
