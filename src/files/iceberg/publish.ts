@@ -1,3 +1,4 @@
+import { messageOf } from '../../runtime/messageOf.js'
 import { noteArchivedDay, type NotedDay } from '../archive/state.js'
 import { DamagedArchive } from '../archive/target.js'
 import { UnfitDecimal } from '../parquet/decimals.js'
@@ -36,7 +37,7 @@ export async function publishTables(
     } catch (error) {
       if (error instanceof NotUniform) narrow.push(error.narrow)
       else if (!(error instanceof DamagedArchive) && !(error instanceof UnfitDecimal)) throw error
-      problems.push(`the table ${table.name} was not published: ${(error as Error).message}`)
+      problems.push(`the table ${table.name} was not published: ${messageOf(error)}`)
     }
   }
   await db.transaction().execute(async (transaction) => {
