@@ -80,7 +80,7 @@ export async function runArchive(
   return withArchiveLock(database.db, async () => {
     const result = { written: [] as WrittenDay[], due: [] as { table: string; day: Day }[], problems: [] as string[] }
     const notes = notebook(database, options.publish)
-    const context = { ...(await openContext(database, target, options)), note: notes.add }
+    const context = { ...(await openContext(database, target, options)), note: (day: NotedDay) => notes.add(day) }
     const write = async (due: DueDay): Promise<Manifest | null> => {
       const { day } = due
       const table = due.table.name
