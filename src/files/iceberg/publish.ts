@@ -1,4 +1,4 @@
-import { messageOf } from '../../runtime/messageOf.js'
+import { messageOf } from '../../runtime/text.js'
 import { noteArchivedDay, type NotedDay } from '../archive/state.js'
 import { DamagedArchive } from '../archive/target.js'
 import { UnfitDecimal } from '../parquet/decimals.js'
