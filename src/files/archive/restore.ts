@@ -154,8 +154,9 @@ async function insertRows(
 
 function castOf({ type }: ManifestColumn) {
   if (type === '_numeric') return sql`numeric[]`
-  const isEnum = ['category', 'candle_type', 'candle_interval', 'side'].includes(type)
-  return isEnum ? sql.ref(`market.${type}`) : sql.ref(type)
+  // All other types of these columns are enums of the schema market.
+  const isBuiltIn = ['text', 'numeric', 'timestamptz', 'bool', 'int2', 'int4', 'int8', 'jsonb'].includes(type)
+  return isBuiltIn ? sql.ref(type) : sql.ref(`market.${type}`)
 }
 
 /** Brings back coverage, gaps, ranges without a trade, revisions and restatements, as they were. */

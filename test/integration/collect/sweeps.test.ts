@@ -101,7 +101,7 @@ test('a fill that could not be understood is a gap of its millisecond, whatever 
       .filter(({ symbol }) => symbol === target.symbol)
       .map(({ range, state }) => [range.from, range.to, state])
   const unread = `{"execId":"3","price":"1","size":"1","side":"x","ts":"${start + 3_000}"}`
-  const gap = [start + 3_000, start + 3_001, 'lost']
+  const gap = [start + 3_000, start + 3_001, 'open']
   await store([1, 2, 4, 5], unread)
   await store([1, 2, 4, 5, 6], unread)
   await store([5, 6, 7], null)

@@ -98,6 +98,7 @@ describe('Parquet files', () => {
       ['price', 'DECIMAL(38,18)'],
       ['size', 'DECIMAL(38,2)'],
       ['is_rpi', 'BOOLEAN'],
+      ['source', 'VARCHAR'],
       ['received_at', 'TIMESTAMP WITH TIME ZONE'],
       ['extra', 'VARCHAR'],
       ['day', 'DATE'],
@@ -240,8 +241,8 @@ test('CSV files hold the same, as text', async () => {
   const lines = (await readFile(join(folder, (await files())[0] ?? ''), 'utf8')).trimEnd().split('\n')
   expect(lines).toHaveLength(51)
   expect(lines.slice(0, 2)).toEqual([
-    'category,symbol,ts,exec_id,exec_link_id,side,price,size,is_rpi,received_at,extra',
-    `SPOT,BTCUSDT,2026-03-01T00:00:00.000000Z,0,,buy,${price},0.010,t,2026-01-15T12:00:00.250000Z,{}`,
+    'category,symbol,ts,exec_id,exec_link_id,side,price,size,is_rpi,source,received_at,extra',
+    `SPOT,BTCUSDT,2026-03-01T00:00:00.000000Z,0,,buy,${price},0.010,t,live,2026-01-15T12:00:00.250000Z,{}`,
   ])
 })
 
