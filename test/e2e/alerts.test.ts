@@ -200,8 +200,8 @@ function quick(text: string): string {
 }
 
 /**
- * Instruments that begin to trade when fills are to be lost, two hundred in the two seconds between two responses of a hundred;
- * all others have a fill a second at most.
+ * Instruments that begin to trade when fills are to be lost. Each has a hundred fills a second, as many as a response shows, and all
+ * instruments share four requests a second. The others have a fill a second at most.
  */
 const busy = [1, 2, 3, 4, 5].map((i) => ['SPOT', `BUSY${i}USDT`] as const)
 
@@ -243,7 +243,7 @@ async function startDaemon(folder: string, name: string): Promise<Daemon> {
   const start = async (books: string) => {
     await writeFile(
       configFile,
-      `exchange: { baseUrl: '${simulator.url}', limits: { perSecond: { orderbook: 40 } } }
+      `exchange: { baseUrl: '${simulator.url}', limits: { perSecond: { orderbook: 40, fills: 4 } } }
 database: { url: '${proxy.through(testDatabase.url)}', dataDir: '${join(folder, name)}' }
 collector: { egress: 'alerts ${name}', spoolMaxBytes: 16777216 }
 serve: { port: ${port} }
