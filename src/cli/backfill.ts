@@ -1,29 +1,37 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import picomatch from 'picomatch'
-import { type Estimate, estimate } from '../history/estimate.js'
+import { type Estimate, estimate, estimateFills, type EventEstimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
-import { type BackfillRequest, type RequestedSeries, resolveRequest } from '../history/request.js'
+import {
+  type BackfillRequest,
+  pastStreams,
+  type PastStream,
+  type RequestedSeries,
+  resolveRequest,
+} from '../history/request.js'
 import type { BackfillSession } from '../history/session.js'
 import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/streamOptions.js'
-import { candleTypes, intervals, seriesText } from '../market/candle.js'
-import { tradedCategories } from '../market/category.js'
+import { type CandleSeries, candleTypes, intervals, seriesText } from '../market/candle.js'
+import { instrumentText, tradedCategories } from '../market/category.js'
 import { dayMs, type TimeMs } from '../market/values.js'
-import { streamText } from '../db/series.js'
+import { candlesOf, streamText } from '../db/series.js'
 import { openStore, type OpenStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { loadReach } from '../ledger/candleReach.js'
+import { recentFillRates } from '../ledger/read/instruments.js'
 import { cancelBackfills } from '../ledger/wants.js'
-import { missingLines, printEstimate, printSummary } from './backfillOutput.js'
+import { missingLines, printEstimate, printFillEstimate, printSummary } from './backfillOutput.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './end.js'
 import { acceptNewUrlOption, type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface BackfillOptions extends CommonOptions {
+  readonly stream?: PastStream
   readonly category?: BackfillRequest['categories']
   readonly symbol?: readonly string[]
   readonly interval?: BackfillRequest['intervals']
@@ -43,6 +51,8 @@ Examples:
   market-recorder backfill --category USDT-FUTURES --symbol BTCUSDT --interval 1m 1H --type market mark \\
     --from 2025-01-01 --to 2026-01-01 --dry-run
 
+  market-recorder backfill --stream fills --category USDT-FUTURES --symbol BTCUSDT --from 2026-11-01
+
   market-recorder backfill --cancel --symbol 'BTC*'
 
 Only what is missing is fetched, so running it again continues where it stopped.
@@ -50,19 +60,25 @@ Exit code: 0 when everything is there, 1 when something is still missing.`
 
 export function backfillCommand(): Command {
   return configuredCommand('backfill')
+    .addOption(
+      new Option('--stream <stream>', 'what to fetch (default: candles); fills reach back 90 days').choices(
+        pastStreams,
+      ),
+    )
     .addOption(oneOrMore('--category <categories...>', 'product lines', tradedCategories))
     .option('--symbol <globs...>', 'symbols, as names or globs')
     .addOption(oneOrMore('--interval <intervals...>', 'intervals', intervals))
     .addOption(oneOrMore('--type <types...>', 'types of candles', candleTypes, ' (default: market)'))
     .addOption(
-      new Option('--from <time>', 'first opening time: ISO 8601 (UTC unless it has a zone), or launch').argParser(
-        (text) => (text === 'launch' ? text : parseTime(text)),
-      ),
+      new Option(
+        '--from <time>',
+        'first time, of candles their opening time: ISO 8601 (UTC unless it has a zone), or launch',
+      ).argParser((text) => (text === 'launch' ? text : parseTime(text))),
     )
-    .addOption(new Option('--to <time>', 'end of the opening times, exclusive (default: now)').argParser(parseTime))
+    .addOption(new Option('--to <time>', 'end of the times, exclusive (default: now)').argParser(parseTime))
     .option('--again', 'fetch stored candles again; changes are logged as revisions')
     .option('--dry-run', 'print requests, minutes, rows and bytes, and fetch nothing')
-    .option('--cancel', 'end open backfills, or those of the given symbols, intervals, types and categories')
+    .option('--cancel', 'end open backfills, or those of the given stream, symbols, intervals, types and categories')
     .addOption(acceptNewUrlOption())
     .option('--json', 'print one JSON object at the end')
     .addHelpText('after', examples)
@@ -91,9 +107,15 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
         `no instrument of ${request.categories.join(', ')} matches ${request.symbols.join(' ')}; see the symbols with: market-recorder query "select category, symbol from market.instruments"`,
       )
     }
-    warnOfRemoval(config, series, serviceNow)
+    if (request.stream === 'candles') warnOfRemoval(config, series, serviceNow)
+    else warnOfReach(request, series)
     const again = options.again === true
     const planned = await planSeries(store.database.db, series, { again })
+    if (request.stream === 'fills' && options.dryRun === true) {
+      const fills = await fillForecastOf(store, config, planned, serviceNow)
+      await (options.json === true ? writeOut(`${JSON.stringify(fills)}\n`) : printFillEstimate(fills, planned))
+      return
+    }
     const forecast = await forecastOf(store, config, planned, serviceNow)
     if (options.dryRun === true) {
       await (options.json === true ? writeOut(`${JSON.stringify(forecast)}\n`) : printEstimate(forecast, planned))
@@ -110,7 +132,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
       // Fetching many scattered gaps can take more pages than fetching the whole range.
       pagesSaved: Math.max(0, pagesOf(whole) - pagesOf(forecast)),
     }
-    await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
+    await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary, request.stream))
     if (stop.signal.aborted) {
       process.stderr.write(session.isOwner() ? stoppedLines(commandLine()) : goesOnLines)
     } else for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
@@ -145,7 +167,8 @@ async function forecastOf(
   planned: readonly PlannedSeries[],
   now: TimeMs,
 ): Promise<Estimate> {
-  const kinds = new Map(planned.map(({ series }) => [kindOf(series), series]))
+  const candles = planned.flatMap(({ series }) => candlesOf(series) ?? [])
+  const kinds = new Map(candles.map((series) => [kindOf(series), series]))
   const known = await Promise.all(
     [...kinds].map(async ([kind, series]) => [kind, await loadReach(store.database.db, series)] as const),
   )
@@ -160,8 +183,35 @@ async function forecastOf(
   return estimate(planned, (series) => reach.get(kindOf(series))?.ageMs ?? null, rates, now)
 }
 
-function kindOf({ category, type, interval }: PlannedSeries['series']): string {
+function kindOf({ category, type, interval }: CandleSeries): string {
   return seriesText({ category, symbol: '*', type, interval })
+}
+
+async function fillForecastOf(
+  store: OpenStore,
+  config: Config,
+  planned: readonly PlannedSeries[],
+  now: TimeMs,
+): Promise<EventEstimate> {
+  const rates = new Map(
+    (await recentFillRates(store.database.db, now)).map((rate) => [instrumentText(rate), rate.perSecond]),
+  )
+  const { limits, latencyJitterMs } = config.exchange
+  const perSecond = Math.min(limits.perSecond['spot-fills-history'], limits.perSecond['futures-fills-history'])
+  return estimateFills(
+    planned,
+    (series) => rates.get(instrumentText(series)) ?? null,
+    perSecond / (1 + latencyJitterMs / 1000),
+  )
+}
+
+/** The service gives no rows that are older than a stream's reach. */
+function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries[]): void {
+  const begin = Math.min(...series.map(({ range }) => range.from))
+  if (from !== 'launch' && from < begin)
+    process.stderr.write(
+      `left out: everything before ${new Date(begin).toISOString()}, which the service does not give\n`,
+    )
 }
 
 function pagesOf({ requests }: Estimate): number {
@@ -176,22 +226,27 @@ const goesOnLines =
   'the recorder on this host goes on with it; see market-recorder status, and end it with market-recorder backfill --cancel\n'
 
 /** Throws when options are missing, and names all of them. */
-function requestOf({ category, symbol, interval, type = ['market'], from, to }: BackfillOptions): BackfillRequest {
+function requestOf(options: BackfillOptions): BackfillRequest & { readonly stream: PastStream } {
+  const { stream = 'candles', category, symbol, type = ['market'], from, to } = options
+  if (stream !== 'candles' && (options.interval !== undefined || options.type !== undefined))
+    throw new ConfigError([`--interval and --type are for candles, not for ${stream}`])
+  const interval = options.interval ?? (stream === 'candles' ? undefined : [])
   if (category === undefined || symbol === undefined || interval === undefined || from === undefined) {
     const missing = Object.entries({ category, symbol, interval, from }).filter(([, value]) => value === undefined)
     throw new ConfigError([`missing: ${missing.map(([name]) => `--${name}`).join(', ')}`])
   }
   if (from !== 'launch' && to !== undefined && from >= to) throw new ConfigError(['--from must be before --to'])
   const end = to ?? Number.MAX_SAFE_INTEGER
-  return { categories: category, symbols: symbol, intervals: interval, types: type, from, to: end }
+  return { stream, categories: category, symbols: symbol, intervals: interval, types: type, from, to: end }
 }
 
-async function cancel({ category, symbol, interval, type, ...options }: BackfillOptions): Promise<void> {
+async function cancel({ stream, category, symbol, interval, type, ...options }: BackfillOptions): Promise<void> {
   const config = await readConfig(options)
   const store = await openStore(config, createLogger('warn'))
   try {
     await prepareBeside(store, config, createLogger('warn'))
     const cancelled = await cancelBackfills(store.database.db, {
+      ...(stream === undefined ? {} : { streams: [stream] }),
       ...(category === undefined ? {} : { categories: category }),
       ...(interval === undefined ? {} : { intervals: interval }),
       ...(type === undefined ? {} : { types: type }),

@@ -1,8 +1,8 @@
-import type { Estimate } from '../history/estimate.js'
+import type { Estimate, EventEstimate } from '../history/estimate.js'
 import type { PlannedSeries } from '../history/plan.js'
 import type { NamedRange, Progress, Summary } from '../history/progress.js'
 import { bar, progressLine, writeOut } from './output.js'
-import { seriesText } from '../market/candle.js'
+import { streamText } from '../db/series.js'
 import { grouped, inBytes } from '../runtime/text.js'
 import { createEstimator } from '../history/estimator.js'
 import type { Clock } from '../runtime/clock.js'
@@ -25,16 +25,33 @@ export async function printEstimate(estimate: Estimate, planned: readonly Planne
   )
 }
 
-export async function printSummary(summary: Summary): Promise<void> {
+/** Prints the estimated number of requests, time and size of a backfill of fills. */
+export async function printFillEstimate(estimate: EventEstimate, planned: readonly PlannedSeries[]): Promise<void> {
+  const { rows, requests, minutes, bytes, unknown } = estimate
+  const open = planned.filter(({ missing }) => missing.length > 0).length
+  const more = unknown === 0 ? '' : `, and those of ${grouped(unknown)} instruments that were not recorded lately`
+  await writeOut(
+    [
+      `series    ${grouped(planned.length)}, ${grouped(open)} incomplete`,
+      `requests  ${grouped(requests)} (fills-history)${more}`,
+      `minutes   ${minutes.toFixed(minutes < 10 ? 1 : 0)} at the whole budget of one IP`,
+      `rows      ${grouped(rows)}, by the rates that were recorded lately`,
+      `bytes     ${inBytes(bytes)} before compression`,
+      '',
+    ].join('\n'),
+  )
+}
+
+export async function printSummary(summary: Summary, stream = 'candles'): Promise<void> {
   const { rows, inserted, updated, requests, pagesSaved, empty, unanswered, failed, left } = summary
   const lines = [
-    `candles received        ${grouped(rows)} (${grouped(inserted)} new, ${grouped(updated)} changed)`,
+    `${stream} received`.padEnd(24) + `${grouped(rows)} (${grouped(inserted)} new, ${grouped(updated)} changed)`,
     `requests                ${grouped(requests)}`,
     `pages saved by coverage ${grouped(pagesSaved)}`,
     `confirmed empty         ${grouped(empty.length)}`,
     `nothing came, open      ${grouped(unanswered.length)}`,
     `ranges that failed      ${grouped(failed.length)}`,
-    `candles left            ${grouped(left)}`,
+    `${stream === 'candles' ? 'candles' : 'minutes'} left`.padEnd(24) + grouped(left),
     ...named(empty).map((text) => `empty: ${text}`),
     ...named(unanswered).map(
       (text) => `nothing came: ${text}: it is asked for again after an hour; only then it may count as empty`,
@@ -55,7 +72,7 @@ function named(ranges: readonly NamedRange[]): string[] {
 
 function rangeText({ series, from, to }: NamedRange): string {
   const text = (time: number) => new Date(time).toISOString().slice(0, 19).replace(/:00$/, '')
-  return `${seriesText(series)} ${text(from)} to ${text(to)}`
+  return `${streamText(series)} ${text(from)} to ${text(to)}`
 }
 
 interface ProgressDisplay {
@@ -64,17 +81,19 @@ interface ProgressDisplay {
 }
 
 interface ProgressOptions {
-  /** Candles to get. */
+  /** Rows to get. */
   readonly total: number
+  /** `candles`; of other streams `minutes of fills` and the like. */
+  readonly unit: string
   readonly clock: Clock
   /** Another process on this host does the work. */
   readonly isHandedOver: boolean
 }
 
 /** Shows how far the work has come, see `progressLine`. */
-export function openProgress({ total, clock, isHandedOver }: ProgressOptions): ProgressDisplay {
+export function openProgress({ total, unit, clock, isHandedOver }: ProgressOptions): ProgressDisplay {
   if (isHandedOver) process.stderr.write('the recorder on this host is doing the work; showing its progress\n')
-  const describe = createDescriber(total, clock)
+  const describe = createDescriber(total, unit, clock)
   const line = progressLine()
   return {
     update(progress) {
@@ -86,12 +105,12 @@ export function openProgress({ total, clock, isHandedOver }: ProgressOptions): P
   }
 }
 
-function createDescriber(total: number, clock: Clock): (progress: Progress) => string {
+function createDescriber(total: number, unit: string, clock: Clock): (progress: Progress) => string {
   const estimate = createEstimator(clock)
   return ({ left, reachedAt, wants, wantsEnded }) => {
     const speed = estimate(left)
     return [
-      `${grouped(total - left)} of ${grouped(total)} candles`,
+      `${grouped(total - left)} of ${grouped(total)} ${unit}`,
       speed === null ? 'waiting' : `${grouped(Math.round(speed.perSecond))}/s`,
       ...(speed === null || left === 0 ? [] : [`${duration(speed.etaMs / 1000)} to go`]),
       ...(reachedAt === null ? [] : [`back to ${new Date(reachedAt).toISOString().slice(0, 16)}`]),

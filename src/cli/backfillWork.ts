@@ -45,7 +45,9 @@ export async function fetchMissing(
   if (ids.length === 0) return summarize(db, [], [])
   session.work()
   let progress = await readProgress(db, ids)
-  const display = openProgress({ total: progress.left, clock: systemClock, isHandedOver: !session.isOwner() })
+  const stream = open[0]?.series.stream ?? 'candles'
+  const unit = stream === 'candles' ? stream : `minutes of ${stream}`
+  const display = openProgress({ total: progress.left, unit, clock: systemClock, isHandedOver: !session.isOwner() })
   let tookMs = 0
   try {
     display.update(progress)

@@ -22,7 +22,7 @@ interface GapsOptions extends CommonOptions {
 
 export function gapsCommand(): Command {
   return configuredCommand('gaps')
-    .option('--repair', 'fetch missing candles that the service still has')
+    .option('--repair', 'fetch missing candles and fills that the service still has')
     .option('--all', 'show repaired ones, too')
     .option('--json', 'print one JSON array')
     .addHelpText(
@@ -40,7 +40,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
     await prepareBeside(store, config, createLogger('warn'))
     const { db } = store.database
     if (options.repair === true) {
-      await repair((await listGaps(db, { state: 'open', stream: 'candles' })).filter(isRepairable))
+      await repair((await listGaps(db, { state: 'open' })).filter(isRepairable))
     } else await show(await listGaps(db, options.all === true ? {} : { exceptState: 'repaired' }))
   } finally {
     await store.close()
@@ -85,13 +85,12 @@ async function runGaps(options: GapsOptions): Promise<void> {
 
 const maxShown = 20
 
-function isRepairable({ stream, state, type, interval }: Gap): boolean {
-  return stream === 'candles' && state === 'open' && type !== null && interval !== null
+function isRepairable({ stream, state, symbol }: Gap): boolean {
+  return state === 'open' && (stream === 'fills' ? symbol !== '*' : stream === 'candles')
 }
 
-function plannedOf({ category, symbol, type, interval, range }: Gap): PlannedSeries[] {
-  if (type === null || interval === null || !isTradedCategory(category)) return []
-  const series = { category, symbol, type, interval }
+function plannedOf({ stream, category, symbol, type, interval, range }: Gap): PlannedSeries[] {
+  const series = { stream, category, symbol, type, interval }
   return [{ series, range, missing: [range], isUrgent: false, hasOpenBeginning: false }]
 }
 

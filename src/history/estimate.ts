@@ -1,8 +1,10 @@
-import { candlesIn, gridOf, intervalMs } from '../market/candle.js'
+import { candlesIn, type CandleSeries, gridOf, intervalMs } from '../market/candle.js'
 import { dayMs, type TimeMs } from '../market/values.js'
+import { candlesOf } from '../db/series.js'
+import { fillPageRows, fillSpanMs } from './pastFills.js'
 import type { PlannedSeries } from './plan.js'
 import { candleSource, pagePlaces } from './sources.js'
-import { intersect, type Ranges } from '../market/timeRange.js'
+import { intersect, type Ranges, totalMs } from '../market/timeRange.js'
 
 export interface BackfillLimits {
   /** Requests per second that are sent at most, latency jitter allowed for. */
@@ -11,11 +13,49 @@ export interface BackfillLimits {
   readonly overall: number
 }
 
+/** Rows with times of their own, such as fills. */
+export interface EventEstimate {
+  readonly rows: number
+  readonly requests: number
+  readonly minutes: number
+  readonly bytes: number
+  /** Series of which nothing is known yet. Their rows are not counted. */
+  readonly unknown: number
+}
+
 export interface Estimate {
   readonly candles: number
   readonly requests: { readonly candles: number; readonly historyCandles: number }
   readonly minutes: number
   readonly bytes: number
+}
+
+/** A fill with its index before compression, measured. */
+const bytesPerFill = 190
+
+/**
+ * Estimates the fills of a plan, and what it takes to fetch them.
+ *
+ * @param perSecondOf fills a second of an instrument, as they were recorded lately; null where none were
+ * @param requestsPerSecond requests to the history that are sent at most
+ */
+export function estimateFills(
+  planned: readonly PlannedSeries[],
+  perSecondOf: (series: PlannedSeries['series']) => number | null,
+  requestsPerSecond: number,
+): EventEstimate {
+  let [rows, requests, unknown] = [0, 0, 0]
+  for (const { series, missing } of planned) {
+    const seconds = totalMs(missing) / 1000
+    const perSecond = perSecondOf(series)
+    const expected = (perSecond ?? 0) * seconds
+    if (perSecond === null && seconds > 0) unknown++
+    rows += expected
+    requests += missing.length === 0 ? 0 : Math.max(expected / fillPageRows, seconds / (fillSpanMs / 1000), 1)
+  }
+  const [wholeRows, wholeRequests] = [Math.ceil(rows), Math.ceil(requests)]
+  const minutes = wholeRequests / requestsPerSecond / 60
+  return { rows: wholeRows, requests: wholeRequests, minutes, bytes: wholeRows * bytesPerFill, unknown }
 }
 
 /** A candle with its index before compression, measured. */
@@ -30,13 +70,15 @@ const assumedReachMs = 30 * dayMs
  */
 export function estimate(
   planned: readonly PlannedSeries[],
-  reachOf: (series: PlannedSeries['series']) => number | null,
+  reachOf: (series: CandleSeries) => number | null,
   limits: BackfillLimits,
   now: TimeMs,
 ): Estimate {
   let candles = 0
   const requests = { candles: 0, historyCandles: 0 }
-  for (const { series, missing } of planned) {
+  for (const { series: stream, missing } of planned) {
+    const series = candlesOf(stream)
+    if (series === null) continue
     const lengthMs = intervalMs[series.interval]
     const reached = now - (reachOf(series) ?? assumedReachMs)
     const recent = intersect(missing, [{ from: reached, to: Number.POSITIVE_INFINITY }])

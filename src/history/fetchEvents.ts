@@ -47,7 +47,7 @@ export interface StoredPage {
 export interface EventHistory<Row> {
   readonly stream: StreamName
   readonly operationOf: (category: TradedCategory) => Operation
-  /** The largest number of rows in a page. A page with fewer shows all rows of its window. */
+  /** The largest number of rows in a page. */
   readonly pageRows: number
   /** The longest window of a request; null for any. */
   readonly maxSpanMs: number | null
@@ -57,9 +57,9 @@ export interface EventHistory<Row> {
   readonly isNumbered: boolean
   readonly ask: (client: ExchangeClient, query: EventQuery, request: RequestOptions) => Promise<Page<Row>>
   readonly timeOf: (row: Row) => TimeMs
-  /** Time of a stored row at or just above `top` that a page has to show, too; null if there is none. */
-  readonly rowAbove?: (series: EventSeries, top: TimeMs) => Promise<TimeMs | null>
-  /** Called once for a slice without such a row. Resolves to why nothing can be proven, or null. */
+  /** Times of stored rows next to a range, which its pages have to show, too. */
+  readonly neighbours?: (series: EventSeries, range: TimeRange) => Promise<Neighbours>
+  /** Called once for a slice without a row above it. Resolves to why nothing can be proven, or null. */
   readonly whyUnproven?: (
     client: ExchangeClient,
     series: EventSeries,
@@ -70,11 +70,20 @@ export interface EventHistory<Row> {
   readonly explain: (series: EventSeries, range: TimeRange, reason: string) => Promise<void>
 }
 
+export interface Neighbours {
+  /** At the last millisecond of the range or above; null if other rows may lie between. */
+  readonly above: TimeMs | null
+  /** Before the range; null if other rows may lie between. */
+  readonly below: TimeMs | null
+}
+
 export interface EventContext {
   readonly client: ExchangeClient
   readonly request: RequestOptions
   /** Sends a request, again while the service is away. */
   readonly ask: <Row>(request: () => Promise<Page<Row>>) => Promise<Page<Row>>
+  /** The service's clock. */
+  readonly now: () => TimeMs
   readonly counts: { received: number; inserted: number }
 }
 
@@ -85,92 +94,102 @@ export interface EventOutcome {
   readonly refusalOfAll?: string
 }
 
-/** Requests begin this much below the lowest wanted range, so that they show a stored row there. */
+/** Requests begin this much below the lowest wanted range where no stored row is known there. */
 const marginMs = 600_000
 
 /**
  * Fetches ranges of events page by page, from the newest to the oldest. Each page is stored before the next is asked
  * for, so that an interrupted slice continues where it stopped. Stretches that are not wanted are jumped over.
+ *
+ * An empty page proves nothing: a page covers the time from its oldest row to its end. Below that, silence is proven by
+ * an older row alone, which is looked for in one window after another, as far as the history reaches.
  */
 export async function fetchEvents<Row>(
   source: EventHistory<Row>,
   series: EventSeries,
   ranges: Ranges,
-  { client, request, ask, counts }: EventContext,
+  { client, request, ask, now, counts }: EventContext,
 ): Promise<EventOutcome> {
+  const { pageRows, isNumbered, reachMs, maxSpanMs } = source
+  // Two milliseconds are spared, because a request may reach one beyond both ends.
+  const spanMs = maxSpanMs === null ? Number.POSITIVE_INFINITY : maxSpanMs - 2
   const refused: TimeRange[] = []
   let left = normalized(ranges)
-  let shownFrom = Number.POSITIVE_INFINITY
   let isProven = false
-  const refuse = async (range: TimeRange, reason: string) => {
-    for (const part of intersect(left, [range])) await source.explain(series, part, reason)
-    refused.push(...intersect(left, [range]))
-    left = subtract(left, [range])
+  /** Oldest time that numbered pages have shown. */
+  let shownFrom = Number.POSITIVE_INFINITY
+  /** A silent stretch below the last page: its upper end, and where the next window ends. */
+  let silent: { readonly to: TimeMs; readonly end: TimeMs } | null = null
+
+  const refuse = async (parts: Ranges, reason: string) => {
+    for (const part of parts) await source.explain(series, part, reason)
+    refused.push(...parts)
+    left = subtract(left, parts)
   }
   for (let page = 1, range = left.at(-1); range !== undefined; page++, range = left.at(-1)) {
-    const above = (await source.rowAbove?.(series, range.to)) ?? null
-    if (above === null && !isProven) {
-      const reason = (await source.whyUnproven?.(client, series, request)) ?? null
-      if (reason !== null) {
-        for (const part of left) await source.explain(series, part, reason)
-        return { refused: left }
+    const bottom = now() - reachMs
+    let to: TimeMs
+    let window: TimeRange
+    if (silent === null) {
+      const edges = await source.neighbours?.(series, { from: (left[0] as TimeRange).from, to: range.to })
+      const above = edges?.above ?? null
+      if (above === null && !isProven) {
+        const reason = (await source.whyUnproven?.(client, series, request)) ?? null
+        if (reason !== null) {
+          await refuse(left, reason)
+          break
+        }
+        isProven = true
       }
-      isProven = true
+      const end = above === null ? range.to : Math.max(range.to, above + 1)
+      // A window that is too short for a far row above ends at the range, of which all above is proven.
+      to = end - range.to <= spanMs / 2 ? end : range.to
+      const lowest = edges?.below ?? (left[0] as TimeRange).from - marginMs
+      window = { from: Math.max(bottom, lowest, to - spanMs), to }
+    } else {
+      to = silent.to
+      window = { from: Math.max(bottom, silent.end - spanMs), to: silent.end }
     }
-    const lowest = (left[0] as TimeRange).from - marginMs
-    const window = windowBelow(source, above === null ? range.to : Math.max(range.to, above + 1), range.to, lowest)
+    if (window.from >= window.to) {
+      await refuse(left, 'its history shows nothing older')
+      break
+    }
     const response = await ask(() => source.ask(client, { series, window, page }, request))
     const { rows, rejected, rejectedUnkept, surplusRows, receivedAt } = response
     counts.received += rows.length
     if (rejected.length + rejectedUnkept + surplusRows > 0) {
-      await refuse(range, 'its history holds rows that cannot be understood')
+      await refuse([range], 'its history holds rows that cannot be understood')
+      silent = null
       continue
     }
-    // Older rows of the oldest millisecond may be on the next page.
-    const cut = Math.min(Number.POSITIVE_INFINITY, ...rows.map(source.timeOf)) + 1
-    const isFull = rows.length >= source.pageRows
-    const to = Math.min(window.to, shownFrom)
-    if (source.isNumbered && isFull) {
-      shownFrom = Math.min(shownFrom, cut)
-      if (shownFrom > range.to) continue
-    }
-    let stored: StoredPage = { inserted: 0, refusal: 'more rows happened in one millisecond than a page holds' }
-    let covered = range
-    // A page that leaves out rows is not full, and does not reach the lower end of its window.
-    for (const from of isFull ? [cut] : [window.from, cut]) {
-      covered = { from: Math.max(from, window.from), to }
-      const wanted = covered.from < covered.to ? intersect(left, [covered]) : []
-      if (wanted.length === 0) continue
+    const isFull = rows.length >= pageRows
+    const oldest = Math.min(...rows.map(source.timeOf), Number.POSITIVE_INFINITY)
+    // More rows of the oldest millisecond may be on the next page.
+    const covered = { from: isFull ? oldest + 1 : oldest, to: Math.min(to, shownFrom) }
+    if (isNumbered) shownFrom = Math.min(shownFrom, covered.from)
+    const wanted = covered.from < covered.to ? intersect(left, [covered]) : []
+    if (wanted.length > 0) {
       const shown = rows.filter((row) => source.timeOf(row) >= covered.from && source.timeOf(row) < covered.to)
-      stored = await source.store({ series, covered, wanted, rows: shown, receivedAt })
-      if (stored.refusal === undefined || stored.isForAll === true) break
+      const stored = await source.store({ series, covered, wanted, rows: shown, receivedAt })
+      counts.inserted += stored.inserted
+      if (stored.refusal !== undefined) {
+        await refuse(stored.isForAll === true ? left : wanted, stored.refusal)
+        if (stored.isForAll === true) return { refused: normalized(refused), refusalOfAll: stored.refusal }
+      } else {
+        refused.push(...(stored.refused ?? []))
+        left = subtract(left, wanted)
+      }
     }
-    counts.inserted += stored.inserted
-    if (stored.refusal === undefined) {
-      refused.push(...(stored.refused ?? []))
-      left = subtract(left, [covered])
-    } else if (stored.isForAll === true) {
-      for (const part of left) await source.explain(series, part, stored.refusal)
-      return { refused: [...refused, ...left], refusalOfAll: stored.refusal }
-    } else
-      await refuse(
-        intersect(left, [{ from: window.from, to }]).length > 0 ? { from: window.from, to } : range,
-        stored.refusal,
-      )
+    silent = null
+    const next = left.at(-1)
+    if (next === undefined) break
+    if (isNumbered) {
+      if (!isFull) await refuse(left, 'its history shows nothing older')
+    } else if (isFull) {
+      const isStuck = wanted.length === 0 && covered.from >= to
+      if (isStuck) await refuse([range], 'more rows happened in one millisecond than a page holds')
+      else if (wanted.length === 0) silent = { to: covered.from, end: covered.from }
+    } else if (next.to > window.from) silent = { to: Math.min(oldest, to), end: window.from }
   }
   return { refused: normalized(refused) }
-}
-
-/** The window of a page that ends at `end`, or at `top` where it would be too long to reach below that. */
-function windowBelow(
-  { maxSpanMs }: { readonly maxSpanMs: number | null },
-  end: TimeMs,
-  top: TimeMs,
-  lowest: TimeMs,
-): TimeRange {
-  if (maxSpanMs === null) return { from: lowest, to: end }
-  // Two milliseconds are spared, because the request reaches one beyond both ends.
-  const spanMs = maxSpanMs - 2
-  const to = end - top <= spanMs / 2 ? end : top
-  return { from: Math.max(lowest, to - spanMs), to }
 }

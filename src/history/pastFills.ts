@@ -9,7 +9,7 @@ import { backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import {
   explainFills,
-  fillAbove,
+  fillNeighbours,
   type FillKey,
   type GapPlace,
   type JoinRefusal,
@@ -37,27 +37,30 @@ const fillOperationOf = (category: TradedCategory): Operation =>
   category === 'SPOT' ? 'spot-fills-history' : 'futures-fills-history'
 
 /** How far back the service gives fills. */
-const fillReachMs = 90 * dayMs
+export const fillReachMs = 90 * dayMs
+
+export const fillPageRows = 1_000
+/** The longest time between the ends of a request. */
+export const fillSpanMs = 7 * dayMs
 
 /** The history of fills, of futures and of spot alike. A page is believed if it shows the stored fills of its time. */
 export function fillHistory(db: Kysely<Database>): EventHistory<Fill> {
-  const pageRows = 1_000
   return {
     stream: 'fills',
     operationOf: fillOperationOf,
-    pageRows,
-    maxSpanMs: 7 * dayMs,
+    pageRows: fillPageRows,
+    maxSpanMs: fillSpanMs,
     reachMs: fillReachMs,
     isNumbered: false,
     ask(client, { series: { category, symbol }, window: { from, to } }, request) {
       // A millisecond more on both sides, should the ends be exclusive.
-      return client.pastFills({ category, symbol, limit: pageRows, startTime: from - 1, endTime: to }, request)
+      return client.pastFills({ category, symbol, limit: fillPageRows, startTime: from - 1, endTime: to }, request)
     },
     timeOf: ({ ts }) => ts,
-    rowAbove: (series, top) => fillAbove(db, series, top),
+    neighbours: (series, range) => fillNeighbours(db, series, range),
     async whyUnproven(client, { category, symbol }, request) {
       const live = await client.fills({ category, symbol, limit: fillsPerPage }, request)
-      const past = await client.pastFills({ category, symbol, limit: pageRows }, request)
+      const past = await client.pastFills({ category, symbol, limit: fillPageRows }, request)
       const times = new Map(past.rows.map(({ execId, ts }) => [execId, ts]))
       return live.rows.some(({ execId, ts }) => times.get(execId) === ts) ? null : fillRefusals.unproven
     },

@@ -1,10 +1,10 @@
 import type { Kysely } from 'kysely'
 import { candlesIn, gridOf, withCandles } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import { missingCandles } from '../ledger/missing.js'
+import { missingCandles, missingEvents } from '../ledger/missing.js'
 import type { NewWant, WantKind } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
-import { candleStream } from '../db/series.js'
+import { candlesOf, rowMs } from '../db/series.js'
 import type { RequestedSeries } from './request.js'
 
 /** A requested series with the ranges that have to be fetched. */
@@ -17,12 +17,24 @@ export async function planSeries(
   requested: readonly RequestedSeries[],
   options: { readonly again: boolean },
 ): Promise<PlannedSeries[]> {
-  const known = await missingCandles(db, requested, { leaveOutAskedLately: true })
-  return requested.map((request, index) => {
-    const { missing = [request.range], oldestKnown = null } = known[index] ?? {}
-    const wanted = options.again ? normalized([request.range]) : missing
-    return { ...request, missing: withCandles(gridOf(request.series.interval, oldestKnown), wanted) }
+  const candles = requested.flatMap(({ series, range }) => {
+    const one = candlesOf(series)
+    return one === null ? [] : [{ series: one, range }]
   })
+  const known = await missingCandles(db, candles, { leaveOutAskedLately: true })
+  const planned: PlannedSeries[] = []
+  for (const request of requested) {
+    const { series, range } = request
+    const whole = normalized([range])
+    if (series.interval === null) {
+      planned.push({ ...request, missing: options.again ? whole : await missingEvents(db, series, range) })
+      continue
+    }
+    const { missing = [range], oldestKnown = null } = known.shift() ?? {}
+    const grid = gridOf(series.interval, oldestKnown)
+    planned.push({ ...request, missing: withCandles(grid, options.again ? whole : missing) })
+  }
+  return planned
 }
 
 export function wantsOf(
@@ -32,17 +44,11 @@ export function wantsOf(
   return planned
     .filter(({ missing }) => missing.length > 0)
     .map(({ series, range, missing, isUrgent, hasOpenBeginning }) => {
-      return {
-        ...options,
-        series: candleStream(series),
-        ranges: missing,
-        floor: range.from,
-        isUrgent,
-        hasOpenBeginning,
-      }
+      return { ...options, series, ranges: missing, floor: range.from, isUrgent, hasOpenBeginning }
     })
 }
 
-export function candlesMissing(planned: readonly PlannedSeries[]): number {
-  return planned.reduce((sum, { series, missing }) => sum + candlesIn(gridOf(series.interval, null), missing), 0)
+/** Missing candles; of rows with times of their own, minutes. */
+export function rowsMissing(planned: readonly PlannedSeries[]): number {
+  return planned.reduce((sum, { series, missing }) => sum + candlesIn({ lengthMs: rowMs(series) }, missing), 0)
 }

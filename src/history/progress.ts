@@ -1,14 +1,13 @@
 import type { Kysely } from 'kysely'
-import type { CandleSeries } from '../market/candle.js'
 import { type TimeRange, normalized, subtract } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { rangeOutcomes, type WantCounts, wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
-import { candleStream, streamText } from '../db/series.js'
-import { candlesMissing, type PlannedSeries, planSeries } from './plan.js'
+import { type Series, streamText } from '../db/series.js'
+import { type PlannedSeries, planSeries, rowsMissing } from './plan.js'
 
 export interface Progress {
-  /** Candles still to get. */
+  /** Candles still to get; of rows with times of their own, minutes. */
   readonly left: number
   /** Everything newer than this time is done. Null when nothing is left. */
   readonly reachedAt: TimeMs | null
@@ -39,12 +38,12 @@ export interface Summary {
   /** Ranges of sparse series for which no response shows a candle on both sides. Nothing is claimed about them. */
   readonly unanswered: readonly NamedRange[]
   readonly failed: readonly (NamedRange & { readonly reason: string })[]
-  /** Requested candles that are still missing. */
+  /** Requested candles that are still missing; of rows with times of their own, minutes. */
   readonly left: number
 }
 
 export interface NamedRange extends TimeRange {
-  readonly series: CandleSeries
+  readonly series: Series
 }
 
 /**
@@ -61,10 +60,7 @@ export async function summarize(
   const states = await wantStates(db, { ids })
   const sum = (count: keyof WantCounts) => states.reduce((total, state) => total + state[count], 0)
   const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
-  const outcomes = await rangeOutcomes(
-    db,
-    planned.map(({ series, missing }) => ({ series: candleStream(series), missing })),
-  )
+  const outcomes = await rangeOutcomes(db, planned)
   const after = await planSeries(db, planned, { again: false })
   const empty: NamedRange[] = []
   const unanswered: NamedRange[] = []
@@ -78,7 +74,7 @@ export async function summarize(
     }
     // These ranges are missing and were never requested: the service refused the series, or the work was stopped.
     const rest = subtract(after[index]?.missing ?? [], normalized(known))
-    const reason = reasons.get(streamText(candleStream(series))) ?? null
+    const reason = reasons.get(streamText(series)) ?? null
     if (reason === null && options.isStopped === true) continue
     failed.push(
       ...rest
@@ -88,5 +84,5 @@ export async function summarize(
   }
   const [requests, rows] = [sum('requests'), sum('received')]
   const [inserted, updated] = [sum('inserted'), sum('updated')]
-  return { rows, inserted, updated, requests, pagesSaved: 0, empty, unanswered, failed, left: candlesMissing(after) }
+  return { rows, inserted, updated, requests, pagesSaved: 0, empty, unanswered, failed, left: rowsMissing(after) }
 }

@@ -1,12 +1,23 @@
 import picomatch from 'picomatch'
 import { type CandleSeries, type CandleType, type Interval, intervalMs, whyNoCandles } from '../market/candle.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
+import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import type { SeriesRange } from '../ledger/missing.js'
+import { candleStream, instrumentStream, type Series } from '../db/series.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
+import { fillReachMs } from './pastFills.js'
+
+/** Streams whose past the service gives. */
+export const pastStreams = ['candles', 'fills'] as const
+export type PastStream = (typeof pastStreams)[number]
+
+/** How far back the service gives the rows of a stream. */
+const reachMs: Readonly<Record<PastStream, number>> = { candles: Number.POSITIVE_INFINITY, fills: fillReachMs }
 
 /** A selection of series and times to backfill. */
 export interface BackfillRequest {
+  /** Default: candles. */
+  readonly stream?: PastStream
   readonly categories: readonly TradedCategory[]
   /** Glob patterns for names of instruments. */
   readonly symbols: readonly string[]
@@ -16,7 +27,9 @@ export interface BackfillRequest {
   readonly to: TimeMs
 }
 
-export interface RequestedSeries extends SeriesRange {
+export interface RequestedSeries {
+  readonly series: Series
+  readonly range: TimeRange
   /** True when the instrument is flagged for delisting. Its history may soon be gone. */
   readonly isUrgent: boolean
   /** True when the range begins at an assumed time, because the launch time is unknown. */
@@ -42,6 +55,7 @@ export function resolveRequest(
   serviceNow: TimeMs,
   settleMs: number,
 ): ResolvedRequest {
+  const { stream = 'candles' } = request
   const isWanted = picomatch([...request.symbols])
   const series: RequestedSeries[] = []
   const skipped = new Set<string>()
@@ -49,13 +63,17 @@ export function resolveRequest(
     const { category, symbol } = instrument
     if (!isTradedCategory(category) || !request.categories.includes(category) || !isWanted(symbol)) continue
     // Only tokenised stocks lack some candles, so the other kinds need not be distinguished.
+    if (stream !== 'candles') {
+      series.push(requestedEvents(stream, instrument, request, serviceNow))
+      continue
+    }
     const kind = instrument.isReality === true ? 'tokenised_stock' : 'other'
     for (const interval of request.intervals) {
       for (const type of request.types) {
         const unavailable = whyNoCandles(kind, type, interval)
         if (unavailable === null) {
           const candles: CandleSeries = { category, symbol, type, interval }
-          series.push(requestedSeries(candles, instrument, request, serviceNow, settleMs))
+          series.push(requestedCandles(candles, instrument, request, serviceNow, settleMs))
         } else skipped.add(`${category} ${symbol} ${type} ${interval}: ${unavailable}`)
       }
     }
@@ -63,7 +81,24 @@ export function resolveRequest(
   return { series, skipped: [...skipped] }
 }
 
-function requestedSeries(
+/** The newest events may not be in the history yet. */
+const eventSettleMs = 20_000
+
+function requestedEvents(
+  stream: PastStream,
+  instrument: InstrumentSummary,
+  { from, to }: BackfillRequest,
+  serviceNow: TimeMs,
+): RequestedSeries {
+  const { launchTime, offTime, limitOpenTime } = instrument
+  const series = instrumentStream(stream, instrument)
+  const oldest = serviceNow - reachMs[stream]
+  const begin = Math.max(oldest, launchTime ?? oldest, from === 'launch' ? oldest : from)
+  const range = { from: begin, to: Math.max(begin, Math.min(to, serviceNow - eventSettleMs)) }
+  return { series, range, isUrgent: offTime !== null || limitOpenTime !== null, hasOpenBeginning: false }
+}
+
+function requestedCandles(
   series: CandleSeries,
   { launchTime, firstLaunchTime, offTime, limitOpenTime }: InstrumentSummary,
   { from, to }: BackfillRequest,
@@ -80,7 +115,7 @@ function requestedSeries(
     to: Math.min(to, latest),
   })
   return {
-    series,
+    series: candleStream(series),
     range: { from: range.from, to: Math.max(range.from, range.to) },
     isUrgent: offTime !== null || limitOpenTime !== null,
     hasOpenBeginning: launchTime === null && from === 'launch',

@@ -98,7 +98,13 @@ export class SliceRunner {
           throw error
         }
       }
-      const outcome = await fetchEvents(source, series, slice.ranges, { client, request, ask, counts })
+      const outcome = await fetchEvents(source, series, slice.ranges, {
+        client,
+        request,
+        ask,
+        now: () => patience.now(),
+        counts,
+      })
       if (outcome.refusalOfAll !== undefined) {
         states.note(operation, 'resting')
         incidents.failed(operation, outcome.refusalOfAll)

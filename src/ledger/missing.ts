@@ -6,9 +6,9 @@ import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, rowsFrom } from '../db/columns.js'
 import { recordGap, repairGaps } from './gaps.js'
 import { isAskedLately } from './noTrade.js'
-import { addingRanges, gapRange, is, knownOf, multirange } from './verdicts.js'
+import { addingRanges, gapRange, is, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
 import type { Database } from '../db/schema.js'
-import { candleStream, sameCandleStream, seriesColumns } from '../db/series.js'
+import { candleStream, sameCandleStream, type Series, seriesColumns } from '../db/series.js'
 
 /** A range of a series, and what is known about it. */
 export interface SeriesRange {
@@ -73,6 +73,18 @@ export async function missingCandles(
     if (from !== null && to !== null) result.missing.push({ from, to })
   }
   return results
+}
+
+/** The parts of a range that are not recorded, of a series whose rows have times of their own. */
+export async function missingEvents(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
+  if (range.from >= range.to) return []
+  const { rows } = await sql<{ ranges: [TimeMs, TimeMs][] }>`
+    select ${rangesAsJson(sql`missing`)} as ranges from (
+      select ${multirange([range])} - coalesce(range_agg(r), '{}') as missing
+      from recorder.known c cross join lateral unnest(c.ranges) as r
+      where ${knownOf(series, 'recorded', 'c')}
+    ) as m`.execute(db)
+  return toRanges(rows[0]?.ranges ?? [])
 }
 
 /** Remembers ranges that were confirmed to hold no candles. */

@@ -44,20 +44,31 @@ const ofInstrument = ({ category, symbol }: FillKey, alias?: string) => {
 const recordedFills = (key: FillKey, alias: string) =>
   sql`${sql.ref(`${alias}.stream`)} = 'fills' and ${ofInstrument(key, alias)} and ${sql.ref(`${alias}.verdict`)} = 'recorded'`
 
-/** A stored fill farther above a range than this counts only if everything between them is recorded. */
+/** A stored fill farther from a range than this counts only if everything between them is recorded. */
 const near = sql`interval '10 minutes'`
 
-/** Time of the oldest stored fill at or above the last millisecond before `top`; null if other fills may lie between. */
-export async function fillAbove(db: Kysely<Database>, key: FillKey, top: TimeMs): Promise<TimeMs | null> {
-  const { rows } = await sql<{ ts: TimeMs }>`
-    select f.ts from (
+/** Times of the stored fills next to a range; null on a side where other fills may lie between. */
+export async function fillNeighbours(
+  db: Kysely<Database>,
+  key: FillKey,
+  { from, to }: TimeRange,
+): Promise<{ readonly above: TimeMs | null; readonly below: TimeMs | null }> {
+  const [begin, end] = [sql`${toDate(from)}::timestamptz`, sql`${toDate(to)}::timestamptz`]
+  const isRecorded = (between: ReturnType<typeof sql>) => sql`exists (
+    select from recorder.known c where ${recordedFills(key, 'c')} and c.ranges @> ${between})`
+  const { rows } = await sql<{ above: TimeMs | null; below: TimeMs | null }>`
+    select
+      case when a.ts <= ${end} + ${near} or ${isRecorded(sql`tstzrange(${end}, a.ts)`)} then a.ts end as above,
+      case when b.ts >= ${begin} - ${near} or ${isRecorded(sql`tstzrange(b.ts, ${begin})`)} then b.ts end as below
+    from (select) as one
+    left join lateral (
       select ts from market.fills
-      where ${ofInstrument(key)} and ts >= ${toDate(top - 1)}::timestamptz order by ts limit 1
-    ) f
-    where f.ts <= ${toDate(top)}::timestamptz + ${near} or exists (
-      select from recorder.known c
-      where ${recordedFills(key, 'c')} and c.ranges @> tstzrange(${toDate(top)}::timestamptz, f.ts))`.execute(db)
-  return rows[0]?.ts ?? null
+      where ${ofInstrument(key)} and ts >= ${toDate(to - 1)}::timestamptz order by ts limit 1
+    ) a on true
+    left join lateral (
+      select ts from market.fills where ${ofInstrument(key)} and ts < ${begin} order by ts desc limit 1
+    ) b on true`.execute(db)
+  return rows[0] ?? { above: null, below: null }
 }
 
 interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {

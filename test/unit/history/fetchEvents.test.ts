@@ -7,6 +7,8 @@ import { normalized, subtract, type TimeRange, union } from '../../../src/market
 import { dayMs } from '../../../src/market/values.js'
 
 const base = Date.UTC(2026, 0, 1)
+/** The reach of the history begins an hour before the tapes. */
+const now = base + 90 * dayMs - 3_600_000
 
 function fillAt(index: number, ts: number): Fill {
   const key = { category: 'SPOT', symbol: 'BTCUSDT', execId: String(index), execLinkId: null } as const
@@ -60,9 +62,13 @@ async function fetchFrom(
       return Promise.resolve(pageOf(newestFirst.filter(isIn).slice(0, 1_000)))
     },
     timeOf: ({ ts }) => ts,
-    rowAbove: (_, top) => {
-      const times = [...stored.values()].map(({ ts }) => ts).filter((ts) => ts >= top - 1)
-      return Promise.resolve(times.length === 0 ? null : Math.min(...times))
+    neighbours: (_, { from, to }) => {
+      const times = [...stored.values()].map(({ ts }) => ts)
+      const [above, below] = [times.filter((ts) => ts >= to - 1), times.filter((ts) => ts < from)]
+      return Promise.resolve({
+        above: above.length === 0 ? null : Math.min(...above),
+        below: below.length === 0 ? null : Math.max(...below),
+      })
     },
     store({ wanted, rows }) {
       for (const fill of rows) stored.set(fill.execId, fill)
@@ -78,6 +84,7 @@ async function fetchFrom(
     request: {},
     counts: { received: 0, inserted: 0 },
     ask: <Row>(request: () => Promise<Page<Row>>) => request(),
+    now: () => now,
   }
   const { refused } = await fetchEvents(source, series, ranges, context)
   return { stored: new Set(stored.keys()), claimed, refused, requests }

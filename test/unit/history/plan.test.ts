@@ -13,7 +13,13 @@ const base = Date.UTC(2026, 0, 1)
 const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
 
 function planned(missing: readonly TimeRange[]): PlannedSeries {
-  return { series, range: { from: base, to: base + 100 * dayMs }, missing, isUrgent: false, hasOpenBeginning: false }
+  return {
+    series: candleStream(series),
+    range: { from: base, to: base + 100 * dayMs },
+    missing,
+    isUrgent: false,
+    hasOpenBeginning: false,
+  }
 }
 
 function slice(ranges: readonly TimeRange[], hasOpenBeginning = false): TimeRange[] {

@@ -43,7 +43,7 @@ describe('a backfill request', () => {
       instrument('BTCUSDT', { category: 'MARGIN' }),
     ]
     expect(resolve(instruments).series.map(({ series }) => series)).toEqual([
-      { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' },
+      { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' },
     ])
     const both = resolve(instruments, {
       categories: ['SPOT', 'USDT-FUTURES'],
@@ -90,5 +90,14 @@ describe('a backfill request', () => {
       'SPOT BTCXUSDT market 3m: stock tokens have no candles of 3m',
       'SPOT BTCXUSDT mark 3m: stock tokens have candles of type market only',
     ])
+  })
+
+  it('means fills from their reach on, and until some seconds ago', () => {
+    const { series } = resolve([instrument('BTCUSDT', { launchTime: null })], { stream: 'fills', from: 'launch' })
+    expect(series).toMatchObject([
+      { series: { stream: 'fills', symbol: 'BTCUSDT' }, range: { from: now - 90 * dayMs, to: now - 20_000 } },
+    ])
+    const launched = resolve([instrument('BTCUSDT')], { stream: 'fills', from: 0, to: now - dayMs }).series
+    expect(launched[0]?.range).toEqual({ from: now - 30 * dayMs, to: now - dayMs })
   })
 })
