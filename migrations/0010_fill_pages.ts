@@ -100,7 +100,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
               where t.category = a.category and t.symbol = a.symbol and t.ts between a.oldest and a.newest
                 -- For the planner of a table in chunks: the others are neither read nor locked.
                 and t.ts between oldest_of_all and newest_of_all
-              order by t.ts desc limit a.fills + 1
+              -- With ties: of a millisecond that holds more fills than a page, any others could hide the page's own.
+              order by t.ts desc fetch first (a.fills + 1) rows with ties
             ) k
           ), compared as materialized (
             select i.*, k.ts is not null as is_known, k.is_inside,

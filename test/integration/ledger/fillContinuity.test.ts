@@ -152,6 +152,14 @@ describe('judging fills', () => {
     )
   })
 
+  test('responses of one millisecond that are stored again find their own fills among all of it', async () => {
+    const sweep = { times: Array.from({ length: 213 }, () => 1_000_001), pollAfter: [91, 93, 115, 149, 200, 213] }
+    const plain = await watch(sweep)
+    expect(plain.gaps).toEqual([])
+    const again = await watch(sweep, { order: (polls) => [...polls, ...polls.slice(1, 5)] })
+    expect(again).toEqual(plain)
+  })
+
   test('responses that are stored in one call leave what they leave one after the other', async () => {
     await fc.assert(
       fc.asyncProperty(
