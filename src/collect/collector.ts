@@ -31,7 +31,7 @@ import { type Ownership, ownsEverything } from './universe/ownership.js'
 import { Universe } from './universe/universe.js'
 import { WholeLists } from './universe/wholeLists.js'
 
-export interface CollectorDependencies {
+interface CollectorDependencies {
   readonly config: Config
   readonly client: ExchangeClient
   /** Where responses become durable. It stays open when the collector has stopped. */

@@ -22,7 +22,7 @@ const hourly = '30 23 * * * *'
 /** Until the service has responded its clock is not known: it is looked for so often. */
 const firstResponseEveryMs = 1_000
 
-export interface RetentionDependencies {
+interface RetentionDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly incidents: Incidents

@@ -20,7 +20,7 @@ import type { Operation } from '../market/stream.js'
  * - `rejected`: any other failure code
  * - `aborted`: the caller gave up, or the client was closed
  */
-export const exchangeErrorKinds = [
+const exchangeErrorKinds = [
   'rate-limited',
   'blocked',
   'proxy-page',
@@ -42,7 +42,7 @@ export const exchangeErrorKinds = [
 ] as const
 export type ExchangeErrorKind = (typeof exchangeErrorKinds)[number]
 
-export interface ExchangeErrorDetails {
+interface ExchangeErrorDetails {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
   /** The event in a few words, for the message. */

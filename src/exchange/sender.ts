@@ -64,7 +64,7 @@ export interface SenderOptions extends TransportOptions {
 type Parameters = Readonly<Record<string, string>>
 
 /** A response whose envelope says success, and when it was asked for and came, by our clock. */
-export interface Received {
+interface Received {
   readonly response: ServiceResponse
   readonly sentAt: TimeMs
   readonly receivedAt: TimeMs

@@ -2,7 +2,7 @@ import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 
 /** A response with the moments that it shows. */
-export interface ResponseTimes {
+interface ResponseTimes {
   /** The service's clock of the response. */
   readonly requestTime: TimeMs
   /** Our clock when the response was there. */

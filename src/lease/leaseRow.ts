@@ -7,7 +7,7 @@ import { leaseMs } from './right.js'
 export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
 
 /** Who asks for the row, and for which address. */
-export interface Claimant {
+interface Claimant {
   readonly egress: string
   readonly owner: string
   /** Where the recorder runs, for a person. */
@@ -68,7 +68,7 @@ export async function lookAtRow(run: RunQuery, egress: string): Promise<Stamp> {
 }
 
 /** Values that a recorder sends with a renewal: its part in the work, and the group of recorders to list. */
-export interface Part {
+interface Part {
   /** The group that it shares the work with; null while it takes no part. */
   readonly fleet: string | null
   readonly weight: number | null
@@ -76,7 +76,7 @@ export interface Part {
   readonly lookAt: string | null
 }
 
-export interface Renewed {
+interface Renewed {
   readonly isWaitedFor: boolean
   readonly recorders: readonly SeenRecorder[]
 }

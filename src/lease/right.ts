@@ -6,7 +6,7 @@ export const rightMs = 3_000
 export const leaseMs = rightMs + 500
 
 /** Why a renewal failed: the database gives the row to nobody at the moment, or nothing is known. */
-export type Failure = 'given to nobody' | 'unknown'
+type Failure = 'given to nobody' | 'unknown'
 
 /** The right of one recorder to send, as far as that recorder knows. */
 export class SendingRight {

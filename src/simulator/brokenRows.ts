@@ -3,7 +3,7 @@ import { levelsText, type ResponseData } from './responseData.js'
 import type { BookRow } from './world/books.js'
 
 /** How one row of a page is spoiled: a field of the wrong type, a missing field, or a number that is none. */
-export type BrokenKind = 'type' | 'missing' | 'nonsense'
+type BrokenKind = 'type' | 'missing' | 'nonsense'
 
 /** Fields without which a row of the operation has no meaning, and one that must be a number (or a known word). */
 const fields: Readonly<Partial<Record<Operation, readonly [identity: string, value: string]>>> = {

@@ -38,7 +38,7 @@ export interface Control {
   stalls(): readonly Stall[]
 }
 
-export interface ControlParts {
+interface ControlParts {
   readonly world: World
   readonly limiter: Limiter
   readonly faults: FaultSet

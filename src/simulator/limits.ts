@@ -31,19 +31,19 @@ export interface SourceReport {
   readonly operations: Readonly<Record<Operation, OperationReport>>
   readonly overall: OverallReport
 }
-export interface OperationReport {
+interface OperationReport {
   readonly requests: number
   readonly rejected: number
   readonly highestPerSecond: number
 }
-export interface OverallReport extends OperationReport {
+interface OverallReport extends OperationReport {
   readonly highestPerMinute: number
   readonly blocks: number
 }
 /** Activity of every source address, by address. */
 export type Report = Readonly<Record<string, SourceReport>>
 
-export interface Admission {
+interface Admission {
   readonly accepted: boolean
   /** Requests left in the operation's budget for the last second. */
   readonly remaining: number

@@ -2,7 +2,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /** A server that can stop listening and come back on the same port, for the times when it is to refuse connections. */
-export interface Listener {
+interface Listener {
   readonly port: number
   /** Opens or closes the port; calls that overlap take effect in order. */
   setOpen(isOpen: boolean): Promise<void>

@@ -33,7 +33,7 @@ interface CachedPage {
   readonly until: TimeMs
 }
 
-export type Responder = (operation: Operation, query: Query, at: TimeMs) => Promise<ResponseData>
+type Responder = (operation: Operation, query: Query, at: TimeMs) => Promise<ResponseData>
 
 /**
  * Responds to the operations from the world. A failure in the service's terms is thrown as a ServiceFailure.

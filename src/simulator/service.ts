@@ -33,7 +33,7 @@ export interface ServiceOptions {
   readonly extraInstruments?: readonly ListingRequest[]
 }
 
-export interface SimulatorLimits {
+interface SimulatorLimits {
   /** Requests per second of single operations; the others keep the specified limit. */
   readonly perSecond?: Partial<Record<Operation, number>>
   /** Default 6,000. */
@@ -47,7 +47,7 @@ export interface SimulatorLimits {
 }
 
 /** Clocks and timers of the service. They need not follow the time of this machine. */
-export interface ServiceTime {
+interface ServiceTime {
   /** The service's clock. */
   readonly now: () => TimeMs
   /** The clock of the journal: when something was delivered. */
@@ -58,7 +58,7 @@ export interface ServiceTime {
 }
 
 /** Decision of the service about a request that has arrived. */
-export type Reply =
+type Reply =
   | { readonly kind: 'reset' }
   | { readonly kind: 'noResponse' }
   | {

@@ -5,7 +5,7 @@ import { type SimulatorOptions, startSimulator } from './server.js'
 const marker = 'market-recorder simulator'
 
 /** Simulator options that can be sent to a worker thread. */
-export type ThreadOptions = Pick<SimulatorOptions, 'scale' | 'seed' | 'port' | 'latencyMs'>
+type ThreadOptions = Pick<SimulatorOptions, 'scale' | 'seed' | 'port' | 'latencyMs'>
 
 /**
  * Starts the simulated service in a worker thread. The service counts a request when its event loop sees it.

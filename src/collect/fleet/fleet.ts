@@ -12,7 +12,7 @@ import type { PlanUniverse } from '../universe/planUniverse.js'
 import { type Demand, fleetDemand, type FleetReport, reportOf } from './fleetReport.js'
 import { type FleetMember, ownershipOf, Rendezvous } from './rendezvous.js'
 
-export interface FleetOptions {
+interface FleetOptions {
   readonly config: Config
   readonly egress: string
   readonly clock: Clock

@@ -27,7 +27,7 @@ export function fleetDemand(config: Config, { kind, instruments }: PlanUniverse)
 }
 
 /** A recorder that shares the work, or did until a moment ago. */
-export interface FleetRecorder {
+interface FleetRecorder {
   readonly egress: string
   readonly place: string
   /** `gone` when the recorder ended without saying so, or cannot reach the database. */

@@ -13,7 +13,7 @@ import {
 } from '../../ledger/read/instruments.js'
 import type { Universe } from '../universe/universe.js'
 
-export interface SharedListsOptions {
+interface SharedListsOptions {
   readonly db: Kysely<Database>
   readonly config: Config
   readonly universe: Universe

@@ -19,7 +19,7 @@ import type { Select } from '../universe/select.js'
 import { runsPerDay, type StreamDemand, streamDemand } from './demand.js'
 
 /** One option to set, by its path in the configuration. */
-export interface Change {
+interface Change {
   readonly option: string
   readonly from: unknown
   readonly to: unknown

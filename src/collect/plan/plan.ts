@@ -82,7 +82,7 @@ function countByCategory(universe: PlanUniverse): Record<Category, number> {
 }
 
 /** Rates that the limits leave for each enabled stream. */
-export interface Allowances {
+interface Allowances {
   /** Demands of the enabled streams. A stream that takes what fits demands no more than it is allowed. */
   readonly streams: readonly StreamDemand[]
   /** Allowed requests per second of each stream. A demand beyond it does not fit. */

@@ -3,7 +3,7 @@ import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 
 /** A response with the three moments that it shows. */
-export interface TimedResponse {
+interface TimedResponse {
   /** Our clock when the request left. */
   readonly sentAt: TimeMs
   /** The service's clock when it answered. */
@@ -12,7 +12,7 @@ export interface TimedResponse {
   readonly receivedAt: TimeMs
 }
 
-export interface Skew {
+interface Skew {
   /** How far our clock is ahead of the service's, in milliseconds. */
   readonly aheadMs: number
   /** The true value is no further away than this: half the round trip. */

@@ -35,7 +35,7 @@ export interface PollContext {
 }
 
 /** Result of a poll. */
-export type Polled<Target, Row> =
+type Polled<Target, Row> =
   /** No response came, or none that can be used. */
   | { readonly batch: null; readonly isKept: false; readonly hasEnvelope: false }
   | {

@@ -12,7 +12,7 @@ import { storeBatches } from '../../ledger/storeBatches.js'
 import { type CollectorStats, createStats } from '../streams/streamStats.js'
 import { Queue, type QueueOptions } from './queue.js'
 
-export interface OpenQueueOptions extends Pick<QueueOptions, 'onDropped'> {
+interface OpenQueueOptions extends Pick<QueueOptions, 'onDropped'> {
   readonly config: Config
   /** Where responses are stored. */
   readonly url: string

@@ -32,7 +32,7 @@ export function recordBytes(body: Uint8Array): number {
   return headerBytes + body.length
 }
 
-export interface ScannedRecords {
+interface ScannedRecords {
   /** Whole records in their order; they share the memory of what was scanned. */
   readonly records: readonly Buffer[]
   /** How many stretches could not be read: each was at least one record, or a part of one. */

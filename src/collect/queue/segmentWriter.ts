@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { type Disk, type OpenFile, syncToDisk } from '../../runtime/disk.js'
 import { recordBytes, recordHeader } from './records.js'
 
-export interface SegmentWriterOptions {
+interface SegmentWriterOptions {
   readonly directory: string
   /** A segment that has reached this size is closed, and the next record begins another. */
   readonly segmentBytes: number

@@ -33,7 +33,7 @@ export interface Damage {
 }
 
 /** Why batches have to make room: what the spool may hold is used up, or what the disk has. */
-export type LackOfRoom = 'bound' | 'disk'
+type LackOfRoom = 'bound' | 'disk'
 
 export interface SetAside {
   readonly file: string

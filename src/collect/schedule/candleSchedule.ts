@@ -26,7 +26,7 @@ const refusedForMs = dayMs
 const graceMs = 30_000
 
 /** A response for the candles of a series. */
-export interface CandlesSeen {
+interface CandlesSeen {
   readonly rows: readonly Candle[]
   /** When the response came. */
   readonly received: Moment

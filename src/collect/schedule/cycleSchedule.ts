@@ -4,7 +4,7 @@ import { keepSteady } from './fit.js'
 import { nextPlace } from './phase.js'
 import { afterResponse, fullPace, type Pace, retrySoon, waitMs, waitWhenClaimedMs } from './pace.js'
 
-export interface CycleOptions<Target> {
+interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string
   /**
    * Group of targets that one failure of the service may affect together. Others of it show if a target fails alone.
@@ -17,7 +17,7 @@ export interface CycleOptions<Target> {
 }
 
 /** Number of targets in each state. */
-export interface CycleCounts {
+interface CycleCounts {
   /** Targets that are asked for, rarely or in every cycle. */
   readonly covered: number
   /** Covered targets that are asked for rarely, because their responses brought nothing for long. */

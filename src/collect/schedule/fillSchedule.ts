@@ -6,14 +6,14 @@ import { longestWaitMs } from './fillWait.js'
 
 export type { SeenFill } from './fillEstimate.js'
 
-export interface FillScheduleOptions {
+interface FillScheduleOptions {
   /** Shortest time between two requests for an instrument. */
   readonly minPollMs: number
   /** Longest time between two requests for an instrument whose responses bring something new. */
   readonly maxPollMs: number
 }
 
-export interface FillLoad {
+interface FillLoad {
   /** Sum of the usual rates of all instruments. */
   readonly fillsPerSecond: number
   /** Number of responses since the start whose page was full of new fills. Fills may have been lost before each. */

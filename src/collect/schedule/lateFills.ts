@@ -13,7 +13,7 @@ export interface FillsSeen {
 /** Time allowed for a response to arrive and to be stored, whatever the instrument's rate. */
 const graceMs = 30_000
 
-export interface LateFillsOptions {
+interface LateFillsOptions {
   readonly nowMs: number
   readonly maxPollMs: number
   readonly fillsPerPage: number

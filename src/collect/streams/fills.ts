@@ -34,7 +34,7 @@ interface FillsPolling {
   readonly maxPollSeconds: number
 }
 
-export interface FillsDemand {
+interface FillsDemand {
   /** Requests per second that lose next to nothing. */
   readonly neededPerSecond: number
   /** Bounds of `neededPerSecond`, by the uncertainty of the rates that are computed from turnover. */

@@ -22,7 +22,7 @@ interface Quotes extends Pick<TickerSigns, 'bid1Price' | 'bid1Size' | 'ask1Price
 }
 
 /** Properties of an instrument's specification that decide its coverage. */
-export interface ListedInstrument {
+interface ListedInstrument {
   readonly symbol: string
   readonly status: string | null
   readonly kind: InstrumentKind

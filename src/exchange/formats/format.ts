@@ -6,7 +6,7 @@ export type WireObject = Readonly<Record<string, unknown>>
 export type WireArray = readonly unknown[]
 
 /** The kind of JSON value that a row must be. */
-export interface Shape<Wire> {
+interface Shape<Wire> {
   readonly what: string
   is(value: unknown): value is Wire
 }

@@ -14,13 +14,13 @@ export interface PossibleTimes {
 }
 
 /** The request that the rows respond to. */
-export interface RowsRequest<Query> extends RowContext<Query> {
+interface RowsRequest<Query> extends RowContext<Query> {
   readonly operation: string
   readonly parameters: Readonly<Record<string, string>>
   readonly times?: PossibleTimes | undefined
 }
 
-export interface ReadRows<Row> {
+interface ReadRows<Row> {
   readonly rows: readonly Row[]
   /** Rows that could not be understood, and remarks about rows that were kept; up to a bound. */
   readonly rejected: readonly RejectedRow[]

@@ -37,7 +37,7 @@ export const acceptEncoding = 'br, gzip, deflate'
 /** The other side, or something between, has ended a connection. */
 const resetCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
 
-export interface Connections {
+interface Connections {
   /** The dispatcher that new requests go to. */
   readonly current: () => Dispatcher
   /** Called when a connection of a dispatcher was ended during a request. */

@@ -8,7 +8,7 @@ const freshMs = 30_000
 /** The resolver has so long to respond; after that the last addresses are used, if there are any. */
 const maxWaitMs = 5_000
 
-export type ResolveHost = (host: string) => Promise<readonly dns.LookupAddress[]>
+type ResolveHost = (host: string) => Promise<readonly dns.LookupAddress[]>
 
 interface Known {
   readonly addresses: readonly dns.LookupAddress[]

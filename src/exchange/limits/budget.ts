@@ -1,7 +1,7 @@
 /** Covers what corrections of departures cannot see, such as the pace of clocks and the rounding of the fastest response. */
 const logGuardMs = 6
 
-export interface BudgetOptions {
+interface BudgetOptions {
   /** How many arrivals the service admits in any window. */
   readonly limit: number
   readonly windowMs: number

@@ -8,7 +8,7 @@ const minFailingMs = 2_000
 const pauses = { minMs: 1_000, maxMs: 5_000 }
 
 /** `unknown` when a request told nothing, because it was given up or refused for its rate. */
-export type CircuitOutcome = 'works' | 'fails' | 'unknown'
+type CircuitOutcome = 'works' | 'fails' | 'unknown'
 
 export interface CircuitPass {
   readonly isProbe: boolean

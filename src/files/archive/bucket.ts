@@ -8,7 +8,7 @@ import { downloadObject, listObjects, readObject, removeObject } from '../bucket
 import { abortUploads, createObject, putBytes, uploadFile } from '../bucket/upload.js'
 import type { ArchiveTarget } from './target.js'
 
-export interface BucketTargetOptions extends BucketOptions {
+interface BucketTargetOptions extends BucketOptions {
   /** Local folder for files that are being uploaded or downloaded. */
   readonly folder: string
 }

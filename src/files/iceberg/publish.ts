@@ -7,7 +7,7 @@ import { metadataFolder, versionOf } from './current.js'
 import { type NarrowDays, NotUniform, type PublishContext, putFile, writeSnapshot } from './snapshot.js'
 import { publishedTables } from './tables.js'
 
-export interface Published {
+interface Published {
   /** Days that have to be written again before their tables can be published. */
   readonly narrow: readonly NarrowDays[]
   /** Why tables were not published, one line each. */

@@ -45,7 +45,7 @@ async function rememberedPassword(file: string, account: Account): Promise<strin
 }
 
 /** A cluster that a server can be started on, and how. */
-export interface Cluster {
+interface Cluster {
   readonly account: Account
   /** Path of the server's program. */
   readonly program: string

@@ -6,7 +6,7 @@ import type { Market } from './market.js'
 /** The book is rebuilt this often: polling quicker gives the same snapshot. */
 export const bookStepMs = 100
 
-export type Level = readonly [price: string, size: string] | readonly [price: string, size: string, rpiSize: string]
+type Level = readonly [price: string, size: string] | readonly [price: string, size: string, rpiSize: string]
 
 /** A book as the service gives it, numbers as the text that is sent. Asks ascend, bids descend. */
 export interface BookRow {

@@ -20,7 +20,7 @@ export interface Bar {
 }
 
 /** Keeps what was computed last; the least used go first. */
-export class RecentlyUsed<Value> {
+class RecentlyUsed<Value> {
   readonly #values = new Map<string, Value>()
   constructor(private readonly capacity: number) {}
 
@@ -38,7 +38,7 @@ export class RecentlyUsed<Value> {
 }
 
 /** Hours that are over never change: their candles and those of their minutes are kept. */
-export interface HourCache {
+interface HourCache {
   readonly hours: RecentlyUsed<Bar | null>
   readonly minutes: RecentlyUsed<readonly (Bar | null)[]>
 }

@@ -63,7 +63,7 @@ const shapes: Readonly<Record<Scale, Shape>> = {
   },
 }
 
-export interface Catalogue {
+interface Catalogue {
   readonly listings: readonly Listing[]
   /** Completes one further instrument. */
   complete(request: ListingRequest, marketId: number): Listing

@@ -27,7 +27,7 @@ export interface FundingForecastRow {
   readonly cashDividendNextUpdate: string
 }
 
-export interface LiquidationRow {
+interface LiquidationRow {
   readonly symbol: string
   readonly side: 'buy' | 'sell'
   readonly price: string

@@ -31,7 +31,7 @@ export interface Market {
   fillRange(from: TimeMs, to: TimeMs): readonly [from: number, to: number]
 }
 
-export type PriceVisitor = (priceTicks: number, firstIndex: number, count: number) => void
+type PriceVisitor = (priceTicks: number, firstIndex: number, count: number) => void
 
 /** `common` is what all markets of a world share; null gives fills without the traits of a market. */
 export function createMarket(seed: number, listing: Listing, burstiness: number, common: CommonFactor | null): Market {

@@ -13,13 +13,13 @@ export interface Shares {
   eachLarge(block: number, from: number, to: number, least: number, visit: (member: Member) => void): void
 }
 
-export interface Member {
+interface Member {
   readonly position: number
   readonly before: number
   readonly value: number
 }
 
-export interface ShareOptions {
+interface ShareOptions {
   /** A block has 2^depth members. */
   readonly depth: number
   readonly blockTotal: number

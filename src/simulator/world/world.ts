@@ -21,13 +21,13 @@ import { createMarket, fillAt, type Market } from './market.js'
 import { earliestTraded, tradedCandles } from './sparseCandles.js'
 import { createTickerState, type TickerState, tickerRow, type TickerRow, tickerTime } from './tickers.js'
 
-export interface PastFillRange {
+interface PastFillRange {
   readonly from: TimeMs
   readonly to: TimeMs
   readonly idBelow: bigint | null
 }
 
-export interface WorldOptions {
+interface WorldOptions {
   readonly seed: number
   readonly scale: Scale
   readonly activity: Partial<ActivityProfile>
