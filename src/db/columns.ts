@@ -175,9 +175,24 @@ export function toJson(value: unknown): string {
   return text.replaceAll(lossyJsonEscapes, (match) => (match === '\\\\' ? match : '\u{fffd}'))
 }
 
-/** For a parameter of type timestamptz. */
+/** For a parameter whose type the server infers. */
 export function toDate(time: TimeMs): Date {
   return new Date(time)
+}
+
+/** For a parameter whose type the server would not infer, or not before it plans which chunks to read. */
+export function instant(time: TimeMs): RawBuilder<TimeMs> {
+  return sql`${toDate(time)}::timestamptz`
+}
+
+/** A length of time as an interval of the database. */
+export function duration(ms: number): RawBuilder<string> {
+  return sql`make_interval(secs => ${ms / 1000}::float8)`
+}
+
+/** The time that lies so long before the statement began. */
+export function ago(ms: number): RawBuilder<TimeMs> {
+  return sql`now() - ${duration(ms)}`
 }
 
 /** Columns of the specification of an instrument, derived from the one table of its fields. */

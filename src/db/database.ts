@@ -1,4 +1,4 @@
-import { Kysely, PostgresAdapter, PostgresDialect, type Transaction, sql } from 'kysely'
+import { Kysely, PostgresAdapter, PostgresDialect, type Transaction } from 'kysely'
 import { type DatabaseOptions, type DatabasePool, openPool } from './pool.js'
 import type { Database } from './schema.js'
 import { type TimeMs, hourMs } from '../market/values.js'
@@ -50,10 +50,8 @@ export async function inTransaction<Result>(
 
 /** Reads the database's clock, in epoch milliseconds. In a transaction this is the time of its beginning. */
 export async function databaseNow(db: Kysely<Database>): Promise<TimeMs> {
-  const { rows } = await sql<{ now: TimeMs }>`select now() as now`.execute(db)
-  const [row] = rows
-  if (row === undefined) throw new Error('the database did not tell its time')
-  return row.now
+  const { now } = await db.selectNoFrom(({ fn }) => fn<TimeMs>('now').as('now')).executeTakeFirstOrThrow()
+  return now
 }
 
 /** If clocks are further apart than this, one of them is wrong. It is not known which. */

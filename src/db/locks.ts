@@ -1,4 +1,4 @@
-import { CompiledQuery, type Kysely, sql } from 'kysely'
+import { CompiledQuery, type Kysely } from 'kysely'
 import type { Database } from './schema.js'
 import { hostname } from 'node:os'
 import { systemClock } from '../runtime/clock.js'
@@ -30,11 +30,14 @@ export const lockNames = {
 
 /** Takes a lock that other transactions wait for. It ends with the transaction that `db` is in. */
 export async function lockInTransaction(db: Kysely<Database>, name: string): Promise<void> {
-  const lockRow = () => sql`select from recorder.lock where name = ${name} and place = '' for update`.execute(db)
-  const { rows } = await lockRow()
-  if (rows.length > 0) return
-  await sql`insert into recorder.lock (name) values (${name}) on conflict do nothing`.execute(db)
-  await lockRow()
+  const row = db.selectFrom('recorder.lock').select('name').where('name', '=', name).where('place', '=', '').forUpdate()
+  if ((await row.executeTakeFirst()) !== undefined) return
+  await db
+    .insertInto('recorder.lock')
+    .values({ name })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+  await row.execute()
 }
 
 /**
@@ -122,10 +125,14 @@ async function holding<Result>(
   lock: (query: RunQuery) => Promise<void>,
 ): Promise<Result> {
   return db.connection().execute(async (connection) => {
-    const { rows } = await sql<{ before: string }>`select current_setting('application_name') as before`.execute(
-      connection,
-    )
-    const rename = (to: string) => sql`select set_config('application_name', ${to}, false)`.execute(connection)
+    const setting = 'application_name'
+    const { before } = await connection
+      .selectNoFrom(({ fn, val }) => fn<string>('current_setting', [val(setting)]).as('before'))
+      .executeTakeFirstOrThrow()
+    const rename = (to: string) =>
+      connection
+        .selectNoFrom(({ fn, val }) => fn('set_config', [val(setting), val(to), val(false)]).as('name'))
+        .execute()
     const query = queryOn(connection)
     await rename(lockSessionName(name))
     try {
@@ -136,7 +143,7 @@ async function holding<Result>(
         await unlock(query, name)
       }
     } finally {
-      await rename(rows[0]?.before ?? '')
+      await rename(before)
     }
   })
 }

@@ -83,17 +83,24 @@ async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
 
 /** The migrator's own tables, one of which is the lock. Several processes may do this at once. */
 async function createBooks(connection: Kysely<Database>): Promise<void> {
+  if (await isThere(connection, 'recorder.migration_lock')) return
+  const { schema } = connection
+  const text = 'varchar(255)'
   const statements = [
-    sql`create schema if not exists recorder`,
-    sql`create table if not exists recorder.migration (name varchar(255) primary key, timestamp varchar(255) not null)`,
-    sql`create table if not exists recorder.migration_lock (
-      id varchar(255) primary key, is_locked integer not null default 0)`,
+    schema.createSchema('recorder').ifNotExists(),
+    schema
+      .createTable('recorder.migration')
+      .ifNotExists()
+      .addColumn('name', text, (column) => column.primaryKey())
+      .addColumn('timestamp', text, (column) => column.notNull()),
+    schema
+      .createTable('recorder.migration_lock')
+      .ifNotExists()
+      .addColumn('id', text, (column) => column.primaryKey())
+      .addColumn('is_locked', 'integer', (column) => column.notNull().defaultTo(0)),
   ]
-  const { rows } = await sql<{ exists: boolean }>`
-    select to_regclass('recorder.migration_lock') is not null as exists`.execute(connection)
-  if (rows[0]?.exists === true) return
   for (const statement of statements) {
-    await statement.execute(connection).catch((error: unknown) => {
+    await statement.execute().catch((error: unknown) => {
       // "If not exists" looks before it creates. Another process may create the object in between.
       if (!['23505', '42P06', '42P07', '42710'].includes(String((error as { code?: unknown }).code))) throw error
     })
@@ -114,26 +121,34 @@ export async function pendingMigrations(database: RecorderDatabase): Promise<str
 }
 
 async function requireServer(db: Kysely<Database>): Promise<void> {
-  const { rows } = await sql<{ version: string; encoding: string }>`
-    select current_setting('server_version_num') as version, current_setting('server_encoding') as encoding`.execute(db)
-  const encoding = rows[0]?.encoding
+  const { version, encoding } = await db
+    .selectNoFrom(({ fn, val }) => [
+      fn<string>('current_setting', [val('server_version_num')]).as('version'),
+      fn<string>('current_setting', [val('server_encoding')]).as('encoding'),
+    ])
+    .executeTakeFirstOrThrow()
   if (encoding !== 'UTF8') {
     throw new Error(
       `the database has the encoding ${encoding}, which cannot hold every symbol; create one with: createdb --encoding=UTF8 --template=template0`,
     )
   }
-  const major = Math.floor(Number(rows[0]?.version) / 10_000)
+  const major = Math.floor(Number(version) / 10_000)
   if (major < oldestServer) {
     throw new Error(`the server is PostgreSQL ${major}; market-recorder needs ${oldestServer} or newer`)
   }
 }
 
 async function executedMigrations(db: Kysely<Database>): Promise<string[]> {
-  const { rows: found } = await sql<{ exists: boolean }>`
-    select to_regclass('recorder.migration') is not null as exists`.execute(db)
-  if (found[0]?.exists !== true) return []
-  const { rows } = await sql<{ name: string }>`select name from recorder.migration order by name`.execute(db)
+  if (!(await isThere(db, 'recorder.migration'))) return []
+  const rows = await db.selectFrom('recorder.migration').select('name').orderBy('name').execute()
   return rows.map(({ name }) => name)
+}
+
+async function isThere(db: Kysely<Database>, relation: string): Promise<boolean> {
+  const { found } = await db
+    .selectNoFrom(({ fn, val }) => fn<string | null>('to_regclass', [val(relation)]).as('found'))
+    .executeTakeFirstOrThrow()
+  return found !== null
 }
 
 /** The first migration of the schemas that were in use before the first release. */

@@ -2,6 +2,7 @@ import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { Candle, CandleType, Interval } from '../market/candle.js'
 import type { Category } from '../market/category.js'
 import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../market/rows.js'
+import type { StreamName } from '../market/stream.js'
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
 import type { InstrumentColumns, SnakeCase } from './columns.js'
 
@@ -16,7 +17,7 @@ interface InstrumentKeyColumns {
   readonly symbol: string
 }
 
-/** Every relation that the recorder writes, as its columns are named in SQL. */
+/** Every relation that the recorder writes, and what its page reads of the books, as the columns are named in SQL. */
 export interface Database {
   'market.instruments': InstrumentKeyColumns &
     InstrumentColumns & { first_seen_at: Instant; updated_at: Instant; disappeared_at: NullableInstant }
@@ -28,12 +29,16 @@ export interface Database {
   'market.rpi_order_books': ColumnsOf<RpiOrderBook> & BookTop
   'market.fills': ColumnsOf<Fill> & { source: Generated<'live' | 'history'> }
   'market.candles': ColumnsOf<Candle>
+  'recorder.migration': { name: string; timestamp: string }
   'recorder.known': KnownTable
   'recorder.candle_reach': CandleReachTable
   'recorder.want': WantTable
   'recorder.slice': SliceTable
   'recorder.candle_revision': CandleRevisionTable
+  'recorder.restatement': RestatementTable
   'recorder.rejected_row': RejectedRowTable
+  'recorder_page.coverage': SeriesColumns & { ranges: string }
+  'recorder_page.gap': GapView
   'recorder.lock': LockTable
   'recorder.lease': LeaseTable
   'recorder.archived_day': ArchivedDayTable
@@ -90,7 +95,7 @@ interface BookTop {
 
 /** `type` and `interval` are empty for streams without them. */
 export interface SeriesColumns extends InstrumentKeyColumns {
-  stream: string
+  stream: StreamName
   type: CandleType | ''
   interval: Interval | ''
 }
@@ -108,6 +113,14 @@ interface KnownTable extends SeriesColumns {
   times: Generated<number>
   filled_from: 'live' | 'history' | null
   gap_until: GeneratedAlways<TimeMs | null>
+}
+
+interface GapView extends SeriesColumns {
+  range: string
+  reason: string
+  state: GapState
+  detected_at: TimeMs
+  filled_from: 'live' | 'history' | null
 }
 
 /** open: may be repaired. lost: the service no longer has it. */
@@ -165,6 +178,18 @@ interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Value
   open_time: Instant
   revised_at: Instant
   restatement_id: ColumnType<number | null, number | null | undefined, number | null>
+}
+
+interface RestatementTable extends InstrumentKeyColumns {
+  id: GeneratedAlways<number>
+  type: CandleType
+  interval: Interval
+  from_time: Instant
+  to_time: Instant
+  numerator: Decimal
+  denominator: Decimal
+  candles: number
+  detected_at: Generated<TimeMs>
 }
 
 interface RejectedRowTable {

@@ -1,9 +1,9 @@
-import { type RawBuilder, sql } from 'kysely'
+import { type Expression, expressionBuilder, type RawBuilder, sql, type SqlBool } from 'kysely'
 import { type CandleSeries, type CandleType, type Interval, intervalMs } from '../market/candle.js'
 import { type Category, type InstrumentKey, isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import { minuteMs } from '../market/values.js'
-import type { SeriesColumns } from './schema.js'
+import type { Database, SeriesColumns } from './schema.js'
 
 /** A stream of an instrument, with type and interval for candles. Coverage and gaps are kept for each series. */
 export interface Series {
@@ -47,7 +47,7 @@ export function seriesColumns({ stream, category, symbol, type, interval }: Seri
 /** The series that these columns name. */
 export function seriesOf({ stream, category, symbol, type, interval }: SeriesColumns): Series {
   return {
-    stream: stream as StreamName,
+    stream,
     category,
     symbol,
     type: type === '' ? null : type,
@@ -57,54 +57,33 @@ export function seriesOf({ stream, category, symbol, type, interval }: SeriesCol
 
 // Conditions on the rows of tables that are keyed by series. `alias` names the table where a statement has several.
 
-const candleKey = ['category', 'symbol', 'type', 'interval'] as const
-const seriesKey = ['stream', ...candleKey] as const
+const eb = expressionBuilder<Database, never>()
+const seriesKey = ['stream', 'category', 'symbol', 'type', 'interval'] as const
 
 /** A condition for the rows of a series in a table that has a column for the stream. */
-export function ofSeries(series: Series, alias?: string): RawBuilder<unknown> {
-  const columns = seriesColumns(series)
-  return allOf(seriesKey, (name) => sql`${column(name, alias)} = ${columns[name]}`)
+export function ofSeries(series: Series, alias?: string): Expression<SqlBool> {
+  return areEqual(seriesColumns(series), alias)
 }
 
 /** A condition for the rows of a series of candles in a table that holds only candles. */
-export function ofCandles(
-  series: Readonly<Record<(typeof candleKey)[number], string>>,
-  alias?: string,
-): RawBuilder<unknown> {
-  return allOf(candleKey, (name) => sql`${column(name, alias)} = ${series[name]}`)
+export function ofCandles({ category, symbol, type, interval }: CandleSeries, alias?: string): Expression<SqlBool> {
+  return areEqual({ category, symbol, type, interval }, alias)
+}
+
+/** A condition for the rows of an instrument. */
+export function ofInstrument({ category, symbol }: InstrumentKey, alias?: string): Expression<SqlBool> {
+  return areEqual({ category, symbol }, alias)
 }
 
 /** A condition for rows of the same series in two tables that have a column for the stream. */
-export function sameSeries(a: string, b: string): RawBuilder<unknown> {
-  return allOf(seriesKey, (name) => sql`${column(name, a)} = ${column(name, b)}`)
+export function sameSeries(a: string, b: string): Expression<SqlBool> {
+  return eb.and(seriesKey.map((name) => eb(column(name, a), '=', column(name, b))))
 }
 
-/**
- * A condition for rows of `a` that are of the same candles as a row of `b`. Table `a` has a column for the stream. Its
- * columns are text; those of `b` may be enums.
- */
-export function sameCandleStream(a: string, b: string): RawBuilder<unknown> {
-  const isCandles = sql`${column('stream', a)} = 'candles' and ${column('category', a)} = ${column('category', b)}`
-  return sql`${isCandles} and ${allOf(
-    ['symbol', 'type', 'interval'],
-    (name) => sql`${column(name, a)} = ${column(name, b)}::text`,
-  )}`
+function areEqual(values: object, alias: string | undefined): Expression<SqlBool> {
+  return eb.and(Object.entries(values).map(([name, value]) => eb(column(name, alias), '=', value as string)))
 }
 
-function column(name: string, alias: string | undefined): RawBuilder<unknown> {
+function column(name: string, alias: string | undefined): RawBuilder<string> {
   return sql.ref(alias === undefined ? name : `${alias}.${name}`)
 }
-
-function allOf<Name extends string>(
-  names: readonly Name[],
-  condition: (name: Name) => RawBuilder<unknown>,
-): RawBuilder<unknown> {
-  return sql.join(names.map(condition), sql` and `)
-}
-
-/** Lengths as SQL intervals, for statements that are about candles of different intervals. */
-export const candleLengths = sql`(values ${sql.join(
-  Object.entries(intervalMs).map(
-    ([interval, ms]) => sql`(${sql.lit(interval)}, make_interval(secs => ${sql.lit(ms / 1000)}))`,
-  ),
-)}) as lengths (interval, length)`

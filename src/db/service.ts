@@ -33,17 +33,23 @@ export async function noteService(
   const isNewLoopback = isOwnHost(baseUrl)
   if (hostOf(stored.baseUrl) === hostOf(baseUrl) || (isNewLoopback && isOwnHost(stored.baseUrl))) return null
   if (accept || !(await hasRecorded(db))) {
-    await sql`update recorder.service set base_url = ${baseUrl}, noted_at = now()`.execute(db)
+    await db
+      .updateTable('recorder.service')
+      .set(({ fn }) => ({ base_url: baseUrl, noted_at: fn('now') }))
+      .execute()
     return null
   }
   return { ...stored, isLoopback: isNewLoopback }
 }
 
 async function hasRecorded(db: Kysely<Database>): Promise<boolean> {
-  const { rows } = await sql<{ found: boolean }>`
-    select exists (select from market.instruments) or exists (select from market.fills)
-      or exists (select from market.candles) or exists (select from market.tickers) as found`.execute(db)
-  return rows[0]?.found === true
+  const tables = ['market.instruments', 'market.fills', 'market.candles', 'market.tickers'] as const
+  const { found } = await db
+    .selectNoFrom(({ exists, lit, or, selectFrom }) =>
+      or(tables.map((table) => exists(selectFrom(table).select(lit(1).as('one'))))).as('found'),
+    )
+    .executeTakeFirstOrThrow()
+  return found === true
 }
 
 /** The host of a URL, with the port if it is not the default one. */

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import type { Kysely } from 'kysely'
 import pg from 'pg'
 import type { Database } from '../db/schema.js'
 import { leaseMs } from './right.js'
@@ -125,7 +125,7 @@ export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise
     .select('egress')
     .where('egress', '=', egress)
     .where('owner', 'is not', null)
-    .where('until', '>', sql<number>`now()`)
+    .where(({ eb, fn }) => eb('until', '>', fn<number>('now')))
     .executeTakeFirst()
   return held !== undefined
 }

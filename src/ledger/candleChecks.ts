@@ -1,8 +1,9 @@
 import { type Kysely, sql } from 'kysely'
-import type { CandleSeries, Interval } from '../market/candle.js'
+import { type CandleSeries, type Interval, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { candleLengths as lengths, candleStream, ofCandles, ofSeries } from '../db/series.js'
+import { candleStream, ofCandles, ofSeries } from '../db/series.js'
+import { duration, instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { knownOf } from './verdicts.js'
 
@@ -41,9 +42,8 @@ export async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]
 export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     with covered as (
-      select lower(r) as from_time, upper(r) as to_time, length
+      select lower(r) as from_time, upper(r) as to_time, ${lengthOf(series)} as length
       from recorder.known c
-      join ${lengths} on lengths.interval = c.interval
       cross join lateral unnest(c.ranges - coalesce((
         select range_agg(silent) from recorder.known n cross join lateral unnest(n.ranges) as silent
         where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade')), '{}')) as r
@@ -75,9 +75,8 @@ export async function rowsWithoutCoverage(
 ): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     select min(open_time) as "from", max(open_time + length) as "to", count(*) as count
-    from market.candles c
-    join ${lengths} on lengths.interval = ${series.interval}
-    where ${ofCandles(series, 'c')} and is_closed and open_time >= ${new Date(keptSince)}::timestamptz
+    from market.candles c cross join ${lengthOf(series)} as length
+    where ${ofCandles(series, 'c')} and is_closed and open_time >= ${instant(keptSince)}
       and not coalesce((select ranges from recorder.known v
         where ${knownOf(candleStream(series), 'recorded', 'v')}), '{}') @> tstzrange(open_time, open_time + length)
     having count(*) > 0`.execute(db)
@@ -90,7 +89,7 @@ export async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSerie
     select c.open_time as "from", c.open_time + length as "to", 1 as count
     from recorder.known n
     cross join lateral unnest(n.ranges) as silent
-    join ${lengths} on lengths.interval = ${series.interval}
+    cross join ${lengthOf(series)} as length
     join market.candles c on ${ofCandles(series, 'c')} and c.open_time >= lower(silent) and c.open_time < upper(silent)
     where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade') and c.is_closed
     order by 1`.execute(db)
@@ -106,7 +105,7 @@ export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries
     ), compared as (
       select l.open_time, l.open_time + length as close_time, l.open, l.high, l.low, l.close, l.base_volume, l.quote_turnover, m.*
       from market.candles l
-      join ${lengths} on lengths.interval = ${long.interval}
+      cross join ${lengthOf(long)} as length
       cross join lateral (
         select (array_agg(c.open order by c.open_time))[1] as m_open, max(c.high) as m_high, min(c.low) as m_low,
           (array_agg(c.close order by c.open_time desc))[1] as m_close, sum(c.base_volume) as m_volume,
@@ -154,6 +153,10 @@ export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSer
       and ${volume} <> coalesce(f.size, 0)
     order by 1`.execute(db)
   return disagreements(minutes, rows, 'does not agree with its fills')
+}
+
+function lengthOf({ interval }: CandleSeries) {
+  return duration(intervalMs[interval])
 }
 
 function disagreements(series: CandleSeries, rows: readonly Found[], what: string): Disagreement[] {

@@ -1,6 +1,7 @@
-import { type Kysely, sql } from 'kysely'
+import type { Kysely } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import type { TimeMs } from '../market/values.js'
+import { duration } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 
 type ReachKey = Pick<CandleSeries, 'category' | 'type' | 'interval'>
@@ -14,18 +15,29 @@ export interface KnownReach {
 
 /** Null when nothing was learned. */
 export async function loadReach(db: Kysely<Database>, key: ReachKey): Promise<KnownReach | null> {
-  const { rows } = await sql<KnownReach>`
-    select (extract(epoch from age) * 1000)::float8 as "ageMs", learned_at as "learnedAt"
-    from recorder.candle_reach
-    where category = ${key.category} and type = ${key.type} and interval = ${key.interval}`.execute(db)
-  return rows[0] ?? null
+  const known = await db
+    .selectFrom('recorder.candle_reach')
+    .select(({ fn, val }) => fn<number>('date_part', [val('epoch'), 'age']).as('seconds'))
+    .select('learned_at as learnedAt')
+    .where('category', '=', key.category)
+    .where('type', '=', key.type)
+    .where('interval', '=', key.interval)
+    .executeTakeFirst()
+  return known === undefined ? null : { ageMs: known.seconds * 1000, learnedAt: known.learnedAt }
 }
 
-export async function saveReach(db: Kysely<Database>, key: ReachKey, ageMs: number): Promise<void> {
-  const age = sql`make_interval(secs => ${ageMs}::float8 / 1000)`
-  await sql`
-    insert into recorder.candle_reach as r (category, type, interval, age)
-    values (${key.category}, ${key.type}, ${key.interval}, ${age})
-    on conflict (category, type, interval) do update
-      set age = excluded.age, learned_at = now()`.execute(db)
+export async function saveReach(
+  db: Kysely<Database>,
+  { category, type, interval }: ReachKey,
+  ageMs: number,
+): Promise<void> {
+  await db
+    .insertInto('recorder.candle_reach')
+    .values({ category, type, interval, age: duration(ageMs) })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['category', 'type', 'interval'])
+        .doUpdateSet(({ ref, fn }) => ({ age: ref('excluded.age'), learned_at: fn('now') })),
+    )
+    .execute()
 }

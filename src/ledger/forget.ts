@@ -1,5 +1,5 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { candleLengths } from '../db/series.js'
+import { type Kysely, sql } from 'kysely'
+import type { StreamName } from '../market/stream.js'
 import type { Database } from '../db/schema.js'
 
 /** Few enough that a statement ends soon and holds nobody up. */
@@ -7,35 +7,26 @@ const rowsPerDelete = 10_000
 
 /** Takes back what is said of the time before: what is proven of a stream, what is silent, and what is missing in it. */
 export async function forget(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
-  const past = upTo(sql`${before}::timestamptz`)
-  const pastKept = stream === 'candles' ? upTo(nextOpening(before)) : past
   await deleteGaps(db, stream, before)
+  // Of candles, one that opens before goes, and of half a candle nothing can be claimed. Where they open is known by the end of
+  // the range.
   await sql`
-    update recorder.known set ranges = ranges - ${pastKept}
-    ${stream === 'candles' ? sql`from ${candleLengths}` : sql``}
-    where stream = ${stream} and verdict in ('recorded', 'silent', 'no trade') and part < ${before}::timestamptz
-      and ranges && ${past} ${stream === 'candles' ? sql`and lengths.interval = known.interval` : sql``}`.execute(db)
+    update recorder.known set ranges = ranges - tstzmultirange(tstzrange(null, coalesce((
+      select upper(r) - length * floor(extract(epoch from upper(r) - kept_from) / extract(epoch from length))::float8
+      from unnest(ranges) as r
+      cross join market.interval_length(nullif(interval, '')::market.candle_interval) as length
+      where r @> kept_from and length is not null), kept_from)))
+    from (select ${before}::timestamptz as kept_from) as given
+    where stream = ${stream} and verdict in ('recorded', 'silent', 'no trade') and part < kept_from
+      and ranges && tstzmultirange(tstzrange(null, kept_from))`.execute(db)
   // The first part of what is recorded stays: its row is the lock on the series.
-  await sql`
-    delete from recorder.known
-    where stream = ${stream} and verdict in ('recorded', 'silent', 'no trade') and part > '-infinity' and isempty(ranges)`.execute(
-    db,
-  )
-}
-
-function upTo(time: RawBuilder<unknown>): RawBuilder<unknown> {
-  return sql`tstzmultirange(tstzrange(null, ${time}))`
-}
-
-/**
- * When, of the candles of a row's ranges, the first opens that is kept whole: one that opens before goes, and of half a candle
- * nothing can be claimed. Where they open is known by the end of the range.
- */
-function nextOpening(before: Date): RawBuilder<unknown> {
-  const at = sql`${before}::timestamptz`
-  return sql`coalesce((
-    select upper(r) - length * floor(extract(epoch from upper(r) - ${at}) / extract(epoch from length))::float8
-    from unnest(ranges) as r where r @> ${at}), ${at})`
+  await db
+    .deleteFrom('recorder.known')
+    .where('stream', '=', stream as StreamName)
+    .where('verdict', 'in', ['recorded', 'silent', 'no trade'])
+    .where('part', '>', Number.NEGATIVE_INFINITY)
+    .where(({ fn }) => fn<boolean>('isempty', ['ranges']))
+    .execute()
 }
 
 /** Nobody asks what is missing in time that is not kept. */

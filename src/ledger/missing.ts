@@ -8,7 +8,7 @@ import { recordGap, repairGaps } from './gaps.js'
 import { isAskedLately } from './noTrade.js'
 import { addingRanges, gapRange, is, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
 import type { Database } from '../db/schema.js'
-import { candleStream, sameCandleStream, type Series, seriesColumns } from '../db/series.js'
+import { candleStream, sameSeries, type Series, seriesColumns } from '../db/series.js'
 
 /** A range of a series, and what is known about it. */
 export interface SeriesRange {
@@ -24,6 +24,7 @@ interface MissingCandles extends SeriesRange {
 }
 
 const columns: readonly ColumnSpec[] = [
+  { name: 'stream', kind: 'text' },
   { name: 'category', kind: 'category' },
   { name: 'symbol', kind: 'text' },
   { name: 'type', kind: 'text' },
@@ -43,18 +44,18 @@ export async function missingCandles(
 ): Promise<MissingCandles[]> {
   if (requested.length === 0) return []
   const source = rowsFrom(requested, columns, ({ series, range }, column) => {
-    const values = [series.category, series.symbol, series.type, series.interval, range.from, range.to] as const
-    return values[column] as string | number
+    const { category, symbol, type, interval } = series
+    return ['candles', category, symbol, type, interval, range.from, range.to][column] ?? null
   })
   const askedLately = sql`(
     select range_agg(r) from recorder.known u cross join lateral unnest(u.ranges) as r
-    where ${sameCandleStream('u', 's')} and ${is('unanswered', 'u')} and ${isAskedLately})`
+    where ${sameSeries('u', 's')} and ${is('unanswered', 'u')} and ${isAskedLately})`
   const leftOut = options.leaveOutAskedLately === true ? sql`coalesce(${askedLately}, '{}')` : sql`'{}'`
   const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
     select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
     from ${source} as s
-    left join recorder.known c on ${sameCandleStream('c', 's')} and ${is('recorded', 'c')}
-    left join recorder.known e on ${sameCandleStream('e', 's')} and ${is('before the beginning', 'e')}
+    left join recorder.known c on ${sameSeries('c', 's')} and ${is('recorded', 'c')}
+    left join recorder.known e on ${sameSeries('e', 's')} and ${is('before the beginning', 'e')}
     left join lateral unnest(
       case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
         - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - ${leftOut}

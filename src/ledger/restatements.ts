@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { Decimal, TimeMs } from '../market/values.js'
-import { toDate } from '../db/columns.js'
+import { dayMs, type Decimal, type TimeMs } from '../market/values.js'
+import { ago, instant, toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { ofCandles } from '../db/series.js'
 
@@ -30,46 +30,45 @@ interface StoredRestatement extends Fraction {
 }
 
 /** Revisions found within this time after a restatement belong to it. */
-const oneEvent = sql`interval '30 days'`
+const oneEvent = ago(30 * dayMs)
 
 /** The number of the last revision: later ones have higher numbers. */
 export async function lastRevision(db: Kysely<Database>): Promise<number> {
-  const { rows } = await sql<{ id: number }>`select coalesce(max(id), 0) as id from recorder.candle_revision`.execute(
-    db,
-  )
-  return rows[0]?.id ?? 0
+  const { id } = await db
+    .selectFrom('recorder.candle_revision')
+    .select(({ fn }) => fn.max('id').as('id'))
+    .executeTakeFirstOrThrow()
+  return id ?? 0
 }
 
 /** Revisions of a series that belong to no restatement, as far as they may belong to one that is found now. */
 export async function openRevisions(db: Kysely<Database>, series: CandleSeries): Promise<OpenRevision[]> {
-  const prices = (when: string) =>
-    sql`array[${sql.join(['open', 'high', 'low', 'close'].map((name) => sql.ref(`${when}_${name}`)))}]::text[]`
-  const { rows } = await sql<{
-    id: number
-    openTime: TimeMs
-    oldPrices: Decimal[]
-    newPrices: Decimal[]
-    oldVolume: Decimal
-    newVolume: Decimal
-  }>`
-    select id, open_time as "openTime", ${prices('old')} as "oldPrices", ${prices('new')} as "newPrices",
-      coalesce(old_base_volume, 0) as "oldVolume", coalesce(new_base_volume, 0) as "newVolume"
-    from recorder.candle_revision
-    where ${ofCandles(series)} and restatement_id is null and revised_at > now() - ${oneEvent}
-    order by open_time, id`.execute(db)
-  return rows.map(({ id, openTime, oldPrices, newPrices, oldVolume, newVolume }) => ({
-    id,
-    openTime,
-    old: { prices: oldPrices, volume: oldVolume },
-    new: { prices: newPrices, volume: newVolume },
+  const rows = await db
+    .selectFrom('recorder.candle_revision')
+    .selectAll()
+    .where(ofCandles(series))
+    .where('restatement_id', 'is', null)
+    .where('revised_at', '>', oneEvent)
+    .orderBy('open_time')
+    .orderBy('id')
+    .execute()
+  return rows.map((row) => ({
+    id: row.id,
+    openTime: row.open_time,
+    old: { prices: [row.old_open, row.old_high, row.old_low, row.old_close], volume: row.old_base_volume ?? '0' },
+    new: { prices: [row.new_open, row.new_high, row.new_low, row.new_close], volume: row.new_base_volume ?? '0' },
   }))
 }
 
 /** Restatements of a series that were detected lately, the newest first. */
 export async function recentRestatements(db: Kysely<Database>, series: CandleSeries): Promise<StoredRestatement[]> {
-  const { rows } = await sql<{ id: number; numerator: string; denominator: string }>`
-    select id, numerator::text as numerator, denominator::text as denominator from recorder.restatement
-    where ${ofCandles(series)} and detected_at > now() - ${oneEvent} order by detected_at desc`.execute(db)
+  const rows = await db
+    .selectFrom('recorder.restatement')
+    .select(['id', 'numerator', 'denominator'])
+    .where(ofCandles(series))
+    .where('detected_at', '>', oneEvent)
+    .orderBy('detected_at', 'desc')
+    .execute()
   return rows.map(({ id, numerator, denominator }) => ({
     id,
     numerator: BigInt(numerator),
@@ -80,18 +79,26 @@ export async function recentRestatements(db: Kysely<Database>, series: CandleSer
 /** Adds a restatement without candles yet; resolves to its number. */
 export async function addRestatement(
   db: Kysely<Database>,
-  series: CandleSeries,
+  { category, symbol, type, interval }: CandleSeries,
   { from, to }: TimeRange,
   factor: Fraction,
 ): Promise<number> {
-  const { category, symbol, type, interval } = series
-  const { rows } = await sql<{ id: number }>`
-    insert into recorder.restatement
-      (category, symbol, type, interval, from_time, to_time, numerator, denominator, candles)
-    values (${category}, ${symbol}, ${type}, ${interval}, ${toDate(from)}, ${toDate(to)},
-      ${factor.numerator.toString()}, ${factor.denominator.toString()}, 0)
-    returning id`.execute(db)
-  return (rows[0] as { id: number }).id
+  const { id } = await db
+    .insertInto('recorder.restatement')
+    .values({
+      category,
+      symbol,
+      type,
+      interval,
+      from_time: toDate(from),
+      to_time: toDate(to),
+      numerator: factor.numerator.toString(),
+      denominator: factor.denominator.toString(),
+      candles: 0,
+    })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  return id
 }
 
 /** Assigns revisions to a restatement, and extends its range to include them. */
@@ -101,13 +108,20 @@ export async function joinRestatement(
   revisions: readonly number[],
   { from, to }: TimeRange,
 ): Promise<void> {
-  await sql`
-    update recorder.candle_revision set restatement_id = ${id}
-    where id = any (${`{${revisions.join(',')}}`}::bigint[])`.execute(db)
-  await sql`
-    update recorder.restatement set from_time = least(from_time, ${toDate(from)}::timestamptz),
-      to_time = greatest(to_time, ${toDate(to)}::timestamptz), candles = candles + ${revisions.length}
-    where id = ${id}`.execute(db)
+  await db
+    .updateTable('recorder.candle_revision')
+    .set({ restatement_id: id })
+    .where(({ eb, fn, val }) => eb('id', '=', fn.any(val(revisions))))
+    .execute()
+  await db
+    .updateTable('recorder.restatement')
+    .set(({ eb, fn }) => ({
+      from_time: fn<Date>('least', ['from_time', instant(from)]),
+      to_time: fn<Date>('greatest', ['to_time', instant(to)]),
+      candles: eb('candles', '+', revisions.length),
+    }))
+    .where('id', '=', id)
+    .execute()
 }
 
 /**
@@ -127,6 +141,6 @@ export async function seriesToReadAgain(
         select from recorder.restatement r
         where r.category = c.category and r.symbol = c.symbol and r.type = c.type::market.candle_type
           and r.interval = c.interval::market.candle_interval and r.numerator = ${numerator.toString()}::numeric
-          and r.denominator = ${denominator.toString()}::numeric and r.detected_at > now() - ${oneEvent}))`.execute(db)
+          and r.denominator = ${denominator.toString()}::numeric and r.detected_at > ${oneEvent}))`.execute(db)
   return rows.map(({ from, to, ...series }) => ({ series, range: { from, to } }))
 }

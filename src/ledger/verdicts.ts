@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
+import { instant } from '../db/columns.js'
 import type { GapState } from '../db/schema.js'
 import { ofSeries, type Series } from '../db/series.js'
 
@@ -50,6 +51,10 @@ export function gapRange(alias?: string): RawBuilder<unknown> {
 export const addingRanges = sql`
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`
+
+export function timeRange({ from, to }: TimeRange): RawBuilder<string> {
+  return sql`tstzrange(${instant(from)}, ${instant(to)})`
+}
 
 export function multirange(ranges: readonly TimeRange[]) {
   return sql`${multirangeText(ranges)}::tstzmultirange`

@@ -4,7 +4,7 @@ import type { TimeRange } from '../../market/timeRange.js'
 import { type TimeMs, dayMs, minuteMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
 import { ofCandles } from '../../db/series.js'
-import { toDate } from '../../db/columns.js'
+import { duration, instant } from '../../db/columns.js'
 
 export interface CandlePage {
   readonly candles: readonly CandleRow[]
@@ -179,14 +179,15 @@ async function candlesWithin(
   { from, to }: TimeRange,
   limit: number,
 ): Promise<CandleRow[]> {
-  const { rows } = await sql<CandleRow>`
-    select open_time as "openTime", open, high, low, close, base_volume as "baseVolume",
-      quote_turnover as "quoteTurnover", is_closed as "isClosed"
-    from market.candles
-    where ${ofCandles(series)} and open_time < ${toDate(to)}::timestamptz
-      ${Number.isFinite(from) ? sql`and open_time >= ${toDate(from)}::timestamptz` : sql``}
-    order by open_time desc
-    limit ${limit}`.execute(db)
+  const newest = db
+    .selectFrom('market.candles')
+    .select(['open_time as openTime', 'open', 'high', 'low', 'close', 'base_volume as baseVolume'])
+    .select(['quote_turnover as quoteTurnover', 'is_closed as isClosed'])
+    .where(ofCandles(series))
+    .where('open_time', '<', instant(to))
+    .orderBy('open_time', 'desc')
+    .limit(limit)
+  const rows = await (Number.isFinite(from) ? newest.where('open_time', '>=', instant(from)) : newest).execute()
   return rows.toReversed()
 }
 
@@ -204,17 +205,17 @@ async function rolledUpCandles(
 ): Promise<CandleRow[]> {
   const lengthMs = intervalMs[series.interval]
   const minutes = ofCandles({ ...series, interval: '1m' })
-  const length = sql`make_interval(secs => ${lengthMs / 1000})`
-  const beforeLast = sql`make_interval(secs => ${(lengthMs - minuteMs) / 1000})`
+  const length = duration(lengthMs)
+  const beforeLast = duration(lengthMs - minuteMs)
   // Slice by slice, so that the groups of one stay in the processor's cache. Not finer than a day where candles are
   // short: a compressed table gives out a thousand minutes at a time.
   const sliceMs = lengthMs < longMs ? dayMs : lengthMs
-  const slice = sql`make_interval(secs => ${sliceMs / 1000})`
-  const opens = sliceMs === lengthMs ? sql`slice` : sql`date_bin(${length}, open_time, timestamptz 'epoch')`
+  const slice = duration(sliceMs)
+  const opens = sliceMs === lengthMs ? sql.ref('slice') : sql`date_bin(${length}, open_time, timestamptz 'epoch')`
   // No sorting for the first and the last price: they are those of the first and the last minute, and only where one of
   // these is missing the minute that stands in for it is looked up.
   // Beside every other bound: by these the planner leaves out chunks, and it sees through neither greatest() nor a column.
-  const inRange = sql`open_time >= ${toDate(from)}::timestamptz and open_time < ${toDate(to)}::timestamptz`
+  const inRange = sql`open_time >= ${instant(from)} and open_time < ${instant(to)}`
   const { rows } = await sql<CandleRow>`
     select opens as "openTime",
       coalesce(first_open, (select open from market.candles where ${minutes} and ${inRange} and open_time = first_time)) as open,
@@ -222,8 +223,7 @@ async function rolledUpCandles(
       coalesce(last_close, (select close from market.candles where ${minutes} and ${inRange} and open_time = last_time)) as close,
       base_volume as "baseVolume", quote_turnover as "quoteTurnover",
       are_closed and last_time = opens + ${beforeLast} as "isClosed"
-    from generate_series(${toDate(Math.floor(from / sliceMs) * sliceMs)}::timestamptz,
-      ${toDate(to - 1)}::timestamptz, ${slice}) as slice
+    from generate_series(${instant(Math.floor(from / sliceMs) * sliceMs)}, ${instant(to - 1)}, ${slice}) as slice
     cross join lateral (
       select opens, max(open) filter (where open_time = opens) as first_open, max(high) as high, min(low) as low,
         max(close) filter (where open_time = opens + ${beforeLast}) as last_close,

@@ -1,12 +1,13 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { expressionBuilder, type Kysely, type RawBuilder, sql } from 'kysely'
 import { intervalMs } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
-import { toDate } from '../../db/columns.js'
+import { duration, instant, rowsFrom } from '../../db/columns.js'
 import type { Database, GapState, SeriesColumns } from '../../db/schema.js'
-import { ofCandles, ofSeries, sameSeries, type Series, seriesOf } from '../../db/series.js'
+import { candlesOf, ofCandles, ofSeries, sameSeries, type Series, seriesOf } from '../../db/series.js'
+import { timeRange } from '../verdicts.js'
 
 /** How much of a day of a series is proven, and how much of it is known to be missing. */
 export interface SeriesDay {
@@ -46,40 +47,42 @@ export async function coverageCalendar(
 ): Promise<{ series: SeriesDays[]; total: number }> {
   const found = await findSeries(db, filter, range)
   if (found.rows.length === 0) return { series: [], total: found.total }
-  const keys = sql`(values ${sql.join(found.rows.map(keyValues))}) as k (place, stream, category, symbol, type, interval)`
+  const keys = rowsFrom(found.rows, keyColumns, (key, column) => key[keyColumns[column]?.name ?? 'stream'])
   // Days of 24 hours may end after the range. By bounds that do not depend on the day the planner leaves out chunks.
   const end = range.from + Math.ceil((range.to - range.from) / dayMs) * dayMs
-  const isWithin = (time: string) =>
-    sql`${sql.ref(`m.${time}`)} >= ${toDate(range.from)}::timestamptz and ${sql.ref(`m.${time}`)} < ${toDate(end)}::timestamptz`
   const { rows } = await sql<SeriesDay & { place: number }>`
-    with keys as (select * from ${keys}),
-    known as (
+    with known as (
       select k.*,
         coalesce((select c.ranges from recorder_page.coverage c where ${sameSeries('c', 'k')}), '{}'::tstzmultirange) as covered,
-        ${gapRanges('open')} as open_gaps, ${gapRanges('lost')} as lost_gaps
-      from keys k
+        g.open_gaps, g.lost_gaps
+      from ${keys} as k cross join lateral (
+        select coalesce(range_agg(range) filter (where state = 'open'), '{}'::tstzmultirange) as open_gaps,
+          coalesce(range_agg(range) filter (where state = 'lost'), '{}'::tstzmultirange) as lost_gaps
+        from recorder_page.gap where ${sameSeries('gap', 'k')}
+      ) as g
     )
-    select k.place, d.day, ${overlapMs('covered')} as "coveredMs", ${overlapMs('open_gaps')} as "openGapMs",
+    select k.ordinality as place, d.day, ${overlapMs('covered')} as "coveredMs", ${overlapMs('open_gaps')} as "openGapMs",
       ${overlapMs('lost_gaps')} as "lostMs",
       case k.stream
         when 'candles' then exists (
           select from market.candles m
           where m.category = k.category and m.symbol = k.symbol and m.type = nullif(k.type, '')::market.candle_type
             and m.interval = nullif(k.interval, '')::market.candle_interval
-            and m.open_time >= d.day and m.open_time < d.day + interval '1 day' and ${isWithin('open_time')})
+            and m.open_time >= d.day and m.open_time < d.day + interval '1 day'
+            and m.open_time >= ${instant(range.from)} and m.open_time < ${instant(end)})
         when 'fills' then exists (
           select from market.fills m
           where m.category = k.category and m.symbol = k.symbol
-            and m.ts >= d.day and m.ts < d.day + interval '1 day' and ${isWithin('ts')})
+            and m.ts >= d.day and m.ts < d.day + interval '1 day'
+            and m.ts >= ${instant(range.from)} and m.ts < ${instant(end)})
         else true
       end as "hasRows"
     from known k
-    cross join generate_series(${toDate(range.from)}::timestamptz,
-      ${toDate(range.to)}::timestamptz - interval '1 microsecond', interval '24 hours') as d (day)
-    order by k.place, d.day`.execute(db)
+    cross join generate_series(${instant(range.from)}, ${instant(range.to)} - interval '1 microsecond', interval '24 hours') as d (day)
+    order by 1, 2`.execute(db)
   const series = found.rows.map((key, place) => ({
     series: seriesOf(key),
-    days: rows.filter((row) => row.place === place).map(({ place: _, ...day }) => day),
+    days: rows.filter((row) => row.place === place + 1).map(({ place: _, ...day }) => day),
   }))
   return { series, total: found.total }
 }
@@ -103,40 +106,41 @@ const maxRanges = 1000
 
 /** Reads the proven ranges and the known gaps of one series within a range; the newest thousand of each. */
 export async function seriesRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<SeriesRanges> {
-  const within = sql`tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz)`
+  const within = timeRange(range)
   const [covered, gaps] = await Promise.all([
     sql<TimeRange>`
       select lower(r) as "from", upper(r) as "to"
       from recorder_page.coverage c cross join lateral unnest(c.ranges * tstzmultirange(${within})) as r
       where ${ofSeries(series)}
       order by 1 desc limit ${maxRanges}`.execute(db),
-    sql<KnownGap>`
-      select lower(range) as "from", upper(range) as "to", reason, state, detected_at as "detectedAt"
-      from recorder_page.gap
-      where ${ofSeries(series)} and range && ${within}
-      order by 1 desc limit ${maxRanges}`.execute(db),
+    db
+      .selectFrom('recorder_page.gap')
+      .select(({ fn }) => [fn<TimeMs>('lower', ['range']).as('from'), fn<TimeMs>('upper', ['range']).as('to')])
+      .select(['reason', 'state', 'detected_at as detectedAt'])
+      .where(ofSeries(series))
+      .where('range', '&&', within)
+      .orderBy('from', 'desc')
+      .limit(maxRanges)
+      .execute(),
   ])
-  return { covered: covered.rows.toReversed(), gaps: gaps.rows.toReversed() }
+  return { covered: covered.rows.toReversed(), gaps: gaps.toReversed() }
 }
 
 /** The parts of the proven ranges of a candle series in which there is no candle: nothing traded, or nothing was listed. */
 export async function emptyRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
-  const { stream, category, symbol, type, interval } = series
-  if (stream !== 'candles' || type === null || interval === null) return []
-  const seconds = intervalMs[interval] / 1000
+  const candles = candlesOf(series)
+  if (candles === null) return []
+  const lengthMs = intervalMs[candles.interval]
   const { rows } = await sql<TimeRange>`
     select lower(r) as "from", upper(r) as "to"
     from unnest(
       coalesce((
-        select c.ranges * tstzmultirange(tstzrange(${toDate(range.from)}::timestamptz, ${toDate(range.to)}::timestamptz))
-        from recorder_page.coverage c where ${ofSeries(series)}
+        select c.ranges * tstzmultirange(${timeRange(range)}) from recorder_page.coverage c where ${ofSeries(series)}
       ), '{}'::tstzmultirange)
       - coalesce((
-        select range_agg(tstzrange(open_time, open_time + make_interval(secs => ${seconds})))
+        select range_agg(tstzrange(open_time, open_time + ${duration(lengthMs)}))
         from market.candles
-        where ${ofCandles({ category, symbol, type, interval })}
-          and open_time > ${toDate(range.from - intervalMs[interval])}::timestamptz
-          and open_time < ${toDate(range.to)}::timestamptz
+        where ${ofCandles(candles)} and open_time > ${instant(range.from - lengthMs)} and open_time < ${instant(range.to)}
       ), '{}'::tstzmultirange)
     ) as r
     order by 1 limit ${maxRanges}`.execute(db)
@@ -148,42 +152,58 @@ async function findSeries(
   { text, stream, category, symbol, limit, offset }: SeriesFilter,
   range: TimeRange,
 ): Promise<{ rows: SeriesColumns[]; total: number }> {
-  const conditions = [
-    ...(text === '' ? [] : [sql`strpos(upper(symbol), ${text.toUpperCase()}) > 0`]),
-    ...(stream === undefined ? [] : [sql`stream = ${stream}`]),
-    ...(category === undefined ? [] : [sql`category = ${category}`]),
-    ...(symbol === undefined ? [] : [sql`symbol = ${symbol}`]),
-  ]
-  const where = conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `)
-  const { rows } = await sql<SeriesColumns & { total: number }>`
-    with gaps as (
-      select stream, category, symbol, type, interval,
-        count(*) filter (where state <> 'repaired' and range && tstzrange(${toDate(range.from)}::timestamptz,
-          ${toDate(range.to)}::timestamptz)) as gaps
-      from recorder_page.gap where ${where}
-      group by stream, category, symbol, type, interval
-    ),
-    known as (
-      select stream, category, symbol, type, interval from recorder_page.coverage where ${where}
-      union
-      select stream, category, symbol, type, interval from gaps
+  const eb = expressionBuilder<Database, 'recorder_page.coverage'>()
+  const named = Object.entries({ stream, category, symbol }).filter(([, value]) => value !== undefined)
+  const isMeant = eb.and([
+    eb.and(Object.fromEntries(named)),
+    eb(eb.fn<number>('strpos', [eb.fn('upper', ['symbol']), eb.val(text.toUpperCase())]), '>', 0),
+  ])
+  const rows = await db
+    .with('gaps', (query) =>
+      query
+        .selectFrom('recorder_page.gap')
+        .select(seriesKey)
+        .select(({ fn }) =>
+          fn
+            .countAll<number>()
+            .filterWhere('state', '<>', 'repaired')
+            .filterWhere('range', '&&', timeRange(range))
+            .as('count'),
+        )
+        .where(isMeant)
+        .groupBy(seriesKey),
     )
-    select k.*, count(*) over () as total
-    from known k left join gaps using (stream, category, symbol, type, interval)
-    order by coalesce(gaps, 0) desc, symbol, category, stream, type, interval
-    limit ${limit} offset ${offset}`.execute(db)
+    .with('known', (query) =>
+      query
+        .selectFrom('recorder_page.coverage')
+        .select(seriesKey)
+        .where(isMeant)
+        .union(query.selectFrom('gaps').select(seriesKey)),
+    )
+    .selectFrom('known')
+    .leftJoin('gaps', (join) => join.on(sameSeries('gaps', 'known')))
+    .selectAll('known')
+    .select(({ fn }) => fn.countAll<number>().over().as('total'))
+    .orderBy(({ fn, lit }) => fn.coalesce('gaps.count', lit(0)), 'desc')
+    .orderBy('known.symbol')
+    .orderBy('known.category')
+    .orderBy('known.stream')
+    .orderBy('known.type')
+    .orderBy('known.interval')
+    .limit(limit)
+    .offset(offset)
+    .execute()
   return { rows, total: rows[0]?.total ?? 0 }
 }
 
-function keyValues(key: SeriesColumns, place: number): RawBuilder<unknown> {
-  const { stream, category, symbol, type, interval } = key
-  return sql`(${place}::int, ${stream}::text, ${category}::market.category, ${symbol}::text, ${type}::text, ${interval}::text)`
-}
-
-function gapRanges(state: GapState): RawBuilder<unknown> {
-  return sql`coalesce((select range_agg(g.range) from recorder_page.gap g
-    where ${sameSeries('g', 'k')} and g.state = ${state}), '{}'::tstzmultirange)`
-}
+const keyColumns = [
+  { name: 'stream', kind: 'text' },
+  { name: 'category', kind: 'category' },
+  { name: 'symbol', kind: 'text' },
+  { name: 'type', kind: 'text' },
+  { name: 'interval', kind: 'text' },
+] as const
+const seriesKey = keyColumns.map(({ name }) => name)
 
 /** How much of the day `d.day` a multirange of `known` covers, milliseconds. */
 function overlapMs(column: string): RawBuilder<unknown> {

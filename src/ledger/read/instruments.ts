@@ -4,7 +4,8 @@ import type { Instrument, InstrumentKind } from '../../market/instrument.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
 import type { TickerSigns } from '../../market/rows.js'
-import { toDate } from '../../db/columns.js'
+import { instant } from '../../db/columns.js'
+import { ofInstrument } from '../../db/series.js'
 
 interface InstrumentRow {
   readonly category: Category
@@ -18,8 +19,8 @@ interface InstrumentRow {
   readonly disappearedAt: TimeMs | null
 }
 
-const columns = sql`category, symbol, base_coin as "baseCoin", quote_coin as "quoteCoin", status, kind,
-  price_precision as "pricePrecision", disappeared_at as "disappearedAt"`
+const coins = ['base_coin as baseCoin', 'quote_coin as quoteCoin'] as const
+const columns = ['category', 'symbol', ...coins, 'status', 'kind', 'price_precision as pricePrecision'] as const
 
 /**
  * Instruments of which symbol, coins, category or kind contain every word of `text`, whatever its case: "btc usdt" and "futures"
@@ -34,25 +35,34 @@ export async function searchInstruments(
     .split(/\s+/)
     .filter((word) => word !== '')
   const [first = ''] = words
-  const inCategory = filter.category === undefined ? sql`true` : sql`category = ${filter.category}`
-  const { rows } = await sql<InstrumentRow>`
-    select ${columns} from market.instruments
-    where ${inCategory} and category <> 'MARGIN'
-      and not exists (
-        select from unnest(${words}::text[]) as word
-        where strpos(upper(concat_ws(' ', symbol, base_coin, quote_coin, category, replace(kind::text, '_', ' '))), word) = 0
-      )
-    order by disappeared_at is not null, not starts_with(upper(symbol), ${words.join('')}),
-      not starts_with(upper(symbol), ${first}), length(symbol), symbol, category
-    limit ${filter.limit}`.execute(db)
-  return rows
+  let query = db
+    .selectFrom('market.instruments')
+    .select([...columns, 'disappeared_at as disappearedAt'])
+    .where('category', '<>', 'MARGIN')
+    .orderBy((eb) => eb('disappeared_at', 'is not', null))
+    .orderBy(({ not, fn, val }) => not(fn('starts_with', [fn('upper', ['symbol']), val(words.join(''))])))
+    .orderBy(({ not, fn, val }) => not(fn('starts_with', [fn('upper', ['symbol']), val(first)])))
+    .orderBy(({ fn }) => fn('length', ['symbol']))
+    .orderBy('symbol')
+    .orderBy('category')
+    .limit(filter.limit)
+  if (filter.category !== undefined) query = query.where('category', '=', filter.category)
+  for (const word of words)
+    query = query.where(({ eb, fn, val }) => {
+      const kind = fn('replace', ['kind', val('_'), val(' ')])
+      const names = fn('concat_ws', [val(' '), 'symbol', 'base_coin', 'quote_coin', 'category', kind])
+      return eb(fn<number>('strpos', [fn('upper', [names]), val(word)]), '>', 0)
+    })
+  return query.execute()
 }
 
 export async function findInstrument(db: Kysely<Database>, key: InstrumentKey): Promise<InstrumentRow | null> {
-  const { rows } = await sql<InstrumentRow>`
-    select ${columns} from market.instruments
-    where category = ${key.category} and symbol = ${key.symbol}`.execute(db)
-  return rows[0] ?? null
+  const found = await db
+    .selectFrom('market.instruments')
+    .select([...columns, 'disappeared_at as disappearedAt'])
+    .where(ofInstrument(key))
+    .executeTakeFirst()
+  return found ?? null
 }
 
 /** The instrument with the highest turnover here of those with candles: what a visitor sees who asks for none. */
@@ -87,17 +97,18 @@ interface ListedRow extends InstrumentKey {
 
 /** The instruments that the newest stored lists of these categories hold. */
 export async function listedInstruments(db: Kysely<Database>, categories: readonly Category[]): Promise<ListedRow[]> {
-  const { rows } = await sql<ListedRow>`
-    select category, symbol, status, kind from market.instruments
-    where disappeared_at is null and category = any(${categories}::market.category[])`.execute(db)
-  return rows
+  if (categories.length === 0) return []
+  return db
+    .selectFrom('market.instruments')
+    .select(['category', 'symbol', 'status', 'kind'])
+    .where('disappeared_at', 'is', null)
+    .where('category', 'in', categories)
+    .execute()
 }
 
 /** The members of the newest stored RPI list. */
 export async function listedRpiSymbols(db: Kysely<Database>): Promise<InstrumentKey[]> {
-  const { rows } = await sql<InstrumentKey>`
-    select category, symbol from market.rpi_symbols where valid_to is null`.execute(db)
-  return rows
+  return db.selectFrom('market.rpi_symbols').select(['category', 'symbol']).where('valid_to', 'is', null).execute()
 }
 
 /**
@@ -135,7 +146,7 @@ const lookbackMs = 3 * dayMs
  * of all. Instruments without fills of the last three days are left out.
  */
 export async function recentFillRates(db: Kysely<Database>, now: TimeMs): Promise<FillRate[]> {
-  const since = sql`${toDate(now - lookbackMs)}::timestamptz`
+  const since = instant(now - lookbackMs)
   const { rows } = await sql<FillRate>`
     with sample as (
       select i.category, i.symbol, s.count, s.oldest, s.newest

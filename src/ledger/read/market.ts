@@ -2,9 +2,10 @@ import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrument.js'
-import type { Decimal, TimeMs } from '../../market/values.js'
+import { type Decimal, hourMs, type TimeMs } from '../../market/values.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { toDate } from '../../db/columns.js'
+import { ago, duration, instant } from '../../db/columns.js'
+import { ofInstrument } from '../../db/series.js'
 
 /** An instrument with what its newest ticker says. */
 export interface MarketRow {
@@ -33,7 +34,7 @@ export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
         when i.kind = 'tokenised_stock' then null
         else t.turnover_24h
       end as turnover,
-      round((t.ask1_price - t.bid1_price) * 20000 / nullif(t.ask1_price + t.bid1_price, 0), 2) as "spreadBps",
+      round(market.spread_bps(t.bid1_price, t.ask1_price), 2) as "spreadBps",
       t.funding_rate as "fundingRate"
     from market.instruments i
     cross join lateral (
@@ -54,17 +55,16 @@ interface NewestFill {
 }
 
 /** The newest fills of the last hour, the newest first. */
-export async function newestFills(
-  db: Kysely<Database>,
-  { category, symbol }: InstrumentKey,
-  limit: number,
-): Promise<NewestFill[]> {
-  const { rows } = await sql<NewestFill>`
-    select ts, exec_id as "execId", side::text as side, price, size
-    from market.fills
-    where category = ${category} and symbol = ${symbol} and ts > now() - interval '1 hour'
-    order by ts desc, exec_id desc limit ${limit}`.execute(db)
-  return rows
+export async function newestFills(db: Kysely<Database>, key: InstrumentKey, limit: number): Promise<NewestFill[]> {
+  return db
+    .selectFrom('market.fills')
+    .select(['ts', 'exec_id as execId', 'side', 'price', 'size'])
+    .where(ofInstrument(key))
+    .where('ts', '>', ago(hourMs))
+    .orderBy('ts', 'desc')
+    .orderBy('exec_id', 'desc')
+    .limit(limit)
+    .execute()
 }
 
 interface TickerRow {
@@ -95,34 +95,34 @@ interface TickerPoint {
 }
 
 export async function latestTicker(db: Kysely<Database>, key: InstrumentKey): Promise<TickerRow | null> {
-  const { rows } = await sql<TickerRow>`
-    select ts, received_at as "receivedAt", last_price as "lastPrice", bid1_price as "bid1Price",
-      ask1_price as "ask1Price", price_24h_pcnt as "price24hPcnt", volume_24h as "volume24h",
-      turnover_24h as "turnover24h", platform_turnover_24h as "platformTurnover24h",
-      mark_price as "markPrice", index_price as "indexPrice", funding_rate as "fundingRate", open_interest as "openInterest"
-    from market.tickers
-    where category = ${key.category} and symbol = ${key.symbol}
-    order by ts desc limit 1`.execute(db)
-  return rows[0] ?? null
+  const newest = await db
+    .selectFrom('market.tickers')
+    .select(['ts', 'received_at as receivedAt', 'last_price as lastPrice', 'bid1_price as bid1Price'])
+    .select(['ask1_price as ask1Price', 'price_24h_pcnt as price24hPcnt', 'volume_24h as volume24h'])
+    .select(['turnover_24h as turnover24h', 'platform_turnover_24h as platformTurnover24h'])
+    .select(['mark_price as markPrice', 'index_price as indexPrice', 'funding_rate as fundingRate'])
+    .select('open_interest as openInterest')
+    .where(ofInstrument(key))
+    .orderBy('ts', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return newest ?? null
 }
 
 /** Funding rate and spread over time, one point for each `stepMs` in which there were tickers, ascending. */
 export async function tickerHistory(
   db: Kysely<Database>,
-  { category, symbol }: InstrumentKey,
+  key: InstrumentKey,
   range: TimeRange,
   stepMs: number,
 ): Promise<TickerPoint[]> {
   const { rows } = await sql<TickerPoint>`
-    select date_bin(make_interval(secs => ${stepMs / 1000}), ts, timestamptz 'epoch') as time,
+    select date_bin(${duration(stepMs)}, ts, timestamptz 'epoch') as time,
       (array_agg(funding_rate order by ts desc))[1] as "fundingRate",
       round(avg(bps), 4) as "spreadBps", round(max(bps), 4) as "maxSpreadBps"
     from (
-      select ts, funding_rate,
-        (ask1_price - bid1_price) * 20000 / nullif(ask1_price + bid1_price, 0) as bps
-      from market.tickers
-      where category = ${category} and symbol = ${symbol}
-        and ts >= ${toDate(range.from)}::timestamptz and ts < ${toDate(range.to)}::timestamptz
+      select ts, funding_rate, market.spread_bps(bid1_price, ask1_price) as bps from market.tickers
+      where ${ofInstrument(key)} and ts >= ${instant(range.from)} and ts < ${instant(range.to)}
     ) as t
     group by 1
     order by 1`.execute(db)
@@ -144,48 +144,40 @@ interface BookRow {
   readonly asks: BookSide
 }
 
-interface StoredBook {
-  readonly ts: TimeMs
-  readonly receivedAt: TimeMs
-  readonly bidPrices: Decimal[]
-  readonly bidSizes: Decimal[]
-  readonly bidRpiSizes: Decimal[] | null
-  readonly askPrices: Decimal[]
-  readonly askSizes: Decimal[]
-  readonly askRpiSizes: Decimal[] | null
-}
-
 /** How much newer a book without RPI sizes must be to be worth more than one with them. */
 const rpiTrustMs = 60_000
 
 /** The newest snapshot of an instrument, cut to `depth` levels a side; one that tells the RPI part where there is one. */
 export async function latestBook(db: Kysely<Database>, key: InstrumentKey, depth: number): Promise<BookRow | null> {
-  const [plain, rpi] = await Promise.all([newest(db, key, depth, false), newest(db, key, depth, true)])
-  const chosen = rpi !== null && (plain === null || plain.ts - rpi.ts <= rpiTrustMs) ? rpi : plain
-  if (chosen === null) return null
-  const { ts, receivedAt, bidPrices, bidSizes, bidRpiSizes, askPrices, askSizes, askRpiSizes } = chosen
+  const columns = ['ts', 'received_at', 'bid_prices', 'bid_sizes', 'ask_prices', 'ask_sizes'] as const
+  const [plain, rpi] = await Promise.all([
+    db
+      .selectFrom('market.order_books')
+      .select(columns)
+      .select(({ lit }) => [lit(null).as('bid_rpi_sizes'), lit(null).as('ask_rpi_sizes')])
+      .where(ofInstrument(key))
+      .orderBy('ts', 'desc')
+      .limit(1)
+      .executeTakeFirst(),
+    db
+      .selectFrom('market.rpi_order_books')
+      .select([...columns, 'bid_rpi_sizes', 'ask_rpi_sizes'])
+      .where(ofInstrument(key))
+      .orderBy('ts', 'desc')
+      .limit(1)
+      .executeTakeFirst(),
+  ])
+  const book = rpi !== undefined && (plain === undefined || plain.ts - rpi.ts <= rpiTrustMs) ? rpi : plain
+  if (book === undefined) return null
+  const side = (prices: Decimal[], sizes: Decimal[], rpiSizes: Decimal[] | null): BookSide => ({
+    prices: prices.slice(0, depth),
+    sizes: sizes.slice(0, depth),
+    rpiSizes: rpiSizes?.slice(0, depth) ?? null,
+  })
   return {
-    ts,
-    receivedAt,
-    bids: { prices: bidPrices, sizes: bidSizes, rpiSizes: bidRpiSizes },
-    asks: { prices: askPrices, sizes: askSizes, rpiSizes: askRpiSizes },
+    ts: book.ts,
+    receivedAt: book.received_at,
+    bids: side(book.bid_prices, book.bid_sizes, book.bid_rpi_sizes),
+    asks: side(book.ask_prices, book.ask_sizes, book.ask_rpi_sizes),
   }
-}
-
-async function newest(
-  db: Kysely<Database>,
-  { category, symbol }: InstrumentKey,
-  depth: number,
-  withRpi: boolean,
-): Promise<StoredBook | null> {
-  const rpi = withRpi
-    ? sql`bid_rpi_sizes[:${depth}] as "bidRpiSizes", ask_rpi_sizes[:${depth}] as "askRpiSizes"`
-    : sql`null as "bidRpiSizes", null as "askRpiSizes"`
-  const { rows } = await sql<StoredBook>`
-    select ts, received_at as "receivedAt", bid_prices[:${depth}] as "bidPrices", bid_sizes[:${depth}] as "bidSizes",
-      ask_prices[:${depth}] as "askPrices", ask_sizes[:${depth}] as "askSizes", ${rpi}
-    from ${sql.table(withRpi ? 'market.rpi_order_books' : 'market.order_books')}
-    where category = ${category} and symbol = ${symbol}
-    order by ts desc limit 1`.execute(db)
-  return rows[0] ?? null
 }

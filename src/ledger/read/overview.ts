@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type MarketTable, marketTables, type StreamName, streamNames, streamTraits } from '../../market/stream.js'
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, type TimeMs } from '../../market/values.js'
+import { ago } from '../../db/columns.js'
 import type { Database, GapState } from '../../db/schema.js'
 
 export interface GapCount {
@@ -20,16 +21,26 @@ export interface StoreOverview {
 /** Reads figures about the whole database that are cheap to get. */
 export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview> {
   const [size, gaps] = await Promise.all([
-    sql<{ bytes: number }>`select pg_database_size(current_database()) as bytes`.execute(db),
-    sql<GapCount>`
-      select stream, state, reason, count(*) as count from recorder_page.gap
-      group by stream, state, reason order by count desc, stream, state, reason limit 100`.execute(db),
+    db
+      .selectNoFrom(({ fn }) => fn<number>('pg_database_size', [fn('current_database')]).as('bytes'))
+      .executeTakeFirstOrThrow(),
+    db
+      .selectFrom('recorder_page.gap')
+      .select(['stream', 'state', 'reason'])
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .groupBy(['stream', 'state', 'reason'])
+      .orderBy('count', 'desc')
+      .orderBy('stream')
+      .orderBy('state')
+      .orderBy('reason')
+      .limit(100)
+      .execute(),
   ])
-  return { bytes: size.rows[0]?.bytes ?? 0, gaps: gaps.rows }
+  return { ...size, gaps }
 }
 
 /** Looks back no further than this for the newest rows: further back a stream is silent, whenever exactly it was. */
-const lookback = sql`now() - interval '2 days'`
+const lookback = ago(2 * dayMs)
 
 /** When each stream last brought rows into the database, by the time that the rows carry; null when not lately. */
 export async function newestRows(db: Kysely<Database>): Promise<Record<StreamName, TimeMs | null>> {
@@ -80,11 +91,14 @@ export async function ping(db: Kysely<Database>): Promise<number | null> {
 
 /** Exact number of rows of each table of schema `market`. Reads all of them. */
 export async function countRows(db: Kysely<Database>): Promise<Record<MarketTable, number>> {
-  const counts = marketTables.map(
-    (name) => sql`(select count(*) from ${sql.table(`market.${name}`)}) as ${sql.ref(name)}`,
-  )
-  const { rows } = await sql<Record<MarketTable, number>>`select ${sql.join(counts)}`.execute(db)
-  const [row] = rows
-  if (row === undefined) throw new Error('counting rows gave no response')
-  return row
+  const counts = await db
+    .selectNoFrom(({ selectFrom }) =>
+      marketTables.map((name) =>
+        selectFrom(`market.${name}`)
+          .select(({ fn }) => fn.countAll<number>().as('count'))
+          .as(name),
+      ),
+    )
+    .executeTakeFirstOrThrow()
+  return counts as Record<MarketTable, number>
 }
