@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { proofFunctions } from './candleProof.js'
 import { commentOn, keyComments } from './comments.js'
 
 /** The verdicts. src/ledger/proof/verdicts.ts says who may move a range from one to another. */
@@ -93,6 +94,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (table_name, day)
     );
   `.execute(db)
+  await proofFunctions.execute(db)
   await describe(db)
 }
 

@@ -92,18 +92,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         and c.ranges && doubted
     $$;
 
-    -- Names gaps of fills: open, as the service may have a history of them. The same gap found again changes nothing.
+    -- Names gaps of fills: open, as the service may have a history of them.
     create function recorder.miss_fills(of_category market.category, of_symbol text, missed tstzmultirange, why text)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
-      insert into recorder.known as k
-        (stream, category, symbol, type, interval, verdict, part, ranges, reason)
-      select 'fills', of_category, of_symbol, '', '', 'missing', lower(r), tstzmultirange(r), why from unnest(missed) as r
-      where not exists (
-        select from recorder.known s
-        where s.stream = 'fills' and s.category = of_category and s.symbol = of_symbol and s.type = '' and s.interval = ''
-          and s.verdict in ('missing', 'lost', 'repaired') and s.part = lower(r) and s.ranges = tstzmultirange(r))
-      on conflict (stream, category, symbol, type, interval, verdict, part) do update
-        set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
+      select recorder.note_gaps('fills', of_category, of_symbol, '', '', 'missing', missed, why)
     $$;
 
     -- Takes a claim out of the gaps of its series: a gap that it fills wholly is repaired, and what is left may be two gaps.
@@ -150,6 +142,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       join recorder.known c using (category, symbol)
       where c.stream = 'fills' and c.type = '' and c.interval = '' and c.verdict = 'recorded' and c.part = '-infinity'
       order by c.category, c.symbol for update of c;
+    end
+    $$;
+
+    -- Adds proven ranges of fills, each series at most once.
+    create function recorder.cover_fills(categories market.category[], symbols text[], claims tstzmultirange[])
+    returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+    begin
+      perform recorder.lock_fills(categories, symbols);
+      perform recorder.claim_fills(categories, symbols, array_fill(null::timestamptz, array[cardinality(symbols)]), claims);
     end
     $$;
   `.execute(db)

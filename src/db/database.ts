@@ -48,10 +48,28 @@ export async function inTransaction<Result>(
   return db.isTransaction ? work(db as Transaction<Database>) : db.transaction().execute(work)
 }
 
+/** Calls a function of the database. The server infers the types of the values from its parameters. */
+export async function callFunction<Result>(
+  db: Kysely<Database>,
+  name: string,
+  ...values: readonly unknown[]
+): Promise<Result> {
+  const { result } = await db
+    .selectNoFrom((eb) =>
+      eb
+        .fn<Result>(
+          name,
+          values.map((value) => eb.val(value)),
+        )
+        .as('result'),
+    )
+    .executeTakeFirstOrThrow()
+  return result as Result
+}
+
 /** Reads the database's clock, in epoch milliseconds. In a transaction this is the time of its beginning. */
 export async function databaseNow(db: Kysely<Database>): Promise<TimeMs> {
-  const { now } = await db.selectNoFrom(({ fn }) => fn<TimeMs>('now').as('now')).executeTakeFirstOrThrow()
-  return now
+  return callFunction(db, 'now')
 }
 
 /** If clocks are further apart than this, one of them is wrong. It is not known which. */

@@ -166,11 +166,3 @@ function rootOf(error: unknown): Error {
 export function isTimeout(error: unknown): boolean {
   return (rootOf(error) as ErrorDetails).code === '57014'
 }
-
-/**
- * Returns true if a statement has ended itself by `1 / (condition)::int`, because its condition no longer held. No
- * other expression of the recorder divides by a value that may be zero.
- */
-export function isFailedCheck(error: unknown): boolean {
-  return (error as ErrorDetails | null)?.code === '22012'
-}

@@ -1,4 +1,5 @@
 import { CompiledQuery, type Kysely } from 'kysely'
+import { callFunction } from './database.js'
 import type { Database } from './schema.js'
 import { hostname } from 'node:os'
 import { systemClock } from '../runtime/clock.js'
@@ -126,13 +127,8 @@ async function holding<Result>(
 ): Promise<Result> {
   return db.connection().execute(async (connection) => {
     const setting = 'application_name'
-    const { before } = await connection
-      .selectNoFrom(({ fn, val }) => fn<string>('current_setting', [val(setting)]).as('before'))
-      .executeTakeFirstOrThrow()
-    const rename = (to: string) =>
-      connection
-        .selectNoFrom(({ fn, val }) => fn('set_config', [val(setting), val(to), val(false)]).as('name'))
-        .execute()
+    const before = await callFunction<string>(connection, 'current_setting', setting)
+    const rename = (to: string) => callFunction(connection, 'set_config', setting, to, false)
     const query = queryOn(connection)
     await rename(lockSessionName(name))
     try {

@@ -11,7 +11,7 @@ import * as fillProof from '../../migrations/0009_fill_proof.js'
 import * as fillPages from '../../migrations/0010_fill_pages.js'
 import * as iceberg from '../../migrations/0011_iceberg.js'
 import * as researchFunctions from '../../migrations/0012_research_functions.js'
-import type { RecorderDatabase } from './database.js'
+import { callFunction, type RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/text.js'
 
@@ -121,17 +121,13 @@ export async function pendingMigrations(database: RecorderDatabase): Promise<str
 }
 
 async function requireServer(db: Kysely<Database>): Promise<void> {
-  const { version, encoding } = await db
-    .selectNoFrom(({ fn, val }) => [
-      fn<string>('current_setting', [val('server_version_num')]).as('version'),
-      fn<string>('current_setting', [val('server_encoding')]).as('encoding'),
-    ])
-    .executeTakeFirstOrThrow()
+  const encoding = await callFunction<string>(db, 'current_setting', 'server_encoding')
   if (encoding !== 'UTF8') {
     throw new Error(
       `the database has the encoding ${encoding}, which cannot hold every symbol; create one with: createdb --encoding=UTF8 --template=template0`,
     )
   }
+  const version = await callFunction<string>(db, 'current_setting', 'server_version_num')
   const major = Math.floor(Number(version) / 10_000)
   if (major < oldestServer) {
     throw new Error(`the server is PostgreSQL ${major}; market-recorder needs ${oldestServer} or newer`)
@@ -145,10 +141,7 @@ async function executedMigrations(db: Kysely<Database>): Promise<string[]> {
 }
 
 async function isThere(db: Kysely<Database>, relation: string): Promise<boolean> {
-  const { found } = await db
-    .selectNoFrom(({ fn, val }) => fn<string | null>('to_regclass', [val(relation)]).as('found'))
-    .executeTakeFirstOrThrow()
-  return found !== null
+  return (await callFunction(db, 'to_regclass', relation)) !== null
 }
 
 /** The first migration of the schemas that were in use before the first release. */

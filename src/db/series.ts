@@ -57,8 +57,16 @@ export function seriesOf({ stream, category, symbol, type, interval }: SeriesCol
 
 // Conditions on the rows of tables that are keyed by series. `alias` names the table where a statement has several.
 
-const eb = expressionBuilder<Database, never>()
-const seriesKey = ['stream', 'category', 'symbol', 'type', 'interval'] as const
+const eb = expressionBuilder<Database>()
+
+/** The columns that name a series. */
+export const keyColumns = [
+  { name: 'stream', kind: 'text' },
+  { name: 'category', kind: 'category' },
+  { name: 'symbol', kind: 'text' },
+  { name: 'type', kind: 'text' },
+  { name: 'interval', kind: 'text' },
+] as const
 
 /** A condition for the rows of a series in a table that has a column for the stream. */
 export function ofSeries(series: Series, alias?: string): Expression<SqlBool> {
@@ -77,7 +85,7 @@ export function ofInstrument({ category, symbol }: InstrumentKey, alias?: string
 
 /** A condition for rows of the same series in two tables that have a column for the stream. */
 export function sameSeries(a: string, b: string): Expression<SqlBool> {
-  return eb.and(seriesKey.map((name) => eb(column(name, a), '=', column(name, b))))
+  return eb.and(keyColumns.map(({ name }) => eb(column(name, a), '=', column(name, b))))
 }
 
 function areEqual(values: object, alias: string | undefined): Expression<SqlBool> {

@@ -45,8 +45,8 @@ export async function noteService(
 async function hasRecorded(db: Kysely<Database>): Promise<boolean> {
   const tables = ['market.instruments', 'market.fills', 'market.candles', 'market.tickers'] as const
   const { found } = await db
-    .selectNoFrom(({ exists, lit, or, selectFrom }) =>
-      or(tables.map((table) => exists(selectFrom(table).select(lit(1).as('one'))))).as('found'),
+    .selectNoFrom((eb) =>
+      eb.or(tables.map((table) => eb.exists(eb.selectFrom(table).select(eb.lit(1).as('one'))))).as('found'),
     )
     .executeTakeFirstOrThrow()
   return found === true

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { type CandleSeries, gridOf, intervalMs, seriesText, withCandles } from '../market/candle.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { addEmptyRanges, missingCandles, openGaps, replaceGaps, settleGaps } from '../ledger/missing.js'
+import { addEmptyRanges, missingCandles, openGaps, replaceGaps } from '../ledger/missing.js'
 import { loadReach, saveReach } from '../ledger/candleReach.js'
 import type { Slice } from '../ledger/slices.js'
 import {
@@ -166,7 +166,6 @@ async function concludeMissing(
   if (left.length > 0 || known.length > 0) {
     const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
     await replaceGaps(trx, series, union(ranges, provisional), subtract(left, open), reason)
-    await settleGaps(trx, series)
   }
   return provisional
 }

@@ -131,7 +131,6 @@ export class CandleWriter {
       rows: pages.flatMap(({ candles }) => candles),
       silence: normalized(pages.flatMap(({ silence }) => silence)),
       rejected: pages.flatMap(({ rejected }) => rejected),
-      proven: [],
       gaps: [],
       isPart: false,
     }

@@ -1,4 +1,4 @@
-import type { Candle, CandleSeries, CandleType, Interval } from '../market/candle.js'
+import type { Candle, CandleSeries } from '../market/candle.js'
 import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
@@ -7,24 +7,13 @@ import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 
 /** A gap in what was recorded. */
-export interface FoundGap extends InstrumentKey, CandleKind {
+export interface FoundGap extends InstrumentKey {
   /** `*` stands for all instruments of the category. */
   readonly symbol: string
   readonly range: TimeRange
   readonly reason: string
   /** `open` where the service still has what is missing. Default `lost`. */
   readonly state?: 'open' | 'lost'
-}
-
-/** A range of which this response proves that everything in it is stored, once the response is. */
-export interface ProvenRange extends InstrumentKey, CandleKind {
-  readonly range: TimeRange
-}
-
-/** Which candles; both are null or left out for other streams. */
-interface CandleKind {
-  readonly type?: CandleType | null
-  readonly interval?: Interval | null
 }
 
 /** Everything that one response of the service brings to the database. Plain data: it can wait on disk. */
@@ -39,7 +28,6 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly unkept?: number
   /** Rows of the response that came before all others, and are older than their table keeps. */
   readonly tooOld?: number
-  readonly proven: readonly ProvenRange[]
   /** Candles: what the responses left out between two that they gave. What a response of its own left out is told by its rows. */
   readonly silence?: readonly TimeRange[]
   readonly gaps: readonly FoundGap[]
@@ -64,8 +52,8 @@ export function isWholeList(batch: Batch): boolean {
 }
 
 /** Rows and nothing else: the whole response, nothing of it rejected, nothing noted beside. */
-export function isPlain({ rejected, unkept = 0, proven, gaps, isPart }: Batch): boolean {
-  return !isPart && rejected.length + unkept + proven.length + gaps.length === 0
+export function isPlain({ rejected, unkept = 0, gaps, isPart }: Batch): boolean {
+  return !isPart && rejected.length + unkept + gaps.length === 0
 }
 
 /**

@@ -17,7 +17,7 @@ export interface KnownReach {
 export async function loadReach(db: Kysely<Database>, key: ReachKey): Promise<KnownReach | null> {
   const known = await db
     .selectFrom('recorder.candle_reach')
-    .select(({ fn, val }) => fn<number>('date_part', [val('epoch'), 'age']).as('seconds'))
+    .select((eb) => eb.fn<number>('date_part', [eb.val('epoch'), 'age']).as('seconds'))
     .select('learned_at as learnedAt')
     .where('category', '=', key.category)
     .where('type', '=', key.type)
@@ -37,7 +37,7 @@ export async function saveReach(
     .onConflict((conflict) =>
       conflict
         .columns(['category', 'type', 'interval'])
-        .doUpdateSet(({ ref, fn }) => ({ age: ref('excluded.age'), learned_at: fn('now') })),
+        .doUpdateSet((eb) => ({ age: eb.ref('excluded.age'), learned_at: eb.fn('now') })),
     )
     .execute()
 }

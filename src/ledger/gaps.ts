@@ -1,11 +1,12 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { toDate } from '../db/columns.js'
+import { instant, toDate } from '../db/columns.js'
+import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { type Series, ofSeries, seriesColumns, seriesOf } from '../db/series.js'
-import { addingRanges, gapRange, multirange, verdictOf } from './verdicts.js'
+import { type Series, instrumentStream, ofSeries, seriesColumns, seriesOf } from '../db/series.js'
+import { gapRange, multirange, multirangeText, verdictOf } from './verdicts.js'
 import type { Category } from '../market/category.js'
 
 /** A gap that has just been found. */
@@ -34,29 +35,12 @@ export interface Gap extends Series {
  */
 export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(gap)
-  const { from, to } = gap.range
-  if (!(from < to)) throw new RangeError(`a gap must begin before it ends, got ${from} to ${to}`)
-  const verdict = verdictOf(gap.state ?? 'open')
-  const detectedAt = gap.detectedAt === undefined ? sql`now()` : sql`${toDate(gap.detectedAt)}::timestamptz`
-  await sql`
-    insert into recorder.known as k
-      (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
-    select ${stream}, ${category}, ${symbol}, ${type}, ${interval}, ${verdict}, ${toDate(from)}::timestamptz,
-      ${multirange([gap.range])}, ${gap.reason}, ${detectedAt}, ${verdict === 'lost' ? detectedAt : sql`null`}
-    where not exists (
-      select from recorder.known s
-      where ${ofSeries(gap, 's')} and s.verdict in ('missing', 'lost', 'repaired') and s.part = ${toDate(from)}::timestamptz
-        and s.ranges = ${multirange([gap.range])}) ${addingRanges}`.execute(db)
-}
-
-/** Moves gaps to the repaired ones. `condition` is about rows of `recorder.known`. */
-export async function repairGaps(db: Kysely<Database>, condition: RawBuilder<unknown>): Promise<void> {
-  await sql`
-    with repaired as (delete from recorder.known where ${condition} returning *)
-    insert into recorder.known as k
-      (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
-    select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, now()
-    from repaired ${addingRanges}`.execute(db)
+  const { range, reason, state = 'open', detectedAt } = gap
+  if (!(range.from < range.to))
+    throw new RangeError(`a gap must begin before it ends, got ${range.from} to ${range.to}`)
+  const series = [stream, category, symbol, type, interval]
+  const at = detectedAt === undefined ? null : toDate(detectedAt)
+  await callFunction(db, 'recorder.note_gaps', ...series, verdictOf(state), multirangeText([range]), reason, at)
 }
 
 interface GapFilter {
@@ -129,7 +113,7 @@ export async function judgeFillGaps(
     with due as materialized (
       select id, category, symbol, ${gapRange()} as range,
         -- Longer ones are not two responses that adjoin.
-        noted_at < ${new Date(since)}::timestamptz or gap_until - part >= interval '1 hour' as is_given_up
+        noted_at < ${instant(since)} or gap_until - part >= interval '1 hour' as is_given_up
       from recorder.known
       where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null and id > ${after}
       order by id limit ${limit}
@@ -178,11 +162,12 @@ export async function judgeFillGaps(
 }
 
 /** Takes a gap back. */
-export async function removeGap(db: Kysely<Database>, { category, symbol, range }: EmptyGap): Promise<void> {
-  await sql`
-    delete from recorder.known
-    where stream = 'fills' and category = ${category} and symbol = ${symbol} and type = '' and interval = ''
-      and verdict in ('missing', 'lost') and part = ${new Date(range.from)}::timestamptz and ranges = ${multirange([range])}`.execute(
-    db,
-  )
+export async function removeGap(db: Kysely<Database>, { range, ...instrument }: EmptyGap): Promise<void> {
+  await db
+    .deleteFrom('recorder.known')
+    .where(ofSeries(instrumentStream('fills', instrument)))
+    .where('verdict', 'in', ['missing', 'lost'])
+    .where('part', '=', instant(range.from))
+    .where('ranges', '=', multirange([range]))
+    .execute()
 }

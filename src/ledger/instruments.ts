@@ -2,11 +2,10 @@ import { type Kysely, sql } from 'kysely'
 import type { Category } from '../market/category.js'
 import { type Instrument, kindOf } from '../market/instrument.js'
 import type { TimeMs } from '../market/values.js'
-import { columnNames, type ColumnSpec, instrumentColumns, rowsFrom, toDate } from '../db/columns.js'
+import { columnNames, type ColumnSpec, instant, instrumentColumns, rowsFrom, toDate } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
-import { forgetEmptiness } from './missing.js'
 import type { WriteResult } from '../db/writeRows.js'
 import type { RpiSymbol } from '../market/rows.js'
 
@@ -81,8 +80,8 @@ async function findDiffering(
       where category = ${category} order by symbol, valid_from desc
     ) as known on known.symbol = incoming.symbol
     where known.symbol is null
-      or (known.valid_to is not null and known.valid_to <= ${toDate(seenAt)}::timestamptz)
-      or (known.valid_to is null and known.valid_from <= ${toDate(seenAt)}::timestamptz
+      or (known.valid_to is not null and known.valid_to <= ${instant(seenAt)})
+      or (known.valid_to is null and known.valid_from <= ${instant(seenAt)}
         and (${columnNames(compared, 'known')}) is distinct from (${columnNames(compared, 'incoming')}))
   `.execute(db)
   return rows
@@ -94,18 +93,23 @@ async function openVersions(
   instruments: readonly Instrument[],
   seenAt: TimeMs,
 ): Promise<void> {
-  const at = sql`${toDate(seenAt)}::timestamptz`
+  const at = instant(seenAt)
+  const symbols = instruments.map(({ symbol }) => symbol)
+  await db
+    .updateTable('market.instrument_history')
+    .set({ valid_to: toDate(seenAt) })
+    .where('category', '=', category)
+    .where((eb) => eb('symbol', '=', eb.fn.any(eb.val(symbols))))
+    .where('valid_to', 'is', null)
+    .where('valid_from', '<', at)
+    .execute()
+  // What was empty or silent of the old listing of an instrument says nothing about its new one.
   await sql`
-    update market.instrument_history set valid_to = ${at}
-    where category = ${category} and symbol = any (${instruments.map(({ symbol }) => symbol)}::text[])
-      and valid_to is null and valid_from < ${at}`.execute(db)
-  await forgetEmptiness(
-    db,
-    category,
-    sql`select incoming.symbol from ${source(instruments)} as incoming, market.instruments known
-      where known.category = ${category} and known.symbol = incoming.symbol
-        and known.launch_time is distinct from incoming.launch_time`,
-  )
+    delete from recorder.known e using ${source(instruments)} as incoming, market.instruments listed
+    where listed.category = ${category} and listed.symbol = incoming.symbol
+      and listed.launch_time is distinct from incoming.launch_time
+      and e.stream = 'candles' and e.category = ${category} and e.symbol = listed.symbol
+      and e.verdict in ('before the beginning', 'unanswered')`.execute(db)
   // A second response of the same moment replaces the version that the first one opened.
   await sql`
     insert into market.instrument_history (category, ${columnNames(columns)}, valid_from)
@@ -118,7 +122,7 @@ async function openVersions(
       set ${assignments}, updated_at = excluded.updated_at, disappeared_at = null`.execute(db)
 }
 
-const assignments = sql.join(specification.map(({ name }) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`))
+const assignments = sql.raw(specification.map(({ name }) => `"${name}" = excluded."${name}"`).join(', '))
 
 async function closeMissing(
   db: Kysely<Database>,
@@ -126,18 +130,25 @@ async function closeMissing(
   symbols: readonly string[],
   seenAt: TimeMs,
 ): Promise<number> {
-  const at = sql`${toDate(seenAt)}::timestamptz`
-  const { rows } = await sql<{ count: number }>`
-    with closed as (
-      update market.instrument_history set valid_to = ${at}
-      where category = ${category} and valid_to is null and valid_from < ${at} and symbol <> all (${symbols}::text[])
-      returning symbol
-    ), marked as (
-      update market.instruments i set disappeared_at = ${at}
-      from closed where i.category = ${category} and i.symbol = closed.symbol
-    )
-    select count(*) from closed`.execute(db)
-  return rows[0]?.count ?? 0
+  const at = instant(seenAt)
+  const closed = await db
+    .updateTable('market.instrument_history')
+    .set({ valid_to: toDate(seenAt) })
+    .where('category', '=', category)
+    .where('valid_to', 'is', null)
+    .where('valid_from', '<', at)
+    .where((eb) => eb('symbol', '<>', eb.fn<string>('all', [eb.val(symbols)])))
+    .returning('symbol')
+    .execute()
+  const gone = closed.map(({ symbol }) => symbol)
+  if (gone.length > 0)
+    await db
+      .updateTable('market.instruments')
+      .set({ disappeared_at: toDate(seenAt) })
+      .where('category', '=', category)
+      .where((eb) => eb('symbol', '=', eb.fn.any(eb.val(gone))))
+      .execute()
+  return gone.length
 }
 
 function source(instruments: readonly Instrument[]) {
@@ -167,7 +178,7 @@ export async function recordRpiSymbols(
   seenAt: TimeMs,
   options: { readonly complete?: boolean } = {},
 ): Promise<RpiSymbolsResult> {
-  const at = sql`${toDate(seenAt)}::timestamptz`
+  const at = instant(seenAt)
   const source = rowsFrom(symbols, rpiColumns, (row, column) => (column === 0 ? row.category : row.symbol))
   return inTransaction(db, async (trx) => {
     // Two recorders would otherwise both open a period.

@@ -1,14 +1,12 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
-import type { Category } from '../market/category.js'
-import type { TimeRange } from '../market/timeRange.js'
+import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, rowsFrom } from '../db/columns.js'
-import { recordGap, repairGaps } from './gaps.js'
 import { isAskedLately } from './noTrade.js'
-import { addingRanges, gapRange, is, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
+import { addKnown, callOfCandles, is, knownOf, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import type { Database } from '../db/schema.js'
-import { candleStream, sameSeries, type Series, seriesColumns } from '../db/series.js'
+import { candleStream, keyColumns, sameSeries, type Series } from '../db/series.js'
 
 /** A range of a series, and what is known about it. */
 export interface SeriesRange {
@@ -23,15 +21,7 @@ interface MissingCandles extends SeriesRange {
   readonly oldestKnown: TimeMs | null
 }
 
-const columns: readonly ColumnSpec[] = [
-  { name: 'stream', kind: 'text' },
-  { name: 'category', kind: 'category' },
-  { name: 'symbol', kind: 'text' },
-  { name: 'type', kind: 'text' },
-  { name: 'interval', kind: 'text' },
-  { name: 'from', kind: 'time' },
-  { name: 'to', kind: 'time' },
-]
+const columns: readonly ColumnSpec[] = [...keyColumns, { name: 'from', kind: 'time' }, { name: 'to', kind: 'time' }]
 
 /**
  * Finds the missing parts of each requested range, in the order of the requests, with one statement.
@@ -94,28 +84,17 @@ export async function addEmptyRanges(
   series: CandleSeries,
   ranges: readonly TimeRange[],
 ): Promise<void> {
-  if (ranges.length === 0) return
-  const { stream, category, symbol, type, interval } = seriesColumns(candleStream(series))
-  await sql`
-    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
-    values (${stream}, ${category}, ${symbol}, ${type}, ${interval}, 'before the beginning', ${multirange(ranges)})
-    ${addingRanges}`.execute(db)
+  if (ranges.length > 0) await addKnown(db, candleStream(series), 'before the beginning', multirangeText(ranges))
 }
 
 /** Open gaps of a series that are known in full by now are repaired; those in which there is nothing have been none. */
 export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<void> {
-  const candles = candleStream(series)
-  const isOpen = knownOf(candles, 'missing')
-  const empty = sql`
-    coalesce((select ranges from recorder.known where ${knownOf(candles, 'before the beginning')}), '{}')`
-  await sql`delete from recorder.known where ${isOpen} and ranges <@ ${empty}`.execute(db)
-  const recorded = sql`coalesce((select ranges from recorder.known where ${knownOf(candles, 'recorded')}), '{}')`
-  await repairGaps(db, sql`${isOpen} and ranges <@ (${recorded} + ${empty})`)
+  await callOfCandles(db, 'settle_gaps', series)
 }
 
 /**
- * Books what is missing after ranges were asked for. Open gaps that these ranges touch are replaced: one of which something is
- * still missing by what that is, among `left`; the others are repaired.
+ * Books what is missing after ranges were asked for, and settles all open gaps of the series. Open gaps that these ranges touch are
+ * replaced: one of which something is still missing by what that is, among `left`; the others are repaired.
  *
  * @param left what is missing of the ranges and of the open gaps that they touch
  */
@@ -126,35 +105,15 @@ export async function replaceGaps(
   left: readonly TimeRange[],
   reason: string,
 ): Promise<void> {
-  const candles = candleStream(series)
-  const isTouched = sql`${knownOf(candles, 'missing')} and ranges && ${multirange(asked)}`
-  await repairGaps(db, sql`${isTouched} and not ranges <@ ${multirange(left)}`)
-  await sql`
-    delete from recorder.known
-    where ${isTouched} and not exists (select from unnest(${multirange(left)}) as r where tstzmultirange(r) = ranges)`.execute(
-    db,
-  )
-  for (const range of left) await recordGap(db, { ...candles, range, reason })
+  await callOfCandles(db, 'replace_gaps', series, asked, left, reason)
 }
 
 /** The open gaps of a series, ascending. */
 export async function openGaps(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
-  const { rows } = await sql<TimeRange>`
-    select lower(r) as "from", upper(r) as "to"
-    from unnest((
-      select range_agg(${gapRange()}) from recorder.known where ${knownOf(candleStream(series), 'missing')})) as r
-    order by 1`.execute(db)
-  return rows
-}
-
-/** Takes back what was proven to be empty or silent of an instrument's old listing. `relisted` names rows of the new ones. */
-export async function forgetEmptiness(
-  db: Kysely<Database>,
-  category: Category,
-  relisted: RawBuilder<unknown>,
-): Promise<void> {
-  await sql`
-    delete from recorder.known e using (${relisted}) as relisted
-    where e.stream = 'candles' and e.category = ${category} and e.symbol = relisted.symbol
-      and e.verdict in ('before the beginning', 'unanswered')`.execute(db)
+  const rows = await db
+    .selectFrom('recorder.known')
+    .select(({ fn }) => ['part as from', fn<TimeMs>('upper', ['ranges']).as('to')])
+    .where(knownOf(candleStream(series), 'missing'))
+    .execute()
+  return normalized(rows)
 }

@@ -111,7 +111,7 @@ export async function joinRestatement(
   await db
     .updateTable('recorder.candle_revision')
     .set({ restatement_id: id })
-    .where(({ eb, fn, val }) => eb('id', '=', fn.any(val(revisions))))
+    .where((eb) => eb('id', '=', eb.fn.any(eb.val(revisions))))
     .execute()
   await db
     .updateTable('recorder.restatement')

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database, GapState } from '../db/schema.js'
 import { seriesColumns, type Series } from '../db/series.js'
-import { addingRanges, verdictOf } from './verdicts.js'
+import { addingRanges, addKnown, verdictOf } from './verdicts.js'
 
 /** Times as the archive has them: text with microseconds. */
 type TextRange = readonly [string, string]
@@ -28,13 +28,7 @@ export async function restoreSilence(
 ): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(series)
   const name = sql`${stream}, ${category}::market.category, ${symbol}, ${type}, ${interval}`
-  if (known.empty.length > 0) {
-    await sql`
-      insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
-      values (${name}, 'before the beginning', ${multirangeOf(known.empty)}::tstzmultirange) ${addingRanges}`.execute(
-      db,
-    )
-  }
+  if (known.empty.length > 0) await addKnown(db, series, 'before the beginning', multirangeOf(known.empty))
   if (known.noTrade.length === 0) return
   const confirmed = sql`${multirangeOf(known.noTradeConfirmed)}::tstzmultirange`
   await sql`

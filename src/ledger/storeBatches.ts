@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
-import { type StreamName, streamNames, streamTraits } from '../market/stream.js'
+import { streamNames, streamTraits } from '../market/stream.js'
 import {
   describeDatabaseError,
   isConflictError,
@@ -11,12 +11,11 @@ import {
 } from '../db/databaseError.js'
 import { requireKnownSchema } from '../db/migrate.js'
 import type { Database } from '../db/schema.js'
-import type { Series } from '../db/series.js'
+import { instrumentStream } from '../db/series.js'
 import { type WriteResult, rowsPerStatement } from '../db/writeRows.js'
 import { insertRejectedRows } from './rejectedRows.js'
-import { addCoverage } from './coverage.js'
 import { recordGap } from './gaps.js'
-import { type Batch, type FillBatch, type ProvenRange, isPlain, missingRows, seriesKey } from './batch.js'
+import { type Batch, type FillBatch, isPlain, missingRows, seriesKey } from './batch.js'
 import { type StoredFills, withoutRepeats } from './storeFills.js'
 import { type Written, writerOf } from './writers.js'
 
@@ -153,11 +152,10 @@ async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<S
   }
   const stored: StoredBatch[] = []
   for (const batch of batches) {
-    const { stream, rejected, proven, gaps, receivedAt } = batch
+    const { stream, rejected, gaps, receivedAt } = batch
     if (rejected.length > 0) await insertRejectedRows(db, rejected, receivedAt)
-    for (const { range, ...key } of proven) await addCoverage(db, seriesOf(stream, key), [range])
     for (const { range, reason, state = 'lost', ...key } of gaps)
-      await recordGap(db, { ...seriesOf(stream, key), range, reason, state, detectedAt: receivedAt })
+      await recordGap(db, { ...instrumentStream(stream, key), range, reason, state, detectedAt: receivedAt })
     stored.push(accountOf(batch, written.get(batch) ?? nothingWritten))
   }
   return stored
@@ -200,10 +198,6 @@ function withRepeatsRejected(batch: Batch): Batch {
 function isWorthWriting(batch: Batch): boolean {
   const { stream, rows, isPart } = batch
   return rows.length > 0 || (stream === 'fills' && missingRows(batch) === 0 && !isPart)
-}
-
-function seriesOf(stream: StreamName, key: Omit<ProvenRange, 'range'>): Series {
-  return { stream, category: key.category, symbol: key.symbol, type: key.type ?? null, interval: key.interval ?? null }
 }
 
 const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }

@@ -1,24 +1,12 @@
-import { type Kysely, sql } from 'kysely'
-import { type Candle, type CandleSeries, filledBy, intervalMs, isSameSeries, seriesText } from '../market/candle.js'
-import type { TimeMs } from '../market/values.js'
-import { isFailedCheck } from '../db/databaseError.js'
-import { inTransaction } from '../db/database.js'
-import { candleStream } from '../db/series.js'
-import { areOfOneSeries, insertNewCandles, upsertCandles, upsertOf } from './candles.js'
-import { addCoverage, addingWhole } from './coverage.js'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Candle, type CandleSeries, filledBy, intervalMs, isSameSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { addNoTrade, takeBackNoTrade, takingBack, turnedUp } from './noTrade.js'
-import { knownOf, multirange } from './verdicts.js'
+import { columnNames, instant } from '../db/columns.js'
+import { inTransaction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import type { WriteResult } from '../db/writeRows.js'
-
-/** Beyond, the statements of `insertNewCandles` take less than looking each row up does. */
-const maxRowsAtOnce = 700
-
-interface OpenTimes {
-  readonly series: CandleSeries
-  readonly openTimes: TimeMs[]
-}
+import { ofCandles } from '../db/series.js'
+import { inStatements, keyOrder, rowTable, type WriteResult } from '../db/writeRows.js'
+import { callOfCandles, multirangeText } from './verdicts.js'
 
 export interface StoredCandles extends WriteResult {
   /** Candles that came where the service had been silent before, as if nothing had been traded. */
@@ -26,97 +14,136 @@ export interface StoredCandles extends WriteResult {
 }
 
 /**
- * Stores candles, and with them the claim to have them: exactly the stretches that the closed ones among them fill, and the
- * silence between two of one response. All of it or nothing, so that there is never a claim without its rows: in the transaction
- * that `db` is in, or by itself.
+ * Stores candles of one series, and with them the claim to have them: exactly the stretches that the closed ones among them fill,
+ * and the silence between two of one response. All of it or nothing, so that there is never a claim without its rows: in the
+ * transaction that `db` is in, or by itself.
  *
- * @param silence of the series of the candles: what responses left out, see `silenceBetween`
+ * @param silence what responses left out, see `silenceBetween`
  */
 export async function storeCandles(
   db: Kysely<Database>,
   candles: readonly Candle[],
   silence: readonly TimeRange[] = [],
 ): Promise<StoredCandles> {
-  const series = candles[0]
-  const isOne = silence.length === 0 && candles.length <= maxRowsAtOnce
-  // This statement may fail, and a failed statement would end the caller's transaction.
-  if (isOne && series !== undefined && !db.isTransaction && areOfOneSeries(candles)) {
-    const stored = await storeAtOnce(db, series, candles)
-    if (stored !== null) return stored
+  const [series] = candles
+  if (series === undefined) return { inserted: 0, updated: 0, unchanged: 0, turnedUp: 0 }
+  if (!candles.every((candle) => isSameSeries(series, candle))) throw new RangeError('candles of several series')
+  const filled = filledBy(
+    candles.filter(({ isClosed }) => isClosed).map(({ openTime }) => openTime),
+    intervalMs[series.interval],
+  )
+  if (filled.length === 0) return { turnedUp: 0, ...(await upsertCandles(db, candles)) }
+  if (candles.length < bulkRows) return storeAtOnce(db, series, candles, filled, silence)
+  return inTransaction(db, async (trx) => {
+    const written = (await insertNewCandles(trx, series, candles)) ?? (await upsertCandles(trx, candles))
+    return { turnedUp: await callOfCandles<number>(trx, 'claim_candles', series, filled, silence), ...written }
+  })
+}
+
+/** From this many rows on, statements that insert new candles take less than looking each row up does. */
+const bulkRows = 700
+const rowsPerInsert = 5_000
+const uniqueViolation = '23505'
+
+/** Stores candles with their claim in one statement: those of a transaction would take longer than a handful of rows do. */
+async function storeAtOnce(
+  db: Kysely<Database>,
+  { category, symbol, type, interval }: CandleSeries,
+  candles: readonly Candle[],
+  filled: readonly TimeRange[],
+  silence: readonly TimeRange[],
+): Promise<StoredCandles> {
+  // The rows first, as in a transaction: two writers of the same series wait for each other, and never in a circle.
+  const { rows } = await sql<{ inserted: number; updated: number; turnedUp: number }>`
+    with written as (${upsertOf(candles)}), counted as materialized (
+      select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written)
+    select inserted, updated, recorder.claim_candles(${category}, ${symbol}, ${type}, ${interval},
+      ${multirangeText(filled)}, ${multirangeText(silence)}) as "turnedUp" from counted`.execute(db)
+  const { inserted = 0, updated = 0, turnedUp = 0 } = rows[0] ?? {}
+  return { inserted, updated, unchanged: candles.length - inserted - updated, turnedUp }
+}
+
+const { key, columns, source } = rowTable<Candle>(
+  'market.candles',
+  ['category', 'symbol', 'type', 'interval', 'open_time'],
+  {
+    category: 'category',
+    symbol: 'text',
+    type: 'candle_type',
+    interval: 'candle_interval',
+    openTime: 'time',
+    open: 'decimal',
+    high: 'decimal',
+    low: 'decimal',
+    close: 'decimal',
+    baseVolume: 'decimal',
+    quoteTurnover: 'decimal',
+    isClosed: 'boolean',
+  },
+)
+const values = columns.filter(({ name }) => !key.includes(name))
+const assignments = sql.raw(values.map(({ name }) => `"${name}" = excluded."${name}"`).join(', '))
+
+/**
+ * Stores many candles of which none is stored yet. Handling conflicts would take longer than storing the rows. Resolves to null,
+ * with nothing changed, if some are stored already, or another writer was faster. Call it in a transaction.
+ */
+async function insertNewCandles(
+  trx: Kysely<Database>,
+  series: CandleSeries,
+  candles: readonly Candle[],
+): Promise<WriteResult | null> {
+  const times = candles.map(({ openTime }) => openTime).toSorted((a, b) => a - b)
+  if (times.some((time, index) => time === times[index - 1])) return null
+  const known = await trx
+    .selectFrom('market.candles')
+    .select('open_time')
+    .where(ofCandles(series))
+    .where('open_time', '>=', instant(times[0] as number))
+    .where('open_time', '<=', instant(times.at(-1) as number))
+    .limit(1)
+    .executeTakeFirst()
+  if (known !== undefined) return null
+  await sql`savepoint new_candles`.execute(trx)
+  try {
+    for (let start = 0; start < candles.length; start += rowsPerInsert) {
+      const part = candles.slice(start, start + rowsPerInsert)
+      await sql`
+        insert into market.candles (${columnNames(columns)})
+        select ${columnNames(columns)} from ${source(part)} as incoming`.execute(trx)
+    }
+  } catch (error) {
+    if ((error as { readonly code?: unknown }).code !== uniqueViolation) throw error
+    await sql`rollback to savepoint new_candles`.execute(trx)
+    return null
   }
-  return inTransaction(db, (trx) => storeStepByStep(trx, candles, silence))
+  return { inserted: candles.length, updated: 0, unchanged: 0 }
 }
 
 /**
- * Stores a few candles of one series in one statement. Most responses bring a handful of candles, and the statements of
- * a transaction would take longer than the rows do.
- *
- * Resolves to null, with nothing changed, if another writer of the series worked at the same time. A statement sees
- * other rows as they were when it began. Meanwhile another writer may note that nothing was traded where these candles
- * are. That writer also adds to the coverage. Therefore the coverage that is read under the row lock must equal the
- * coverage seen at the beginning.
+ * Stores candles without a claim. A forming candle is overwritten until a closed one arrives; a closed one is replaced by a closed
+ * one only, and the database logs the change to recorder.candle_revision. Of a candle that stands twice in the batch the final one
+ * counts.
  */
-async function storeAtOnce(
-  db: Kysely<Database>,
-  series: CandleSeries,
-  candles: readonly Candle[],
-): Promise<StoredCandles | null> {
-  const closed = candles.filter(({ isClosed }) => isClosed)
-  if (closed.length === 0) return { turnedUp: 0, ...(await upsertCandles(db, candles)) }
-  const filled = filledBy(
-    closed.map(({ openTime }) => openTime),
-    intervalMs[series.interval],
-  )
-  const stream = candleStream(series)
-  const claim = multirange(filled)
-  // The rows first, as in a transaction: two writers of the same series wait for each other, and never in a circle.
-  const afterRows = sql`(select count(*) from written) >= 0`
-  const isAlone = sql`coalesce((select ranges @> ${claim} from known)
-    or (select ranges from covered) = coalesce((select ranges from known), '{}') + ${claim}, false)`
-  const statement = sql<{ inserted: number; updated: number; turnedUp: number }>`
-    with written as (${upsertOf(candles)}),
-    known as (select ranges from recorder.known where ${knownOf(stream, 'recorded')}),
-    covered as (${addingWhole([{ series: stream, ranges: filled }], afterRows)} returning k.ranges),
-    ${takingBack(series, filled)}
-    select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated,
-      ${turnedUp} as "turnedUp", 1 / (${isAlone})::int as alone
-    from written`
-  try {
-    const { rows } = await statement.execute(db)
-    const { inserted = 0, updated = 0, turnedUp: late = 0 } = rows[0] ?? {}
-    return { inserted, updated, unchanged: candles.length - inserted - updated, turnedUp: late }
-  } catch (error) {
-    if (isFailedCheck(error)) return null
-    throw error
-  }
+export async function upsertCandles(db: Kysely<Database>, candles: readonly Candle[]): Promise<WriteResult> {
+  return inStatements(candles, async (part) => {
+    const { rows } = await upsertOf(part).execute(db)
+    const inserted = rows.filter((row) => row.is_new).length
+    return { inserted, updated: rows.length - inserted, unchanged: 0 }
+  })
 }
 
-async function storeStepByStep(
-  db: Kysely<Database>,
-  candles: readonly Candle[],
-  silence: readonly TimeRange[],
-): Promise<StoredCandles> {
-  const written = (await insertNewCandles(db, candles))
-    ? { inserted: candles.length, updated: 0, unchanged: 0 }
-    : await upsertCandles(db, candles)
-  const bySeries = new Map<string, OpenTimes>()
-  let last: OpenTimes | undefined
-  for (const candle of candles) {
-    if (!candle.isClosed) continue
-    if (last === undefined || !isSameSeries(last.series, candle)) {
-      const key = seriesText(candle)
-      last = bySeries.get(key) ?? { series: candle, openTimes: [] }
-      bySeries.set(key, last)
-    }
-    last.openTimes.push(candle.openTime)
-  }
-  let late = 0
-  // In one order everywhere: two writers of the same series wait for each other, and never in a circle.
-  for (const [, { series, openTimes }] of [...bySeries].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-    const filled = filledBy(openTimes, intervalMs[series.interval])
-    await addCoverage(db, candleStream(series), filled)
-    late += await takeBackNoTrade(db, series, filled)
-    await addNoTrade(db, series, silence)
-  }
-  return { turnedUp: late, ...written }
+/** Builds a statement that stores candles. It returns a row with `is_new` for each inserted or updated candle. */
+function upsertOf(candles: readonly Candle[]): RawBuilder<{ readonly is_new: boolean }> {
+  // Rows that would not change are not touched: in the columnstore each would cost the decompression of a batch.
+  // xmax is 0 in a row that this statement inserted.
+  return sql`
+    insert into market.candles as stored (${columnNames(columns)})
+    select distinct on (${keyOrder(key)}) ${columnNames(columns)}
+    from ${source(candles)} as incoming
+    order by ${keyOrder(key)}, is_closed desc, ordinality desc
+    on conflict (${keyOrder(key)}) do update set ${assignments}
+    where (excluded.is_closed or not stored.is_closed)
+      and (${columnNames(values, 'stored')}) is distinct from (${columnNames(values, 'excluded')})
+    returning stored.xmax = 0 as is_new`
 }

@@ -1,9 +1,11 @@
-import { type RawBuilder, sql } from 'kysely'
+import { type Expression, expressionBuilder, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely'
+import type { CandleSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
-import type { GapState } from '../db/schema.js'
-import { ofSeries, type Series } from '../db/series.js'
+import { callFunction } from '../db/database.js'
+import type { Database, GapState } from '../db/schema.js'
+import { ofSeries, type Series, seriesColumns } from '../db/series.js'
 
 /**
  * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
@@ -11,21 +13,23 @@ import { ofSeries, type Series } from '../db/series.js'
  *
  * | from                   | to                     | by                              | when                                           |
  * | ---------------------- | ---------------------- | ------------------------------- | ---------------------------------------------- |
- * | any                    | recorded               | `addCoverage` and its like      | rows are stored that prove it                  |
- * | nothing                | silent, and recorded   | `addNoTrade`                    | a response leaves candles out between two      |
+ * | any                    | recorded               | `addCoverage`, `storeCandles`   | rows are stored that prove it                  |
+ * | nothing                | silent, and recorded   | `storeCandles`                  | a response leaves candles out between two      |
  * | silent                 | no trade               | `confirmNoTrade`                | a later response leaves them out as well       |
- * | silent, no trade       | repaired               | `takingBack`                    | candles come after all                         |
+ * | silent, no trade       | repaired               | `storeCandles`                  | candles come after all                         |
  * | nothing                | before the beginning   | `addEmptyRanges`                | the service has nothing on both sides          |
  * | nothing                | unanswered             | `replaceUnanswered`             | no response shows anything                     |
  * | nothing                | missing, lost          | `recordGap`, `replaceGaps`      | rows did not come, and may or may not do later |
  * | missing                | lost, and back         | `turnFillGaps`                  | the service has no history that far, or has    |
- * | missing, lost          | repaired               | `closeGaps`, `settleGaps`       | the range is recorded by now                   |
+ * | missing, lost          | repaired               | `settleGaps`, `storePastFills`  | the range is recorded by now                   |
  * | missing, lost          | nothing, then recorded | `removeGap`                     | candles show that no fill was lost             |
- * | before the beginning   | nothing                | `forgetEmptiness`               | the instrument is listed anew                  |
+ * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed anew                  |
  * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
  */
 type Verdict =
   'recorded' | 'silent' | 'no trade' | 'before the beginning' | 'unanswered' | 'missing' | 'lost' | 'repaired'
+
+const eb = expressionBuilder<Database>()
 
 /** A gap that is open is a range with the verdict `missing`. */
 export function verdictOf(state: GapState): Verdict {
@@ -33,18 +37,43 @@ export function verdictOf(state: GapState): Verdict {
 }
 
 /** The rows of `recorder.known` that say this of a series. `alias` names the table where a statement has several. */
-export function knownOf(series: Series, verdict: Verdict, alias?: string): RawBuilder<unknown> {
-  return sql`${ofSeries(series, alias)} and ${is(verdict, alias)}`
+export function knownOf(series: Series, verdict: Verdict, alias?: string): Expression<SqlBool> {
+  return eb.and([ofSeries(series, alias), is(verdict, alias)])
 }
 
-export function is(verdict: Verdict, alias?: string): RawBuilder<unknown> {
-  return sql`${sql.ref(alias === undefined ? 'verdict' : `${alias}.verdict`)} = ${sql.lit(verdict)}`
+export function is(verdict: Verdict, alias?: string): Expression<SqlBool> {
+  return eb(sql.ref<string>(alias === undefined ? 'verdict' : `${alias}.verdict`), '=', sql.lit(verdict))
 }
 
 /** The range of a gap, of which the part is the beginning. */
 export function gapRange(alias?: string): RawBuilder<unknown> {
   const column = (name: string) => sql.ref(alias === undefined ? name : `${alias}.${name}`)
   return sql`tstzrange(${column('part')}, upper(${column('ranges')}))`
+}
+
+/** Calls a function of schema recorder that moves ranges of candles from one verdict to another. */
+export async function callOfCandles<Result = void>(
+  db: Kysely<Database>,
+  name: string,
+  { category, symbol, type, interval }: CandleSeries,
+  ...values: readonly (readonly TimeRange[] | string)[]
+): Promise<Result> {
+  const texts = values.map((value) => (typeof value === 'string' ? value : multirangeText(value)))
+  return callFunction(db, `recorder.${name}`, category, symbol, type, interval, ...texts)
+}
+
+/** Adds ranges, as the text of a multirange, to those that have a verdict. They are not kept in parts. */
+export async function addKnown(db: Kysely<Database>, series: Series, verdict: Verdict, ranges: string): Promise<void> {
+  await db
+    .insertInto('recorder.known')
+    .values({ ...seriesColumns(series), verdict, ranges })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['stream', 'category', 'symbol', 'type', 'interval', 'verdict', 'part'])
+        .doUpdateSet((eb) => ({ ranges: eb('recorder.known.ranges', '+', eb.ref('excluded.ranges')) }))
+        .where((eb) => eb.not(eb('recorder.known.ranges', '@>', eb.ref('excluded.ranges')))),
+    )
+    .execute()
 }
 
 /** End of a statement that adds ranges to known ones. The statement must name its table `k`. */
@@ -56,7 +85,7 @@ export function timeRange({ from, to }: TimeRange): RawBuilder<string> {
   return sql`tstzrange(${instant(from)}, ${instant(to)})`
 }
 
-export function multirange(ranges: readonly TimeRange[]) {
+export function multirange(ranges: readonly TimeRange[]): RawBuilder<string> {
   return sql`${multirangeText(ranges)}::tstzmultirange`
 }
 

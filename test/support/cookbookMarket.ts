@@ -5,7 +5,7 @@ import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../../src/market/row
 import { rejectedRow } from '../../src/market/rejectedRow.js'
 import { sliceGapReasons } from '../../src/history/candleSlice.js'
 import { missedFillsReason } from '../../src/ledger/storeFills.js'
-import { upsertCandles } from '../../src/ledger/candles.js'
+import { upsertCandles } from '../../src/ledger/storeCandles.js'
 import { addCoverage } from '../../src/ledger/coverage.js'
 import { insertFills } from './insertFills.js'
 import { recordGap } from '../../src/ledger/gaps.js'

@@ -3,6 +3,7 @@ import type { CandleSeries } from '../../src/market/candle.js'
 import type { TimeRange } from '../../src/market/timeRange.js'
 import type { Database } from '../../src/db/schema.js'
 import { ofCandles } from '../../src/db/series.js'
+import { callOfCandles } from '../../src/ledger/verdicts.js'
 
 /** The ranges of a series in which nothing was traded, ascending. */
 export async function noTradeRanges(
@@ -14,4 +15,13 @@ export async function noTradeRanges(
     from market.no_trade
     where ${ofCandles(series)} order by 1`.execute(db)
   return rows
+}
+
+/** Claims that nothing was traded in these ranges, as a response does that leaves out candles between two. */
+export async function addNoTrade(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  silence: readonly TimeRange[],
+): Promise<void> {
+  await callOfCandles(db, 'claim_candles', series, [], silence)
 }

@@ -91,7 +91,7 @@ export function respondedMs(clock: Clock, { receivedAt }: Batch): number {
 function batchOf<Target, Row>(stream: StreamName, target: Target, page: Page<Row>): Batch<Target, Row> {
   const { requestTime, receivedAt, rows, rejected } = page
   const unkept = page.rejectedUnkept + page.surplusRows
-  return { stream, target, requestTime, receivedAt, rows, rejected, unkept, proven: [], gaps: [], isPart: false }
+  return { stream, target, requestTime, receivedAt, rows, rejected, unkept, gaps: [], isPart: false }
 }
 
 /** A response that is larger than anything honest, or broken throughout, is told: its rows are nowhere else. */

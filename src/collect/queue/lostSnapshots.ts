@@ -41,7 +41,7 @@ export class LostSnapshots {
     const gaps = [...this.#gaps.values()]
     this.#gaps = new Map()
     const target = { category: gaps[0]?.category }
-    const nothing = { rows: [], rejected: [], proven: [] }
+    const nothing = { rows: [], rejected: [] }
     const note = { stream: this.#stream, target, requestTime: now, receivedAt: now, ...nothing, gaps, isPart: true }
     this.#onTheirWay.add(note)
     return note

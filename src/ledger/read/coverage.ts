@@ -6,7 +6,7 @@ import type { TimeRange } from '../../market/timeRange.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import { duration, instant, rowsFrom } from '../../db/columns.js'
 import type { Database, GapState, SeriesColumns } from '../../db/schema.js'
-import { candlesOf, ofCandles, ofSeries, sameSeries, type Series, seriesOf } from '../../db/series.js'
+import { candlesOf, keyColumns, ofCandles, ofSeries, sameSeries, type Series, seriesOf } from '../../db/series.js'
 import { timeRange } from '../verdicts.js'
 
 /** How much of a day of a series is proven, and how much of it is known to be missing. */
@@ -184,7 +184,7 @@ async function findSeries(
     .leftJoin('gaps', (join) => join.on(sameSeries('gaps', 'known')))
     .selectAll('known')
     .select(({ fn }) => fn.countAll<number>().over().as('total'))
-    .orderBy(({ fn, lit }) => fn.coalesce('gaps.count', lit(0)), 'desc')
+    .orderBy((eb) => eb.fn.coalesce('gaps.count', eb.lit(0)), 'desc')
     .orderBy('known.symbol')
     .orderBy('known.category')
     .orderBy('known.stream')
@@ -196,13 +196,6 @@ async function findSeries(
   return { rows, total: rows[0]?.total ?? 0 }
 }
 
-const keyColumns = [
-  { name: 'stream', kind: 'text' },
-  { name: 'category', kind: 'category' },
-  { name: 'symbol', kind: 'text' },
-  { name: 'type', kind: 'text' },
-  { name: 'interval', kind: 'text' },
-] as const
 const seriesKey = keyColumns.map(({ name }) => name)
 
 /** How much of the day `d.day` a multirange of `known` covers, milliseconds. */

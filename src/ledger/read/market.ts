@@ -154,7 +154,7 @@ export async function latestBook(db: Kysely<Database>, key: InstrumentKey, depth
     db
       .selectFrom('market.order_books')
       .select(columns)
-      .select(({ lit }) => [lit(null).as('bid_rpi_sizes'), lit(null).as('ask_rpi_sizes')])
+      .select((eb) => [eb.lit(null).as('bid_rpi_sizes'), eb.lit(null).as('ask_rpi_sizes')])
       .where(ofInstrument(key))
       .orderBy('ts', 'desc')
       .limit(1)

@@ -92,9 +92,10 @@ export async function ping(db: Kysely<Database>): Promise<number | null> {
 /** Exact number of rows of each table of schema `market`. Reads all of them. */
 export async function countRows(db: Kysely<Database>): Promise<Record<MarketTable, number>> {
   const counts = await db
-    .selectNoFrom(({ selectFrom }) =>
+    .selectNoFrom((eb) =>
       marketTables.map((name) =>
-        selectFrom(`market.${name}`)
+        eb
+          .selectFrom(`market.${name}`)
           .select(({ fn }) => fn.countAll<number>().as('count'))
           .as(name),
       ),

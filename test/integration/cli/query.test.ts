@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { upsertCandles } from '../../../src/ledger/candles.js'
+import { upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { insertOrderBooks } from '../../../src/ledger/snapshots.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aBook, aCandle } from '../../support/marketRows.js'

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { dismissEmptyGaps } from '../../../src/collect/poll/dismissGaps.js'
-import { upsertCandles } from '../../../src/ledger/candles.js'
+import { upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { insertFills } from '../../support/insertFills.js'
 import type { Series } from '../../../src/db/series.js'
 import { addCoverage } from '../../../src/ledger/coverage.js'

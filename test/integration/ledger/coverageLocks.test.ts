@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { lockCoverage } from '../../../src/ledger/coverage.js'
+import { afterAll, beforeAll, test } from 'vitest'
+import { callFunction } from '../../../src/db/database.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let created: TestDatabase
@@ -16,18 +16,16 @@ test('transactions that lock series of which some are new never wait for each ot
     await Promise.all(
       Array.from({ length: 5 }, async () => {
         for (let turn = 0; turn < 3; turn++) {
-          const wanted = some().map((letter) => ({
-            series: {
-              stream: 'fills' as const,
-              category: 'SPOT' as const,
-              symbol: `${letter}${round}`,
-              type: null,
-              interval: null,
-            },
-            since: null,
-          }))
-          const proven = await db.transaction().execute((trx) => lockCoverage(trx, wanted))
-          expect(proven).toHaveLength(wanted.length)
+          const symbols = some().map((letter) => `${letter}${round}`)
+          const categories = symbols.map(() => 'SPOT')
+          await callFunction(db, 'recorder.lock_fills', categories, symbols)
+          await callFunction(
+            db,
+            'recorder.cover_fills',
+            categories,
+            symbols,
+            symbols.map(() => '{}'),
+          )
         }
       }),
     )

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { intersect, normalized, type TimeRange } from '../../../src/market/timeRange.js'
 import { dayMs } from '../../../src/market/values.js'
 import type { Series } from '../../../src/db/series.js'
-import { addCoverage, addLockedCoverages, lockCoverage } from '../../../src/ledger/coverage.js'
+import { addCoverage } from '../../../src/ledger/coverage.js'
 import { seriesRanges } from '../../../src/ledger/read/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { someTime } from '../../support/marketRows.js'
@@ -94,15 +94,6 @@ describe('what is proven of fills', () => {
         const within = { from: someTime + since, to: someTime + since + 400 }
         const page = await seriesRanges(db, fills, within)
         expect(page.covered).toEqual(intersect(whole, [within]))
-
-        const [locked = []] = await lockCoverage(db, [{ series: fills, since: someTime + since }])
-        const before = whole.findLast(({ to }) => to <= someTime + since)
-        const wanted = whole.filter(({ to }) => to > someTime + since || to === before?.to)
-        expect(locked.map(({ to }) => to)).toEqual(wanted.map(({ to }) => to))
-        expect(locked.slice(1)).toEqual(wanted.slice(1))
-        // Of the first one the beginning may be missing, but never of what is later than the time that is asked for.
-        expect(locked[0]?.from ?? 0).toBeLessThanOrEqual(Math.max(wanted[0]?.from ?? 0, someTime + since))
-        expect((await lockCoverage(db, [{ series: fills, since: null }]))[0]).toEqual(whole)
       }),
       { numRuns: 40 },
     )
@@ -126,14 +117,7 @@ describe('what is proven of fills', () => {
     const { db } = test.database
     await addCoverage(db, fills, many(0))
     const claimed = Array.from({ length: 6 }, (_, index) => range(300 + 20 * index, 310 + 20 * index))
-    await Promise.all(
-      claimed.map((one) =>
-        db.transaction().execute(async (trx) => {
-          await lockCoverage(trx, [{ series: fills, since: one.from }])
-          await addLockedCoverages(trx, [{ series: fills, ranges: [one] }])
-        }),
-      ),
-    )
+    await Promise.all(claimed.map((one) => addCoverage(db, fills, [one])))
     expect(await asRows()).toEqual([...many(0), ...claimed])
     expect((await parts()).map(({ ranges }) => ranges).reduce((sum, ranges) => sum + ranges, 0)).toBe(128 + 6)
   })

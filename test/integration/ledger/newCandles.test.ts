@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Candle } from '../../../src/market/candle.js'
-import { storeCandles } from '../../../src/ledger/storeCandles.js'
-import { insertNewCandles, upsertCandles } from '../../../src/ledger/candles.js'
+import { storeCandles, upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle } from '../../support/marketRows.js'
 
@@ -25,23 +24,25 @@ const stored = () =>
     .orderBy('symbol')
     .orderBy('open_time')
     .execute()
-const insert = (rows: readonly Candle[]) =>
-  created.database.db.transaction().execute((trx) => insertNewCandles(trx, rows))
 
-test('candles of which none is stored are inserted at once, whatever their order', async () => {
-  const rows = candles(300, (index) => ({ close: `${index}.50` }))
-  expect(await insert(rows.toReversed())).toBe(true)
+test('candles of which none is stored are all there, whatever their order', async () => {
+  const { db } = created.database
+  const rows = candles(800, (index) => ({ close: `${index}.50` }))
+  expect(await storeCandles(db, rows.toReversed())).toMatchObject({ inserted: 800 })
   expect((await stored()).map(({ close }) => close)).toEqual(rows.map(({ close }) => close))
 })
 
-test('few, of two series, twice the same, or with one that is there: nothing is inserted here', async () => {
-  expect(await insert(candles(10))).toBe(false)
-  expect(await insert(candles(300, (index) => ({ symbol: index === 7 ? 'ETHUSDT' : 'BTCUSDT' })))).toBe(false)
-  expect(await insert([...candles(300), aCandle({ openTime: someTime })])).toBe(false)
-  expect(await stored()).toEqual([])
-  await upsertCandles(created.database.db, [aCandle({ openTime: someTime + 299 * minuteMs })])
-  expect(await insert(candles(300))).toBe(false)
-  expect(await stored()).toHaveLength(1)
+test('one that stands twice, or is there already, is there once', async () => {
+  const { db } = created.database
+  const twice = [...candles(800), aCandle({ openTime: someTime, close: '12' })]
+  expect(await storeCandles(db, twice)).toMatchObject({ inserted: 800, unchanged: 1 })
+  expect(await storeCandles(db, candles(801))).toMatchObject({ inserted: 1, updated: 1 })
+  expect(await stored()).toHaveLength(801)
+})
+
+test('candles of two series are refused', async () => {
+  const mixed = candles(3, (index) => ({ symbol: index === 1 ? 'ETHUSDT' : 'BTCUSDT' }))
+  await expect(storeCandles(created.database.db, mixed)).rejects.toThrow('several series')
 })
 
 test('somebody else who is faster costs nothing: the rest of the transaction goes on, and every candle is there once', async () => {
@@ -51,21 +52,21 @@ test('somebody else who is faster costs nothing: the rest of the transaction goe
   await db.transaction().execute(async (theirs) => {
     await upsertCandles(theirs, others)
     // Does not see the other one's candle, and has to wait for what becomes of it.
-    ours = db.transaction().execute((trx) => storeCandles(trx, candles(300)))
+    ours = db.transaction().execute((trx) => storeCandles(trx, candles(800)))
     for (;;) {
       const { rows } = await created.database.pool.query('select from pg_locks where not granted')
       if (rows.length > 0) break
     }
   })
-  expect(await ours).toMatchObject({ inserted: 299, updated: 1 })
-  expect(await stored()).toHaveLength(300)
+  expect(await ours).toMatchObject({ inserted: 799, updated: 1 })
+  expect(await stored()).toHaveLength(800)
 })
 
 test('stored the one way or the other, the same is there', async () => {
   const { db } = created.database
-  const times = fc.uniqueArray(fc.integer({ min: 0, max: 900 }), { minLength: 200, maxLength: 400 })
+  const times = fc.uniqueArray(fc.integer({ min: 0, max: 2_000 }), { minLength: 700, maxLength: 900 })
   await fc.assert(
-    fc.asyncProperty(times, fc.array(fc.integer({ min: 0, max: 900 }), { maxLength: 3 }), async (places, before) => {
+    fc.asyncProperty(times, fc.array(fc.integer({ min: 0, max: 2_000 }), { maxLength: 3 }), async (places, before) => {
       await db.deleteFrom('market.candles').execute()
       const at = (place: number, close: string) => aCandle({ openTime: someTime + place * minuteMs, close })
       const batch = places.map((place) => at(place, `${place}.25`))

@@ -85,7 +85,6 @@ async function record(round: number): Promise<void> {
       {
         stream: 'fills',
         target: { category: 'SPOT', symbol: 'BTCUSDT' },
-        proven: [],
         gaps: [],
         isPart: false,
         rows: [aFill({ execId: String(round), ts: seenAt })],

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { noteService } from '../../../../src/db/service.js'
-import { upsertCandles } from '../../../../src/ledger/candles.js'
+import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { forget } from '../../../../src/ledger/forget.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { rejectedRow } from '../../../../src/market/rejectedRow.js'
 import type { Fill } from '../../../../src/market/rows.js'
-import { upsertCandles } from '../../../../src/ledger/candles.js'
+import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { addCoverage } from '../../../../src/ledger/coverage.js'
 import { verify } from '../../../../src/history/verify.js'
 import { listGaps, recordGap } from '../../../../src/ledger/gaps.js'

@@ -16,7 +16,6 @@ const batch = (stream: 'fills' | 'tickers', rows: ReturnType<typeof rejected>, u
   rows: [],
   rejected: rows,
   unkept,
-  proven: [],
   gaps: [],
   isPart: false,
 })

@@ -1,0 +1,133 @@
+import { sql } from 'kysely'
+
+const adding = `on conflict (stream, category, symbol, type, interval, verdict, part) do update
+        set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`
+
+/** The rows of a verdict of the candles that a function is about. */
+const isOf = (alias: string, verdict: string) =>
+  `${alias}.stream = 'candles' and ${alias}.category = of_category and ${alias}.symbol = of_symbol
+        and ${alias}.type = of_type and ${alias}.interval = of_interval and ${alias}.verdict ${verdict}`
+const ofCandles = 'of_category market.category, of_symbol text, of_type text, of_interval text'
+const silence = `in ('silent', 'no trade')`
+const rangesOf = (verdict: string) =>
+  `coalesce((select p.ranges from recorder.known p where ${isOf('p', `= '${verdict}'`)}), '{}')`
+
+/** Moves the open gaps for which a condition on `k` holds to the repaired ones. */
+const repairing = (condition: string) => `
+      with repaired as (delete from recorder.known k where ${isOf('k', `= 'missing'`)} and ${condition} returning *)
+      insert into recorder.known as k
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
+      select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, now()
+      from repaired ${adding};`
+
+/** How gaps of any stream and ranges of candles move from one verdict to another; src/ledger/verdicts.ts lists the moves. */
+export const proofFunctions = sql.raw(`
+    -- Notes gaps, one for each range. The same gap found again changes nothing, and of two with the same beginning the longer stays.
+    create function recorder.note_gaps(
+      of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
+      as_verdict text, gaps tstzmultirange, why text, at timestamptz default null
+    )
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      insert into recorder.known as k
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
+      select of_stream, of_category, of_symbol, of_type, of_interval, as_verdict, lower(r), tstzmultirange(r), why, coalesce(at, now()),
+        case when as_verdict = 'lost' then coalesce(at, now()) end
+      from unnest(gaps) as r
+      where not exists (
+        select from recorder.known s
+        where s.stream = of_stream and s.category = of_category and s.symbol = of_symbol and s.type = of_type
+          and s.interval = of_interval and s.verdict in ('missing', 'lost', 'repaired') and s.part = lower(r)
+          and s.ranges = tstzmultirange(r))
+      ${adding}
+    $$;
+
+    -- Claims candles that were stored, and the silence between two of a response. Writers of a series wait for each other at the
+    -- row of what is recorded, and what follows sees what the others have claimed. Takes back silence in which candles have come,
+    -- and notes that as repaired gaps: nobody knew of them before. Returns how many candles those are.
+    create function recorder.claim_candles(${ofCandles}, filled tstzmultirange, left_out tstzmultirange)
+    returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
+    declare
+      length constant interval := market.interval_length(of_interval::market.candle_interval);
+      late_reason constant text := 'the service left these candles out at first, as if nothing had been traded, and gave them later';
+      late tstzmultirange;
+    begin
+      insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
+      values ('candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled)
+      ${adding};
+      select range_agg(r) into late from recorder.known k cross join lateral unnest(k.ranges * filled) as r
+      where ${isOf('k', silence)} and k.part < upper(filled) and upper(k.ranges) > lower(filled);
+      if late is not null then
+        update recorder.known k set ranges = k.ranges - late where ${isOf('k', silence)} and k.ranges && late;
+        insert into recorder.known as k
+          (stream, category, symbol, type, interval, verdict, part, ranges, reason, settled_at)
+        select 'candles', of_category, of_symbol, of_type, of_interval, 'repaired', lower(r), tstzmultirange(r), late_reason, now()
+        from unnest(late) as r
+        ${adding};
+      end if;
+      if not isempty(left_out) then
+        -- Parts of 1,440 places of candles.
+        insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
+        select 'candles', of_category, of_symbol, of_type, of_interval, 'silent',
+          date_bin(length * 1440, lower(r), timestamptz 'epoch') as begins, range_agg(r)
+        from unnest(left_out - ${rangesOf('recorded')}) as r
+        group by begins
+        on conflict (stream, category, symbol, type, interval, verdict, part) do update
+          set ranges = k.ranges + excluded.ranges, noted_at = now() where not k.ranges @> excluded.ranges;
+        update recorder.known k set ranges = k.ranges + left_out
+        where ${isOf('k', `= 'recorded'`)} and not k.ranges @> left_out;
+      end if;
+      return (select coalesce(round(sum(extract(epoch from upper(r) - lower(r))) / extract(epoch from length)), 0)
+        from unnest(late) as r);
+    end
+    $$;
+
+    -- Notes that silence was looked at once more: what of it still has no trade is confirmed.
+    create function recorder.confirm_no_trade(${ofCandles}, seen_again tstzmultirange)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      with seen as (
+        select * from recorder.known s where ${isOf('s', `= 'silent'`)} and s.ranges && seen_again for update
+      ), left_over as (
+        update recorder.known k set ranges = k.ranges - seen_again from seen
+        where ${isOf('k', `= 'silent'`)} and k.part = seen.part
+      )
+      insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
+      select stream, category, symbol, type, interval, 'no trade', part, ranges * seen_again from seen
+      ${adding};
+      delete from recorder.known k where ${isOf('k', `= 'silent'`)} and isempty(k.ranges);
+    $$;
+
+    -- Notes ranges that got no usable response, in place of what was noted of the ranges that were asked for. Those that are kept
+    -- stay as they are.
+    create function recorder.replace_unanswered(${ofCandles}, asked tstzmultirange, fresh tstzmultirange, kept tstzmultirange)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges, times)
+      select 'candles', of_category, of_symbol, of_type, of_interval, 'unanswered', lower(r), tstzmultirange(r),
+        1 + coalesce((select max(u.times) from recorder.known u where ${isOf('u', `= 'unanswered'`)} and u.ranges && r), 0)
+      from unnest(fresh) as r
+      on conflict (stream, category, symbol, type, interval, verdict, part) do update
+        set ranges = excluded.ranges, noted_at = excluded.noted_at, times = excluded.times;
+      delete from recorder.known k
+      where ${isOf('k', `= 'unanswered'`)} and k.ranges && asked
+        and not exists (
+          select from unnest(array[fresh, kept]) as stays cross join lateral unnest(stays) as r where tstzmultirange(r) = k.ranges);
+    $$;
+
+    -- Open gaps that are known in full by now are repaired; those in which there is nothing have been none.
+    create function recorder.settle_gaps(${ofCandles})
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      delete from recorder.known k where ${isOf('k', `= 'missing'`)} and k.ranges <@ ${rangesOf('before the beginning')};
+      ${repairing(`k.ranges <@ (${rangesOf('recorded')} + ${rangesOf('before the beginning')})`)}
+    $$;
+
+    -- Books what is missing after ranges were asked for. Open gaps that these ranges touch are replaced: one of which something
+    -- is still missing by what that is, the others are repaired. still_missing: of the ranges, and of the open gaps that they touch.
+    create function recorder.replace_gaps(${ofCandles}, asked tstzmultirange, still_missing tstzmultirange, why text)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      ${repairing('k.ranges && asked and not k.ranges <@ still_missing')}
+      delete from recorder.known k
+      where ${isOf('k', `= 'missing'`)} and k.ranges && asked
+        and not exists (select from unnest(still_missing) as r where tstzmultirange(r) = k.ranges);
+      select recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'missing', still_missing, why);
+      select recorder.settle_gaps(of_category, of_symbol, of_type, of_interval);
+    $$;
+`)
