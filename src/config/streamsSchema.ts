@@ -172,6 +172,10 @@ const allStreams = z.strictObject({
   rpiOrderBooks: books(30, 'Snapshots of order books with their RPI part, of the symbols that have one.'),
   fills,
   candles,
+  fundingForecasts: z
+    .strictObject({ enabled })
+    .prefault({})
+    .describe('Funding rates of futures as they form, once a minute.'),
 })
 
 export const streams = allStreams.superRefine(refuseMissingLists).prefault({}).describe('What is recorded.')

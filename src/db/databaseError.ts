@@ -136,6 +136,7 @@ export function isDataError(error: unknown): boolean {
 const checkedColumns = {
   candles: ['symbol', 'open', 'high', 'low', 'close', 'base_volume', 'quote_turnover'],
   fills: ['symbol', 'exec_id', 'price', 'size', 'extra'],
+  funding_forecasts: ['symbol', 'funding_rate', 'extra'],
   instrument_history: ['symbol', 'kind', 'extra'],
   instruments: ['symbol', 'kind', 'extra'],
   order_books: ['symbol', 'extra'],

@@ -11,6 +11,7 @@ import * as fillProof from '../../migrations/0009_fill_proof.js'
 import * as fillPages from '../../migrations/0010_fill_pages.js'
 import * as iceberg from '../../migrations/0011_iceberg.js'
 import * as researchFunctions from '../../migrations/0012_research_functions.js'
+import * as futures from '../../migrations/0013_futures.js'
 import { callFunction, type RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/text.js'
@@ -29,6 +30,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0010_fill_pages': fillPages,
   '0011_iceberg': iceberg,
   '0012_research_functions': researchFunctions,
+  '0013_futures': futures,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -1,5 +1,6 @@
 import type { Candle, CandleSeries } from '../market/candle.js'
 import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
+import type { FuturesCategory } from '../market/funding.js'
 import type { Fill } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { StreamName } from '../market/stream.js'
@@ -91,6 +92,9 @@ export interface CategoryTarget {
 }
 export interface TradedCategoryTarget {
   readonly category: TradedCategory
+}
+export interface FuturesTarget {
+  readonly category: FuturesCategory
 }
 export interface BookTarget {
   readonly category: TradedCategory

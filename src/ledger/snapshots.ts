@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import type { FundingForecast } from '../market/funding.js'
 import { type OrderBook, type RpiOrderBook, type Ticker, tickerFields } from '../market/rows.js'
 import type { Database } from '../db/schema.js'
 import { appendRows, rowTable, type WriteResult } from '../db/writeRows.js'
@@ -44,4 +45,25 @@ const table = rowTable<Ticker>('market.tickers', ['category', 'symbol', 'ts'], {
 /** Stores tickers. The first one stored for an instrument and moment stays. */
 export async function insertTickers(db: Kysely<Database>, tickers: readonly Ticker[]): Promise<WriteResult> {
   return appendRows(db, table, tickers)
+}
+
+const forecasts = rowTable<FundingForecast>('market.funding_forecasts', key, {
+  category: 'category',
+  symbol: 'text',
+  ts: 'time',
+  fundingRate: 'decimal',
+  intervalHours: 'integer',
+  nextUpdate: 'time',
+  minRate: 'decimal',
+  maxRate: 'decimal',
+  receivedAt: 'time',
+  extra: 'json',
+})
+
+/** Stores funding rates as they form. The first one stored for an instrument and moment stays. */
+export async function insertFundingForecasts(
+  db: Kysely<Database>,
+  rows: readonly FundingForecast[],
+): Promise<WriteResult> {
+  return appendRows(db, forecasts, rows)
 }

@@ -132,6 +132,7 @@ function areOneStatement(batches: readonly Batch[]): boolean {
     case 'order_books':
     case 'rpi_order_books':
     case 'tickers':
+    case 'funding_forecasts':
       return rows <= rowsPerStatement * (first.stream === 'fills' ? 5 : 1)
     case 'candles':
       // Its writer begins a transaction by itself where it needs one.

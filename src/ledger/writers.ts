@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type Candle, intervalMs, silenceBetween } from '../market/candle.js'
 import type { Fill, OrderBook, RpiOrderBook, RpiSymbol, Ticker } from '../market/rows.js'
+import type { FundingForecast } from '../market/funding.js'
 import type { Instrument } from '../market/instrument.js'
 import type { InstrumentKey } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
@@ -8,12 +9,13 @@ import type { TimeRange } from '../market/timeRange.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeRows.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
-import { insertOrderBooks, insertRpiOrderBooks, insertTickers } from './snapshots.js'
+import { insertFundingForecasts, insertOrderBooks, insertRpiOrderBooks, insertTickers } from './snapshots.js'
 import {
   type Batch,
   type BookTarget,
   type CandleTarget,
   type CategoryTarget,
+  type FuturesTarget,
   isWholeList,
   missingRows,
   type TradedCategoryTarget,
@@ -35,6 +37,7 @@ interface Writers {
   readonly rpi_order_books: Writer<BookTarget, RpiOrderBook>
   readonly fills: Writer<InstrumentKey, Fill>
   readonly candles: Writer<CandleTarget, Candle>
+  readonly funding_forecasts: Writer<FuturesTarget, FundingForecast>
 }
 
 const writers: Writers = {
@@ -49,6 +52,7 @@ const writers: Writers = {
   rpi_order_books: together(insertRpiOrderBooks),
   fills: storeFills,
   candles: oneByOne((db, batch) => storeCandles(db, batch.rows, silenceOf(batch))),
+  funding_forecasts: together(insertFundingForecasts),
 }
 
 /** The writer of a stream: target and rows of a batch are those that the same stream made, also after a time on disk. */

@@ -2,6 +2,7 @@ import type { TradedCategory } from './category.js'
 import type { Decimal, Extra, TimeMs } from './values.js'
 
 export type FuturesCategory = Exclude<TradedCategory, 'SPOT'>
+export const futuresCategories = ['USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'] as const satisfies FuturesCategory[]
 
 /** A rate at which funding was settled. */
 export interface FundingRate {

@@ -84,6 +84,13 @@ export const streamTraits = {
     table: { series: ['category', 'symbol', 'type', 'interval'], time: 'open_time', after: [] },
     ...repeatable,
   },
+  funding_forecasts: {
+    operation: 'current-fund-rate',
+    options: 'fundingForecasts',
+    title: 'Funding forecasts',
+    table: momentsOf,
+    ...unrepeatable,
+  },
 } as const satisfies Readonly<Record<string, StreamTraits>>
 
 export type StreamName = keyof typeof streamTraits

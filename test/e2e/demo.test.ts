@@ -15,6 +15,7 @@ const tables = [
   'rpi_order_books',
   'fills',
   'candles',
+  'funding_forecasts',
 ]
 
 let dataDir: string

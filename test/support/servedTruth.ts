@@ -159,6 +159,21 @@ function candle(row: readonly string[], answer: ServedResponse, settleMs: number
   }
 }
 
+/** Test symbols have no bounds, and are no part of the market. */
+function forecasts(answer: ServedResponse): TruthRow[] {
+  const rows = (answer.data as Wire[]).filter((row) => value(row, 'minFundingRate') !== null)
+  return rows.map((row) => ({
+    category: answer.parameters['category'] ?? null,
+    symbol: value(row, 'symbol'),
+    ts: String(answer.atMs),
+    funding_rate: decimal(row, 'fundingRate'),
+    interval_hours: value(row, 'fundingRateInterval'),
+    next_update: time(row, 'nextUpdate'),
+    min_rate: decimal(row, 'minFundingRate'),
+    max_rate: decimal(row, 'maxFundingRate'),
+  }))
+}
+
 function rpiSymbol(row: Wire): TruthRow {
   return { category: String(row['category']).toUpperCase(), symbol: value(row, 'symbol') }
 }
@@ -171,6 +186,7 @@ export const keyColumns = {
   rpi_order_books: ['category', 'symbol', 'ts'],
   fills: ['category', 'symbol', 'ts', 'exec_id'],
   candles: ['category', 'symbol', 'type', 'interval', 'open_time'],
+  funding_forecasts: ['category', 'symbol', 'ts'],
 } as const
 export type RecordedTable = keyof typeof keyColumns
 
@@ -189,6 +205,7 @@ const tableOf: Readonly<Record<string, RecordedTable>> = {
   'spot-fills-history': 'fills',
   candles: 'candles',
   'history-candles': 'candles',
+  'current-fund-rate': 'funding_forecasts',
 }
 
 /** Whether rows of a response need not be stored: fills of the past are, once they join what is stored. */
@@ -209,6 +226,7 @@ export function servedTruth(
     rpi_order_books: new Map(),
     fills: new Map(),
     candles: new Map(),
+    funding_forecasts: new Map(),
   }
   for (const answer of answers) {
     const table = tableOf[answer.operation]
@@ -242,8 +260,9 @@ function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
     case 'futures-fills-history':
     case 'spot-fills-history':
       return (answer.data as Wire[]).map((row) => pastFill(row, answer))
-    case 'history-fund-rate':
     case 'current-fund-rate':
+      return forecasts(answer)
+    case 'history-fund-rate':
     case 'liquidations':
       return []
   }

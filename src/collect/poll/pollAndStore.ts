@@ -46,6 +46,8 @@ type Polled<Target, Row> =
       readonly isKept: boolean
     }
 
+/** A service that lacks an operation has no rows of it. */
+const nothing = { rows: [], rejected: [], gaps: [], isPart: false }
 const noResponse = { batch: null, isKept: false, hasEnvelope: false } as const
 
 /**
@@ -58,13 +60,14 @@ export async function pollAndStore<Target, Row>(
   target: Target,
   options: RequestOptions,
 ): Promise<Polled<Target, Row>> {
-  const { client, queue, universe, stats, incidents, clockSkew, rejectionCap, wholeLists, keptMs, logger } = context
+  const { client, queue, universe, stats, incidents, clockSkew, rejectionCap, wholeLists, keptMs, logger, clock } =
+    context
   const part = partOf(target)
   try {
     const page = await stream.fetch(client, target, options)
     const { hasEnvelope } = page
     if (hasEnvelope) clockSkew.observe(page)
-    const polled = batchOf(stream.name, target, page)
+    const polled = batchOf(stream, target, page, universe)
     reportUnstoredRows(incidents, polled)
     const batch = wholeLists.judge(rejectionCap.apply(polled, polled.receivedAt))
     stats[stream.name].responses += 1
@@ -74,6 +77,12 @@ export async function pollAndStore<Target, Row>(
   } catch (error) {
     // Nothing was sent, or the end has cut it off. What failed by itself is told, also at the end.
     if (options.signal?.aborted && error instanceof ExchangeError && error.kind === 'aborted') return noResponse
+    if (error instanceof ExchangeError && error.kind === 'absent') {
+      logger.debug(`${stream.name}: ${error.message}`)
+      stats[stream.name].lastIdleAt = clock.now()
+      const batch = { stream: stream.name, target, requestTime: clock.now(), receivedAt: clock.now(), ...nothing }
+      return { batch, hasEnvelope: false, isKept: true }
+    }
     stats[stream.name].failures += 1
     const message = messageOf(error)
     if (error instanceof ExchangeError && concernsOneTarget(error)) logger.debug(`${stream.name}: ${message}`)
@@ -88,10 +97,16 @@ export function respondedMs(clock: Clock, { receivedAt }: Batch): number {
 }
 
 /** Converts the page of a response into the batch to store. */
-function batchOf<Target, Row>(stream: StreamName, target: Target, page: Page<Row>): Batch<Target, Row> {
-  const { requestTime, receivedAt, rows, rejected } = page
+function batchOf<Target, Row>(
+  stream: Requested<Target, Row>,
+  target: Target,
+  page: Page<Row>,
+  universe: Universe,
+): Batch<Target, Row> {
+  const { requestTime, receivedAt, rejected } = page
+  const rows = page.rows.filter((row) => stream.keeps?.(universe, row) ?? true)
   const unkept = page.rejectedUnkept + page.surplusRows
-  return { stream, target, requestTime, receivedAt, rows, rejected, unkept, gaps: [], isPart: false }
+  return { ...nothing, stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept }
 }
 
 /** A response that is larger than anything honest, or broken throughout, is told: its rows are nowhere else. */

@@ -18,6 +18,8 @@ export interface RowBytes {
 export interface Requested<Target, Row> {
   readonly name: StreamName
   fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Row>>
+  /** Returns false for a row that is no part of the market. By default all rows are. */
+  keeps?(universe: Universe, row: Row): boolean
   /** Updates the recorder's own knowledge of the market from a response. */
   learn?(universe: Universe, batch: Batch<Target, Row>): void
 }

@@ -1,3 +1,4 @@
+import type { Category } from '../../market/category.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { fixed } from './decimals.js'
 import { mix, mixText, mixWide } from './hash.js'
@@ -55,22 +56,36 @@ export function fundingRateRows(market: Market, at: TimeMs, page: number, limit:
   return rows
 }
 
-/** The rate that forms: it stays near the one that will be settled. A few instruments tell no bounds. */
+/** The rate that forms: it stays near the one that will be settled. */
 export function fundingForecastRow(market: Market, at: TimeMs): FundingForecastRow {
   const hours = fundingHours(market.listing)
   const next = Math.floor(at / (hours * hourMs)) + 1
   const away = (mix(market.key, Math.floor(at / minuteMs), 0xf1) % 21) - 10
-  const hasBounds = mix(market.key, 0xb0) % 60 !== 0
   return {
     symbol: market.listing.symbol,
     fundingRate: fixed(millionths(market, next) + away, 6),
     fundingRateInterval: String(hours),
     nextUpdate: String(next * hours * hourMs),
-    minFundingRate: hasBounds ? '-0.003' : null,
-    maxFundingRate: hasBounds ? '0.003' : null,
+    minFundingRate: '-0.003',
+    maxFundingRate: '0.003',
     cashDividend: '0',
     cashDividendNextUpdate: '0',
   }
+}
+
+/** The service's own test symbols stand among the forming rates, without bounds. No list of instruments has them. */
+export function testForecastRows(category: Category, at: TimeMs): FundingForecastRow[] {
+  if (category !== 'USDT-FUTURES') return []
+  return Array.from({ length: 12 }, (_, index) => ({
+    symbol: `TEST${index}USDT`,
+    fundingRate: '0.0001',
+    fundingRateInterval: '8',
+    nextUpdate: String((Math.floor(at / (8 * hourMs)) + 1) * 8 * hourMs),
+    minFundingRate: null,
+    maxFundingRate: null,
+    cashDividend: '0',
+    cashDividendNextUpdate: '0',
+  }))
 }
 
 function millionths(market: Market, place: number): number {

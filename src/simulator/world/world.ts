@@ -9,6 +9,7 @@ import { type FillRow, fillRow, indexOfId, type PastFillRow, pastFillRow } from 
 import {
   type FundingForecastRow,
   fundingForecastRow,
+  testForecastRows,
   type FundingRateRow,
   fundingRateRows,
   liquidationRows,
@@ -184,10 +185,12 @@ export function createWorld(options: WorldOptions): World {
       return fillRows(market, Math.max(first, end - limit), end).toReversed()
     },
     fundingRates: (category, symbol, at, page, limit) => fundingRateRows(marketOf(category, symbol), at, page, limit),
-    fundingForecasts: (category, at) =>
-      shown(category, at)
+    fundingForecasts: (category, at) => [
+      ...shown(category, at)
         .filter((listing) => isTrading(listing, at) && listing.contract === 'perpetual')
         .map((listing) => fundingForecastRow(stateOf(listing).market, at)),
+      ...testForecastRows(category, at),
+    ],
     liquidations: (category, symbol, at, before, limit) =>
       liquidationRows(marketOf(category, symbol), at, before, limit),
     pastFills(category, symbol, { from, to, idBelow }, limit) {

@@ -98,6 +98,18 @@ const columns: {
     received_at: 'value',
     extra: 'value',
   },
+  'market.funding_forecasts': {
+    category: 'value',
+    symbol: 'value',
+    ts: 'value',
+    funding_rate: 'value',
+    interval_hours: 'null',
+    next_update: 'null',
+    min_rate: 'null',
+    max_rate: 'null',
+    received_at: 'value',
+    extra: 'value',
+  },
   'market.candles': {
     category: 'value',
     symbol: 'value',

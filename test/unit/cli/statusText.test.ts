@@ -78,4 +78,5 @@ const emptyNewest = {
   rpi_order_books: null,
   fills: null,
   candles: null,
+  funding_forecasts: null,
 }

@@ -23,7 +23,7 @@ afterEach(async () => {
   for (const database of open.splice(0)) await database.drop()
 })
 
-const timeTables = ['candles', 'fills', 'order_books', 'rpi_order_books', 'tickers']
+const timeTables = ['candles', 'fills', 'funding_forecasts', 'order_books', 'rpi_order_books', 'tickers']
 const rollups = ['ohlcv_15m', 'ohlcv_1d', 'ohlcv_1h', 'ohlcv_4h', 'ohlcv_5m']
 
 /**
@@ -76,6 +76,7 @@ describe('the time-series features', () => {
     ).toEqual([
       'market.candles: category,symbol,type,interval / open_time',
       'market.fills: category,symbol / ts,exec_id',
+      'market.funding_forecasts: category,symbol / ts',
       'market.order_books: category,symbol / ts',
       'market.rpi_order_books: category,symbol / ts',
       'market.tickers: category,symbol / ts',
