@@ -1,6 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, extraComment, keyComments } from './comments.js'
 
+const adding = sql.raw(`on conflict (stream, category, symbol, type, interval, verdict, part) do update
+        set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`)
+
 const receivedAt = 'When the recorder received it, by its own clock.'
 
 /** What moves futures beside their trades. */
@@ -8,6 +11,17 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   // NaN sorts above Infinity, so one comparison on each side keeps both out.
   const finite = (column: string) => sql.raw(`${column} > '-Infinity' and ${column} < 'Infinity'`)
   await sql`
+    create table market.funding_rates (
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      ts timestamptz not null,
+      funding_rate numeric not null check (${finite('funding_rate')}),
+      interval_hours integer,
+      received_at timestamptz not null,
+      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
+      primary key (category, symbol, ts)
+    );
+
     create table market.funding_forecasts (
       category market.category not null,
       symbol text not null check (symbol <> ''),
@@ -22,18 +36,82 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (category, symbol, ts)
     );
 
+    -- Adds what responses prove of an instrument. Writers of a series wait for each other at the row of what is recorded. What
+    -- lies between its ranges then is its gaps. Returns how many of them nobody knew of.
+    create function recorder.claim_events(
+      of_stream text, of_category market.category, of_symbol text, claim tstzmultirange, why text
+    )
+    returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
+    declare
+      whole tstzmultirange;
+      gaps tstzmultirange;
+      found bigint;
+    begin
+      insert into recorder.known as k (stream, category, symbol, verdict, ranges)
+      values (of_stream, of_category, of_symbol, 'recorded', claim)
+      ${adding} returning ranges into whole;
+      if whole is null then
+        return 0;
+      end if;
+      gaps := tstzmultirange(range_merge(whole)) - whole;
+      with filled as (
+        delete from recorder.known k
+        where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict in ('missing', 'lost')
+          and k.ranges <@ whole
+        returning *
+      )
+      insert into recorder.known as k
+        (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at, filled_from)
+      select stream, category, symbol, 'repaired', part, ranges, reason, noted_at, now(), filled_from from filled ${adding};
+      delete from recorder.known k
+      where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict = 'missing'
+        and not exists (select from unnest(gaps) as r where tstzmultirange(r) = k.ranges);
+      select count(*) into found from unnest(gaps) as r
+      where not exists (
+        select from recorder.known k
+        where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict in ('missing', 'lost')
+          and k.part = lower(r) and k.ranges @> r);
+      perform recorder.note_gaps(of_stream, of_category, of_symbol, '', '', 'missing', gaps, why);
+      return found;
+    end
+    $$;
+
+    -- Makes lost gaps of the open ones of a stream that end by a time: the service gives nothing older.
+    create function recorder.lose_gaps(of_stream text, until timestamptz)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      with old as (
+        delete from recorder.known k where k.stream = of_stream and k.verdict = 'missing' and k.gap_until <= until returning *
+      )
+      insert into recorder.known as k (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at)
+      select stream, category, symbol, 'lost', part, ranges, reason, noted_at, now() from old ${adding}
+    $$;
+
     -- Roles may be missing, where the login may not create them.
     do $$
     begin
       if exists (select from pg_roles where rolname = 'recorder_writer') then
-        grant select, insert, delete on market.funding_forecasts to recorder_writer;
+        grant select, insert, delete on market.funding_rates, market.funding_forecasts to recorder_writer;
+        -- The interval of a rate is known when the settlement before it is.
+        grant update on market.funding_rates to recorder_writer;
       end if;
       if exists (select from pg_roles where rolname = 'market_reader') then
-        grant select on market.funding_forecasts to market_reader;
+        grant select on market.funding_rates, market.funding_forecasts to market_reader;
       end if;
     end
     $$`.execute(db)
   await commentOn(db, {
+    'market.funding_rates': {
+      kind: 'table',
+      comment: 'A funding rate that was settled. Source: history-fund-rate.',
+      columns: {
+        ...keyComments,
+        ts: 'When it was settled, by the service.',
+        funding_rate: 'Rate, as a fraction of the value of a position. Above 0, longs paid shorts.',
+        interval_hours: 'Hours since the settlement before it; NULL where that is not known.',
+        received_at: receivedAt,
+        extra: extraComment,
+      },
+    },
     'market.funding_forecasts': {
       kind: 'table',
       comment: 'The funding rate of the next settlement, as it forms, at a moment. Source: current-fund-rate.',

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import picomatch from 'picomatch'
-import { type Estimate, estimate, estimateFills, type EventEstimate } from '../history/estimate.js'
+import { type Estimate, estimate, estimateEvents, type EventEstimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import {
   type BackfillRequest,
@@ -9,11 +9,13 @@ import {
   type RequestedSeries,
   resolveRequest,
 } from '../history/request.js'
+import { fillPageRows, fillSpanMs } from '../history/pastFills.js'
 import type { BackfillSession } from '../history/session.js'
 import { ConfigError } from '../config/configError.js'
 import type { Config } from '../config/resolve.js'
 import { storageOf } from '../config/streamOptions.js'
 import { type CandleSeries, candleTypes, intervals, seriesText } from '../market/candle.js'
+import { fundingPageRows } from '../market/funding.js'
 import { instrumentText, tradedCategories } from '../market/category.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import { candlesOf, streamText } from '../db/series.js'
@@ -22,9 +24,9 @@ import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { loadReach } from '../ledger/candleReach.js'
-import { recentFillRates } from '../ledger/read/instruments.js'
+import { fundingFrequencies, recentFillRates } from '../ledger/read/instruments.js'
 import { cancelBackfills } from '../ledger/wants.js'
-import { missingLines, printEstimate, printFillEstimate, printSummary } from './backfillOutput.js'
+import { missingLines, printEstimate, printEventEstimate, printSummary } from './backfillOutput.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './end.js'
 import { acceptNewUrlOption, type CommonOptions, configuredCommand, readConfig } from './options.js'
@@ -52,6 +54,7 @@ Examples:
     --from 2025-01-01 --to 2026-01-01 --dry-run
 
   market-recorder backfill --stream fills --category USDT-FUTURES --symbol BTCUSDT --from 2026-11-01
+  market-recorder backfill --stream funding --category USDT-FUTURES --symbol '*' --from launch
 
   market-recorder backfill --cancel --symbol 'BTC*'
 
@@ -61,9 +64,10 @@ Exit code: 0 when everything is there, 1 when something is still missing.`
 export function backfillCommand(): Command {
   return configuredCommand('backfill')
     .addOption(
-      new Option('--stream <stream>', 'what to fetch (default: candles); fills reach back 90 days').choices(
-        pastStreams,
-      ),
+      new Option(
+        '--stream <stream>',
+        'what to fetch (default: candles); fills and funding rates reach back 90 days',
+      ).choices(pastStreams),
     )
     .addOption(oneOrMore('--category <categories...>', 'product lines', tradedCategories))
     .option('--symbol <globs...>', 'symbols, as names or globs')
@@ -111,9 +115,11 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     else warnOfReach(request, series)
     const again = options.again === true
     const planned = await planSeries(store.database.db, series, { again })
-    if (request.stream === 'fills' && options.dryRun === true) {
-      const fills = await fillForecastOf(store, config, planned, serviceNow)
-      await (options.json === true ? writeOut(`${JSON.stringify(fills)}\n`) : printFillEstimate(fills, planned))
+    if (request.stream !== 'candles' && options.dryRun === true) {
+      const events = await eventForecastOf(request.stream, store, config, planned, serviceNow)
+      await (options.json === true
+        ? writeOut(`${JSON.stringify(events)}\n`)
+        : printEventEstimate(events, planned, request.stream === 'fills' ? 'fills-history' : 'history-fund-rate'))
       return
     }
     const forecast = await forecastOf(store, config, planned, serviceNow)
@@ -187,22 +193,27 @@ function kindOf({ category, type, interval }: CandleSeries): string {
   return seriesText({ category, symbol: '*', type, interval })
 }
 
-async function fillForecastOf(
+async function eventForecastOf(
+  stream: Exclude<PastStream, 'candles'>,
   store: OpenStore,
   config: Config,
   planned: readonly PlannedSeries[],
   now: TimeMs,
 ): Promise<EventEstimate> {
-  const rates = new Map(
-    (await recentFillRates(store.database.db, now)).map((rate) => [instrumentText(rate), rate.perSecond]),
-  )
+  const { db } = store.database
+  const known = stream === 'fills' ? await recentFillRates(db, now) : await fundingFrequencies(db)
+  const rates = new Map(known.map((rate) => [instrumentText(rate), rate.perSecond]))
   const { limits, latencyJitterMs } = config.exchange
-  const perSecond = Math.min(limits.perSecond['spot-fills-history'], limits.perSecond['futures-fills-history'])
-  return estimateFills(
-    planned,
-    (series) => rates.get(instrumentText(series)) ?? null,
-    perSecond / (1 + latencyJitterMs / 1000),
-  )
+  const of = limits.perSecond
+  const allowed =
+    stream === 'fills' ? Math.min(of['spot-fills-history'], of['futures-fills-history']) : of['history-fund-rate']
+  return estimateEvents(planned, {
+    perSecondOf: (series) => rates.get(instrumentText(series)) ?? null,
+    pageRows: stream === 'fills' ? fillPageRows : fundingPageRows,
+    spanMs: stream === 'fills' ? fillSpanMs : Infinity,
+    requestsPerSecond: allowed / (1 + latencyJitterMs / 1000),
+    bytesPerRow: stream === 'fills' ? 190 : 130,
+  })
 }
 
 /** The service gives no rows that are older than a stream's reach. */

@@ -26,16 +26,20 @@ export async function printEstimate(estimate: Estimate, planned: readonly Planne
 }
 
 /** Prints the estimated number of requests, time and size of a backfill of fills. */
-export async function printFillEstimate(estimate: EventEstimate, planned: readonly PlannedSeries[]): Promise<void> {
+export async function printEventEstimate(
+  estimate: EventEstimate,
+  planned: readonly PlannedSeries[],
+  operation: string,
+): Promise<void> {
   const { rows, requests, minutes, bytes, unknown } = estimate
   const open = planned.filter(({ missing }) => missing.length > 0).length
   const more = unknown === 0 ? '' : `, and those of ${grouped(unknown)} instruments that were not recorded lately`
   await writeOut(
     [
       `series    ${grouped(planned.length)}, ${grouped(open)} incomplete`,
-      `requests  ${grouped(requests)} (fills-history)${more}`,
+      `requests  ${grouped(requests)} (${operation})${more}`,
       `minutes   ${minutes.toFixed(minutes < 10 ? 1 : 0)} at the whole budget of one IP`,
-      `rows      ${grouped(rows)}, by the rates that were recorded lately`,
+      `rows      ${grouped(rows)}, by how often there were some lately`,
       `bytes     ${inBytes(bytes)} before compression`,
       '',
     ].join('\n'),

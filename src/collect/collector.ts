@@ -198,7 +198,7 @@ export class Collector {
     const trigger = stream.trigger(config)
     switch (trigger.kind) {
       case 'cycle':
-        return cyclePoller(this.#context, stream, trigger.everyMs)
+        return cyclePoller(this.#context, stream, trigger)
       case 'overlap':
         this.#fillsPoller = fillsPoller(this.#context, streams.fills, trigger)
         return this.#fillsPoller

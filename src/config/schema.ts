@@ -166,6 +166,7 @@ const storage = z
     rpiOrderBooks: table('market.rpi_order_books', { chunkHours: 6, columnstoreAfterHours: 24 }),
     fills: table('market.fills', { chunkHours: 24, columnstoreAfterHours: 72 }),
     candles: table('market.candles', { chunkHours: 168, columnstoreAfterHours: 336 }),
+    fundingRates: table('market.funding_rates', { chunkHours: 720, columnstoreAfterHours: 1440 }),
     fundingForecasts: table('market.funding_forecasts', { chunkHours: 168, columnstoreAfterHours: 192 }),
     rejectedRows: z
       .strictObject({

@@ -172,6 +172,10 @@ const allStreams = z.strictObject({
   rpiOrderBooks: books(30, 'Snapshots of order books with their RPI part, of the symbols that have one.'),
   fills,
   candles,
+  fundingRates: z
+    .strictObject({ enabled, select })
+    .prefault({})
+    .describe('Settled funding rates of futures, with those of the last 90 days.'),
   fundingForecasts: z
     .strictObject({ enabled })
     .prefault({})

@@ -137,6 +137,7 @@ const checkedColumns = {
   candles: ['symbol', 'open', 'high', 'low', 'close', 'base_volume', 'quote_turnover'],
   fills: ['symbol', 'exec_id', 'price', 'size', 'extra'],
   funding_forecasts: ['symbol', 'funding_rate', 'extra'],
+  funding_rates: ['symbol', 'funding_rate', 'extra'],
   instrument_history: ['symbol', 'kind', 'extra'],
   instruments: ['symbol', 'kind', 'extra'],
   order_books: ['symbol', 'extra'],

@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../config/resolve.js'
+import { keptMs, storageOf } from '../config/streamOptions.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'
@@ -12,6 +13,7 @@ import { streamText } from '../db/series.js'
 import { createEstimator } from './estimator.js'
 import { OperationStates } from './operationStates.js'
 import { startFillRepair } from './pastFills.js'
+import { startFundingRepair } from './pastFutures.js'
 import { startRepair } from './repair.js'
 import { startReview } from './review.js'
 import { startHistoryWorker } from './worker.js'
@@ -58,6 +60,9 @@ export function startHistory(options: HistoryOptions): History {
   const repair = enabled ? startRepair({ ...options, settleMs }) : null
   const review = startReview(options)
   const fillRepair = config.streams.fills.enabled ? startFillRepair({ ...options, states }) : null
+  const { fundingRates } = config.streams
+  const ratesKeptMs = keptMs(storageOf(config), 'funding_rates')
+  const fundingRepair = fundingRates.enabled ? startFundingRepair({ ...options, keptMs: ratesKeptMs }) : null
   const estimates = new Map<number, ReturnType<typeof createEstimator>>()
   let reports: HistoryReport[] = []
   let nextLookMs = 0
@@ -82,7 +87,7 @@ export function startHistory(options: HistoryOptions): History {
       await within(
         clock,
         stopWithinMs,
-        Promise.all([repair?.stop(), fillRepair?.stop(), review.stop(), worker.stop()]),
+        Promise.all([repair?.stop(), fillRepair?.stop(), fundingRepair?.stop(), review.stop(), worker.stop()]),
         undefined,
       )
     },

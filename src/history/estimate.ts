@@ -1,7 +1,6 @@
 import { candlesIn, type CandleSeries, gridOf, intervalMs } from '../market/candle.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import { candlesOf } from '../db/series.js'
-import { fillPageRows, fillSpanMs } from './pastFills.js'
 import type { PlannedSeries } from './plan.js'
 import { candleSource, pagePlaces } from './sources.js'
 import { intersect, type Ranges, totalMs } from '../market/timeRange.js'
@@ -30,20 +29,22 @@ export interface Estimate {
   readonly bytes: number
 }
 
-/** A fill with its index before compression, measured. */
-const bytesPerFill = 190
+/** What an estimate needs of a history whose rows have times of their own. */
+interface EventTraits {
+  /** Rows a second of an instrument; null where that is not known. */
+  readonly perSecondOf: (series: PlannedSeries['series']) => number | null
+  readonly pageRows: number
+  /** The longest time of a page; infinite for any. */
+  readonly spanMs: number
+  /** Requests that are sent at most. */
+  readonly requestsPerSecond: number
+  /** Of a row with its index before compression, measured. */
+  readonly bytesPerRow: number
+}
 
-/**
- * Estimates the fills of a plan, and what it takes to fetch them.
- *
- * @param perSecondOf fills a second of an instrument, as they were recorded lately; null where none were
- * @param requestsPerSecond requests to the history that are sent at most
- */
-export function estimateFills(
-  planned: readonly PlannedSeries[],
-  perSecondOf: (series: PlannedSeries['series']) => number | null,
-  requestsPerSecond: number,
-): EventEstimate {
+/** Estimates the rows of a plan, and what it takes to fetch them. */
+export function estimateEvents(planned: readonly PlannedSeries[], traits: EventTraits): EventEstimate {
+  const { perSecondOf, pageRows, spanMs, requestsPerSecond, bytesPerRow } = traits
   let [rows, requests, unknown] = [0, 0, 0]
   for (const { series, missing } of planned) {
     const seconds = totalMs(missing) / 1000
@@ -51,11 +52,11 @@ export function estimateFills(
     const expected = (perSecond ?? 0) * seconds
     if (perSecond === null && seconds > 0) unknown++
     rows += expected
-    requests += missing.length === 0 ? 0 : Math.max(expected / fillPageRows, seconds / (fillSpanMs / 1000), 1)
+    requests += missing.length === 0 ? 0 : Math.max(expected / pageRows, seconds / (spanMs / 1000), 1)
   }
   const [wholeRows, wholeRequests] = [Math.ceil(rows), Math.ceil(requests)]
   const minutes = wholeRequests / requestsPerSecond / 60
-  return { rows: wholeRows, requests: wholeRequests, minutes, bytes: wholeRows * bytesPerFill, unknown }
+  return { rows: wholeRows, requests: wholeRequests, minutes, bytes: wholeRows * bytesPerRow, unknown }
 }
 
 /** A candle with its index before compression, measured. */

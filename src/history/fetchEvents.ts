@@ -14,8 +14,10 @@ export interface EventQuery {
   readonly series: EventSeries
   /** The newest rows of this time are wanted. */
   readonly window: TimeRange
-  /** The number of the page within the slice, from 1, for operations that count their pages from the newest row. */
+  /** The number of the page within the slice, from 1, for operations whose pages are counted from the newest row. */
   readonly page: number
+  /** What the page before gave as the name of this one. */
+  readonly cursor: string | undefined
 }
 
 /** Part of a history that one page shows completely. */
@@ -53,8 +55,8 @@ export interface EventHistory<Row> {
   readonly maxSpanMs: number | null
   /** Rows older than this are no longer given. */
   readonly reachMs: number
-  /** True if pages are counted from the newest row of all, whatever the window. */
-  readonly isNumbered: boolean
+  /** Set if pages are counted from the newest row of all, whatever the window. */
+  readonly numbered: NumberedPages<Row> | null
   readonly ask: (client: ExchangeClient, query: EventQuery, request: RequestOptions) => Promise<Page<Row>>
   readonly timeOf: (row: Row) => TimeMs
   /** Times of stored rows next to a range, which its pages have to show, too. */
@@ -67,7 +69,14 @@ export interface EventHistory<Row> {
   ) => Promise<string | null>
   readonly store: (page: EventPage<Row>) => Promise<StoredPage>
   /** Notes why a wanted range is not stored. */
-  readonly explain: (series: EventSeries, range: TimeRange, reason: string) => Promise<void>
+  readonly explain?: (series: EventSeries, range: TimeRange, reason: string) => Promise<void>
+}
+
+interface NumberedPages<Row> {
+  /** What tells rows apart. Equal ones are told apart by their places. */
+  readonly textOf: (row: Row) => string
+  /** The time below the oldest row of all in which there is nothing, as the last page shows. */
+  readonly silentBelowMs: number
 }
 
 export interface Neighbours {
@@ -110,19 +119,21 @@ export async function fetchEvents<Row>(
   ranges: Ranges,
   { client, request, ask, now, counts }: EventContext,
 ): Promise<EventOutcome> {
-  const { pageRows, isNumbered, reachMs, maxSpanMs } = source
+  const { pageRows, numbered, reachMs, maxSpanMs } = source
   // Two milliseconds are spared, because a request may reach one beyond both ends.
   const spanMs = maxSpanMs === null ? Number.POSITIVE_INFINITY : maxSpanMs - 2
   const refused: TimeRange[] = []
   let left = normalized(ranges)
   let isProven = false
-  /** Oldest time that numbered pages have shown. */
+  /** The rows of numbered pages so far, and the oldest time of which they show everything. */
+  let shown: readonly Row[] = []
   let shownFrom = Number.POSITIVE_INFINITY
+  let cursor: string | undefined
   /** A silent stretch below the last page: its upper end, and where the next window ends. */
   let silent: { readonly to: TimeMs; readonly end: TimeMs } | null = null
 
   const refuse = async (parts: Ranges, reason: string) => {
-    for (const part of parts) await source.explain(series, part, reason)
+    for (const part of parts) await source.explain?.(series, part, reason)
     refused.push(...parts)
     left = subtract(left, parts)
   }
@@ -154,23 +165,28 @@ export async function fetchEvents<Row>(
       await refuse(left, 'its history shows nothing older')
       break
     }
-    const response = await ask(() => source.ask(client, { series, window, page }, request))
-    const { rows, rejected, rejectedUnkept, surplusRows, receivedAt } = response
-    counts.received += rows.length
+    const response = await ask(() => source.ask(client, { series, window, page, cursor }, request))
+    const { rejected, rejectedUnkept, surplusRows, receivedAt } = response
+    counts.received += response.rows.length
     if (rejected.length + rejectedUnkept + surplusRows > 0) {
-      await refuse([range], 'its history holds rows that cannot be understood')
+      // Below a numbered page that lacks rows, the places of all others are unknown.
+      await refuse(numbered === null ? [range] : left, 'its history holds rows that cannot be understood')
       silent = null
       continue
     }
-    const isFull = rows.length >= pageRows
+    cursor = response.cursor
+    const isFull = response.rows.length >= pageRows || cursor !== undefined
+    const rows = numbered === null ? response.rows : joinPages(shown, response.rows, numbered.textOf)
+    const isStuck = numbered !== null && isFull && rows.length === shown.length
     const oldest = Math.min(...rows.map(source.timeOf), Number.POSITIVE_INFINITY)
     // More rows of the oldest millisecond may be on the next page.
-    const covered = { from: isFull ? oldest + 1 : oldest, to: Math.min(to, shownFrom) }
-    if (isNumbered) shownFrom = Math.min(shownFrom, covered.from)
+    const from = isFull ? oldest + 1 : Math.max(oldest - (numbered?.silentBelowMs ?? 0), Math.min(oldest, bottom))
+    const covered = { from, to: Math.min(to, shownFrom) }
+    if (numbered !== null) [shown, shownFrom] = [rows, Math.min(shownFrom, covered.from)]
     const wanted = covered.from < covered.to ? intersect(left, [covered]) : []
     if (wanted.length > 0) {
-      const shown = rows.filter((row) => source.timeOf(row) >= covered.from && source.timeOf(row) < covered.to)
-      const stored = await source.store({ series, covered, wanted, rows: shown, receivedAt })
+      const inside = rows.filter((row) => source.timeOf(row) >= covered.from && source.timeOf(row) < covered.to)
+      const stored = await source.store({ series, covered, wanted, rows: inside, receivedAt })
       counts.inserted += stored.inserted
       if (stored.refusal !== undefined) {
         await refuse(stored.isForAll === true ? left : wanted, stored.refusal)
@@ -183,13 +199,29 @@ export async function fetchEvents<Row>(
     silent = null
     const next = left.at(-1)
     if (next === undefined) break
-    if (isNumbered) {
-      if (!isFull) await refuse(left, 'its history shows nothing older')
+    if (numbered !== null) {
+      if (!isFull || isStuck) await refuse(left, 'its history shows nothing older')
     } else if (isFull) {
-      const isStuck = wanted.length === 0 && covered.from >= to
-      if (isStuck) await refuse([range], 'more rows happened in one millisecond than a page holds')
+      const isCrowded = wanted.length === 0 && covered.from >= to
+      if (isCrowded) await refuse([range], 'more rows happened in one millisecond than a page holds')
       else if (wanted.length === 0) silent = { to: covered.from, end: covered.from }
     } else if (next.to > window.from) silent = { to: Math.min(oldest, to), end: window.from }
   }
   return { refused: normalized(refused) }
+}
+
+/**
+ * Puts a numbered page below those before it. It repeats their last rows when new ones came meanwhile, which moved all
+ * others down. An equal row at the end of one page and the beginning of the next counts as such a repetition.
+ */
+export function joinPages<Row>(
+  above: readonly Row[],
+  page: readonly Row[],
+  textOf: (row: Row) => string,
+): readonly Row[] {
+  const [ends, begins] = [above, page].map((rows) => rows.map(textOf)) as [string[], string[]]
+  let repeated = Math.min(ends.length, begins.length)
+  const isRepetition = () => ends.slice(ends.length - repeated).every((text, place) => text === begins[place])
+  while (!isRepetition()) repeated--
+  return [...above, ...page.slice(repeated)]
 }

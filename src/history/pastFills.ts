@@ -51,7 +51,7 @@ export function fillHistory(db: Kysely<Database>): EventHistory<Fill> {
     pageRows: fillPageRows,
     maxSpanMs: fillSpanMs,
     reachMs: fillReachMs,
-    isNumbered: false,
+    numbered: null,
     ask(client, { series: { category, symbol }, window: { from, to } }, request) {
       // A millisecond more on both sides, should the ends be exclusive.
       return client.pastFills({ category, symbol, limit: fillPageRows, startTime: from - 1, endTime: to }, request)

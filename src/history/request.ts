@@ -1,5 +1,6 @@
 import picomatch from 'picomatch'
 import { type CandleSeries, type CandleType, type Interval, intervalMs, whyNoCandles } from '../market/candle.js'
+import { fundingReachMs, isFuture } from '../market/funding.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
@@ -8,11 +9,16 @@ import type { InstrumentSummary } from '../ledger/read/instruments.js'
 import { fillReachMs } from './pastFills.js'
 
 /** Streams whose past the service gives. */
-export const pastStreams = ['candles', 'fills'] as const
+export const pastStreams = ['candles', 'fills', 'funding'] as const
 export type PastStream = (typeof pastStreams)[number]
+const streamOf = { candles: 'candles', fills: 'fills', funding: 'funding_rates' } as const
 
 /** How far back the service gives the rows of a stream. */
-const reachMs: Readonly<Record<PastStream, number>> = { candles: Number.POSITIVE_INFINITY, fills: fillReachMs }
+const reachMs: Readonly<Record<PastStream, number>> = {
+  candles: Number.POSITIVE_INFINITY,
+  fills: fillReachMs,
+  funding: fundingReachMs,
+}
 
 /** A selection of series and times to backfill. */
 export interface BackfillRequest {
@@ -63,6 +69,7 @@ export function resolveRequest(
     const { category, symbol } = instrument
     if (!isTradedCategory(category) || !request.categories.includes(category) || !isWanted(symbol)) continue
     // Only tokenised stocks lack some candles, so the other kinds need not be distinguished.
+    if (stream === 'funding' && !isFuture(instrument)) continue
     if (stream !== 'candles') {
       series.push(requestedEvents(stream, instrument, request, serviceNow))
       continue
@@ -91,7 +98,7 @@ function requestedEvents(
   serviceNow: TimeMs,
 ): RequestedSeries {
   const { launchTime, offTime, limitOpenTime } = instrument
-  const series = instrumentStream(stream, instrument)
+  const series = instrumentStream(streamOf[stream], instrument)
   const oldest = serviceNow - reachMs[stream]
   const begin = Math.max(oldest, launchTime ?? oldest, from === 'launch' ? oldest : from)
   const range = { from: begin, to: Math.max(begin, Math.min(to, serviceNow - eventSettleMs)) }

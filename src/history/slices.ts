@@ -19,7 +19,11 @@ const maxEventRanges = 500
 
 /** Cuts the newest part off the missing ranges of a want: whole pages of both operations, some minutes of work. */
 export function cutSlice({ series, ranges, hasOpenBeginning }: OpenWant): TimeRange[] {
-  if (series.interval === null) return newest(ranges.slice(-maxEventRanges), eventSliceMs)
+  if (series.interval === null) {
+    // Numbered pages begin with the newest row each time, so they are fetched in one slice.
+    const isNumbered = series.stream !== 'fills'
+    return newest(ranges.slice(-maxEventRanges), isNumbered ? Number.POSITIVE_INFINITY : eventSliceMs)
+  }
   const lengthMs = intervalMs[series.interval]
   const share = Math.ceil(candlesIn({ lengthMs }, ranges) / slicesPerWant / 1000) * 1000
   const size = Math.min(maxCandles, Math.max(minCandles, share))

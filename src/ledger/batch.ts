@@ -1,6 +1,6 @@
 import type { Candle, CandleSeries } from '../market/candle.js'
 import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
-import type { FuturesCategory } from '../market/funding.js'
+import type { FundingRate, FuturesCategory } from '../market/funding.js'
 import type { Fill } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { StreamName } from '../market/stream.js'
@@ -58,7 +58,7 @@ export function isPlain({ rejected, unkept = 0, gaps, isPart }: Batch): boolean 
 }
 
 /**
- * Leaves out fills and candles that would be removed for their age: they would come into days that the archive has. The newest of the
+ * Leaves out rows of streams with a past that would be removed for their age: they would come into days that the archive has. The newest of the
  * old fills stays, because from it on the response shows that nothing else was traded.
  *
  * @param keptMs how long the table of the stream keeps rows; null: for ever
@@ -78,6 +78,7 @@ export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: n
 const rowTimes: Readonly<Partial<Record<StreamName, (row: unknown) => TimeMs>>> = {
   fills: (row) => (row as Fill).ts,
   candles: (row) => (row as Candle).openTime,
+  funding_rates: (row) => (row as FundingRate).ts,
 }
 
 /** Names what a batch is about; batches with the same key depend on each other's order. */

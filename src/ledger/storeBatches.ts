@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
-import { streamNames, streamTraits } from '../market/stream.js'
+import { type StreamName, streamNames, streamTraits } from '../market/stream.js'
 import {
   describeDatabaseError,
   isConflictError,
@@ -148,7 +148,7 @@ async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<S
   for (const stream of streamNames) {
     const own = batches.filter((batch) => batch.stream === stream && isWorthWriting(batch))
     if (own.length === 0) continue
-    if (stream === 'candles') own.sort((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1))
+    if (isLockedBySeries(stream)) own.sort((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1))
     for (const [index, result] of (await writerOf(stream)(db, own)).entries()) written.set(own[index] as Batch, result)
   }
   const stored: StoredBatch[] = []
@@ -160,6 +160,11 @@ async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<S
     stored.push(accountOf(batch, written.get(batch) ?? nothingWritten))
   }
   return stored
+}
+
+/** Writers that take a lock for each of their batches. */
+function isLockedBySeries(stream: StreamName): boolean {
+  return stream === 'candles' || stream === 'funding_rates'
 }
 
 /** Builds the result of one batch: counts of its rows, found gaps, late candles, and remarks. */

@@ -13,7 +13,7 @@ import { ofSeries, type Series, seriesColumns } from '../db/series.js'
  *
  * | from                   | to                     | by                              | when                                           |
  * | ---------------------- | ---------------------- | ------------------------------- | ---------------------------------------------- |
- * | any                    | recorded               | `addCoverage`, `storeCandles`   | rows are stored that prove it                  |
+ * | any                    | recorded               | `addCoverage` and its like      | rows are stored that prove it                  |
  * | nothing                | silent, and recorded   | `storeCandles`                  | a response leaves candles out between two      |
  * | silent                 | no trade               | `confirmNoTrade`                | a later response leaves them out as well       |
  * | silent, no trade       | repaired               | `storeCandles`                  | candles come after all                         |

@@ -1,13 +1,14 @@
 import type { Kysely } from 'kysely'
 import { type Candle, intervalMs, silenceBetween } from '../market/candle.js'
 import type { Fill, OrderBook, RpiOrderBook, RpiSymbol, Ticker } from '../market/rows.js'
-import type { FundingForecast } from '../market/funding.js'
+import type { FundingForecast, FundingRate, FutureKey } from '../market/funding.js'
 import type { Instrument } from '../market/instrument.js'
 import type { InstrumentKey } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeRows.js'
+import { shownRates, storeFundingRates } from './fundingRates.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
 import { insertFundingForecasts, insertOrderBooks, insertRpiOrderBooks, insertTickers } from './snapshots.js'
 import {
@@ -37,6 +38,7 @@ interface Writers {
   readonly rpi_order_books: Writer<BookTarget, RpiOrderBook>
   readonly fills: Writer<InstrumentKey, Fill>
   readonly candles: Writer<CandleTarget, Candle>
+  readonly funding_rates: Writer<FutureKey, FundingRate>
   readonly funding_forecasts: Writer<FuturesTarget, FundingForecast>
 }
 
@@ -52,6 +54,7 @@ const writers: Writers = {
   rpi_order_books: together(insertRpiOrderBooks),
   fills: storeFills,
   candles: oneByOne((db, batch) => storeCandles(db, batch.rows, silenceOf(batch))),
+  funding_rates: oneByOne((db, batch) => storeFundingRates(db, batch.target, batch.rows, shownRates(batch))),
   funding_forecasts: together(insertFundingForecasts),
 }
 

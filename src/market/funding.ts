@@ -1,5 +1,6 @@
-import type { TradedCategory } from './category.js'
-import type { Decimal, Extra, TimeMs } from './values.js'
+import type { InstrumentKey, TradedCategory } from './category.js'
+import type { TimeRange } from './timeRange.js'
+import { type Decimal, dayMs, type Extra, hourMs, type TimeMs } from './values.js'
 
 export type FuturesCategory = Exclude<TradedCategory, 'SPOT'>
 export const futuresCategories = ['USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'] as const satisfies FuturesCategory[]
@@ -13,6 +14,44 @@ export interface FundingRate {
   readonly fundingRate: Decimal
   readonly receivedAt: TimeMs
   readonly extra: Extra
+}
+
+export interface FutureKey extends InstrumentKey {
+  readonly category: FuturesCategory
+}
+
+export function isFuture(key: InstrumentKey): key is FutureKey {
+  return futuresCategories.some((category) => category === key.category)
+}
+
+/** How far back the service gives settled rates, and how many in one response at most. */
+export const fundingReachMs = 90 * dayMs
+export const fundingPageRows = 100
+
+/** The longest time from one settlement to the next. It is one, two, four or eight hours. */
+export const longestFundingMs = 8 * hourMs
+
+/** The time from one known settlement to the next known one. */
+export interface FundingStep extends TimeRange {
+  /** False when a settlement lies between. Null of the newest step, when only the next settlement will tell. */
+  readonly isWhole: boolean | null
+}
+
+/**
+ * Tells where settlements are missing. The interval of an instrument changes at times. So a step counts as whole when it
+ * is no longer than the one before or after it.
+ *
+ * @param times each settlement once, ascending
+ */
+export function fundingSteps(times: readonly TimeMs[]): FundingStep[] {
+  const lengthOf = (index: number) => (times[index] ?? Number.NaN) - (times[index - 1] ?? Number.NaN)
+  return times.slice(1).map((to, place) => {
+    const from = times[place] as TimeMs
+    const [before, length, after] = [lengthOf(place), to - from, lengthOf(place + 2)]
+    if (length > longestFundingMs) return { from, to, isWhole: false }
+    if (Number.isNaN(before) || length <= before || length <= after) return { from, to, isWhole: true }
+    return { from, to, isWhole: Number.isNaN(after) ? null : false }
+  })
 }
 
 /** The rate of the next settlement, as it forms. */

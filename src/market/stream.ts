@@ -84,6 +84,13 @@ export const streamTraits = {
     table: { series: ['category', 'symbol', 'type', 'interval'], time: 'open_time', after: [] },
     ...repeatable,
   },
+  funding_rates: {
+    operation: 'history-fund-rate',
+    options: 'fundingRates',
+    title: 'Funding rates',
+    table: momentsOf,
+    ...repeatable,
+  },
   funding_forecasts: {
     operation: 'current-fund-rate',
     options: 'fundingForecasts',

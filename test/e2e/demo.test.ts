@@ -15,6 +15,7 @@ const tables = [
   'rpi_order_books',
   'fills',
   'candles',
+  'funding_rates',
   'funding_forecasts',
 ]
 

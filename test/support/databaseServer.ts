@@ -8,6 +8,7 @@ export const testStorage: StorageSettings = {
   rpi_order_books: { chunkHours: 6, columnstoreAfterHours: 24 },
   fills: { chunkHours: 24, columnstoreAfterHours: 72 },
   candles: { chunkHours: 168, columnstoreAfterHours: 336 },
+  funding_rates: { chunkHours: 720, columnstoreAfterHours: 1440 },
   funding_forecasts: { chunkHours: 168, columnstoreAfterHours: 192 },
   rejected_row: { retentionDays: 30 },
 }

@@ -159,6 +159,16 @@ function candle(row: readonly string[], answer: ServedResponse, settleMs: number
   }
 }
 
+function rates(answer: ServedResponse): TruthRow[] {
+  const { resultList } = answer.data as { readonly resultList: Wire[] }
+  return resultList.map((row) => ({
+    category: answer.parameters['category'] ?? null,
+    symbol: value(row, 'symbol'),
+    ts: time(row, 'fundingRateTimestamp'),
+    funding_rate: decimal(row, 'fundingRate'),
+  }))
+}
+
 /** Test symbols have no bounds, and are no part of the market. */
 function forecasts(answer: ServedResponse): TruthRow[] {
   const rows = (answer.data as Wire[]).filter((row) => value(row, 'minFundingRate') !== null)
@@ -186,6 +196,7 @@ export const keyColumns = {
   rpi_order_books: ['category', 'symbol', 'ts'],
   fills: ['category', 'symbol', 'ts', 'exec_id'],
   candles: ['category', 'symbol', 'type', 'interval', 'open_time'],
+  funding_rates: ['category', 'symbol', 'ts'],
   funding_forecasts: ['category', 'symbol', 'ts'],
 } as const
 export type RecordedTable = keyof typeof keyColumns
@@ -205,6 +216,7 @@ const tableOf: Readonly<Record<string, RecordedTable>> = {
   'spot-fills-history': 'fills',
   candles: 'candles',
   'history-candles': 'candles',
+  'history-fund-rate': 'funding_rates',
   'current-fund-rate': 'funding_forecasts',
 }
 
@@ -226,6 +238,7 @@ export function servedTruth(
     rpi_order_books: new Map(),
     fills: new Map(),
     candles: new Map(),
+    funding_rates: new Map(),
     funding_forecasts: new Map(),
   }
   for (const answer of answers) {
@@ -263,6 +276,7 @@ function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
     case 'current-fund-rate':
       return forecasts(answer)
     case 'history-fund-rate':
+      return rates(answer)
     case 'liquidations':
       return []
   }

@@ -2,7 +2,7 @@ import { type InstrumentKey, instrumentText } from '../../market/category.js'
 import { momentOf } from '../../runtime/clock.js'
 import { CycleSchedule } from '../schedule/cycleSchedule.js'
 import { stablePhase } from '../schedule/phase.js'
-import type { InstrumentStream } from '../streams/stream.js'
+import type { InstrumentStream, Trigger } from '../streams/stream.js'
 import { createPoller, type Poller } from './poller.js'
 import { type PollContext, pollAndStore } from './pollAndStore.js'
 
@@ -16,13 +16,13 @@ const lookEveryMs = 1000
 export function cyclePoller<Target extends InstrumentKey, Row>(
   context: PollContext,
   stream: InstrumentStream<Target, Row>,
-  everyMs: number,
+  { everyMs, firstPart = 1 }: Extract<Trigger, { kind: 'cycle' }>,
 ): Poller<Target> {
   const { clock, stats, universe } = context
   const schedule = new CycleSchedule<Target>({
     keyOf: instrumentText,
     groupOf: ({ category }) => category,
-    phaseOf: stablePhase,
+    phaseOf: (key) => stablePhase(key) * firstPart,
     everyMs,
   })
   const report = () => {

@@ -1,8 +1,34 @@
 import type { FuturesTarget } from '../../ledger/batch.js'
-import { type FundingForecast, futuresCategories } from '../../market/funding.js'
-import type { ListStream } from './stream.js'
+import {
+  type FundingForecast,
+  fundingPageRows,
+  type FundingRate,
+  type FutureKey,
+  futuresCategories,
+  isFuture,
+} from '../../market/funding.js'
+import { hourMs } from '../../market/values.js'
+import type { InstrumentStream, ListStream } from './stream.js'
 
-const areFutures = ({ category }: { readonly category: string }) => category.endsWith('FUTURES')
+export const fundingRates: InstrumentStream<FutureKey, FundingRate> = {
+  kind: 'instruments',
+  name: 'funding_rates',
+  // Rates are settled at full hours. The requests for them are spread over ten minutes.
+  trigger: () => ({ kind: 'cycle', everyMs: hourMs, firstPart: 1 / 6 }),
+  select: ({ streams }) => streams.fundingRates.select,
+  covers: isFuture,
+  targetsOf: (_config, keys) => keys.filter(isFuture).map(({ category, symbol }) => ({ category, symbol })),
+  // A page costs as much as a row. It makes good what was missed since a hundred settlements.
+  fetch: (client, { category, symbol }, options) =>
+    client.fundingRates({ category, symbol, limit: fundingPageRows }, options),
+  costOf: () => () => 1 / 3600,
+  // Every eight hours by most of them, more often by some.
+  rowsPerDayOf: () => () => 6,
+  // Each response counts as news. Only an instrument without any rates is asked less often.
+  contentOf: ([first]) => (first === undefined ? null : String(first.receivedAt)),
+  // Plain ones were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate.
+  bytes: () => ({ plain: 130, compressed: 12 }),
+}
 
 export const fundingForecasts: ListStream<FuturesTarget, FundingForecast> = {
   kind: 'lists',
@@ -13,7 +39,7 @@ export const fundingForecasts: ListStream<FuturesTarget, FundingForecast> = {
   // The service's own test symbols are on no list of instruments, and have no bounds.
   keeps: (universe, row) => row.minRate !== null || row.maxRate !== null || universe.has(row),
   rowsOf: ({ length }) => length,
-  covers: areFutures,
+  covers: isFuture,
   // Plain ones were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate.
   bytes: { plain: 150, compressed: 12 },
 }

@@ -42,8 +42,8 @@ export interface ListStream<Target, Row> extends Requested<Target, Row> {
 
 /** Decides when an instrument of a stream is requested. */
 export type Trigger =
-  /** A cycle of fixed length in which every target has a place of its own. */
-  | { readonly kind: 'cycle'; readonly everyMs: number }
+  /** A cycle of fixed length in which every target has a place of its own. All places may lie in its first part. */
+  | { readonly kind: 'cycle'; readonly everyMs: number; readonly firstPart?: number }
   /** The close of each target's candle. `shortestMs` is the shortest time between two closes. */
   | { readonly kind: 'candle-close'; readonly settleMs: number; readonly shortestMs: number }
   /** The need to see a target's fills again before more have happened than one response shows. */

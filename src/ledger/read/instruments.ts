@@ -168,6 +168,20 @@ export async function recentFillRates(db: Kysely<Database>, now: TimeMs): Promis
   return rows
 }
 
+/** How often funding of each instrument is settled, by its specification. */
+export async function fundingFrequencies(db: Kysely<Database>): Promise<FillRate[]> {
+  const listed = await db
+    .selectFrom('market.instruments')
+    .select(['category', 'symbol', 'fund_interval'])
+    .where('fund_interval', '>', 0)
+    .execute()
+  return listed.map(({ category, symbol, fund_interval }) => ({
+    category,
+    symbol,
+    perSecond: 1 / ((fund_interval ?? 8) * 3600),
+  }))
+}
+
 /** Properties of an instrument that the collector needs. */
 export type InstrumentSummary = Pick<
   Instrument,

@@ -46,10 +46,11 @@ it('records the forming rates of listed futures, and none of the test symbols', 
 })
 
 it('a service without them has idle streams, and no incident', async () => {
-  await start({ lackingOperations: ['current-fund-rate'] })
+  await start({ lackingOperations: ['current-fund-rate', 'history-fund-rate'] })
   const { collector } = recorder
   await expect.poll(() => collector.phase, patience).toBe('collecting')
-  await expect.poll(() => collector.stats.funding_forecasts.lastIdleAt, patience).not.toBeNull()
+  for (const stream of ['funding_rates', 'funding_forecasts'] as const)
+    await expect.poll(() => collector.stats[stream].lastIdleAt, patience).not.toBeNull()
   expect(collector.incidents.recent()).toEqual([])
   expect(await symbolsOf('funding_forecasts')).toEqual([])
 })

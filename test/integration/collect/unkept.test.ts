@@ -31,7 +31,7 @@ beforeEach(async () => {
   client = clientOf(service.url)
   stopping = new AbortController()
   const context = pollContext(own, client, stopping.signal, clock)
-  poller = cyclePoller(context, streams.order_books, 6 * hourMs)
+  poller = cyclePoller(context, streams.order_books, { kind: 'cycle', everyMs: 6 * hourMs })
 })
 afterEach(async () => {
   stopping.abort()

@@ -98,6 +98,15 @@ const columns: {
     received_at: 'value',
     extra: 'value',
   },
+  'market.funding_rates': {
+    category: 'value',
+    symbol: 'value',
+    ts: 'value',
+    funding_rate: 'value',
+    interval_hours: 'null',
+    received_at: 'value',
+    extra: 'value',
+  },
   'market.funding_forecasts': {
     category: 'value',
     symbol: 'value',

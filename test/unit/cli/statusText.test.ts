@@ -78,5 +78,6 @@ const emptyNewest = {
   rpi_order_books: null,
   fills: null,
   candles: null,
+  funding_rates: null,
   funding_forecasts: null,
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
-import { type EventHistory, fetchEvents } from '../../../src/history/fetchEvents.js'
+import { type EventHistory, fetchEvents, joinPages } from '../../../src/history/fetchEvents.js'
 import type { Fill } from '../../../src/market/rows.js'
 import { normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
 import { dayMs } from '../../../src/market/values.js'
@@ -52,7 +52,7 @@ async function fetchFrom(
     pageRows: 1_000,
     maxSpanMs: isNumbered ? null : 7 * dayMs,
     reachMs: 90 * dayMs,
-    isNumbered,
+    numbered: isNumbered ? { textOf: ({ execId }) => execId, silentBelowMs: 0 } : null,
     ask(_, { window: { from, to }, page }) {
       if (requests++ > maxRequests) throw new Error('too many requests')
       if (isNumbered) return Promise.resolve(pageOf(newestFirst.slice((page - 1) * 1_000, page * 1_000)))
@@ -142,4 +142,28 @@ test('gaps close to each other cost one request', async () => {
   const tape = tapeOf(Array.from({ length: 900 }, () => 100))
   const gaps = [10, 20, 30].map((second) => ({ from: base + second * 1_000, to: base + second * 1_000 + 500 }))
   expect((await fetchFrom(tape, gaps)).requests).toBe(1)
+})
+
+test('numbered pages join to what there is, whatever came between them, equal rows included', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom('a', 'b', 'c'), { minLength: 1, maxLength: 60 }),
+      fc.array(fc.nat(3), { maxLength: 30 }),
+      fc.integer({ min: 1, max: 7 }),
+      (letters, arrivals, pageRows) => {
+        // Each row is told from its neighbours, but for twins within a page.
+        const tape = letters.map((letter, place) => `${Math.floor(place / 2)}${letter}`)
+        let joined: readonly string[] = []
+        let moved = 0
+        for (let page = 0; page * pageRows - moved < tape.length; page++) {
+          const from = Math.max(0, page * pageRows - moved)
+          const isTwinCut = from > 0 && tape[from] === tape[from - 1]
+          fc.pre(!isTwinCut)
+          joined = joinPages(joined, tape.slice(from, page * pageRows - moved + pageRows), (row) => row)
+          moved += page === 0 ? 0 : Math.min(arrivals[page] ?? 0, pageRows - 1)
+        }
+        expect(joined).toEqual(tape)
+      },
+    ),
+  )
 })

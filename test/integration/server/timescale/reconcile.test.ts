@@ -23,7 +23,15 @@ afterEach(async () => {
   for (const database of open.splice(0)) await database.drop()
 })
 
-const timeTables = ['candles', 'fills', 'funding_forecasts', 'order_books', 'rpi_order_books', 'tickers']
+const timeTables = [
+  'candles',
+  'fills',
+  'funding_forecasts',
+  'funding_rates',
+  'order_books',
+  'rpi_order_books',
+  'tickers',
+]
 const rollups = ['ohlcv_15m', 'ohlcv_1d', 'ohlcv_1h', 'ohlcv_4h', 'ohlcv_5m']
 
 /**
@@ -77,6 +85,7 @@ describe('the time-series features', () => {
       'market.candles: category,symbol,type,interval / open_time',
       'market.fills: category,symbol / ts,exec_id',
       'market.funding_forecasts: category,symbol / ts',
+      'market.funding_rates: category,symbol / ts',
       'market.order_books: category,symbol / ts',
       'market.rpi_order_books: category,symbol / ts',
       'market.tickers: category,symbol / ts',

@@ -55,6 +55,7 @@ describe('changes that are needed', () => {
       'make market.rpi_order_books a hypertable with chunks of 6 hours',
       'make market.fills a hypertable with chunks of 1 day',
       'make market.candles a hypertable with chunks of 7 days',
+      'make market.funding_rates a hypertable with chunks of 30 days',
       'make market.funding_forecasts a hypertable with chunks of 7 days',
     ])
   })

@@ -1,0 +1,57 @@
+import { type Kysely, sql } from 'kysely'
+import type { InstrumentKey } from '../market/category.js'
+import type { StreamName } from '../market/stream.js'
+import type { Ranges, TimeRange } from '../market/timeRange.js'
+import type { TimeMs } from '../market/values.js'
+import { instant, toDate } from '../db/columns.js'
+import { callFunction } from '../db/database.js'
+import type { Database } from '../db/schema.js'
+import { sameSeries, type Series } from '../db/series.js'
+import { is, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
+
+/** Adds what responses prove of an instrument, and books what lies between as gaps. Resolves to the number of new gaps. */
+export async function claimEvents(
+  trx: Kysely<Database>,
+  { stream, category, symbol }: Series,
+  claim: Ranges,
+  reason: string,
+): Promise<number> {
+  if (claim.length === 0) return 0
+  return callFunction(trx, 'recorder.claim_events', stream, category, symbol, multirangeText(claim), reason)
+}
+
+/** Makes lost gaps of the open ones of a stream that end by a time: the service gives nothing older. */
+export async function loseGaps(db: Kysely<Database>, stream: StreamName, until: TimeMs): Promise<void> {
+  await callFunction(db, 'recorder.lose_gaps', stream, toDate(until))
+}
+
+/** What is missing of an instrument, and how often it was wanted in vain. */
+export interface MissingOfInstrument extends InstrumentKey {
+  readonly missing: readonly TimeRange[]
+  readonly attempts: number
+  /** When the last attempt ended; null while one is open. */
+  readonly attemptedAt: TimeMs | null
+}
+
+/** What is missing since a time, up to what is proven last, of each instrument that a stream has anything of. */
+export async function missingOfStream(
+  db: Kysely<Database>,
+  stream: StreamName,
+  since: TimeMs,
+): Promise<MissingOfInstrument[]> {
+  const begin = instant(since)
+  const { rows } = await sql<Omit<MissingOfInstrument, 'missing'> & { readonly ranges: [TimeMs, TimeMs][] }>`
+    select k.category, k.symbol, ${rangesAsJson(sql`m.missing`)} as ranges, w.attempts, w.ended as "attemptedAt"
+    from recorder.known k
+    cross join lateral (
+      select tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges as missing
+    ) m
+    cross join lateral (
+      select count(*) as attempts, case when bool_and(ended_at is not null) then max(ended_at) end as ended
+      from recorder.want w where ${sameSeries('w', 'k')} and w.kind = 'repair' and w.ranges && m.missing
+    ) w
+    where k.stream = ${stream} and ${is('recorded', 'k')} and k.part = '-infinity' and not isempty(m.missing)`.execute(
+    db,
+  )
+  return rows.map(({ ranges, ...of }) => ({ ...of, missing: toRanges(ranges) }))
+}

@@ -1,0 +1,154 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { startFundingRepair } from '../../../src/history/pastFutures.js'
+import { startHistoryWorker } from '../../../src/history/worker.js'
+import { listGaps } from '../../../src/ledger/gaps.js'
+import { storeBatch } from '../../../src/ledger/storeBatches.js'
+import { type FutureKey, type FundingRate, isFuture } from '../../../src/market/funding.js'
+import { dayMs, type TimeMs } from '../../../src/market/values.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { fundingHours } from '../../../src/simulator/world/funding.js'
+import { clientOf } from '../../support/backfill.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+const start = Date.UTC(2026, 10, 20, 3, 30)
+const logger = createLogger('silent')
+let now: TimeMs
+let test: TestDatabase
+let simulator: Simulator
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test.drop())
+beforeEach(async () => {
+  now = start
+  await test.database.pool.query('truncate market.funding_rates, recorder.known, recorder.want, recorder.slice')
+  simulator = await startSimulator({ scale: 'tiny', now: () => now, limits: { enforce: false } })
+})
+afterEach(() => simulator.close())
+
+/** Perpetual futures that are older than the history of rates. */
+const futures = (): FutureKey[] =>
+  simulator.world
+    .listings()
+    .filter((listing) => listing.contract === 'perpetual' && listing.launchTime < start - 90 * dayMs)
+    .flatMap(({ category, symbol }) => [{ category, symbol }].filter(isFuture))
+
+/** What the newest response shows of each instrument is stored, as by the recorder. */
+async function poll(keys: readonly FutureKey[] = futures()): Promise<void> {
+  const client = clientOf(simulator.url, 100)
+  for (const { category, symbol } of keys) {
+    const target = { category, symbol }
+    const { rows, requestTime, receivedAt, rejected } = await client.fundingRates({ ...target, limit: 100 })
+    const batch = { stream: 'funding_rates', target, requestTime, receivedAt, rows, rejected } as const
+    await storeBatch(test.database.db, { ...batch, gaps: [], isPart: false })
+  }
+  client.close()
+}
+
+/** Has what is missing wanted and fetched. Resolves to the number of requests. */
+async function repair(): Promise<number> {
+  const { db, pool } = test.database
+  const client = clientOf(simulator.url, 100)
+  const clock = { ...systemClock, now: () => now }
+  const before = requests()
+  const worker = startHistoryWorker({ db, client, settleMs: 0, clock: systemClock, logger })
+  const repairing = startFundingRepair({ db, isOwn: () => true, keptMs: null, clock, logger, everyMs: 20 })
+  const wants = async (condition: string) => (await pool.query(`select from recorder.want where ${condition}`)).rowCount
+  await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)
+  await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)
+  await repairing.stop()
+  await worker.stop()
+  client.close()
+  return requests() - before
+}
+
+const requests = () =>
+  Object.values(simulator.control.report()).reduce(
+    (sum, { operations }) => sum + operations['history-fund-rate'].requests,
+    0,
+  )
+
+type Row = Pick<FundingRate, 'symbol' | 'ts' | 'fundingRate'> & { readonly hours: number | null }
+
+async function stored({ category, symbol }: FutureKey): Promise<Row[]> {
+  const { rows } = await test.database.pool.query<Row>(
+    `select symbol, (extract(epoch from ts) * 1000)::bigint as ts, funding_rate::text as "fundingRate", interval_hours as hours
+      from market.funding_rates where category = $1 and symbol = $2 order by ts desc`,
+    [category, symbol],
+  )
+  return rows
+}
+
+function truth({ category, symbol }: FutureKey, at = now): Row[] {
+  const listing = simulator.world.find(category, symbol)
+  const hours = listing === undefined ? null : fundingHours(listing)
+  const rows = simulator.world.fundingRates(category, symbol, at, 1, 10_000)
+  return rows.map(({ fundingRate, fundingRateTimestamp }, place) => {
+    const isOldest = place === rows.length - 1
+    return { symbol, ts: Number(fundingRateTimestamp), fundingRate, hours: isOldest ? null : hours }
+  })
+}
+
+const coverage = async () => (await test.database.pool.query('select symbol from market.coverage')).rowCount
+const gaps = () => listGaps(test.database.db, { stream: 'funding_rates' })
+
+it('the rates of 90 days of all futures are there after the fewest requests, each with its interval', async () => {
+  await poll()
+  const made = await repair()
+  let least = 0
+  for (const key of futures()) {
+    expect(await stored(key)).toEqual(truth(key))
+    // Of up to a hundred rates the live response has all.
+    least += truth(key).length > 100 ? Math.ceil(truth(key).length / 100) : 0
+  }
+  expect(made).toBe(least)
+  expect(await coverage()).toBe(futures().length)
+  expect(await gaps()).toEqual([])
+  await poll()
+  expect(await repair()).toBe(0)
+})
+
+it('what a response shows of less than a hundred settlements needs no repair, of more it is a gap that is filled', async () => {
+  const hourly = futures().filter(({ category, symbol }) => {
+    const listing = simulator.world.find(category, symbol)
+    return listing !== undefined && fundingHours(listing) === 1
+  })
+  expect(hourly.length).toBeGreaterThan(0)
+  await poll(hourly)
+  now += 3 * dayMs
+  await poll(hourly)
+  expect(await gaps()).toEqual([])
+  now += 10 * dayMs
+  await poll(hourly)
+  const open = await gaps()
+  expect(open).toMatchObject(hourly.map(() => ({ state: 'open' })))
+  for (const { range } of open) expect(range.to - range.from).toBeGreaterThan(5 * dayMs)
+  await repair()
+  expect((await gaps()).map(({ state }) => state)).toEqual(hourly.map(() => 'repaired'))
+  expect(await coverage()).toBe(hourly.length)
+  for (const key of hourly) expect((await stored(key)).slice(0, -1)).toEqual(truth(key).slice(0, -1))
+})
+
+it('a settlement that a response leaves out is a gap by the interval, and no gap when it comes', async () => {
+  const [key] = futures()
+  if (key === undefined) throw new Error('there is no future')
+  const { category, symbol } = key
+  const store = async (rows: readonly Row[]) => {
+    const rates = rows.map(({ ts, fundingRate }) => ({ category, symbol, ts, fundingRate, receivedAt: now, extra: {} }))
+    const batch = { stream: 'funding_rates', target: { category, symbol }, requestTime: now, receivedAt: now } as const
+    await storeBatch(test.database.db, { ...batch, rows: rates, rejected: [], gaps: [], isPart: false })
+  }
+  const all = truth(key).slice(0, 30)
+  await store(all.filter((_, place) => place !== 10))
+  const [hole] = await gaps()
+  expect(hole).toMatchObject({ state: 'open', range: { from: (all[11]?.ts ?? 0) + 1, to: all[9]?.ts } })
+  const intervals = async () => (await stored(key)).map(({ hours }) => hours)
+  expect((await intervals())[9]).toBe(null)
+  await store(all)
+  expect((await gaps()).map(({ state }) => state)).toEqual(['repaired'])
+  expect((await intervals()).slice(0, -1)).toEqual(all.slice(0, -1).map(({ hours }) => hours))
+  await store(all)
+  expect((await gaps()).map(({ state }) => state)).toEqual(['repaired'])
+})
