@@ -204,9 +204,9 @@ async function eventForecastOf(
   const known = stream === 'fills' ? await recentFillRates(db, now) : await fundingFrequencies(db)
   const rates = new Map(known.map((rate) => [instrumentText(rate), rate.perSecond]))
   const { limits, latencyJitterMs } = config.exchange
-  const of = limits.perSecond
-  const allowed =
-    stream === 'fills' ? Math.min(of['spot-fills-history'], of['futures-fills-history']) : of['history-fund-rate']
+  const { perSecond } = limits
+  const ofFills = Math.min(perSecond['spot-fills-history'], perSecond['futures-fills-history'])
+  const allowed = stream === 'fills' ? ofFills : perSecond['history-fund-rate']
   return estimateEvents(planned, {
     perSecondOf: (series) => rates.get(instrumentText(series)) ?? null,
     pageRows: stream === 'fills' ? fillPageRows : fundingPageRows,

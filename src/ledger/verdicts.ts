@@ -13,15 +13,15 @@ import { ofSeries, type Series, seriesColumns } from '../db/series.js'
  *
  * | from                   | to                     | by                              | when                                           |
  * | ---------------------- | ---------------------- | ------------------------------- | ---------------------------------------------- |
- * | any                    | recorded               | `addCoverage` and its like      | rows are stored that prove it                  |
+ * | any                    | recorded               | `addCoverage`, `claimEvents`, … | rows are stored that prove it                  |
  * | nothing                | silent, and recorded   | `storeCandles`                  | a response leaves candles out between two      |
  * | silent                 | no trade               | `confirmNoTrade`                | a later response leaves them out as well       |
  * | silent, no trade       | repaired               | `storeCandles`                  | candles come after all                         |
  * | nothing                | before the beginning   | `addEmptyRanges`                | the service has nothing on both sides          |
  * | nothing                | unanswered             | `replaceUnanswered`             | no response shows anything                     |
- * | nothing                | missing, lost          | `recordGap`, `replaceGaps`      | rows did not come, and may or may not do later |
- * | missing                | lost, and back         | `turnFillGaps`                  | the service has no history that far, or has    |
- * | missing, lost          | repaired               | `settleGaps`, `storePastFills`  | the range is recorded by now                   |
+ * | nothing                | missing, lost          | `recordGap`, `claimEvents`, …   | rows did not come, and may or may not do later |
+ * | missing                | lost, and back         | `turnFillGaps`, `loseGaps`      | the service has no history that far, or has    |
+ * | missing, lost          | repaired               | `settleGaps`, `claimEvents`, …  | the range is recorded by now                   |
  * | missing, lost          | nothing, then recorded | `removeGap`                     | candles show that no fill was lost             |
  * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed anew                  |
  * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
