@@ -1,9 +1,13 @@
 import { type Kysely, sql } from 'kysely'
-import { proofFunctions } from './candleProof.js'
+import { candleProof } from './candleProof.js'
 import { commentOn, keyComments } from './comments.js'
+import { fillProof } from './fillProof.js'
+import { storeFills } from './storeFills.js'
 
-/** The verdicts. src/ledger/proof/verdicts.ts says who may move a range from one to another. */
-const verdicts = ['recorded', 'silent', 'no trade', 'before the beginning', 'unanswered', 'missing', 'lost', 'repaired']
+/** The verdicts. src/ledger/verdicts.ts says who may move a range from one to another. */
+const proven = ['recorded', 'silent', 'no trade', 'before the beginning', 'unanswered', 'missing', 'lost', 'repaired']
+/** How far the recorder has come with a series. */
+const progress = ['unsettled', 'audited', 'reviewed']
 const gapVerdicts = sql.raw(`('missing', 'lost', 'repaired')`)
 
 /** The ledger: what is known of each stretch of time of each series. Nothing is known of a stretch that it does not name. */
@@ -17,7 +21,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       -- Type and interval are '' for streams without them: NULLs in a key are all distinct before PostgreSQL 15.
       type text not null default '' check (type = '' or type::market.candle_type is not null),
       interval text not null default '' check (interval = '' or interval::market.candle_interval is not null),
-      verdict text not null check (verdict in (${sql.join(verdicts.map((verdict) => sql.lit(verdict)))})),
+      verdict text not null check (verdict in (${sql.join([...proven, ...progress].map((verdict) => sql.lit(verdict)))})),
       part timestamptz not null default '-infinity',
       ranges tstzmultirange not null,
       reason text check (reason <> ''),
@@ -81,20 +85,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         lower(r) as from_time, upper(r) as to_time, verdict = 'no trade' as is_confirmed
       from recorder.known cross join lateral unnest(ranges) as r
       where verdict in ('silent', 'no trade');
-
-    create table recorder.archived_day (
-      table_name text not null check (table_name <> ''),
-      day date not null,
-      version integer not null check (version > 0),
-      rows bigint not null,
-      digest text not null,
-      proof_digest text not null,
-      archived_at timestamptz not null default now(),
-      removed_at timestamptz,
-      primary key (table_name, day)
-    );
   `.execute(db)
-  await proofFunctions.execute(db)
+  for (const functions of [candleProof, fillProof, storeFills]) await functions.execute(db)
   await describe(db)
 }
 
@@ -131,7 +123,10 @@ async function describe(db: Kysely<unknown>): Promise<void> {
           'recorded: proven to be stored in full. silent: part of it, and the service left candles out there, as nothing was ' +
           'traded. no trade: silent, and looked at once more, later. before the beginning: the series has no rows there. ' +
           'unanswered: asked for, and no response shows anything. missing: a gap that may be repaired. lost: a gap that the ' +
-          'service no longer fills. repaired: a gap that was filled.',
+          'service no longer fills. repaired: a gap that was filled. unsettled: seen without a break, but fills may still turn ' +
+          'up there; the next page that follows on claims it. audited: claims of these minutes were compared with the ' +
+          'candles, or have waited for a candle in vain. reviewed: closed candles were read again, down to the beginning of ' +
+          'the range; the next stretch ends there.',
         part:
           'Where the part begins. recorded: fills have parts of 128 ranges, from here until the next part; -infinity is the first, ' +
           'and the only one of other streams. silent, no trade: the 1,440 places of candles in which the ranges begin. Gaps and ' +
@@ -139,7 +134,7 @@ async function describe(db: Kysely<unknown>): Promise<void> {
         ranges: 'The ranges, half-open.',
         reason: 'Gaps: why it is there.',
         noted_at:
-          'When the verdict was noted: of gaps when they were found, of silence and what is unanswered the last time.',
+          'When the verdict was noted: of gaps when they were found, of silence, of what is unanswered and of reviews the last time.',
         settled_at: 'Gaps: when it was repaired, or known to be beyond repair.',
         judged_at:
           'Gaps in fills: when the candles have shown that fills are missing, or were waited for in vain; NULL before, and for all others.',
@@ -187,22 +182,6 @@ async function describe(db: Kysely<unknown>): Promise<void> {
         state,
         detected_at: 'When it was found.',
         filled_from: filledFrom,
-      },
-    },
-    'recorder.archived_day': {
-      kind: 'table',
-      comment:
-        'A day of a table that is in the archive, read back and found equal. The archive itself has the whole proof.',
-      columns: {
-        table_name: 'Table of schema market.',
-        day: 'The day, UTC.',
-        version: 'Version of the day in the archive, from 1.',
-        rows: 'Rows that it has.',
-        digest: 'SHA-256 that the manifest of this version has.',
-        proof_digest:
-          'SHA-256 of what the database had proven of the day then; empty when the day has to be written again.',
-        archived_at: 'When this version was written.',
-        removed_at: 'When its rows were removed from the database for their age; NULL while they are here.',
       },
     },
   })

@@ -21,7 +21,7 @@ const repairing = (condition: string) => `
       from repaired ${adding};`
 
 /** How gaps of any stream and ranges of candles move from one verdict to another; src/ledger/verdicts.ts lists the moves. */
-export const proofFunctions = sql.raw(`
+export const candleProof = sql.raw(`
     -- Notes gaps, one for each range. The same gap found again changes nothing, and of two with the same beginning the longer stays.
     create function recorder.note_gaps(
       of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,

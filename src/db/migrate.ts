@@ -3,15 +3,11 @@ import * as instruments from '../../migrations/0001_instruments.js'
 import * as marketData from '../../migrations/0002_market_data.js'
 import * as corrections from '../../migrations/0003_corrections.js'
 import * as ledger from '../../migrations/0004_ledger.js'
-import * as recorders from '../../migrations/0005_recorders.js'
-import * as rollups from '../../migrations/0006_rollups.js'
-import * as analystFunctions from '../../migrations/0007_analyst_functions.js'
-import * as roles from '../../migrations/0008_roles.js'
-import * as fillProof from '../../migrations/0009_fill_proof.js'
-import * as fillPages from '../../migrations/0010_fill_pages.js'
-import * as iceberg from '../../migrations/0011_iceberg.js'
-import * as researchFunctions from '../../migrations/0012_research_functions.js'
-import * as futures from '../../migrations/0013_futures.js'
+import * as futures from '../../migrations/0005_futures.js'
+import * as recorders from '../../migrations/0006_recorders.js'
+import * as archive from '../../migrations/0007_archive.js'
+import * as analysis from '../../migrations/0008_analysis.js'
+import * as roles from '../../migrations/0009_roles.js'
 import { callFunction, type RecorderDatabase } from './database.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/text.js'
@@ -22,15 +18,11 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0002_market_data': marketData,
   '0003_corrections': corrections,
   '0004_ledger': ledger,
-  '0005_recorders': recorders,
-  '0006_rollups': rollups,
-  '0007_analyst_functions': analystFunctions,
-  '0008_roles': roles,
-  '0009_fill_proof': fillProof,
-  '0010_fill_pages': fillPages,
-  '0011_iceberg': iceberg,
-  '0012_research_functions': researchFunctions,
-  '0013_futures': futures,
+  '0005_futures': futures,
+  '0006_recorders': recorders,
+  '0007_archive': archive,
+  '0008_analysis': analysis,
+  '0009_roles': roles,
 }
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }

@@ -2,7 +2,9 @@ import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { toDate } from '../db/columns.js'
+import { instant } from '../db/columns.js'
+import { candleStream, sameSeries, seriesColumns } from '../db/series.js'
+import { is, knownKey } from './verdicts.js'
 import type { Database } from '../db/schema.js'
 
 export interface DueReview {
@@ -25,8 +27,10 @@ export async function dueReviews(
       r.next_to as "nextTo", relisted.at as "relistedAt"
     from recorder.known c
     join market.instruments i on i.category = c.category and i.symbol = c.symbol and i.disappeared_at is null
-    left join recorder.review r on r.category = c.category and r.symbol = c.symbol
-      and r.type = c.type::market.candle_type and r.interval = c.interval::market.candle_interval
+    left join lateral (
+      select noted_at as reviewed_at, lower(ranges) as next_to from recorder.known r
+      where ${sameSeries('r', 'c')} and ${is('reviewed', 'r')}
+    ) as r on true
     left join lateral (
       select max(h.launch_time) as at
       from (
@@ -36,7 +40,7 @@ export async function dueReviews(
       where h.launch_time <> h.earlier and h.valid_from > r.reviewed_at
     ) as relisted on true
     where c.stream = 'candles' and c.verdict = 'recorded' and not isempty(c.ranges)
-      and (coalesce(r.reviewed_at, lower(c.ranges)) < ${toDate(before)}::timestamptz or relisted.at is not null)
+      and (coalesce(r.reviewed_at, lower(c.ranges)) < ${instant(before)} or relisted.at is not null)
     order by relisted.at desc nulls last, r.reviewed_at nulls first limit ${limit}`.execute(db)
   return rows.map(({ from, to, nextTo, relistedAt, ...series }) => ({
     series,
@@ -49,15 +53,19 @@ export async function dueReviews(
 /** Notes that a stretch of a series was looked at again; without `nextTo`, the stretch that is next stays. */
 export async function noteReview(
   db: Kysely<Database>,
-  { category, symbol, type, interval }: CandleSeries,
+  series: CandleSeries,
   at: TimeMs,
   nextTo: TimeMs | null,
 ): Promise<void> {
-  const next = nextTo === null ? sql`null` : sql`${toDate(nextTo)}`
-  await sql`
-    insert into recorder.review as r (category, symbol, type, interval, reviewed_at, next_to)
-    values (${category}, ${symbol}, ${type}, ${interval}, ${toDate(at)}::timestamptz,
-      coalesce(${next}::timestamptz, ${toDate(at)}::timestamptz))
-    on conflict (category, symbol, type, interval) do update
-      set reviewed_at = excluded.reviewed_at, next_to = coalesce(${next}::timestamptz, r.next_to)`.execute(db)
+  const ranges = `{[${new Date(nextTo ?? at).toISOString()},)}`
+  await db
+    .insertInto('recorder.known')
+    .values({ ...seriesColumns(candleStream(series)), verdict: 'reviewed', ranges, noted_at: instant(at) })
+    .onConflict((conflict) =>
+      conflict.columns(knownKey).doUpdateSet((eb) => ({
+        noted_at: eb.ref('excluded.noted_at'),
+        ...(nextTo === null ? {} : { ranges: eb.ref('excluded.ranges') }),
+      })),
+    )
+    .execute()
 }

@@ -5,7 +5,7 @@ import type { TimeMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { ofSeries, type Series, seriesColumns } from '../db/series.js'
+import { keyColumns, ofSeries, type Series, seriesColumns } from '../db/series.js'
 
 /**
  * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
@@ -25,11 +25,24 @@ import { ofSeries, type Series, seriesColumns } from '../db/series.js'
  * | missing, lost          | nothing, then recorded | `removeGap`                     | candles show that no fill was lost             |
  * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed anew                  |
  * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
+ *
+ * Three more verdicts say how far the recorder has come with a series: `unsettled` and `audited` of fills, which only functions of
+ * the database use, and `reviewed` of candles, by `noteReview`.
  */
 type Verdict =
-  'recorded' | 'silent' | 'no trade' | 'before the beginning' | 'unanswered' | 'missing' | 'lost' | 'repaired'
+  | 'recorded'
+  | 'silent'
+  | 'no trade'
+  | 'before the beginning'
+  | 'unanswered'
+  | 'missing'
+  | 'lost'
+  | 'repaired'
+  | 'reviewed'
 
 const eb = expressionBuilder<Database>()
+
+export const knownKey = [...keyColumns.map(({ name }) => name), 'verdict', 'part'] as const
 
 /** A gap that is open is a range with the verdict `missing`. */
 export function verdictOf(state: GapState): Verdict {
@@ -69,7 +82,7 @@ export async function addKnown(db: Kysely<Database>, series: Series, verdict: Ve
     .values({ ...seriesColumns(series), verdict, ranges })
     .onConflict((conflict) =>
       conflict
-        .columns(['stream', 'category', 'symbol', 'type', 'interval', 'verdict', 'part'])
+        .columns(knownKey)
         .doUpdateSet((eb) => ({ ranges: eb('recorder.known.ranges', '+', eb.ref('excluded.ranges')) }))
         .where((eb) => eb.not(eb('recorder.known.ranges', '@>', eb.ref('excluded.ranges')))),
     )

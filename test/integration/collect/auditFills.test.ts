@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate recorder.known, recorder.fill_series, market.fills, market.candles`.execute(test.database.db)
+  await sql`truncate recorder.known, market.fills, market.candles`.execute(test.database.db)
 })
 
 const start = Math.ceil(someTime / minuteMs) * minuteMs

@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   await test.database.pool.query(
-    `truncate market.candles, market.instruments, market.instrument_history, recorder.known, recorder.candle_reach, recorder.candle_revision, recorder.review, recorder.restatement`,
+    `truncate market.candles, market.instruments, market.instrument_history, recorder.known, recorder.candle_reach, recorder.candle_revision, recorder.restatement`,
   )
 })
 afterEach(async () => {

@@ -46,7 +46,7 @@ async function watch(
   { order = (polls) => polls, together = 1, askedAfterMs = 60_000 }: Watching = {},
 ): Promise<Watched> {
   const { db } = database.database
-  await sql`truncate market.fills, recorder.known, recorder.fill_series`.execute(db)
+  await sql`truncate market.fills, recorder.known`.execute(db)
   const stored = new Set<number>()
   const pages = order([...pollAfter]).map((happened): FillBatch => {
     const places = [...times.keys()].slice(Math.max(0, happened - fillsPerPage), happened)

@@ -14,8 +14,7 @@ beforeAll(async () => {
   test = await createTestDatabase()
 })
 afterAll(() => test?.drop())
-const clear = () =>
-  sql`truncate market.fills, recorder.known, recorder.fill_series, recorder.rejected_row`.execute(test.database.db)
+const clear = () => sql`truncate market.fills, recorder.known, recorder.rejected_row`.execute(test.database.db)
 beforeEach(clear)
 
 const at = (ms: number) => someTime + ms

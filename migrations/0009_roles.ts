@@ -25,21 +25,24 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       end loop;
 
       if exists (select from pg_roles where rolname = 'market_reader') then
-        grant usage on schema market, recorder_page to market_reader;
-        grant select on all tables in schema market, recorder_page to market_reader;
+        grant usage on schema market, recorder_page, iceberg to market_reader;
+        grant select on all tables in schema market, recorder_page, iceberg to market_reader;
         alter default privileges in schema market grant select on tables to market_reader;
       end if;
 
       if exists (select from pg_roles where rolname = 'recorder_writer') then
-        grant usage on schema market, recorder, recorder_page to recorder_writer;
-        grant select on all tables in schema market, recorder, recorder_page to recorder_writer;
+        grant usage on schema market, recorder, recorder_page, iceberg to recorder_writer;
+        grant select on all tables in schema market, recorder, recorder_page, iceberg to recorder_writer;
+        grant insert, update, delete on iceberg.iceberg_tables to recorder_writer;
         grant insert on market.instruments, market.instrument_history, market.rpi_symbols, market.tickers,
-          market.order_books, market.rpi_order_books, market.fills, market.candles to recorder_writer;
+          market.order_books, market.rpi_order_books, market.fills, market.candles, market.funding_rates,
+          market.funding_forecasts to recorder_writer;
         -- Rows of a moment never change. These tables follow the world.
-        grant update on market.instruments, market.instrument_history, market.rpi_symbols, market.candles to recorder_writer;
-        -- Rows become older than the configuration keeps.
-        grant delete on market.tickers, market.order_books, market.rpi_order_books, market.fills, market.candles
+        grant update on market.instruments, market.instrument_history, market.rpi_symbols, market.candles, market.funding_rates
           to recorder_writer;
+        -- Rows become older than the configuration keeps.
+        grant delete on market.tickers, market.order_books, market.rpi_order_books, market.fills, market.candles,
+          market.funding_rates, market.funding_forecasts to recorder_writer;
         grant insert, update, delete on all tables in schema recorder to recorder_writer;
         -- A revision that was logged stays, and migrations are their own login's.
         revoke update, delete on recorder.candle_revision from recorder_writer;

@@ -2,11 +2,23 @@ import { type Kysely, sql } from 'kysely'
 import { commentOn } from './comments.js'
 
 /**
- * The catalog of the archive's Iceberg tables, as Iceberg's JDBC catalog and PyIceberg's SQL catalog have it. Names, types and
+ * The days that are in the archive, and the catalog of the archive's Iceberg tables, as Iceberg's JDBC catalog and PyIceberg's SQL catalog have it. Names, types and
  * schema are theirs, so that engines read it by themselves.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
+    create table recorder.archived_day (
+      table_name text not null check (table_name <> ''),
+      day date not null,
+      version integer not null check (version > 0),
+      rows bigint not null,
+      digest text not null,
+      proof_digest text not null,
+      archived_at timestamptz not null default now(),
+      removed_at timestamptz,
+      primary key (table_name, day)
+    );
+
     create schema iceberg;
 
     create table iceberg.iceberg_tables (
@@ -27,21 +39,24 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (catalog_name, namespace, property_key)
     );
     insert into iceberg.iceberg_namespace_properties values ('recorder', 'market', 'exists', 'true');
-
-    do $$
-    begin
-      if exists (select from pg_roles where rolname = 'market_reader') then
-        grant usage on schema iceberg to market_reader;
-        grant select on all tables in schema iceberg to market_reader;
-      end if;
-      if exists (select from pg_roles where rolname = 'recorder_writer') then
-        grant usage on schema iceberg to recorder_writer;
-        grant select on all tables in schema iceberg to recorder_writer;
-        grant insert, update, delete on iceberg.iceberg_tables to recorder_writer;
-      end if;
-    end
-    $$`.execute(db)
+  `.execute(db)
   await commentOn(db, {
+    'recorder.archived_day': {
+      kind: 'table',
+      comment:
+        'A day of a table that is in the archive, read back and found equal. The archive itself has the whole proof.',
+      columns: {
+        table_name: 'Table of schema market.',
+        day: 'The day, UTC.',
+        version: 'Version of the day in the archive, from 1.',
+        rows: 'Rows that it has.',
+        digest: 'SHA-256 that the manifest of this version has.',
+        proof_digest:
+          'SHA-256 of what the database had proven of the day then; empty when the day has to be written again.',
+        archived_at: 'When this version was written.',
+        removed_at: 'When its rows were removed from the database for their age; NULL while they are here.',
+      },
+    },
     'iceberg.iceberg_tables': {
       kind: 'table',
       comment:

@@ -85,20 +85,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       insert into recorder.known as k (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at)
       select stream, category, symbol, 'lost', part, ranges, reason, noted_at, now() from old ${adding}
     $$;
-
-    -- Roles may be missing, where the login may not create them.
-    do $$
-    begin
-      if exists (select from pg_roles where rolname = 'recorder_writer') then
-        grant select, insert, delete on market.funding_rates, market.funding_forecasts to recorder_writer;
-        -- The interval of a rate is known when the settlement before it is.
-        grant update on market.funding_rates to recorder_writer;
-      end if;
-      if exists (select from pg_roles where rolname = 'market_reader') then
-        grant select on market.funding_rates, market.funding_forecasts to market_reader;
-      end if;
-    end
-    $$`.execute(db)
+  `.execute(db)
   await commentOn(db, {
     'market.funding_rates': {
       kind: 'table',

@@ -1,5 +1,8 @@
 import { type Kysely, sql } from 'kysely'
+import { analystFunctions } from './analystFunctions.js'
 import { commentOn, keyComments } from './comments.js'
+import { createFunctions } from './functions.js'
+import { researchFunctions } from './researchFunctions.js'
 
 const rollups = {
   ohlcv_5m: '5 minutes',
@@ -115,7 +118,10 @@ const candlesWithoutGaps = `
       where c.last_close is not null
       order by c.open_time`
 
-/** Candles of other widths and alignments, made of closed 1m market candles, and candles that carry on where one is missing. */
+/**
+ * What analysts query: candles of other widths and alignments, made of closed 1m market candles; candles that carry on where one is
+ * missing; and functions for what is easily written wrong by hand.
+ */
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const [name, length] of Object.entries(rollups)) {
     const bucket = sql`date_bin(${sql.lit(length)}::interval, open_time, timestamptz 'epoch')`
@@ -191,4 +197,5 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       'close before it and its volume is 0: nothing was traded when is_recorded is true, and when it is false, that step was not ' +
       'recorded and nobody knows. Begins with the first candle that there is, and ends with the present.',
   )}`.execute(db)
+  await createFunctions(db, { ...analystFunctions, ...researchFunctions })
 }

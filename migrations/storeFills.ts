@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 
 /**
  * Stores pages of fills with what they prove: recorder.store_fills.
@@ -15,8 +15,7 @@ import { type Kysely, sql } from 'kysely'
  * A full page may lie in one millisecond, or two. It has no whole millisecond then, proves nothing, and leaves no run that later
  * ones could join: what it leaves are its fills, and the gap before it, which ends where its run would begin.
  */
-export async function up(db: Kysely<unknown>): Promise<void> {
-  await sql`
+export const storeFills = sql`
     create function recorder.store_fills(
       -- One element for each page. unread: milliseconds of rows that cannot be stored; null where they are not known.
       page_category market.category[], page_symbol text[], page_is_full boolean[], page_requested timestamptz[],
@@ -140,7 +139,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
             coalesce(t.inside, 0) - coalesce(s.inside, 0) as hidden,
             -- Ranges of the newest part, and of all where the page begins before it.
             case when lower(last.ranges) < a.oldest then last.ranges else whole.ranges end as claimed, last.part,
-            last.part = '-infinity' and upper(last.ranges) - lower(last.ranges) <= a_ms as is_mark, o.unsettled
+            last.part = '-infinity' and upper(last.ranges) - lower(last.ranges) <= a_ms as is_mark, o.ranges as unsettled
           from asked a left join shown s using (page) left join there t using (page)
           left join lateral (
             select c.ranges, c.part from recorder.known c
@@ -154,7 +153,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
               and c.verdict = 'recorded'
               and not coalesce(lower(last.ranges) < a.oldest, false)
           ) whole on true
-          left join recorder.fill_series o on o.category = a.category and o.symbol = a.symbol
+          left join recorder.known o on o.stream = 'fills' and o.category = a.category and o.symbol = a.symbol and o.type = ''
+            and o.interval = '' and o.verdict = 'unsettled' and o.part = '-infinity'
         loop
           page := f.page; inserted := f.new; gaps := 0; hidden := f.hidden; conflicting := f.differing;
           f.claimed := coalesce(f.claimed, nothing);
@@ -282,12 +282,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           perform recorder.claim_fills(claim_category, claim_symbol, claim_part, claim_ranges);
         end if;
         if cardinality(open_ranges) > 0 then
-          insert into recorder.fill_series as s (category, symbol, unsettled)
-          select * from unnest(open_category, open_symbol, open_ranges)
-          on conflict (category, symbol) do update set unsettled = excluded.unsettled;
+          insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+          select 'fills', o.category, o.symbol, '', '', 'unsettled', o.ranges
+          from unnest(open_category, open_symbol, open_ranges) as o (category, symbol, ranges)
+          on conflict (stream, category, symbol, type, interval, verdict, part) do update set ranges = excluded.ranges;
         end if;
       end loop;
     end
     $$;
-  `.execute(db)
-}
+`

@@ -1,8 +1,7 @@
-import type { Kysely } from 'kysely'
-import { type AnalystFunction, createFunctions, instrument, range } from './functions.js'
+import { type AnalystFunction, instrument, range } from './functions.js'
 
 /** Queries that are easily written wrong by hand. */
-const functions: Readonly<Record<string, AnalystFunction>> = {
+export const analystFunctions: Readonly<Record<string, AnalystFunction>> = {
   fill_base_size: {
     signature: '(category market.category, price numeric, size numeric)',
     returns: 'numeric',
@@ -227,9 +226,4 @@ const functions: Readonly<Record<string, AnalystFunction>> = {
       'Funding at each settlement of a half-open range: the last rate that tickers showed before it (a fraction), the hours ' +
       'between settlements at that time, and when the rate was seen. Settlements without tickers before them are left out.',
   },
-}
-
-/** Functions for analysts, beside the relations that they read. */
-export async function up(db: Kysely<unknown>): Promise<void> {
-  await createFunctions(db, functions)
 }

@@ -1,5 +1,4 @@
-import type { Kysely } from 'kysely'
-import { type AnalystFunction, createFunctions, instrument, range } from './functions.js'
+import { type AnalystFunction, instrument, range } from './functions.js'
 
 /**
  * Bars that close by what was traded. A fill counts whole in the bar in which it begins, so that no fill is split and all
@@ -76,8 +75,11 @@ const candleCloses = (name: string) => `
             then ln(c.close::float8 / nullif(lag(c.close::float8) over (order by c.open_time), 0)) end as log_return
         from market.ohlcv(${name}.category, ${name}.symbol, width, from_time - width, to_time) c`
 
-/** Logarithms are double precision: none of their digits would be exact as a decimal. All else is exact to the last digit. */
-const functions: Readonly<Record<string, AnalystFunction>> = {
+/**
+ * Functions for studies: returns and volatility, books as figures, bars, and joins by time. Logarithms are double precision: none of their digits would be exact as a decimal. All else is exact to the
+ * last digit.
+ */
+export const researchFunctions: Readonly<Record<string, AnalystFunction>> = {
   universe_at: {
     signature: '(moment timestamptz)',
     returns: 'setof market.instrument_history',
@@ -192,9 +194,4 @@ const functions: Readonly<Record<string, AnalystFunction>> = {
       'The newest of any values at each step of a half-open range. times ascends and has the time of each value; ' +
       'array_agg(… order by ts) makes both. A value can be a whole row. NULL where none is as young as max_age.',
   },
-}
-
-/** Functions for studies: returns and volatility, books as figures, bars, and joins by time. */
-export async function up(db: Kysely<unknown>): Promise<void> {
-  await createFunctions(db, functions)
 }

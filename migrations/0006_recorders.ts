@@ -131,23 +131,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       learned_at timestamptz not null default now(),
       primary key (category, type, interval)
     );
-
-    create table recorder.review (
-      category market.category not null,
-      symbol text not null check (symbol <> ''),
-      type market.candle_type not null,
-      interval market.candle_interval not null,
-      reviewed_at timestamptz not null,
-      next_to timestamptz not null,
-      primary key (category, symbol, type, interval)
-    );
   `.execute(db)
 
-  const series = {
-    ...keyComments,
-    type: 'What the candles are made of: market, mark, index or premium.',
-    interval: 'Length of the candles, as the service names it.',
-  }
   await commentOn(db, {
     'recorder.want': {
       kind: 'table',
@@ -203,15 +188,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         interval: 'Length of the candles, as the service names it.',
         age: 'Age of an opening time at which history-candles had a candle and it had none.',
         learned_at: 'When this was last learned. It is learned anew after an hour.',
-      },
-    },
-    'recorder.review': {
-      kind: 'table',
-      comment: 'When closed candles of a series were last looked at again.',
-      columns: {
-        ...series,
-        reviewed_at: 'When a stretch of it was last read again.',
-        next_to: 'End of the stretch that is next.',
       },
     },
   })

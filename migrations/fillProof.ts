@@ -1,17 +1,7 @@
-import { type Kysely, sql } from 'kysely'
-import { commentOn, keyComments } from './comments.js'
+import { sql } from 'kysely'
 
 /** What is proven of fills: its lock, claims, gaps, and fills that contradict stored ones. recorder.store_fills is made of these. */
-export async function up(db: Kysely<unknown>): Promise<void> {
-  await sql`
-    create table recorder.fill_series (
-      category market.category not null,
-      symbol text not null check (symbol <> ''),
-      unsettled tstzmultirange not null default '{}',
-      audited_until timestamptz not null default '-infinity',
-      primary key (category, symbol)
-    ) with (fillfactor = 50);
-
+export const fillProof = sql`
     -- Adds proven ranges of fills, of series that the transaction has locked. Their ranges are kept in parts by time, of which a
     -- page writes the newest: in one value, months of gaps would cost a page more than all else about it. A full part is left as it
     -- is, and what comes after a gap begins the next one. parts: where a claim goes on from the newest range, its part.
@@ -153,23 +143,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       perform recorder.claim_fills(categories, symbols, array_fill(null::timestamptz, array[cardinality(symbols)]), claims);
     end
     $$;
-  `.execute(db)
-  await commentOn(db, {
-    'recorder.fill_series': {
-      kind: 'table',
-      comment:
-        'An instrument whose newest fills are not wholly claimed yet. Its row is written under the lock of its coverage.',
-      columns: {
-        ...keyComments,
-        unsettled:
-          'Ends of unbroken runs of fills in which fills may still turn up: claimed by the next page that follows on.',
-        audited_until:
-          'Claims of minutes before this were compared with the candles, or have waited for a candle in vain.',
-      },
-    },
-  })
 
-  await sql`
     create function recorder.audit_fills(since timestamptz, at timestamptz)
     returns table (category market.category, symbol text, minute timestamptz)
     language plpgsql
@@ -190,10 +164,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       for s in
         with series as materialized (
           select c.category, c.symbol,
-            date_trunc('minute', greatest(coalesce(nullif(f.audited_until, '-infinity'), lower(last.ranges)), since), 'UTC') as begins,
+            date_trunc('minute', greatest(coalesce(upper(f.ranges), lower(last.ranges)), since), 'UTC') as begins,
             date_trunc('minute', upper(last.ranges), 'UTC') as ends, last.ranges as claimed
           from recorder.known c
-          left join recorder.fill_series f on f.category = c.category and f.symbol = c.symbol
+          left join recorder.known f on f.stream = 'fills' and f.category = c.category and f.symbol = c.symbol and f.type = ''
+            and f.interval = '' and f.verdict = 'audited' and f.part = '-infinity'
           cross join lateral (
             select l.ranges from recorder.known l
             where l.stream = 'fills' and l.category = c.category and l.symbol = c.symbol and l.type = '' and l.interval = ''
@@ -241,11 +216,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
           end if;
         end if;
         if s.until > s.begins then
-          insert into recorder.fill_series as f (category, symbol, audited_until) values (s.category, s.symbol, s.until)
-          on conflict (category, symbol) do update set audited_until = excluded.audited_until;
+          insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+          values ('fills', s.category, s.symbol, '', '', 'audited', tstzmultirange(tstzrange(null, s.until)))
+          on conflict (stream, category, symbol, type, interval, verdict, part) do update set ranges = excluded.ranges;
         end if;
       end loop;
     end
     $$;
-  `.execute(db)
-}
+`
