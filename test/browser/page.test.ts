@@ -232,31 +232,6 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     expect(Number(price)).toBeGreaterThan(0)
   })
 
-  test('lists the whole market, sorted and filtered, and opens one of it with a click', async () => {
-    const { page: other } = await openPage(browser, url('/?market'))
-    await other.locator('.market-rows tbody th').first().waitFor()
-    const symbols = async () =>
-      (await other.locator('.market-rows tbody th button').allInnerTexts()).map((text) => text.trim())
-    await other.getByRole('button', { name: 'Instrument' }).click()
-    await vi.waitFor(async () => {
-      const shown = await symbols()
-      expect(shown.length).toBeGreaterThan(2)
-      expect(shown).toEqual(shown.toSorted())
-    })
-    await other.getByLabel('Filter instruments').fill('btc futures')
-    await vi.waitFor(async () => {
-      const shown = await symbols()
-      expect(shown).toContain('BTCUSDT')
-      expect(shown.filter((symbol) => !symbol.startsWith('BTC'))).toEqual([])
-    })
-    await other.getByRole('button', { name: 'BTCUSDT', exact: true }).first().click()
-    await other.locator('#instrument-title').waitFor()
-    expect(new URL(other.url()).searchParams.get('symbol')).toBe('BTCUSDT')
-    await other.getByLabel('Search instruments').fill('no such thing')
-    await other.getByText('Nothing matches “no such thing”.').waitFor()
-    await other.close()
-  })
-
   test('opens a day of the calendar to the exact ranges, with the keyboard', async () => {
     await page.goto(url('/?category=SPOT&symbol=BTCUSDT&coverage=BTCUSDT'))
     const day = page.locator('button.day[aria-label^="BTCUSDT"]').last()

@@ -22,7 +22,12 @@ export interface MarketRow {
   readonly turnover: Decimal | null
   readonly spreadBps: Decimal | null
   readonly fundingRate: Decimal | null
+  /** Share of the 1m candles of a day that is proven to be stored; null where nothing is. */
+  readonly completeShare: number | null
 }
+
+/** The newest candles are left out: they need time to close, and quiet instruments time to trade. */
+const proofLag = sql`interval '10 minutes'`
 
 /** Every listed instrument with a ticker of the last hour; the bound keeps older chunks out of the search. */
 export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
@@ -35,14 +40,40 @@ export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
         else t.turnover_24h
       end as turnover,
       round(market.spread_bps(t.bid1_price, t.ask1_price), 2) as "spreadBps",
-      t.funding_rate as "fundingRate"
+      t.funding_rate as "fundingRate",
+      (
+        select sum(extract(epoch from upper(r) - lower(r)))::float8 / 86400
+        from unnest(c.ranges * tstzmultirange(tstzrange(now() - ${proofLag} - interval '1 day', now() - ${proofLag}))) as r
+      ) as "completeShare"
     from market.instruments i
+    left join recorder_page.coverage c on c.stream = 'candles' and c.category = i.category and c.symbol = i.symbol
+      and c.type = 'market' and c.interval = '1m'
     cross join lateral (
       select * from market.tickers t
       where t.category = i.category and t.symbol = i.symbol and t.ts > now() - interval '1 hour'
       order by t.ts desc limit 1
     ) t
     where i.disappeared_at is null and i.category <> 'MARGIN'`.execute(db)
+  return rows
+}
+
+interface PriceCurve extends InstrumentKey {
+  /** The last price at the end of each hour, the oldest first; null where no ticker of that time is stored. */
+  readonly prices: (Decimal | null)[]
+}
+
+/** Prices of the last 24 hours, one for each hour: few enough for as many instruments as a screen shows. */
+export async function priceCurves(db: Kysely<Database>, keys: readonly InstrumentKey[]): Promise<PriceCurve[]> {
+  const { rows } = await sql<PriceCurve>`
+    select k.category, k.symbol, array(
+      select (
+        select t.last_price from market.tickers t
+        where t.category = k.category and t.symbol = k.symbol and t.ts <= h and t.ts > h - interval '10 minutes'
+        order by t.ts desc limit 1
+      ) from generate_series(now() - interval '24 hours', now(), interval '1 hour') as h order by h
+    ) as prices
+    from unnest(${keys.map(({ category }) => category)}::market.category[], ${keys.map(({ symbol }) => symbol)}::text[])
+      as k (category, symbol)`.execute(db)
   return rows
 }
 

@@ -54,6 +54,12 @@ export const endpoints = {
     queries.nothing,
     marketResponses.market,
   ),
+  '/api/curves': endpoint(
+    '/api/curves',
+    'The price of some instruments over the last 24 hours.',
+    queries.curves,
+    marketResponses.curves,
+  ),
   '/api/candles': endpoint(
     '/api/candles',
     'Candles of a series, the newest before a moment, with what is proven and what is missing among them.',

@@ -163,6 +163,19 @@ const market = z.strictObject({
       turnover: orNull(decimal('Turnover here in 24 hours, quote coin.')),
       spreadBps: orNull(decimal('Spread between the best bid and ask, basis points.')),
       fundingRate: orNull(decimal('Funding rate, a fraction.')),
+      completeShare: orNull(
+        z.number().min(0).max(1).describe('Share of the 1m candles of a day that is proven; null where none is.'),
+      ),
+    }),
+  ),
+})
+
+const curves = z.strictObject({
+  curves: z.array(
+    z.strictObject({
+      category,
+      symbol,
+      prices: z.array(orNull(decimal('Last price.'))).describe('Hour by hour over 24 hours, the oldest first.'),
     }),
   ),
 })
@@ -172,6 +185,7 @@ export const marketResponses = {
   instruments,
   instrument,
   market,
+  curves,
   candles,
   history,
   calendar,

@@ -39,6 +39,10 @@ const at = (what: string) => number(0, endOfTimeMs).describe(`${what} Unix time,
 const requiredAt = (what: string) =>
   number(0, endOfTimeMs, { param: { required: true } }).describe(`${what} Unix time, milliseconds.`)
 
+const maxCurves = 60
+const key = `(${categories.join('|')}):[^,]{1,200}`
+const keyList = new RegExp(`^${key}(,${key}){0,${maxCurves - 1}}$`)
+
 export const queries = {
   instruments: z.strictObject({
     search: plainText.max(100).default('').describe('Part of the symbol or base coin, whatever its case.'),
@@ -46,6 +50,11 @@ export const queries = {
     limit: limit(100, 20),
   }),
   instrument: z.strictObject({ ...instrumentKey, depth: limit(100, 15).describe('Levels on each side, at most 100.') }),
+  curves: z.strictObject({
+    keys: plainText
+      .regex(keyList, { error: `must be at most ${maxCurves} of CATEGORY:SYMBOL, separated by commas` })
+      .describe(`At most ${maxCurves} instruments: CATEGORY:SYMBOL, separated by commas.`),
+  }),
   candles: z.strictObject({
     category: z.enum(tradedCategories).describe('Product line.'),
     symbol,

@@ -9,12 +9,14 @@ import {
   latestBook,
   latestTicker,
   newestFills,
+  priceCurves,
   readMarket,
   tickerHistory,
 } from '../../ledger/read/market.js'
 import { readCandles } from '../../ledger/read/candles.js'
 import { coverageCalendar, emptyRanges, seriesRanges, type SeriesDay } from '../../ledger/read/coverage.js'
 import { busiestInstrument, findInstrument, searchInstruments } from '../../ledger/read/instruments.js'
+import type { Category } from '../../market/category.js'
 import { type CandleSeries, closeTime, type Interval, intervalMs } from '../../market/candle.js'
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import { endpoints } from './endpoints.js'
@@ -71,6 +73,17 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, status }:
       market.catch(() => (market = undefined))
     }
     return context.json({ instruments: await market }, 200, fresh)
+  })
+
+  app.openapi(endpoints['/api/curves'], async (context) => {
+    const keys = context.req
+      .valid('query')
+      .keys.split(',')
+      .map((key) => {
+        const [category = '', ...symbol] = key.split(':')
+        return { category: category as Category, symbol: symbol.join(':') }
+      })
+    return context.json({ curves: await priceCurves(db, keys) }, 200, fresh)
   })
 
   app.openapi(endpoints['/api/candles'], async (context) => {

@@ -1,7 +1,8 @@
 /** Everything is in UTC and in one notation, whatever the browser's own: recordings are compared across desks. */
 const locale = 'en-GB'
 
-const compact = new Intl.NumberFormat(locale, { notation: 'compact', maximumFractionDigits: 1 })
+// British texts have m and bn, where prices are read as M and B.
+const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
 const grouped = new Intl.NumberFormat(locale)
 const rate = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 })
 

@@ -1,43 +1,31 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { MarketResponses } from '../api/marketContract.js'
-import { approximate, compactDecimal, count, decimal, duration, percent } from './format.js'
+import { useMemo, useState } from 'preact/hooks'
+import { count } from './format.js'
 import { useResponse } from './loaded.js'
 import './market.css'
+import { instrumentId, type Key, type Row, Rows } from './marketRows.js'
 import { Panel } from './panel.js'
 import type { ChangeView } from './view.js'
 
-type Row = MarketResponses['market']['instruments'][number]
-type Key = 'symbol' | 'lastPrice' | 'price24hPcnt' | 'turnover' | 'spreadBps' | 'fundingRate' | 'ts'
-
-const columns: readonly (readonly [Key, string])[] = [
-  ['symbol', 'Instrument'],
-  ['lastPrice', 'Last price'],
-  ['price24hPcnt', '24 h'],
-  ['turnover', 'Turnover 24 h'],
-  ['spreadBps', 'Spread, bps'],
-  ['fundingRate', 'Funding'],
-  ['ts', 'Age'],
-]
-const rowPx = 27
-/** Rows that are drawn above and below what is seen, so that scrolling shows none that is empty. */
-const spareRows = 12
-
-/** All instruments with their newest ticker. Only the rows that are seen are drawn, however many there are. */
+/** All instruments with their newest ticker, sorted and filtered. */
 export function Market({ change, now }: { change: ChangeView; now: number }) {
   const { response, error } = useResponse('/api/market', {}, { everyMs: 5_000 })
   const [text, setText] = useState('')
   const [category, setCategory] = useState('')
   const [kind, setKind] = useState('')
+  const [isOnlyFavourites, setOnlyFavourites] = useState(false)
+  const [favourites, toggleFavourite] = useFavourites()
   const [sort, setSort] = useState<{ readonly key: Key; readonly isUp: boolean }>({ key: 'turnover', isUp: false })
   const all = response?.instruments ?? []
   const shown = useMemo(
     () =>
       sorted(
-        all.filter((row) => matches(row, text, category, kind)),
+        all.filter(
+          (row) => matches(row, text, category, kind) && (!isOnlyFavourites || favourites.has(instrumentId(row))),
+        ),
         sort.key,
         sort.isUp,
       ),
-    [response, text, category, kind, sort],
+    [response, text, category, kind, isOnlyFavourites, favourites, sort],
   )
   return (
     <Panel id="market" title="Market" aside={<p class="aside">{`${count(shown.length)} of ${count(all.length)}`}</p>}>
@@ -51,104 +39,31 @@ export function Market({ change, now }: { change: ChangeView; now: number }) {
         />
         <Choice name="All categories" values={all.map((row) => row.category)} chosen={category} choose={setCategory} />
         <Choice name="All kinds" values={all.map((row) => row.kind)} chosen={kind} choose={setKind} />
+        <button type="button" aria-pressed={isOnlyFavourites} onClick={() => setOnlyFavourites(!isOnlyFavourites)}>
+          ★ Favourites
+        </button>
       </div>
       {error !== null && response === null && <p class="bad">{error}</p>}
       {response !== null && shown.length === 0 && (
-        <p class="nothing">{all.length === 0 ? 'No ticker is stored yet.' : 'No instrument matches the filter.'}</p>
+        <p class="nothing">
+          {all.length === 0
+            ? 'No ticker of the last hour is stored: the stream of tickers brings them.'
+            : favourites.size === 0 && isOnlyFavourites
+              ? 'No favourites yet: the star before a symbol makes it one.'
+              : 'No instrument matches. Fewer words find more.'}
+        </p>
       )}
       <Rows
         rows={shown}
         now={now}
+        favourites={favourites}
+        onFavourite={toggleFavourite}
         sort={sort}
         onSort={(key) => setSort({ key, isUp: sort.key === key ? !sort.isUp : key === 'symbol' })}
         onOpen={(row) => change({ isMarket: false, category: row.category, symbol: row.symbol })}
       />
     </Panel>
   )
-}
-
-interface RowsProps {
-  readonly rows: readonly Row[]
-  readonly now: number
-  readonly sort: { readonly key: Key; readonly isUp: boolean }
-  readonly onSort: (key: Key) => void
-  readonly onOpen: (row: Row) => void
-}
-
-function Rows({ rows, now, sort, onSort, onOpen }: RowsProps) {
-  const box = useRef<HTMLDivElement>(null)
-  const [seen, setSeen] = useState({ top: 0, height: 800 })
-  const look = () => {
-    const { scrollTop = 0, clientHeight = 800 } = box.current ?? {}
-    setSeen({ top: scrollTop, height: clientHeight })
-  }
-  useEffect(() => {
-    look()
-    addEventListener('resize', look)
-    return () => removeEventListener('resize', look)
-  }, [])
-  const first = Math.max(0, Math.min(Math.floor(seen.top / rowPx) - spareRows, rows.length))
-  const last = Math.min(rows.length, Math.ceil((seen.top + seen.height) / rowPx) + spareRows)
-  return (
-    <div ref={box} class="market-rows" tabIndex={0} role="region" aria-label="Market, table" onScroll={look}>
-      <table aria-rowcount={rows.length + 1}>
-        <thead>
-          <tr>
-            {columns.map(([key, name]) => (
-              <th
-                key={key}
-                scope="col"
-                class={key === 'symbol' ? '' : 'number'}
-                aria-sort={sort.key !== key ? 'none' : sort.isUp ? 'ascending' : 'descending'}
-              >
-                <button type="button" onClick={() => onSort(key)}>
-                  {name}
-                  <span aria-hidden="true">{sort.key !== key ? '' : sort.isUp ? ' ↑' : ' ↓'}</span>
-                </button>
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          <Space rows={first} />
-          {rows.slice(first, last).map((row, index) => (
-            <tr key={`${row.category} ${row.symbol}`} aria-rowindex={first + index + 2} onClick={() => onOpen(row)}>
-              <th scope="row">
-                <button type="button" onClick={() => onOpen(row)}>
-                  {row.symbol}
-                </button>{' '}
-                <span class="dim">{row.category}</span>
-              </th>
-              <Figure value={row.lastPrice} shown={decimal} />
-              <Figure value={row.price24hPcnt} shown={percent} isSigned />
-              <Figure value={row.turnover} shown={(value) => `${compactDecimal(value)} ${row.quoteCoin ?? ''}`} />
-              <Figure value={row.spreadBps} shown={(value) => approximate(value).toFixed(2)} />
-              <Figure value={row.fundingRate} shown={(value) => percent(value, 4)} />
-              <td class="number">{duration(Math.max(0, now - row.ts))}</td>
-            </tr>
-          ))}
-          <Space rows={rows.length - last} />
-        </tbody>
-      </table>
-    </div>
-  )
-}
-
-/** Stands for the rows that are not drawn. */
-function Space({ rows }: { rows: number }) {
-  if (rows <= 0) return null
-  return (
-    <tr aria-hidden="true" class="space">
-      <td colSpan={columns.length} style={{ height: `${rows * rowPx}px` }} />
-    </tr>
-  )
-}
-
-function Figure(props: { value: string | null; shown: (value: string) => string; isSigned?: boolean }) {
-  const { value, shown, isSigned = false } = props
-  if (value === null) return <td class="number none">–</td>
-  const sign = isSigned ? (approximate(value) < 0 ? 'down' : 'up') : ''
-  return <td class={`number ${sign}`}>{shown(value)}</td>
 }
 
 interface ChoiceProps {
@@ -169,6 +84,22 @@ function Choice({ name, values, chosen, choose }: ChoiceProps) {
       ))}
     </select>
   )
+}
+
+const favouritesKey = 'market-recorder.favourites'
+
+/** Instruments that this browser's user has marked. */
+function useFavourites(): [ReadonlySet<string>, (row: Row) => void] {
+  const [favourites, setFavourites] = useState(
+    () => new Set((localStorage.getItem(favouritesKey) ?? '').split(' ').filter((id) => id !== '')),
+  )
+  const toggle = (row: Row) => {
+    const next = new Set(favourites)
+    if (!next.delete(instrumentId(row))) next.add(instrumentId(row))
+    localStorage.setItem(favouritesKey, [...next].join(' '))
+    setFavourites(next)
+  }
+  return [favourites, toggle]
 }
 
 /** Every word stands somewhere in what is known of the instrument. */
@@ -197,5 +128,5 @@ function figure(row: Row, key: Exclude<Key, 'symbol'>): number | null {
   // An age grows as its time falls.
   if (key === 'ts') return -row.ts
   const value = row[key]
-  return value === null ? null : approximate(value)
+  return value === null ? null : Number(value)
 }

@@ -176,6 +176,26 @@ describe('instruments', () => {
     if (found !== undefined) expect(found.lastPrice).toBe(ticker?.lastPrice)
   })
 
+  test('the market says how much of a day of candles is proven', async () => {
+    const { instruments } = await get('/api/market', marketResponses.market)
+    const shares = new Map(instruments.map(({ category, completeShare }) => [category, completeShare]))
+    const passedMs = Math.max(0, Date.now() - 10 * minute - today)
+    expect(shares.get('SPOT')).toBeCloseTo(1 - passedMs / dayMs, 2)
+    expect(shares.get('USDT-FUTURES')).toBeNull()
+  })
+
+  test('a price curve has a place for each hour, empty where no ticker is stored', async () => {
+    const { curves } = await get('/api/curves?keys=SPOT:BTCUSDT,SPOT:NO:SUCH', marketResponses.curves)
+    const none = Array.from({ length: 24 }, () => null)
+    expect(curves).toEqual([
+      { category: 'SPOT', symbol: 'BTCUSDT', prices: [...none, '100.10'] },
+      { category: 'SPOT', symbol: 'NO:SUCH', prices: [...none, null] },
+    ])
+    expect((await failure('/api/curves?keys=MOON:BTCUSDT')).error).toMatch(
+      /^keys: must be at most 60 of CATEGORY:SYMBOL/,
+    )
+  })
+
   test('a percent sign is a letter like any other', async () => {
     expect((await get('/api/instruments?search=%25', marketResponses.instruments)).instruments).toEqual([])
   })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { inBytes } from '../../../../src/runtime/text.js'
-import { count, decimal, duration, moment, percent, uptime } from '../../../../src/serve/page/format.js'
+import { compactDecimal, count, decimal, duration, moment, percent, uptime } from '../../../../src/serve/page/format.js'
 
 describe('decimals', () => {
   test.each([
@@ -36,7 +36,8 @@ test.each([
 
 test('other figures', () => {
   expect(count(9_999)).toBe('9,999')
-  expect(count(12_345)).toMatch(/^12\.3k$/i)
+  expect(count(12_345)).toBe('12.3K')
+  expect([count(3_210_000), compactDecimal('4560000000.5')]).toEqual(['3.2M', '4.6B'])
   expect(inBytes(1_500_000)).toBe('1.5 MB')
   expect(percent('-0.00734')).toBe('−0.73 %')
   expect(percent('0.000149', 4)).toBe('+0.0149 %')
