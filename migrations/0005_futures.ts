@@ -36,6 +36,20 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (category, symbol, ts)
     );
 
+    -- The occurrence is part of the key, because liquidations have no id: two that are equal are two.
+    create table market.liquidations (
+      category market.category not null,
+      symbol text not null check (symbol <> ''),
+      ts timestamptz not null,
+      side market.side not null,
+      price numeric not null check (${finite('price')}),
+      amount numeric not null check (${finite('amount')}),
+      occurrence integer not null check (occurrence > 0),
+      received_at timestamptz not null,
+      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
+      primary key (category, symbol, ts, side, price, amount, occurrence)
+    );
+
     -- Adds what responses prove of an instrument. Writers of a series wait for each other at the row of what is recorded. What
     -- lies between its ranges then is its gaps. Returns how many of them nobody knew of.
     create function recorder.claim_events(
@@ -95,6 +109,20 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         ts: 'When it was settled, by the service.',
         funding_rate: 'Rate, as a fraction of the value of a position. Above 0, longs paid shorts.',
         interval_hours: 'Hours since the settlement before it; NULL where that is not known.',
+        received_at: receivedAt,
+        extra: extraComment,
+      },
+    },
+    'market.liquidations': {
+      kind: 'table',
+      comment: 'A position that was liquidated. Source: liquidations, which shows the last three days.',
+      columns: {
+        ...keyComments,
+        ts: 'When it was liquidated, by the service.',
+        side: 'As the service says it: buy means that a long position was liquidated.',
+        price: 'Price, in quote coin.',
+        amount: 'Amount, as the service sends it.',
+        occurrence: '1, 2, … of liquidations that are equal in all of the above: they have no id.',
         received_at: receivedAt,
         extra: extraComment,
       },

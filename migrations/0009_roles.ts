@@ -36,13 +36,13 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         grant insert, update, delete on iceberg.iceberg_tables to recorder_writer;
         grant insert on market.instruments, market.instrument_history, market.rpi_symbols, market.tickers,
           market.order_books, market.rpi_order_books, market.fills, market.candles, market.funding_rates,
-          market.funding_forecasts to recorder_writer;
+          market.funding_forecasts, market.liquidations to recorder_writer;
         -- Rows of a moment never change. These tables follow the world.
         grant update on market.instruments, market.instrument_history, market.rpi_symbols, market.candles, market.funding_rates
           to recorder_writer;
         -- Rows become older than the configuration keeps.
         grant delete on market.tickers, market.order_books, market.rpi_order_books, market.fills, market.candles,
-          market.funding_rates, market.funding_forecasts to recorder_writer;
+          market.funding_rates, market.funding_forecasts, market.liquidations to recorder_writer;
         grant insert, update, delete on all tables in schema recorder to recorder_writer;
         -- A revision that was logged stays, and migrations are their own login's.
         revoke update, delete on recorder.candle_revision from recorder_writer;

@@ -168,6 +168,7 @@ const storage = z
     candles: table('market.candles', { chunkHours: 168, columnstoreAfterHours: 336 }),
     fundingRates: table('market.funding_rates', { chunkHours: 720, columnstoreAfterHours: 1440 }),
     fundingForecasts: table('market.funding_forecasts', { chunkHours: 168, columnstoreAfterHours: 192 }),
+    liquidations: table('market.liquidations', { chunkHours: 720, columnstoreAfterHours: 168 }),
     rejectedRows: z
       .strictObject({
         retentionDays: whole(1, 36_500)

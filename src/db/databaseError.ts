@@ -140,6 +140,7 @@ const checkedColumns = {
   funding_rates: ['symbol', 'funding_rate', 'extra'],
   instrument_history: ['symbol', 'kind', 'extra'],
   instruments: ['symbol', 'kind', 'extra'],
+  liquidations: ['symbol', 'price', 'amount', 'occurrence', 'extra'],
   order_books: ['symbol', 'extra'],
   rpi_order_books: ['symbol', 'extra'],
   rpi_symbols: ['symbol'],

@@ -1,7 +1,7 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { Candle, CandleType, Interval } from '../market/candle.js'
 import type { Category } from '../market/category.js'
-import type { FundingForecast, FundingRate } from '../market/funding.js'
+import type { FundingForecast, FundingRate, Liquidation } from '../market/funding.js'
 import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../market/rows.js'
 import type { StreamName } from '../market/stream.js'
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
@@ -32,6 +32,7 @@ export interface Database {
   'market.candles': ColumnsOf<Candle>
   'market.funding_rates': ColumnsOf<FundingRate> & { interval_hours: number | null }
   'market.funding_forecasts': Omit<ColumnsOf<FundingForecast>, 'interval_hours'> & { interval_hours: number | null }
+  'market.liquidations': ColumnsOf<Liquidation> & { occurrence: number }
   'recorder.migration': { name: string; timestamp: string }
   'recorder.known': KnownTable
   'recorder.candle_reach': CandleReachTable

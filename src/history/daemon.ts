@@ -4,6 +4,7 @@ import { keptMs, storageOf } from '../config/streamOptions.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'
+import { streamTraits } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
@@ -13,7 +14,7 @@ import { streamText } from '../db/series.js'
 import { createEstimator } from './estimator.js'
 import { OperationStates } from './operationStates.js'
 import { startFillRepair } from './pastFills.js'
-import { startFundingRepair } from './pastFutures.js'
+import { startFuturesRepair } from './pastFutures.js'
 import { startRepair } from './repair.js'
 import { startReview } from './review.js'
 import { startHistoryWorker } from './worker.js'
@@ -60,9 +61,7 @@ export function startHistory(options: HistoryOptions): History {
   const repair = enabled ? startRepair({ ...options, settleMs }) : null
   const review = startReview(options)
   const fillRepair = config.streams.fills.enabled ? startFillRepair({ ...options, states }) : null
-  const { fundingRates } = config.streams
-  const ratesKeptMs = keptMs(storageOf(config), 'funding_rates')
-  const fundingRepair = fundingRates.enabled ? startFundingRepair({ ...options, keptMs: ratesKeptMs }) : null
+  const futuresRepair = startFuturesRepair({ ...options, streams: repairedFutures(config) })
   const estimates = new Map<number, ReturnType<typeof createEstimator>>()
   let reports: HistoryReport[] = []
   let nextLookMs = 0
@@ -87,11 +86,18 @@ export function startHistory(options: HistoryOptions): History {
       await within(
         clock,
         stopWithinMs,
-        Promise.all([repair?.stop(), fillRepair?.stop(), fundingRepair?.stop(), review.stop(), worker.stop()]),
+        Promise.all([repair?.stop(), fillRepair?.stop(), futuresRepair.stop(), review.stop(), worker.stop()]),
         undefined,
       )
     },
   }
+}
+
+function repairedFutures(config: Config) {
+  const storage = storageOf(config)
+  return (['funding_rates', 'liquidations'] as const)
+    .filter((name) => config.streams[streamTraits[name].options].enabled)
+    .map((name) => ({ name, keptMs: keptMs(storage, name) }))
 }
 
 const maxReports = 2_000

@@ -161,7 +161,8 @@ export async function fetchEvents<Row>(
       to = silent.to
       window = { from: Math.max(bottom, silent.end - spanMs), to: silent.end }
     }
-    if (window.from >= window.to) {
+    // Numbered pages begin with the newest row of all.
+    if (numbered === null && window.from >= window.to) {
       await refuse(left, 'its history shows nothing older')
       break
     }
@@ -180,7 +181,9 @@ export async function fetchEvents<Row>(
     const isStuck = numbered !== null && isFull && rows.length === shown.length
     const oldest = Math.min(...rows.map(source.timeOf), Number.POSITIVE_INFINITY)
     // More rows of the oldest millisecond may be on the next page.
-    const from = isFull ? oldest + 1 : Math.max(oldest - (numbered?.silentBelowMs ?? 0), Math.min(oldest, bottom))
+    const from = isFull
+      ? oldest + 1
+      : Math.max(oldest - (numbered?.silentBelowMs ?? 0), Math.min(oldest, now() - reachMs))
     const covered = { from, to: Math.min(to, shownFrom) }
     if (numbered !== null) [shown, shownFrom] = [rows, Math.min(shownFrom, covered.from)]
     const wanted = covered.from < covered.to ? intersect(left, [covered]) : []

@@ -5,18 +5,22 @@ import {
   fundingReachMs,
   type FutureKey,
   isFuture,
+  type Liquidation,
+  liquidationPageRows,
+  liquidationReachMs,
   longestFundingMs,
 } from '../market/funding.js'
 import type { InstrumentKey } from '../market/category.js'
 import { subtract } from '../market/timeRange.js'
-import { dayMs, type TimeMs } from '../market/values.js'
+import { dayMs } from '../market/values.js'
 import { backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { inTransaction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream } from '../db/series.js'
-import { loseGaps, missingOfStream } from '../ledger/events.js'
+import { loseGaps, type MissingOfInstrument, missingOfStream } from '../ledger/events.js'
 import { storeFundingRates } from '../ledger/fundingRates.js'
+import { liquidationText, storeLiquidations } from '../ledger/liquidations.js'
 import { insertWants } from '../ledger/wants.js'
 import type { EventHistory } from './fetchEvents.js'
 import { type Routine, startRoutine } from './routine.js'
@@ -41,53 +45,73 @@ export function fundingHistory(db: Kysely<Database>): EventHistory<FundingRate> 
   }
 }
 
+/** The pages of liquidations, each named by the one before. */
+export function liquidationHistory(db: Kysely<Database>): EventHistory<Liquidation> {
+  return {
+    stream: 'liquidations',
+    operationOf: () => 'liquidations',
+    pageRows: liquidationPageRows,
+    maxSpanMs: null,
+    reachMs: liquidationReachMs,
+    numbered: { textOf: liquidationText, silentBelowMs: Infinity },
+    ask: (client, { series, cursor }, request) =>
+      client.liquidations(
+        { ...futureOf(series), limit: liquidationPageRows, ...(cursor !== undefined && { cursor }) },
+        request,
+      ),
+    timeOf: ({ ts }) => ts,
+    store: ({ series, covered, rows }) =>
+      inTransaction(db, (trx) => storeLiquidations(trx, futureOf(series), rows, covered)),
+  }
+}
+
 function futureOf({ category, symbol }: InstrumentKey): FutureKey {
   const key = { category, symbol }
   if (isFuture(key)) return key
   throw new RangeError(`${category} ${symbol} is no future`)
 }
 
-export interface PastOfFuturesOptions {
+export interface FuturesRepairOptions {
   readonly db: Kysely<Database>
+  /** The streams to repair, with the time that their rows are kept, milliseconds; null: for ever. */
+  readonly streams: readonly { readonly name: keyof typeof reachMs; readonly keptMs: number | null }[]
   /** Returns true if only this recorder requests the instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
-  /** The time of which settled rates are kept, milliseconds; null: for ever. */
-  readonly keptMs: number | null
   readonly clock: Clock
   readonly logger: Logger
   /** How often it looks. Default: once a minute. */
   readonly everyMs?: number
 }
 
+const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
 /** The wait before what was not found is wanted again. */
 const again = { minMs: 60_000, maxMs: dayMs, factor: 10 }
 
 /**
- * Has settled rates fetched that are missing: those from before an instrument was recorded at first, and those that the
- * recorder missed for so long that no live response has them.
+ * Has settled rates and liquidations fetched that are missing: those from before an instrument was recorded at first,
+ * and those that the recorder missed for so long that no live response has them.
  */
-export function startFundingRepair(options: PastOfFuturesOptions): Routine {
-  return startRoutine('repair of funding rates', options, options.everyMs ?? 60_000, () =>
-    wantMissing(options, options.clock.now()),
-  )
+export function startFuturesRepair(options: FuturesRepairOptions): Routine {
+  return startRoutine('repair of futures', options, options.everyMs ?? 60_000, () => wantMissing(options))
 }
 
-async function wantMissing({ db, isOwn, keptMs }: PastOfFuturesOptions, now: TimeMs): Promise<void> {
-  const stream = 'funding_rates'
-  await loseGaps(db, stream, now - fundingReachMs)
-  const found = await missingOfStream(db, stream, now - Math.min(fundingReachMs, keptMs ?? Infinity))
-  const isDue = ({ attempts, attemptedAt }: (typeof found)[number]) =>
-    attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))
+async function wantMissing({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
+  const now = clock.now()
   const what = { kind: 'repair', again: false, isUrgent: false, hasOpenBeginning: false } as const
-  await insertWants(
-    db,
-    found
-      .filter((one) => isOwn(one) && isDue(one))
-      .map((one) => ({
+  const isDue = ({ attempts, attemptedAt }: MissingOfInstrument) =>
+    attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))
+  for (const { name, keptMs } of streams) {
+    await loseGaps(db, name, now - reachMs[name])
+    const found = await missingOfStream(db, name, now - Math.min(reachMs[name], keptMs ?? Infinity))
+    const due = found.filter((one) => isOwn(one) && isDue(one))
+    await insertWants(
+      db,
+      due.map(({ missing, ...key }) => ({
         ...what,
-        series: instrumentStream(stream, one),
-        ranges: one.missing,
-        floor: one.missing[0]?.from ?? 0,
+        series: instrumentStream(name, key),
+        ranges: missing,
+        floor: missing[0]?.from ?? 0,
       })),
-  )
+    )
+  }
 }

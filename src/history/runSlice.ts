@@ -11,7 +11,7 @@ import { candlesOf } from '../db/series.js'
 import { CandleFetcher } from './candleSlice.js'
 import { type EventHistory, type EventSeries, fetchEvents } from './fetchEvents.js'
 import { fillHistory } from './pastFills.js'
-import { fundingHistory } from './pastFutures.js'
+import { fundingHistory, liquidationHistory } from './pastFutures.js'
 import { type Concluding, Patience, type SliceContext, type SliceWork } from './sliceWork.js'
 import type { Asking } from './slices.js'
 
@@ -41,6 +41,7 @@ export class SliceRunner {
     this.#events = {
       fills: this.#fetchingFrom(fillHistory(context.db)),
       funding_rates: this.#fetchingFrom(fundingHistory(context.db)),
+      liquidations: this.#fetchingFrom(liquidationHistory(context.db)),
     }
   }
 

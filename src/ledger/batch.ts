@@ -1,6 +1,6 @@
 import type { Candle, CandleSeries } from '../market/candle.js'
 import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
-import type { FundingRate, FuturesCategory } from '../market/funding.js'
+import type { FundingRate, FuturesCategory, Liquidation } from '../market/funding.js'
 import type { Fill } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { StreamName } from '../market/stream.js'
@@ -29,6 +29,8 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly unkept?: number
   /** Rows of the response that came before all others, and are older than their table keeps. */
   readonly tooOld?: number
+  /** The service has older rows on a further page. */
+  readonly hasMore?: boolean
   /** Candles: what the responses left out between two that they gave. What a response of its own left out is told by its rows. */
   readonly silence?: readonly TimeRange[]
   readonly gaps: readonly FoundGap[]
@@ -79,6 +81,7 @@ const rowTimes: Readonly<Partial<Record<StreamName, (row: unknown) => TimeMs>>> 
   fills: (row) => (row as Fill).ts,
   candles: (row) => (row as Candle).openTime,
   funding_rates: (row) => (row as FundingRate).ts,
+  liquidations: (row) => (row as Liquidation).ts,
 }
 
 /** Names what a batch is about; batches with the same key depend on each other's order. */

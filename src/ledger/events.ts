@@ -7,7 +7,7 @@ import { instant, toDate } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { sameSeries, type Series } from '../db/series.js'
-import { is, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
+import { is, knownOf, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 
 /** Adds what responses prove of an instrument, and books what lies between as gaps. Resolves to the number of new gaps. */
 export async function claimEvents(
@@ -18,6 +18,16 @@ export async function claimEvents(
 ): Promise<number> {
   if (claim.length === 0) return 0
   return callFunction(trx, 'recorder.claim_events', stream, category, symbol, multirangeText(claim), reason)
+}
+
+/** The end of what is proven of an instrument; null when nothing is. */
+export async function recordedUntil(db: Kysely<Database>, series: Series): Promise<TimeMs | null> {
+  const row = await db
+    .selectFrom('recorder.known')
+    .select(({ fn }) => fn<TimeMs | null>('upper', ['ranges']).as('until'))
+    .where(knownOf(series, 'recorded'))
+    .executeTakeFirst()
+  return row?.until ?? null
 }
 
 /** Makes lost gaps of the open ones of a stream that end by a time: the service gives nothing older. */

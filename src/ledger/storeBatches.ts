@@ -164,7 +164,7 @@ async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<S
 
 /** Writers that take a lock for each of their batches. */
 function isLockedBySeries(stream: StreamName): boolean {
-  return stream === 'candles' || stream === 'funding_rates'
+  return stream === 'candles' || stream === 'funding_rates' || stream === 'liquidations'
 }
 
 /** Builds the result of one batch: counts of its rows, found gaps, late candles, and remarks. */
@@ -200,10 +200,10 @@ function withRepeatsRejected(batch: Batch): Batch {
   return { ...batch, rejected: [...batch.rejected, ...others.map((row) => refusedRow(batch, row, reason))] }
 }
 
-/** An empty response for fills says something, too: that nothing was traded yet. */
+/** An empty response says something, too, where rows happen now and then: that none did. */
 function isWorthWriting(batch: Batch): boolean {
   const { stream, rows, isPart } = batch
-  return rows.length > 0 || (stream === 'fills' && missingRows(batch) === 0 && !isPart)
+  return rows.length > 0 || ((stream === 'fills' || stream === 'liquidations') && missingRows(batch) === 0 && !isPart)
 }
 
 const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type Candle, intervalMs, silenceBetween } from '../market/candle.js'
 import type { Fill, OrderBook, RpiOrderBook, RpiSymbol, Ticker } from '../market/rows.js'
-import type { FundingForecast, FundingRate, FutureKey } from '../market/funding.js'
+import type { FundingForecast, FundingRate, FutureKey, Liquidation } from '../market/funding.js'
 import type { Instrument } from '../market/instrument.js'
 import type { InstrumentKey } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
@@ -10,6 +10,7 @@ import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeRows.js'
 import { shownRates, storeFundingRates } from './fundingRates.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
+import { storeLiquidationBatch } from './liquidations.js'
 import { insertFundingForecasts, insertOrderBooks, insertRpiOrderBooks, insertTickers } from './snapshots.js'
 import {
   type Batch,
@@ -40,6 +41,7 @@ interface Writers {
   readonly candles: Writer<CandleTarget, Candle>
   readonly funding_rates: Writer<FutureKey, FundingRate>
   readonly funding_forecasts: Writer<FuturesTarget, FundingForecast>
+  readonly liquidations: Writer<FutureKey, Liquidation>
 }
 
 const writers: Writers = {
@@ -56,6 +58,7 @@ const writers: Writers = {
   candles: oneByOne((db, batch) => storeCandles(db, batch.rows, silenceOf(batch))),
   funding_rates: oneByOne((db, batch) => storeFundingRates(db, batch.target, batch.rows, shownRates(batch))),
   funding_forecasts: together(insertFundingForecasts),
+  liquidations: oneByOne(storeLiquidationBatch),
 }
 
 /** The writer of a stream: target and rows of a batch are those that the same stream made, also after a time on disk. */

@@ -69,6 +69,10 @@ export interface FundingForecast {
   readonly extra: Extra
 }
 
+/** How far back the service gives liquidations, and how many in one response at most. */
+export const liquidationReachMs = 3 * dayMs
+export const liquidationPageRows = 100
+
 /** A position that was liquidated. It has no id: two equal rows are two of them. */
 export interface Liquidation {
   readonly category: FuturesCategory

@@ -98,6 +98,13 @@ export const streamTraits = {
     table: momentsOf,
     ...unrepeatable,
   },
+  liquidations: {
+    operation: 'liquidations',
+    options: 'liquidations',
+    title: 'Liquidations',
+    table: { ...momentsOf, after: ['side', 'price', 'amount', 'occurrence'] },
+    ...repeatable,
+  },
 } as const satisfies Readonly<Record<string, StreamTraits>>
 
 export type StreamName = keyof typeof streamTraits

@@ -17,6 +17,7 @@ const tables = [
   'candles',
   'funding_rates',
   'funding_forecasts',
+  'liquidations',
 ]
 
 let dataDir: string

@@ -10,6 +10,7 @@ export const testStorage: StorageSettings = {
   candles: { chunkHours: 168, columnstoreAfterHours: 336 },
   funding_rates: { chunkHours: 720, columnstoreAfterHours: 1440 },
   funding_forecasts: { chunkHours: 168, columnstoreAfterHours: 192 },
+  liquidations: { chunkHours: 720, columnstoreAfterHours: 168 },
   rejected_row: { retentionDays: 30 },
 }
 

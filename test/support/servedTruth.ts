@@ -169,6 +169,26 @@ function rates(answer: ServedResponse): TruthRow[] {
   }))
 }
 
+/** Equal ones are counted within a response: what one shows of a moment is all or the newest of it. */
+function liquidations(answer: ServedResponse): TruthRow[] {
+  const { list } = answer.data as { readonly list: Wire[] }
+  const counts = new Map<string, number>()
+  return list.map((row) => {
+    const text = JSON.stringify(row)
+    const occurrence = (counts.get(text) ?? 0) + 1
+    counts.set(text, occurrence)
+    return {
+      category: answer.parameters['category'] ?? null,
+      symbol: value(row, 'symbol'),
+      ts: time(row, 'ts'),
+      side: value(row, 'side'),
+      price: decimal(row, 'price'),
+      amount: decimal(row, 'amount'),
+      occurrence: String(occurrence),
+    }
+  })
+}
+
 /** Test symbols have no bounds, and are no part of the market. */
 function forecasts(answer: ServedResponse): TruthRow[] {
   const rows = (answer.data as Wire[]).filter((row) => value(row, 'minFundingRate') !== null)
@@ -198,6 +218,7 @@ export const keyColumns = {
   candles: ['category', 'symbol', 'type', 'interval', 'open_time'],
   funding_rates: ['category', 'symbol', 'ts'],
   funding_forecasts: ['category', 'symbol', 'ts'],
+  liquidations: ['category', 'symbol', 'ts', 'side', 'price', 'amount', 'occurrence'],
 } as const
 export type RecordedTable = keyof typeof keyColumns
 
@@ -218,6 +239,7 @@ const tableOf: Readonly<Record<string, RecordedTable>> = {
   'history-candles': 'candles',
   'history-fund-rate': 'funding_rates',
   'current-fund-rate': 'funding_forecasts',
+  liquidations: 'liquidations',
 }
 
 /** Whether rows of a response need not be stored: fills of the past are, once they join what is stored. */
@@ -240,6 +262,7 @@ export function servedTruth(
     candles: new Map(),
     funding_rates: new Map(),
     funding_forecasts: new Map(),
+    liquidations: new Map(),
   }
   for (const answer of answers) {
     const table = tableOf[answer.operation]
@@ -278,6 +301,6 @@ function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
     case 'history-fund-rate':
       return rates(answer)
     case 'liquidations':
-      return []
+      return liquidations(answer)
   }
 }

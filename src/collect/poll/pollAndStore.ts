@@ -106,7 +106,8 @@ function batchOf<Target, Row>(
   const { requestTime, receivedAt, rejected } = page
   const rows = page.rows.filter((row) => stream.keeps?.(universe, row) ?? true)
   const unkept = page.rejectedUnkept + page.surplusRows
-  return { ...nothing, stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept }
+  const batch = { ...nothing, stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept }
+  return page.cursor === undefined ? batch : { ...batch, hasMore: true }
 }
 
 /** A response that is larger than anything honest, or broken throughout, is told: its rows are nowhere else. */

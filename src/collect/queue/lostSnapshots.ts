@@ -8,7 +8,7 @@ const droppedReason = 'dropped: neither the database nor the disk took it'
 
 /**
  * The time in which snapshots of a stream were lost after they had been received: one range for each category and reason, in memory
- * until the database takes it as a gap, or the disk keeps it. Fills, candles and settled rates need none of this: what is missing of them is what
+ * until the database takes it as a gap, or the disk keeps it. Fills, candles, settled rates and liquidations need none of this: what is missing of them is what
  * is not proven.
  */
 export class LostSnapshots {
@@ -31,7 +31,7 @@ export class LostSnapshots {
   }
 
   addRange(range: TimeRange, reason: string, categories: readonly Category[] = tradedCategories): void {
-    if (['fills', 'candles', 'funding_rates'].includes(this.#stream)) return
+    if (['fills', 'candles', 'funding_rates', 'liquidations'].includes(this.#stream)) return
     for (const category of categories) this.#widen({ category, symbol: '*', range, reason })
   }
 

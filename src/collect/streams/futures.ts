@@ -1,3 +1,4 @@
+import type { Config } from '../../config/resolve.js'
 import type { FuturesTarget } from '../../ledger/batch.js'
 import {
   type FundingForecast,
@@ -6,9 +7,17 @@ import {
   type FutureKey,
   futuresCategories,
   isFuture,
+  type Liquidation,
+  liquidationPageRows,
 } from '../../market/funding.js'
+import type { InstrumentKey } from '../../market/category.js'
 import { hourMs } from '../../market/values.js'
-import type { InstrumentStream, ListStream } from './stream.js'
+import { expectedFillsPerSecond } from '../universe/planUniverse.js'
+import { type InstrumentStream, type ListStream, secondsPerDay } from './stream.js'
+
+function futuresOf(_config: Config, keys: readonly InstrumentKey[]): FutureKey[] {
+  return keys.filter(isFuture).map(({ category, symbol }) => ({ category, symbol }))
+}
 
 export const fundingRates: InstrumentStream<FutureKey, FundingRate> = {
   kind: 'instruments',
@@ -17,7 +26,7 @@ export const fundingRates: InstrumentStream<FutureKey, FundingRate> = {
   trigger: () => ({ kind: 'cycle', everyMs: hourMs, firstPart: 1 / 6 }),
   select: ({ streams }) => streams.fundingRates.select,
   covers: isFuture,
-  targetsOf: (_config, keys) => keys.filter(isFuture).map(({ category, symbol }) => ({ category, symbol })),
+  targetsOf: futuresOf,
   // A page costs as much as a row. It makes good what was missed since a hundred settlements.
   fetch: (client, { category, symbol }, options) =>
     client.fundingRates({ category, symbol, limit: fundingPageRows }, options),
@@ -42,4 +51,27 @@ export const fundingForecasts: ListStream<FuturesTarget, FundingForecast> = {
   covers: isFuture,
   // Plain ones were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate.
   bytes: { plain: 150, compressed: 12 },
+}
+
+export const liquidations: InstrumentStream<FutureKey, Liquidation> = {
+  kind: 'instruments',
+  name: 'liquidations',
+  trigger: ({ streams }) => ({ kind: 'cycle', everyMs: streams.liquidations.everySeconds * 1000 }),
+  select: ({ streams }) => streams.liquidations.select,
+  covers: isFuture,
+  targetsOf: futuresOf,
+  fetch: (client, { category, symbol }, options) =>
+    client.liquidations({ category, symbol, limit: liquidationPageRows }, options),
+  costOf:
+    ({ streams }) =>
+    () =>
+      1 / streams.liquidations.everySeconds,
+  // Assumed: of a hundred fills one closes a position that was liquidated.
+  rowsPerDayOf: () => (instrument) => (expectedFillsPerSecond(instrument) * secondsPerDay) / 100,
+  contentOf(rows) {
+    const newest = Math.max(...rows.map(({ ts }) => ts))
+    return rows.length === 0 ? null : `${newest} ${rows.filter(({ ts }) => ts === newest).length}`
+  },
+  // Plain ones were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate.
+  bytes: () => ({ plain: 170, compressed: 20 }),
 }

@@ -4,7 +4,7 @@ import { type StreamName, streamNames, streamTraits } from '../../market/stream.
 import { orderBooks, rpiOrderBooks } from './books.js'
 import { candles } from './candles.js'
 import { fills } from './fills.js'
-import { fundingForecasts, fundingRates } from './futures.js'
+import { fundingForecasts, fundingRates, liquidations } from './futures.js'
 import { instruments, rpiSymbols, tickers } from './lists.js'
 import type { InstrumentStream, ListStream } from './stream.js'
 
@@ -19,6 +19,7 @@ export const streams = {
   candles,
   funding_rates: fundingRates,
   funding_forecasts: fundingForecasts,
+  liquidations,
 } as const satisfies Readonly<Record<StreamName, unknown>>
 
 export type AnyStream = ListStream<unknown, unknown> | InstrumentStream<InstrumentKey, unknown>

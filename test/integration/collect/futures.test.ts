@@ -46,10 +46,10 @@ it('records the forming rates of listed futures, and none of the test symbols', 
 })
 
 it('a service without them has idle streams, and no incident', async () => {
-  await start({ lackingOperations: ['current-fund-rate', 'history-fund-rate'] })
+  await start({ lackingOperations: ['current-fund-rate', 'history-fund-rate', 'liquidations'] })
   const { collector } = recorder
   await expect.poll(() => collector.phase, patience).toBe('collecting')
-  for (const stream of ['funding_rates', 'funding_forecasts'] as const)
+  for (const stream of ['funding_rates', 'funding_forecasts', 'liquidations'] as const)
     await expect.poll(() => collector.stats[stream].lastIdleAt, patience).not.toBeNull()
   expect(collector.incidents.recent()).toEqual([])
   expect(await symbolsOf('funding_forecasts')).toEqual([])

@@ -107,6 +107,17 @@ const columns: {
     received_at: 'value',
     extra: 'value',
   },
+  'market.liquidations': {
+    category: 'value',
+    symbol: 'value',
+    ts: 'value',
+    side: 'value',
+    price: 'value',
+    amount: 'value',
+    occurrence: 'value',
+    received_at: 'value',
+    extra: 'value',
+  },
   'market.funding_forecasts': {
     category: 'value',
     symbol: 'value',

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
-import { startFundingRepair } from '../../../src/history/pastFutures.js'
+import { startFuturesRepair } from '../../../src/history/pastFutures.js'
 import { startHistoryWorker } from '../../../src/history/worker.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
@@ -53,8 +53,9 @@ async function repair(): Promise<number> {
   const client = clientOf(simulator.url, 100)
   const clock = { ...systemClock, now: () => now }
   const before = requests()
+  const streams = [{ name: 'funding_rates', keptMs: null }] as const
   const worker = startHistoryWorker({ db, client, settleMs: 0, clock: systemClock, logger })
-  const repairing = startFundingRepair({ db, isOwn: () => true, keptMs: null, clock, logger, everyMs: 20 })
+  const repairing = startFuturesRepair({ db, streams, isOwn: () => true, clock, logger, everyMs: 20 })
   const wants = async (condition: string) => (await pool.query(`select from recorder.want where ${condition}`)).rowCount
   await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)
   await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)

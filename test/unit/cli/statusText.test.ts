@@ -80,4 +80,5 @@ const emptyNewest = {
   candles: null,
   funding_rates: null,
   funding_forecasts: null,
+  liquidations: null,
 }

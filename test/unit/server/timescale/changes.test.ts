@@ -57,6 +57,7 @@ describe('changes that are needed', () => {
       'make market.candles a hypertable with chunks of 7 days',
       'make market.funding_rates a hypertable with chunks of 30 days',
       'make market.funding_forecasts a hypertable with chunks of 7 days',
+      'make market.liquidations a hypertable with chunks of 30 days',
     ])
   })
 

@@ -1,0 +1,83 @@
+import type { Kysely } from 'kysely'
+import { type FutureKey, type Liquidation, liquidationPageRows, liquidationReachMs } from '../market/funding.js'
+import type { TimeRange } from '../market/timeRange.js'
+import { minuteMs } from '../market/values.js'
+import type { Database } from '../db/schema.js'
+import { instrumentStream } from '../db/series.js'
+import { appendRows, rowTable, type WriteResult } from '../db/writeRows.js'
+import { type Batch, missingRows } from './batch.js'
+import { claimEvents, recordedUntil } from './events.js'
+
+interface CountedLiquidation extends Liquidation {
+  /** 1, 2, … of liquidations that are equal: they have no id. */
+  readonly occurrence: number
+}
+
+const table = rowTable<CountedLiquidation>(
+  'market.liquidations',
+  ['category', 'symbol', 'ts', 'side', 'price', 'amount', 'occurrence'],
+  {
+    category: 'category',
+    symbol: 'text',
+    ts: 'time',
+    side: 'side',
+    price: 'decimal',
+    amount: 'decimal',
+    occurrence: 'integer',
+    receivedAt: 'time',
+    extra: 'json',
+  },
+)
+
+/** A liquidation appears some seconds after it happened, perhaps after later ones. */
+const lateMs = minuteMs
+const missedReason = 'more liquidations happened between two responses than one response shows'
+
+/** What tells liquidations apart that are not equal. */
+export function liquidationText({ ts, side, price, amount }: Liquidation): string {
+  return `${ts} ${side} ${price} ${amount}`
+}
+
+/**
+ * Numbers equal liquidations of one response, or of several that were joined. All that a response shows of a moment
+ * are counted anew each time. So one that comes later gets the next number, and a replay changes nothing.
+ */
+export function numberOccurrences(rows: readonly Liquidation[]): CountedLiquidation[] {
+  const counts = new Map<string, number>()
+  return rows.map((row) => {
+    const text = liquidationText(row)
+    const occurrence = (counts.get(text) ?? 0) + 1
+    counts.set(text, occurrence)
+    return { ...row, occurrence }
+  })
+}
+
+/** Stores a live response with what it proves, in the transaction that `trx` is. */
+export async function storeLiquidationBatch(
+  trx: Kysely<Database>,
+  batch: Batch<FutureKey, Liquidation>,
+): Promise<WriteResult & { readonly gapsFound: number }> {
+  const { target, rows, requestTime, isPart, tooOld = 0, hasMore = false } = batch
+  const to = requestTime - lateMs
+  const isFull = hasMore || rows.length + tooOld >= liquidationPageRows
+  let from = requestTime - liquidationReachMs
+  if (isFull) from = Math.min(...rows.map(({ ts }) => ts)) + 1
+  else if (rows.length === 0) {
+    // An empty response alone proves nothing. It goes on from what is proven, as far as it reaches.
+    const until = await recordedUntil(trx, instrumentStream('liquidations', target))
+    from = until !== null && until >= from ? until : to
+  }
+  return storeLiquidations(trx, target, rows, isPart || missingRows(batch) > 0 || from >= to ? null : { from, to })
+}
+
+/** @param shown the time of which these are all liquidations that the service has */
+export async function storeLiquidations(
+  trx: Kysely<Database>,
+  key: FutureKey,
+  rows: readonly Liquidation[],
+  shown: TimeRange | null,
+): Promise<WriteResult & { readonly gapsFound: number }> {
+  const written = await appendRows(trx, table, numberOccurrences(rows))
+  const claim = shown === null ? [] : [shown]
+  return { ...written, gapsFound: await claimEvents(trx, instrumentStream('liquidations', key), claim, missedReason) }
+}

@@ -1,0 +1,143 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { startFuturesRepair } from '../../../src/history/pastFutures.js'
+import { startHistoryWorker } from '../../../src/history/worker.js'
+import { listGaps } from '../../../src/ledger/gaps.js'
+import type { Batch } from '../../../src/ledger/batch.js'
+import { storeBatches } from '../../../src/ledger/storeBatches.js'
+import { dayMs, hourMs, minuteMs, type TimeMs } from '../../../src/market/values.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { clientOf } from '../../support/backfill.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+const start = Date.UTC(2026, 10, 20, 3, 30)
+const key = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
+const logger = createLogger('silent')
+let now: TimeMs
+let test: TestDatabase
+let simulator: Simulator
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test.drop())
+beforeEach(async () => {
+  now = start
+  await test.database.pool.query('truncate market.liquidations, recorder.known, recorder.want, recorder.slice')
+  simulator = await startSimulator({ scale: 'tiny', now: () => now, limits: { enforce: false } })
+})
+afterEach(() => simulator.close())
+
+async function poll(): Promise<Batch> {
+  const client = clientOf(simulator.url, 100)
+  const { rows, requestTime, receivedAt, cursor } = await client.liquidations({ ...key, limit: 100 })
+  client.close()
+  const what = { stream: 'liquidations', target: key, rejected: [], gaps: [], isPart: false } as const
+  return { ...what, requestTime, receivedAt, rows, ...(cursor !== undefined && { hasMore: true }) }
+}
+
+const store = (...batches: Batch[]) => storeBatches(test.database.db, batches)
+
+async function repair(): Promise<void> {
+  const { db, pool } = test.database
+  await pool.query('delete from recorder.want')
+  const client = clientOf(simulator.url, 100)
+  const clock = { ...systemClock, now: () => now }
+  const worker = startHistoryWorker({ db, client, settleMs: 0, clock: systemClock, logger })
+  const streams = [{ name: 'liquidations', keptMs: null }] as const
+  const repairing = startFuturesRepair({ db, streams, isOwn: () => true, clock, logger, everyMs: 20 })
+  const wants = async (condition: string) => (await pool.query(`select from recorder.want where ${condition}`)).rowCount
+  await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)
+  await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)
+  await repairing.stop()
+  await worker.stop()
+  client.close()
+}
+
+async function stored(): Promise<string[]> {
+  const { rows } = await test.database.pool.query<{ row: string }>(
+    `select concat_ws(' ', (extract(epoch from ts) * 1000)::bigint, side, price, amount) as row
+      from market.liquidations order by 1`,
+  )
+  return rows.map(({ row }) => row)
+}
+
+/** Every liquidation that happened between two times, and is shown by now. */
+function truth(from: TimeMs, to = now): string[] {
+  const { category, symbol } = key
+  const { rows } = simulator.world.liquidations(category, symbol, now, Infinity, 1_000_000)
+  const between = rows.filter(({ ts }) => Number(ts) >= from && Number(ts) < to)
+  return between.map(({ ts, side, price, amount }) => `${ts} ${side} ${price} ${amount}`).toSorted()
+}
+
+const gaps = () => listGaps(test.database.db, { stream: 'liquidations' })
+const coverage = async () => (await test.database.pool.query('select from market.coverage')).rowCount
+
+it('the last three days are there after a first response, equal ones as often as they happened', async () => {
+  await store(await poll())
+  await repair()
+  const all = truth(now - 3 * dayMs)
+  expect(all.length).toBeGreaterThan(300)
+  expect(new Set(all).size).toBeLessThan(all.length)
+  expect(await stored()).toEqual(all)
+  expect(await coverage()).toBe(1)
+  expect(await gaps()).toEqual([])
+})
+
+it('responses that are stored again, together and in any order, add none', async () => {
+  const batches: Batch[] = []
+  for (let polled = 0; polled < 5; polled++) {
+    batches.push(await poll())
+    now += 10 * minuteMs
+  }
+  await store(...batches)
+  const first = await stored()
+  // Of the oldest moment the response shows a part.
+  const oldest = Number(first[0]?.split(' ')[0]) + 1
+  const inside = first.filter((row) => Number(row.split(' ')[0]) >= oldest)
+  expect(inside).toEqual(truth(oldest, now - 10 * minuteMs - 4_000 + 1))
+  await store(...batches.toReversed())
+  await store(...batches)
+  expect(await stored()).toEqual(first)
+  expect(await gaps()).toEqual([])
+})
+
+it('responses that do not meet leave a gap, which pages fill until they meet what is stored', async () => {
+  await store(await poll())
+  const before = (await stored()).length
+  now += 20 * hourMs
+  await store(await poll())
+  expect((await stored()).length).toBe(before + 100)
+  expect(await gaps()).toMatchObject([{ state: 'open' }])
+  await repair()
+  expect((await gaps()).map(({ state }) => state)).toEqual(['repaired'])
+  expect(await stored()).toEqual(truth(now - 3 * dayMs))
+})
+
+it('what is older than three days is lost', async () => {
+  await store(await poll())
+  now += 4 * dayMs
+  await store(await poll())
+  await repair()
+  const found = await gaps()
+  expect(found.map(({ state }) => state)).toEqual(['open'])
+  now += 3 * dayMs
+  await store(await poll())
+  await repair()
+  expect((await gaps()).map(({ state }) => state)).toContain('lost')
+  const lost = (await gaps()).filter(({ state }) => state === 'lost')
+  for (const { range } of lost) expect(range.to).toBeLessThanOrEqual(now - 3 * dayMs)
+})
+
+it('an empty response goes on from what is proven, and proves nothing by itself', async () => {
+  const empty = { stream: 'liquidations', target: key, rows: [], rejected: [], gaps: [], isPart: false } as const
+  await store({ ...empty, requestTime: now, receivedAt: now })
+  expect(await coverage()).toBe(0)
+  await store(await poll())
+  for (let day = 1; day < 9; day++) {
+    now += dayMs
+    await store({ ...empty, requestTime: now, receivedAt: now })
+  }
+  await store({ ...(await poll()), hasMore: false })
+  expect(await gaps()).toEqual([])
+})
