@@ -6,7 +6,9 @@ import { openReader } from '../openStore.js'
 import { printable, printableJson } from '../runtime/text.js'
 import { csvLine } from '../files/export/csv.js'
 import {
+  type ArrayElements,
   errorExcerpt,
+  parseArray,
   type QueryColumn,
   type QueryResult,
   type QueryRow,
@@ -119,8 +121,9 @@ type Batches = AsyncIterable<readonly QueryRow[]>
 async function printCsv(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
   // A file or a program gets every character as it is, a terminal nothing that commands it.
   const shown = (text: string) => (process.stdout.isTTY ? printable(text) : text)
+  const line = (row: QueryRow) => `${csvLine(row.map((value, i) => csvText(columns[i], value)))}\n`
   await writeOut(shown(`${csvLine(columns.map(({ name }) => name))}\n`))
-  for await (const rows of batches) await writeOut(shown(rows.map((row) => `${csvLine(row)}\n`).join('')))
+  for await (const rows of batches) await writeOut(shown(rows.map(line).join('')))
 }
 
 async function printJson(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
@@ -138,10 +141,24 @@ async function printJson(columns: readonly QueryColumn[], batches: Batches): Pro
   await writeOut(separator === '[' ? '[]\n' : '\n]\n')
 }
 
+/** Programs that read CSV take `true` for a boolean; PostgreSQL's own `t` is a text to them. */
+function csvText(column: QueryColumn | undefined, value: string | null): string | null {
+  return column?.type === 'bool' && value !== null ? String(value === 't') : value
+}
+
 /** The text of a value: as JSON knows it where that is exact in every reader, else a string. */
 function jsonValue(type: string, value: string | null): string {
   if (value === null) return 'null'
-  if (type === 'bool') return value === 't' ? 'true' : 'false'
+  if (type === 'bool') return String(value === 't')
+  // The server names the type of an array after that of its elements.
+  if (type.startsWith('_')) return jsonArray(type.slice(1), parseArray(value))
   const isJson = type === 'int2' || type === 'int4' || type === 'json' || type === 'jsonb'
   return isJson ? value : JSON.stringify(value)
+}
+
+function jsonArray(type: string, elements: ArrayElements): string {
+  const values = elements.map((element) =>
+    element === null || typeof element === 'string' ? jsonValue(type, element) : jsonArray(type, element),
+  )
+  return `[${values.join(', ')}]`
 }

@@ -152,6 +152,16 @@ export async function queryText(
 
 const asText = (value: string): string => value
 
+export type ArrayElements = readonly (string | null | ArrayElements)[]
+
+// The driver's list of types has no arrays, so a literal would not be accepted.
+const textArrayOid = 1009 as number
+
+/** Reads the server's text of an array of any type. The elements keep their text. */
+export function parseArray(text: string): ArrayElements {
+  return pg.types.getTypeParser(textArrayOid)(text) as ArrayElements
+}
+
 const builtinNames = new Map(Object.entries(pg.types.builtins).map(([name, oid]) => [oid, name.toLowerCase()]))
 
 /** The server is only asked for the names of types that the driver does not know. */

@@ -179,6 +179,8 @@ function isCategoryAsked({ categories }: ArchiveQuery, category: string): boolea
 }
 
 function typeName(type: string): string {
+  // Values that hold several are written as JSON.
+  if (/\]$|^(STRUCT|MAP)\(/.test(type)) return 'json'
   if (type.startsWith('DECIMAL')) return 'numeric'
   const names: Readonly<Record<string, string>> = {
     INTEGER: 'int4',

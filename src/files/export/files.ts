@@ -38,8 +38,10 @@ export async function fileFormat(
 
 function csvFormat(columns: readonly QueryColumn[]): FileFormat {
   return {
-    expression: ({ type }, quoted) =>
-      type === 'timestamptz' ? `to_char(${quoted} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')` : quoted,
+    expression({ type }, quoted) {
+      if (type === 'timestamptz') return `to_char(${quoted} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+      return type === 'bool' ? `${quoted}::text` : quoted
+    },
     open(path) {
       const stream = createWriteStream(path)
       const ended = finished(stream)

@@ -29,14 +29,14 @@ describe('query', () => {
     const sql = 'select c.close, b.bid_sizes from market.candles c, market.order_books b'
     expect(await query(sql)).toContain(`${price} │ {${quantity}}`)
     expect(await query('--csv', sql)).toBe(`close,bid_sizes\n${price},{${quantity}}\n`)
-    expect(JSON.parse(await query('--json', sql))).toEqual([{ close: price, bid_sizes: `{${quantity}}` }])
+    expect(JSON.parse(await query('--json', sql))).toEqual([{ close: price, bid_sizes: [quantity] }])
   })
 
   test('gives what programs can read: quoted CSV, typed JSON, NULL, no rows', async () => {
     const sql = `select 'a "b", c' as text, null as nothing, '' as blank, true as yes, 7 as small, 9007199254740993 as large,
       '{"n": 1.10}'::jsonb as extra`
     expect(await query('--csv', sql)).toBe(
-      'text,nothing,blank,yes,small,large,extra\n"a ""b"", c",,"",t,7,9007199254740993,"{""n"": 1.10}"\n',
+      'text,nothing,blank,yes,small,large,extra\n"a ""b"", c",,"",true,7,9007199254740993,"{""n"": 1.10}"\n',
     )
     const json = await query('--json', sql)
     expect(JSON.parse(json)).toEqual([
@@ -46,6 +46,23 @@ describe('query', () => {
     expect(await query('--csv', 'select 1 as one where false')).toBe('one\n')
     expect(JSON.parse(await query('--json', 'select 1 as one where false'))).toEqual([])
     expect(await query('select 1 as one where false')).toBe('0 rows\n')
+  })
+
+  test('gives arrays to programs as JSON has them, whatever is in them', async () => {
+    const sql = `select array[1.10, null] as decimals, '{}'::int[] as none, array['a,"b', 'NULL'] as texts,
+      array[array[true], array[false]] as nested, array[7]::int4[] as small, '[0:1]={1,2}'::int8[] as shifted,
+      array['SPOT']::market.category[] as categories`
+    expect(JSON.parse(await query('--json', sql))).toEqual([
+      {
+        decimals: ['1.10', null],
+        none: [],
+        texts: ['a,"b', 'NULL'],
+        nested: [[true], [false]],
+        small: [7],
+        shifted: ['1', '2'],
+        categories: ['SPOT'],
+      },
+    ])
   })
 
   test('gives control characters to programs as they are, and to a terminal spelled out', async () => {

@@ -96,6 +96,12 @@ async function asked(question: string, database = true) {
 }
 
 describe('a query over archive and database', () => {
+  test('gives values that hold several as JSON', async () => {
+    const { columns, rows } = await asked("select [1.5, 2.25] as decimals, {'is': true} as fields")
+    expect(columns.map(({ type }) => type)).toEqual(['json', 'json'])
+    expect(rows).toEqual([['["1.50","2.25"]', '{"is":true}']])
+  })
+
   test.each(questions)('gives what the database alone gave: %s', async (question) => {
     const expected = await runReadOnlyQuery(source.database, question, { timeoutMs: 60_000 })
     expect(expected.rows.length).toBeGreaterThan(0)

@@ -242,7 +242,7 @@ test('CSV files hold the same, as text', async () => {
   expect(lines).toHaveLength(51)
   expect(lines.slice(0, 2)).toEqual([
     'category,symbol,ts,exec_id,exec_link_id,side,price,size,is_rpi,source,received_at,extra',
-    `SPOT,BTCUSDT,2026-03-01T00:00:00.000000Z,0,,buy,${price},0.010,t,live,2026-01-15T12:00:00.250000Z,{}`,
+    `SPOT,BTCUSDT,2026-03-01T00:00:00.000000Z,0,,buy,${price},0.010,true,live,2026-01-15T12:00:00.250000Z,{}`,
   ])
 })
 
