@@ -15,7 +15,7 @@ import { describeDatabaseError } from './db/databaseError.js'
 import { pendingMigrations } from './db/migrate.js'
 import { rightsBeyondReading } from './db/service.js'
 import { isExisting } from './server/embedded/embedded.js'
-import { detectServer, type ServerKind } from './server/timescale/server.js'
+import { detectServer, readLockRoom, type ServerKind } from './server/timescale/server.js'
 import { messageOf } from './runtime/text.js'
 
 export interface Finding {
@@ -30,6 +30,8 @@ const maxSkewMs = 2_000
 /** Less room than for this is a warning: there is time to do something about it. */
 const minDays = 14
 const listWithinMs = 30_000
+/** So many statements may read a whole table at once: the page, analysts and the archiver. */
+const wholeReaders = 4
 
 /** Looks at everything that recording needs. One failure does not keep the others from being looked at. */
 export async function runDoctor(config: Config, logger: Logger): Promise<Finding[]> {
@@ -119,7 +121,8 @@ async function checkDatabase(config: Config, logger: Logger): Promise<DatabaseFi
     const store = await openStore(config, logger)
     try {
       const { kind, findings } = await describeDatabase(store.database, store.isEmbedded)
-      return { kind, findings: [...findings, await checkReader(config, store.readUrl)] }
+      const { db } = store.database
+      return { kind, findings: [...findings, await checkLocks(db), await checkReader(config, store.readUrl)] }
     } finally {
       await store.close()
     }
@@ -149,6 +152,18 @@ async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean)
         }
   const { kind } = server
   return { kind, findings: [{ what: 'database', verdict: 'ok', detail: `${name}: ${meaningOf[kind]}` }, schema] }
+}
+
+/** Checks that statements which read a whole table find room for their locks, one or more for each chunk (error 53200 without). */
+async function checkLocks(db: RecorderDatabase['db']): Promise<Finding> {
+  const what = 'locks'
+  const { room, largest } = await readLockRoom(db)
+  if (largest === 0)
+    return { what, verdict: 'ok', detail: `tables have no chunks; the server has room for ${room} locks` }
+  const detail = `reading the largest table takes ${largest} locks, and the server has room for ${room}`
+  if (wholeReaders * largest <= room) return { what, verdict: 'ok', detail }
+  const todo = 'raise max_locks_per_transaction in postgresql.conf and restart the server, or lower retentionDays'
+  return { what, verdict: 'warning', detail: `${detail}, too few for ${wholeReaders} at once: ${todo}` }
 }
 
 /** Checks that the login for users' queries can only read. */

@@ -93,3 +93,29 @@ export function requireCommunityVersion(version: string): void {
     `TimescaleDB ${version} is too old; install ${oldestCommunity.join('.')} or newer and run "alter extension timescaledb update"`,
   )
 }
+
+/** Locks that statements take. */
+export interface LockRoom {
+  /** How many locks the server has room for. */
+  readonly room: number
+  /** How many a statement takes that reads a whole table of the market: one for each of its chunks, and one for each index of those. */
+  readonly largest: number
+}
+
+/** Reads the server's room for locks, and how many the largest table of the market takes. */
+export async function readLockRoom(db: Kysely<Database>): Promise<LockRoom> {
+  const { rows } = await sql<LockRoom>`
+    select current_setting('max_locks_per_transaction')::int
+        * (current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int) as room,
+      coalesce((
+        select max(locks) from (
+          select sum(1 + (select count(*) from pg_index where indrelid = inhrelid)) as locks
+          from pg_inherits
+          join pg_class on pg_class.oid = inhparent
+          join pg_namespace on pg_namespace.oid = relnamespace
+          where nspname = 'market'
+          group by inhparent
+        ) as locks_of_tables
+      ), 0)::int as largest`.execute(db)
+  return rows[0] as LockRoom
+}

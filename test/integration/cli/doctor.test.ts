@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { loadConfig, resolveConfig } from '../../../src/config/resolve.js'
 import { parseYaml } from '../../../src/config/yamlSource.js'
@@ -51,4 +52,22 @@ streams: { orderBooks: { everySeconds: 5, select: { busiest: all } } }`
   expect(find(findings, 'service')?.verdict).toBe('failure')
   expect(find(findings, 'limits')?.verdict).toBe('ok')
   expect(find(findings, 'disk')?.detail).toContain('free at /no-such-folder/of/ours')
+})
+
+it('a server whose locks do not suffice for the chunks of a table is a warning', async () => {
+  const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
+  const locks = async () => find(await runDoctor(config, createLogger('silent')), 'locks')
+  expect(await locks()).toMatchObject({ verdict: 'ok' })
+  await sql`do $$ begin
+    execute 'create table market.many (ts timestamptz)';
+    for part in 1..100 loop
+      execute format('create table market.many_%s () inherits (market.many)', part);
+      for place in 1..30 loop execute format('create index on market.many_%s (ts)', part); end loop;
+    end loop;
+  end $$`.execute(database.database.db)
+  expect((await locks())?.detail).toContain('takes 3100 locks')
+  expect(await locks()).toMatchObject({
+    verdict: 'warning',
+    detail: expect.stringContaining('max_locks_per_transaction'),
+  })
 })
