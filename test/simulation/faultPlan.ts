@@ -90,6 +90,32 @@ export function calmMs(faults: readonly PlannedFault[], nowMs: number): number {
   return nowMs - sinceMs
 }
 
+/** A call of the database hangs for so long at most, and what a pause left on a disk is stored within this time. */
+const settledWithinMs = 60_000
+
+/**
+ * When responses came of which a process left neither rows nor a note when it ended; null when it left everything. What a full disk
+ * and a database that fails drop of snapshots is noted in memory alone, until one of both takes the note.
+ */
+export function droppedWithoutNote(
+  faults: readonly PlannedFault[],
+  { machine, endedMs }: { readonly machine: number; readonly endedMs: number },
+): { readonly fromMs: number; readonly toMs: number } | null {
+  const begun = faults.filter(({ atMs }) => atMs <= endedMs)
+  const own = begun.filter((fault) => fault.machine === machine)
+  const suspendedMs = own.reduce((sum, { what, forMs }) => sum + (what === 'machine suspended' ? forMs : 0), 0)
+  const isRecent = ({ atMs, forMs }: PlannedFault, sinceMs: number) =>
+    atMs + forMs + suspendedMs + settledWithinMs >= sinceMs
+  const full = own.find((fault) => fault.what === 'disk full' && isRecent(fault, endedMs))
+  if (full === undefined) return null
+  const failures = begun.filter(({ what }) => what.startsWith('database ')).toReversed()
+  if (!failures.some((fault) => isRecent(fault, full.atMs))) return null
+  // Responses that waited on the disk since an earlier failure made room there.
+  let fromMs = full.atMs
+  for (const fault of failures) if (isRecent(fault, fromMs)) fromMs = Math.min(fromMs, fault.atMs)
+  return { fromMs, toMs: endedMs }
+}
+
 export function faultText({ atMs, forMs, what, size, machine }: PlannedFault): string {
   return `${(atMs / 1000).toFixed(3)} s: ${what}, machine ${machine}, for ${forMs} ms, size ${size.toFixed(2)}`
 }

@@ -2,7 +2,7 @@ import type { Fault } from '../../src/simulator/faults.js'
 import type { Service } from '../../src/simulator/service.js'
 import type { DeadTime } from '../chaos/compare.js'
 import type { SimulatedDatabase } from './driver.js'
-import { type PlannedFault, faultText } from './faultPlan.js'
+import { droppedWithoutNote, type PlannedFault, faultText } from './faultPlan.js'
 import { clearWay } from './network.js'
 import type { SimulatedMachine } from './simulatedMachine.js'
 import type { VirtualTime } from './virtualTime.js'
@@ -32,6 +32,10 @@ export function applyFaults({
 }: FaultTargets): void {
   const active = new Set<PlannedFault>()
   const now = () => epochMs + time.nowMs
+  const ended = (machine: number) => {
+    const dropped = droppedWithoutNote(faults, { machine, endedMs: time.nowMs })
+    if (dropped !== null) deadTimes.push({ from: epochMs + dropped.fromMs, to: epochMs + dropped.toMs })
+  }
   /** States follow from all faults that are in force: two may overlap. */
   const settle = () => {
     for (const [index, machine] of machines.entries()) {
@@ -56,9 +60,10 @@ export function applyFaults({
       if (fault.what === 'crash') {
         const dead = { from: now(), to: now() + fault.forMs, slowestMs: slowestSyncMs(faults, fault) }
         deadTimes.push(dead)
+        ended(fault.machine)
         await machine.crash()
       }
-      if (fault.what === 'restart') void machine.stop()
+      if (fault.what === 'restart') void machine.stop().then(() => ended(fault.machine))
       if (fault.what === 'clock jump') machine.setClock((fault.size - 0.5) * 20_000)
     })
     time.after(fault.atMs + fault.forMs, () => {
