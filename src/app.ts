@@ -1,5 +1,5 @@
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { type History, startHistory } from './history/daemon.js'
 import { Collector } from './collect/collector.js'
 import { Fleet } from './collect/fleet/fleet.js'
@@ -20,9 +20,9 @@ import { type Disk, systemDisk } from './runtime/disk.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
 import { packageVersion } from './runtime/packageFile.js'
-import { removeAddress, writeAddress } from './serve/address.js'
+import { removeAddress, respondingAddress, writeAddress } from './serve/address.js'
 import { collectorSource, type RecorderSource } from './serve/source.js'
-import { type RunningServer, startServer } from './serve/server.js'
+import { requireFreePort, type RunningServer, startServer } from './serve/server.js'
 import { acquireLease, type Lease } from './lease/lease.js'
 
 /** Time for all parts together to close after what is in hand is stored, and the least time for each part. */
@@ -87,12 +87,16 @@ export async function startRecorder(
   options: World & {
     readonly signal?: AbortSignal
     readonly acceptNewUrl?: boolean
+    /** Serves the page on the next free port where the configured one is taken. */
+    readonly takesNextPort?: boolean
     /** Called when the embedded server has died and cannot be started again: nothing more can be stored. */
     readonly onDatabaseLost?: (error: Error) => void
   } = {},
 ): Promise<Recorder> {
   const { clock = systemClock, disk = systemDisk, adapter } = options
   const { drainTimeoutMs, spoolMaxBytes } = config.collector
+  const takesNextPort = options.takesNextPort === true
+  if (config.serve.enabled) await refuseTakenAddress(config, clock, takesNextPort)
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
   countRejectionsFromZero(metrics)
   const parts: RunningParts = {}
@@ -176,7 +180,7 @@ export async function startRecorder(
         fleet: () => fleet.report(),
         backfills: async () => (await parts.history?.reports()) ?? [],
       })
-      parts.server = await serve(config, source, metrics, store, logger, clock)
+      parts.server = await serve(config, source, metrics, { store, logger, clock, takesNextPort })
     }
     await fleet.recall()
     parts.lease = await acquireLease(store.url, egress, {
@@ -226,17 +230,30 @@ interface RunningParts {
   retention?: Retention
 }
 
+/** Throws before anything is created when the page could not be served, and says which recorder is there already. */
+async function refuseTakenAddress(
+  { serve: { host, port }, database }: Config,
+  clock: Clock,
+  takesNextPort: boolean,
+): Promise<void> {
+  const url = await respondingAddress(clock, database.dataDir)
+  if (url !== null && (takesNextPort || new URL(url).port === String(port))) {
+    const folder = resolve(database.dataDir)
+    throw new Error(`a recorder works in ${folder} already: its page is at ${url}; stop it, or give another --data-dir`)
+  }
+  if (!takesNextPort) await requireFreePort({ host, port })
+}
+
 async function serve(
   config: Config,
   source: RecorderSource,
   metrics: RecorderMetrics,
-  store: OpenStore,
-  logger: Logger,
-  clock: Clock,
+  { store, ...options }: { store: OpenStore; logger: Logger; clock: Clock; takesNextPort: boolean },
 ): Promise<RunningServer> {
+  const { logger } = options
   const { dataDir } = config.database
   const version = packageVersion()
-  const server = await startServer({ config, source, metrics, databaseUrl: store.pageUrl, version, logger, clock })
+  const server = await startServer({ config, source, metrics, databaseUrl: store.pageUrl, version, ...options })
   logger.info(`the page is at ${server.url}`)
   await writeAddress(dataDir, server.url).catch((error: Error) =>
     logger.warn(`the status command will not find the page by itself: ${error.message}`),

@@ -1,5 +1,5 @@
-import { stat, statfs } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
+import { mkdtemp, rmdir, stat, statfs } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import { openExchange } from './app.js'
 import { daysOnDisk } from './collect/plan/demand.js'
 import { planFleet } from './collect/fleet/fleetPlan.js'
@@ -194,13 +194,16 @@ async function checkReader(config: Config, readUrl: string): Promise<Finding> {
 async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): Promise<Finding> {
   const folder = resolve(config.database.dataDir)
   try {
-    const { bavail, bsize } = await statfs(await existingPart(folder))
+    const existing = await existingPart(folder)
+    // Rights do not tell it: a disk can be read-only, and /proc takes no folder from anybody.
+    await rmdir(await mkdtemp(join(existing, '.market-recorder-')))
+    const { bavail, bsize } = await statfs(existing)
     return judgeDisk(config, plan, { kind, folder, freeBytes: bavail * bsize })
   } catch (error) {
     return {
       what: 'disk',
       verdict: 'failure',
-      detail: `${oneLine(error)}; set database.dataDir to a folder that can be used`,
+      detail: `nothing can be written to ${folder}: ${oneLine(error)}; set database.dataDir to a folder that can be used`,
     }
   }
 }

@@ -8,6 +8,7 @@ import { stopSignal } from '../runtime/process.js'
 import { countRows } from '../ledger/read/overview.js'
 import { Failed, sleepUnlessStopped } from './end.js'
 import { positiveSeconds } from './options.js'
+import { welcomeLines } from './welcome.js'
 import { dayMs } from '../market/values.js'
 import { planSeries, wantsOf } from '../history/plan.js'
 import { resolveRequest } from '../history/request.js'
@@ -38,7 +39,7 @@ async function runDemo(options: DemoOptions): Promise<void> {
     const config = loadConfig({ file: packageFile('config/demo.yaml'), env: {} })
     config.exchange.baseUrl = simulator.url
     config.database.dataDir = options.dataDir
-    const recorder = await startRecorder(config, logger, { signal: stop.signal })
+    const recorder = await startRecorder(config, logger, { signal: stop.signal, takesNextPort: true })
     printWelcome(recorder, simulator.url)
     const { settleMs } = config.streams.candles
     const ending = new AbortController()
@@ -61,9 +62,7 @@ function printWelcome(recorder: Recorder, simulatorUrl: string): void {
   console.log(`
 Recording a simulated exchange (${simulatorUrl}) into an embedded PostgreSQL.
 
-  Page  ${recorder.pageUrl ?? 'not served'}
-  SQL   psql '${recorder.store.readUrl}'
-  or    npx market-recorder query "select * from market.latest_tickers limit 5"
+${welcomeLines(recorder)}
 
 Ctrl-C stops it; run it again to continue with the same data.
 `)

@@ -6,6 +6,7 @@ import { startArchiving } from './archiving.js'
 import { endBy, Failed, sleepUnlessStopped } from './end.js'
 import { acceptNewUrlOption, type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { refuseOverload } from './plan.js'
+import { welcomeLines } from './welcome.js'
 
 /** How much longer than the storing of what is in hand the whole end may take. */
 const endWithinMs = 10_000
@@ -56,6 +57,8 @@ async function runStart(options: StartOptions): Promise<void> {
       },
       acceptNewUrl: options.acceptNewUrl === true,
     })
+    // What reads the output of a service expects lines of the log alone.
+    if (process.stdout.isTTY) console.log(`\n${welcomeLines(recorder)}\n\nCtrl-C stops it.\n`)
     const { clockSkew } = recorder.collector
     const archiving = startArchiving(config, options, {
       logger,

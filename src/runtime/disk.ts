@@ -25,7 +25,7 @@ export interface Disk {
   stat(path: string): Promise<{ readonly size: number; isFile(): boolean }>
 }
 
-export const systemDisk: Disk = fs
+export const systemDisk: Disk = { ...fs, mkdir: (path, { mode }) => makeFolder(path, mode) }
 
 /** Returns true if the disk is full, or the account has reached its quota. */
 export function isFullDisk(error: unknown): boolean {

@@ -30,7 +30,11 @@ export async function openProtection(
   logger: Logger,
   clock: Clock,
 ): Promise<Protection | null> {
-  if (file === undefined) return null
+  if (file === undefined) {
+    if (!isLoopback(host))
+      logger.warn(`the page needs no password and can be reached on ${host}; set serve.webConfigFile to ask for one`)
+    return null
+  }
   let current = await readWebConfig(file)
   if (current.tls === null && !isLoopback(host))
     logger.warn(`${file}: without tls_server_config passwords cross the network as plain text`)

@@ -40,6 +40,8 @@ interface ServerOptions {
   readonly version: string
   readonly logger: Logger
   readonly clock?: Clock
+  /** Where the configured port is taken, the next free one is. */
+  readonly takesNextPort?: boolean
 }
 
 export interface RunningServer {
@@ -51,6 +53,7 @@ const poolSize = 3
 const statementTimeoutMs = 5_000
 /** Each page is one; a browser allows six to a host. */
 const maxPages = 200
+const maxPortsTried = 100
 
 /** Serves metrics, health, the API and the page until it is closed. Rejects when the address cannot be listened on. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
@@ -136,7 +139,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       : createHttpsServer({ ...connectionTimeouts, ...protection.tlsOptions }, bounded)
   boundConnections(server)
   try {
-    await listen(server, config.serve)
+    await listen(server, config.serve, options.takesNextPort === true ? maxPortsTried : 1)
   } catch (error) {
     protection?.close()
     reporter.close()
@@ -193,11 +196,29 @@ function servePage(app: OpenAPIHono): void {
   app.use('/*', serveStatic({ root: folder, precompressed: true }))
 }
 
-async function listen(server: Server, { host, port }: Config['serve']): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => reject(new Error(cannotListen(error, host, port))))
-    server.listen(port, host, resolve)
-  })
+type Address = Pick<Config['serve'], 'host' | 'port'>
+
+/** Throws when no server could listen there. */
+export async function requireFreePort(address: Address): Promise<void> {
+  const probe = createHttpServer()
+  await listen(probe, address, 1)
+  await new Promise((resolve) => probe.close(resolve))
+}
+
+async function listen(server: Server, { host, port }: Address, ports: number): Promise<void> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, host, () => {
+        server.off('error', reject)
+        resolve()
+      })
+    })
+  } catch (error) {
+    const cause = error as NodeJS.ErrnoException
+    if (cause.code !== 'EADDRINUSE' || ports === 1) throw new Error(cannotListen(cause, host, port), { cause })
+    await listen(server, { host, port: port + 1 }, ports - 1)
+  }
 }
 
 function cannotListen(error: NodeJS.ErrnoException, host: string, port: number): string {

@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runProgram, startProgram } from '../support/program.js'
+import { entryPoint, runProgram, startProgram } from '../support/program.js'
 
 const tables = [
   'instruments',
@@ -65,6 +66,46 @@ test('every table has rows soon, and kill -9 loses none of them', async () => {
   }
   expect(Number(after?.['tickers'])).toBeGreaterThan(Number(before?.['tickers']))
   expect(await serversOf(dataDir)).toEqual([])
+})
+
+test('a second start in its folder says who records there, and one elsewhere takes the next port', async () => {
+  const demo = startProgram(['demo', '--data-dir', dataDir])
+  const [, url = ''] = await demo.printed(/Page +(http:\S+)/)
+  const again = await runProgram(['demo', '--data-dir', dataDir])
+  expect(again.exitCode).toBe(1)
+  expect(again.stderr).toContain(`a recorder works in ${dataDir} already: its page is at ${url}; stop it`)
+
+  const elsewhere = startProgram(['demo', '--data-dir', join(dataDir, 'elsewhere')])
+  const [, next = ''] = await elsewhere.printed(/Page +(http:\S+)/)
+  expect(Number(new URL(next).port)).toBeGreaterThan(Number(new URL(url).port))
+
+  // Nothing is created before it is known that the page can be served.
+  const env = { EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
+  const taken = join(dataDir, 'taken')
+  const config = join(dataDir, 'taken.yaml')
+  await writeFile(config, `serve: { port: ${new URL(url).port} }\n`)
+  const start = await runProgram(['start', '--config', config, '--data-dir', taken, '--wait', '--allow-overload'], env)
+  expect(start.exitCode).toBe(1)
+  expect(start.stderr).toMatch(/cannot serve the page on 127\.0\.0\.1:\d+: the port is taken/)
+  expect(existsSync(taken)).toBe(false)
+  for (const { process } of [demo, elsewhere]) process.kill('SIGINT')
+  await Promise.all([demo.finished, elsewhere.finished])
+})
+
+test('start at a terminal says where the page is and how to query', async () => {
+  const simulator = startProgram(['simulate', '--port', '0', '--scale', 'tiny'])
+  const [service = ''] = await simulator.printed(/http:\S+/)
+  const folder = join(dataDir, 'terminal')
+  await writeFile(join(dataDir, 'free.yaml'), 'serve: { port: 0 }\n')
+  const start = `'${entryPoint}' start --for 1 --allow-overload --data-dir '${folder}' --config '${dataDir}/free.yaml'`
+  // Of util-linux: it runs a command on a terminal of its own.
+  const args = ['--quiet', '--return', '--command', `'${process.execPath}' ${start}`, '/dev/null']
+  const env = { ...process.env, EXCHANGE_BASE_URL: service }
+  const { stdout } = await promisify(execFile)('script', args, { env })
+  expect(stdout).toMatch(/^ {2}Page {2}http:\/\/127\.0\.0\.1:\d+\r?$/m)
+  expect(stdout).toMatch(/^ {2}SQL {3}psql 'postgresql:\/\/reader:\w+@127\.0\.0\.1:\d+\/recorder'\r?$/m)
+  simulator.process.kill('SIGINT')
+  await simulator.finished
 })
 
 test('Ctrl-C stores what is in hand, says what there is and ends well', async () => {

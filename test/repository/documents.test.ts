@@ -36,7 +36,7 @@ describe('config/recorder.example.yaml', () => {
 })
 
 test('config/demo.yaml is valid', () => {
-  expect(loadConfig({ file: join(repositoryRoot, 'config/demo.yaml'), env: {} }).serve.port).toBe(0)
+  expect(loadConfig({ file: join(repositoryRoot, 'config/demo.yaml'), env: {} }).serve.port).toBe(8080)
 })
 
 describe('links', () => {

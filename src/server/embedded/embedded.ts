@@ -1,10 +1,11 @@
 import type { ChildProcess } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { access, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { makeFolder } from '../../runtime/disk.js'
 import {
   embeddedPaths,
   hasUsers,
@@ -178,7 +179,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
 /** Makes the data directory, for its owner alone. Throws when it cannot be used. */
 async function makeDirectory(dataDir: string): Promise<void> {
   try {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 })
+    await makeFolder(dataDir, 0o700)
   } catch (cause) {
     throw new Error(
       `the data directory ${dataDir} cannot be used: ${(cause as Error).message}; choose another with --data-dir`,

@@ -96,6 +96,29 @@ describe('where nothing was recorded, nothing is made', () => {
   })
 })
 
+describe('a folder that takes none, such as /proc, is an error soon', () => {
+  test.for([
+    ['demo', ['demo'], {}],
+    ['start', ['start', '--wait'], {}],
+    [
+      'start with a database elsewhere',
+      ['start', '--wait'],
+      { DATABASE_URL: 'postgres://recorder@127.0.0.1:9/market' },
+    ],
+  ] as const)('%s', async ([, args, env]) => {
+    const service = { EXCHANGE_BASE_URL: 'http://127.0.0.1:9', ...env }
+    const finished = await runProgram([...args, '--data-dir', '/proc/none'], service)
+    expect(finished.exitCode).toBe(1)
+    expectOneClearLine(finished, /\/proc\/none/)
+  })
+
+  test('doctor', async () => {
+    const { exitCode, stdout } = await runProgram(['doctor', '--data-dir', '/proc/none'])
+    expect(exitCode).toBe(1)
+    expect(stdout).toMatch(/^FAIL +disk +nothing can be written to \/proc\/none: /m)
+  })
+})
+
 describe('what cannot be reached is said in one line, exit code 1', () => {
   const service = 'exchange: { baseUrl: "http://127.0.0.1:9" }'
 
