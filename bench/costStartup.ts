@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { loadConfig } from '../src/config/resolve.js'
 import { openStore } from '../src/openStore.js'
 import { createLogger } from '../src/runtime/logger.js'
-import { packageFile } from '../src/runtime/packageFile.js'
+import { packageFile } from '../src/runtime/process.js'
 import { type Check, median } from './figures.js'
 
 interface Timed {

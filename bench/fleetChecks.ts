@@ -1,4 +1,4 @@
-import type { Stall } from '../src/simulator/stalls.js'
+import type { Stall } from '../src/simulator/faults.js'
 import type { Report } from '../src/simulator/limits.js'
 import type { Check } from './figures.js'
 

@@ -1,4 +1,4 @@
-import type { ServedResponse } from '../src/simulator/journal.js'
+import type { ServedResponse } from '../src/simulator/control.js'
 import type { World } from '../src/simulator/world/world.js'
 import type { Category } from '../src/market/category.js'
 import type { RecorderDatabase } from '../src/db/database.js'

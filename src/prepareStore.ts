@@ -1,6 +1,5 @@
-import type { Config } from './config/resolve.js'
+import { type Config, storageOf } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
-import { storageOf } from './config/streamOptions.js'
 import type { OpenStore } from './openStore.js'
 import { type Clock, sleepFor } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { storageOf } from '../config/streamOptions.js'
+import { storageOf } from '../config/resolve.js'
 import { prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'

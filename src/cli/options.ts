@@ -1,6 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { setsOptions } from '../config/resolve.js'
-import type { Config } from '../config/resolve.js'
+import { type Config, setsOptions } from '../config/resolve.js'
 
 /** The configuration where nobody sets anything: the build computes it, because the schema takes longer to load than most commands to run. */
 declare const bundledDefaults: Config

@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config/configError.js'
 import { printable } from '../runtime/text.js'
-import { packageVersion } from '../runtime/packageFile.js'
+import { packageVersion } from '../runtime/process.js'
 import { exitCodes, Failed, FailedAt } from './end.js'
 
 /**

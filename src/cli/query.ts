@@ -4,7 +4,7 @@ import { categories } from '../market/category.js'
 import type { Config } from '../config/resolve.js'
 import { openReader } from '../openStore.js'
 import { printable, printableJson } from '../runtime/text.js'
-import { csvLine } from '../files/export/csv.js'
+import { csvLine } from '../files/export/files.js'
 import {
   type ArrayElements,
   errorExcerpt,

@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { inUrl } from '../runtime/host.js'
+import { inUrl, stopSignal } from '../runtime/process.js'
 import type { Config } from '../config/resolve.js'
-import { stopSignal } from '../runtime/process.js'
 import { printableValue } from '../runtime/text.js'
 import { readAddress } from '../serve/address.js'
 import type { Status } from '../serve/api/contract.js'

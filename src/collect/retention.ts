@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { Config } from '../config/resolve.js'
-import { storageOf } from '../config/streamOptions.js'
+import { type Config, storageOf } from '../config/resolve.js'
 import type { TimeMs } from '../market/values.js'
 import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'

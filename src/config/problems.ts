@@ -1,7 +1,73 @@
 import { distance } from 'fastest-levenshtein'
+import { isMap, isScalar, LineCounter, type Node, parseDocument, stringify } from 'yaml'
 import { z } from 'zod'
-
+import { ConfigError, problemsOf } from './configError.js'
 import { configSchema } from './schema.js'
+
+/** The value that a configuration file holds, with the position of each part in its text. */
+export interface ConfigSource {
+  readonly value: unknown
+  /** `file:line` of the key or value at `path`, or of its nearest ancestor that is written in the file. */
+  place(path: readonly PropertyKey[]): string
+}
+
+/** Throws a `ConfigError` with the syntax errors, one line each. */
+export function parseYaml(text: string, file: string): ConfigSource {
+  const lineCounter = new LineCounter()
+  const document = parseDocument(text, { lineCounter, prettyErrors: false })
+  if (document.errors.length > 0) {
+    throw new ConfigError(
+      problemsOf(
+        document.errors,
+        (error) =>
+          `${file}:${lineCounter.linePos(error.pos[0]).line}: ${error.message.replaceAll('\n', ' ')}; correct the YAML`,
+      ),
+    )
+  }
+  return {
+    value: toValue(() => document.toJS() as unknown, file) ?? {},
+    place: (path) => {
+      for (let length = path.length; length > 0; length--) {
+        const start = offsetAt(document.contents, path.slice(0, length))
+        if (start !== undefined) return `${file}:${lineCounter.linePos(start).line}`
+      }
+      return file
+    },
+  }
+}
+
+function toValue(convert: () => unknown, file: string): unknown {
+  try {
+    return convert()
+  } catch (error) {
+    // The library refuses documents whose aliases would expand without bound.
+    throw new ConfigError([`${file}: ${(error as Error).message}; remove the aliases`], { cause: error })
+  }
+}
+
+function offsetAt(root: unknown, path: readonly PropertyKey[]): number | undefined {
+  let node = root
+  let offset: number | undefined
+  for (const key of path) {
+    if (isMap(node)) {
+      const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === String(key))
+      if (!pair) return undefined
+      offset = (pair.key as Node).range?.[0]
+      node = pair.value
+    } else {
+      const item: unknown = (node as { items?: unknown[] } | null)?.items?.[Number(key)]
+      if (item === undefined) return undefined
+      offset = (item as Node).range?.[0] ?? offset
+      node = item
+    }
+  }
+  return offset
+}
+
+/** Writes a configuration as YAML, without anchors: people edit it. */
+export function yamlText(value: object): string {
+  return stringify(value, { aliasDuplicateObjects: false })
+}
 
 type Path = readonly PropertyKey[]
 

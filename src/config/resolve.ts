@@ -1,8 +1,9 @@
+import { type StreamName, streamTraits, type TimeStream, timeStreams } from '../market/stream.js'
+import { dayMs } from '../market/values.js'
 import type { z } from 'zod'
 import { ConfigError, problemsOf, readText } from './configError.js'
-import { describeMistake, mistakesOf } from './problems.js'
+import { type ConfigSource, describeMistake, mistakesOf, parseYaml } from './problems.js'
 import { configSchema } from './schema.js'
-import { type ConfigSource, parseYaml } from './yamlSource.js'
 
 /** The configuration, complete: every option has its value or its default. */
 export type Config = z.output<typeof configSchema>
@@ -83,4 +84,31 @@ function withEnvironment(value: unknown, env: Environment) {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function hasArchive({ folder, bucket }: Pick<Config['archive'], 'folder' | 'bucket'>): boolean {
+  return folder !== undefined || bucket !== undefined
+}
+
+type Table = Config['storage'][(typeof streamTraits)[TimeStream]['options']] & {
+  /** Rows leave only when they are in the archive, which is for the archiver to say. */
+  readonly isArchived: boolean
+}
+
+type Storage = Readonly<Record<TimeStream, Table>> & { readonly rejected_row: Config['storage']['rejectedRows'] }
+
+/** How each table is kept, by its name. */
+export function storageOf({ storage, archive }: Config): Storage {
+  const kept = timeStreams.map((name) => {
+    const isArchived = hasArchive(archive) && archive.tables.includes(name)
+    return [name, { ...storage[streamTraits[name].options], isArchived }] as const
+  })
+  return { ...(Object.fromEntries(kept) as Record<TimeStream, Table>), rejected_row: storage.rejectedRows }
+}
+
+/** How long the table of a stream keeps its rows; null: for ever. */
+export function keptMs(storage: Storage, stream: StreamName): number | null {
+  const table = timeStreams.find((name) => name === stream)
+  const retentionDays = table && storage[table].retentionDays
+  return retentionDays === undefined ? null : retentionDays * dayMs
 }

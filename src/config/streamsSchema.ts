@@ -1,4 +1,4 @@
-import { parse as parseCron, validate as isCronExpression } from 'node-cron'
+import { validate as isCronExpression, parse as parseCron } from 'node-cron'
 import { z } from 'zod'
 import { candleTypes, intervals } from '../market/candle.js'
 import { categories, tradedCategories } from '../market/category.js'
@@ -38,6 +38,7 @@ const decimal = z
     z.number().nonnegative(),
   ])
   .transform((value) => (typeof value === 'number' ? value.toLocaleString('en-US', plainNumber) : value))
+
 const plainNumber: Intl.NumberFormatOptions = { useGrouping: false, maximumFractionDigits: 20 }
 
 // "all" becomes Infinity, so that "the first n" needs no special case for it.

@@ -2,8 +2,8 @@ import { CompiledQuery, type Kysely } from 'kysely'
 import { callFunction } from './database.js'
 import type { Database } from './schema.js'
 import { hostname } from 'node:os'
-import { systemClock } from '../runtime/clock.js'
 import { randomName } from '../runtime/randomness.js'
+import { systemClock } from '../runtime/clock.js'
 
 /**
  * Every lock that the recorder takes in the database, in one place. All of them are rows or tables of schema `recorder`: to

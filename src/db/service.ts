@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { isLoopback, withoutBrackets } from '../runtime/host.js'
+import { isLoopback, withoutBrackets } from '../runtime/process.js'
 import type { TimeMs } from '../market/values.js'
 import type { Database } from './schema.js'
 

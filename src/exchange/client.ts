@@ -16,11 +16,10 @@ import {
   fundingRateFormat,
   type FundingRateQuery,
 } from './formats/funding.js'
-import { instrumentFormat, type InstrumentQuery } from './formats/instruments.js'
+import { instrumentFormat, type InstrumentQuery, rpiSymbolFormat } from './formats/instruments.js'
 import { liquidationFormat, type LiquidationQuery } from './formats/liquidations.js'
 import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from './formats/orderBooks.js'
 import { type PossibleTimes, readRows } from './formats/rows.js'
-import { rpiSymbolFormat } from './formats/rpiSymbols.js'
 import { tickerFormat, type TickerQuery } from './formats/tickers.js'
 import type { PacerStats } from './limits/pacer.js'
 import { type Attempt, type RetryPolicy, withRetries } from './retry.js'

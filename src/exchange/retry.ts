@@ -1,6 +1,6 @@
+import { random } from '../runtime/randomness.js'
 import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'
 import { type Ending, onAbort } from '../runtime/abort.js'
-import { random } from '../runtime/randomness.js'
 import { ExchangeError } from './errors.js'
 
 export interface RetryPolicy {

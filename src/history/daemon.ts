@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { Config } from '../config/resolve.js'
-import { keptMs, storageOf } from '../config/streamOptions.js'
+import { type Config, keptMs, storageOf } from '../config/resolve.js'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'

@@ -1,8 +1,111 @@
+import { fstatSync, write, writeSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Logger, type LoggerOptions, pino, stdTimeFunctions, symbols } from 'pino'
 import type { PinoPretty } from 'pino-pretty'
-import { type LogDestination, openLogDestination } from './logDestination.js'
 import { printable } from './text.js'
+
+/** Lines that wait for a slow reader or disk. More are dropped: logging may lose lines, never time. */
+const maxWaitingBytes = 1_000_000
+
+interface LogDestination {
+  write(line: string): void
+  /** Lines that could not be written since the start. */
+  readonly lostLines: number
+}
+
+/**
+ * Standard error without waiting for it. Lines that a full disk, a closed pipe or a reader that takes nothing refuses are
+ * dropped and counted; `onRecovered` is called when a line was written again.
+ */
+function openLogDestination(onRecovered: (lostLines: number, reason: string) => void): LogDestination {
+  const deliver = fstatSync(2).isFile() || isDevice() ? fileWriter() : writeStream
+  let lostLines = 0
+  let lostNow = 0
+  let reason = ''
+  let waiting: string[] = []
+  let waitingBytes = 0
+  let isWriting = false
+  /** Lines that still wait when the process ends get one more chance. */
+  const writeRest = () => {
+    if (waiting.length > 0) tryWriteSync(waiting.join(''))
+  }
+
+  function lose(lines: number, why: string): void {
+    lostLines += lines
+    lostNow += lines
+    reason = why
+  }
+
+  function deliverNext(): void {
+    if (isWriting || waiting.length === 0) return
+    const [lines, text] = [waiting.length, waiting.join('')]
+    waiting = []
+    waitingBytes = 0
+    isWriting = true
+    if (!process.listeners('exit').includes(writeRest)) process.once('exit', writeRest)
+    deliver(text, (error) => {
+      isWriting = false
+      // First, so that there is room for the line that tells of the loss.
+      deliverNext()
+      if (error != null) lose(lines, error.message)
+      else if (lostNow > 0) {
+        const lost = lostNow
+        lostNow = 0
+        onRecovered(lost, reason)
+      }
+    })
+  }
+
+  return {
+    write(line) {
+      if (waitingBytes + line.length > maxWaitingBytes) return lose(1, 'nothing reads it, or the disk is too slow')
+      waiting.push(line)
+      waitingBytes += line.length
+      deliverNext()
+    },
+    get lostLines() {
+      return lostLines
+    },
+  }
+}
+
+type Deliver = (text: string, done: (error?: Error | null) => void) => void
+
+/** Returns true if stderr is a character device but no terminal, such as /dev/null or /dev/full. */
+function isDevice(): boolean {
+  return fstatSync(2).isCharacterDevice() && !process.stderr.isTTY
+}
+
+/** Writes to a file. A full disk may truncate a line; the next text then begins with a line feed. */
+function fileWriter(): Deliver {
+  let isTorn = false
+  return (text, done) => {
+    const bytes = Buffer.from(isTorn ? `\n${text}` : text)
+    const writeFrom = (start: number) => {
+      write(2, bytes, start, bytes.length - start, null, (error, written) => {
+        if (error === null && start + written < bytes.length) return writeFrom(start + written)
+        isTorn = error !== null && (isTorn || start > 0)
+        done(error)
+      })
+    }
+    writeFrom(0)
+  }
+}
+
+/** Writes to a pipe or terminal by the stream of Node, which does not wait for the reader of a pipe. */
+function writeStream(text: string, done: (error?: Error | null) => void): void {
+  // Without a listener a reader that has gone would end the process; `done` is told of the error, too.
+  if (process.stderr.listenerCount('error') === 0) process.stderr.on('error', () => undefined)
+  process.stderr.write(text, done)
+}
+
+function tryWriteSync(text: string): void {
+  try {
+    writeSync(2, text)
+  } catch {
+    // The lines are lost: nobody is left to be told.
+  }
+}
 
 export type { Logger } from 'pino'
 

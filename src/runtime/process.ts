@@ -1,3 +1,6 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { dirname, join } from 'node:path'
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
 
 /** Why a signal of `stopSignal` is aborted. */
@@ -74,4 +77,45 @@ export function keepNewSpaceSmall(): void {
 
 function newSpaceBytes(): number {
   return getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space')?.space_size ?? 0
+}
+
+/** Returns true if a host can be reached from this machine only. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
+}
+
+/** A host as sockets take it: URLs and headers have addresses of IPv6 in brackets. */
+export function withoutBrackets(host: string): string {
+  return host.replace(/^\[(.*)\]$/, '$1')
+}
+
+/** A host as a URL has it. */
+export function inUrl(host: string): string {
+  return host.includes(':') ? `[${host}]` : host
+}
+
+let root: string | undefined
+
+/** The path of a file of this package, for example `config/demo.yaml`; it need not exist. */
+export function packageFile(path: string): string {
+  root ??= packageRoot()
+  return join(root, path)
+}
+
+/** The folder of our package.json: how far above this file it lies differs between the sources and the bundled program. */
+function packageRoot(): string {
+  for (let folder = import.meta.dirname; ; folder = dirname(folder)) {
+    const file = join(folder, 'package.json')
+    if (existsSync(file) && readPackage(file).name === 'market-recorder') return folder
+    if (folder === dirname(folder)) throw new Error(`no package.json of market-recorder above ${import.meta.dirname}`)
+  }
+}
+
+function readPackage(file: string): { readonly name: string; readonly version: string } {
+  return JSON.parse(readFileSync(file, 'utf8')) as { readonly name: string; readonly version: string }
+}
+
+/** The version in package.json. */
+export function packageVersion(): string {
+  return readPackage(packageFile('package.json')).version
 }

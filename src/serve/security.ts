@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import type { MiddlewareHandler } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
 import type { Config } from '../config/resolve.js'
-import { isLoopback, withoutBrackets } from '../runtime/host.js'
+import { isLoopback, withoutBrackets } from '../runtime/process.js'
 
 /** The page loads nothing from elsewhere, runs no inline code, and cannot be framed. */
 export function securityHeaders(): MiddlewareHandler {

@@ -1,12 +1,11 @@
-import type { Queue } from '../collect/queue/queue.js'
-import type { FleetReport } from '../collect/fleet/fleetReport.js'
+import type { OpenQueue, Queue } from '../collect/queue/queue.js'
+import type { FleetReport } from '../collect/fleet/fleet.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
 import type { CollectorStats } from '../collect/streams/streamStats.js'
 import { type Operation, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Collector } from '../collect/collector.js'
-import type { OpenQueue } from '../collect/queue/openQueue.js'
 import type { Clock } from '../runtime/clock.js'
 
 interface Use {

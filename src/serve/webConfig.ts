@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { z } from 'zod'
 import { ConfigError } from '../config/configError.js'
-import { type ConfigSource, parseYaml } from '../config/yamlSource.js'
+import { type ConfigSource, parseYaml } from '../config/problems.js'
 
 /** How the page is protected: what a web configuration file says, and the files that it names. */
 export interface WebConfig {

@@ -1,13 +1,73 @@
-import type { Category } from '../market/category.js'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { text as readText } from 'node:stream/consumers'
+import { z } from 'zod'
+import { categories, type Category } from '../market/category.js'
+import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
-import { type Fault, faultSchema, type FaultSet } from './faults.js'
-import type { Journal, ServedResponse } from './journal.js'
+import { messageOf } from '../runtime/text.js'
+import type { Delivered, Outcome } from './delivery.js'
+import { type Fault, faultSchema, type FaultSet, type Stall, type StallWatch } from './faults.js'
 import type { Limiter, Report } from './limits.js'
-import type { Stall, StallWatch } from './stalls.js'
+import { type Listing, type ListingRequest, listingRequestSchema } from './world/listing.js'
 import { type Quirks, quirksSchema } from './world/quirks.js'
-import type { Listing, ListingRequest } from './world/listing.js'
-import { splitAt } from './world/splits.js'
+import { splitAt } from './world/traits.js'
 import type { World } from './world/world.js'
+
+/** A response as it was given to a client. */
+export interface ServedResponse {
+  /** The service's clock, the same as `requestTime` in the envelope. */
+  readonly atMs: TimeMs
+  /** The address that asked. */
+  readonly source: string
+  readonly operation: Operation
+  readonly parameters: Readonly<Record<string, string>>
+  readonly status: number
+  /** `complete` only when the whole body was handed to the socket. */
+  readonly delivered: Delivered
+  /**
+   * The client closed the connection after it, without asking for anything else on it. Mostly because it was done; but one that
+   * gave up when it had read everything and understood nothing yet does the same.
+   */
+  readonly isLastOfConnection?: true
+  /** When that was known, by the wall clock; absent while it is under way. */
+  readonly deliveredAtMs?: TimeMs
+  /** The envelope's `data` as it was sent; the numbers of order books as their exact text. Null for failures. */
+  readonly data: unknown
+}
+
+/** Keeps every served response, when it is switched on. */
+export class Journal {
+  private responses: { -readonly [Key in keyof ServedResponse]: ServedResponse[Key] }[] = []
+  constructor(
+    private readonly isOn: boolean,
+    private readonly now: () => TimeMs,
+  ) {}
+
+  /** Notes a response before it is sent; the function that is returned says what became of it. */
+  begin(
+    response: Omit<ServedResponse, 'delivered' | 'deliveredAtMs' | 'isLastOfConnection'>,
+  ): (outcome: Outcome) => void {
+    if (!this.isOn) return () => undefined
+    const entry: (typeof this.responses)[number] = { ...response, delivered: 'none' }
+    this.responses.push(entry)
+    return (outcome) => {
+      if (outcome === 'closed after') {
+        entry.isLastOfConnection = true
+        return
+      }
+      entry.delivered = outcome
+      entry.deliveredAtMs = this.now()
+    }
+  }
+
+  list(): readonly ServedResponse[] {
+    return this.responses
+  }
+
+  clear(): void {
+    this.responses = []
+  }
+}
 
 /** Operations that a test may perform on the service while it runs. */
 export interface Control {
@@ -85,4 +145,82 @@ export function createControl(parts: ControlParts): Control {
     clearJournal: () => journal.clear(),
     stalls: () => stalls?.list() ?? [],
   }
+}
+
+const splitSchema = z.strictObject({
+  category: z.enum(categories),
+  symbol: z.string(),
+  factor: z.number().positive(),
+  atMs: z.number().int().optional(),
+  relists: z.boolean().optional(),
+})
+
+/** The control interface for other processes, under /simulator. It is not part of the service and never limited. */
+export async function respondToControl(
+  control: Control,
+  path: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const body = request.method === 'POST' ? await readText(request) : ''
+  switch (`${request.method} ${path}`) {
+    case 'GET /simulator/report':
+      return json(response, 200, control.report())
+    case 'POST /simulator/report/reset':
+      control.resetReport()
+      return json(response, 200, {})
+    case 'POST /simulator/faults':
+      return change(response, body, z.array(faultSchema), (faults) => control.setFaults(faults))
+    case 'POST /simulator/quirks':
+      return change(response, body, quirksSchema.partial(), (_, given) => control.setQuirks(given as Partial<Quirks>))
+    case 'POST /simulator/instruments':
+      return change(response, body, z.array(listingRequestSchema), (requests) => {
+        for (const request of requests) control.list({ launchTime: Date.now(), ...(request as ListingRequest) })
+      })
+    case 'POST /simulator/splits':
+      return change(response, body, splitSchema, ({ category, symbol, factor, atMs = Date.now(), relists }) => ({
+        at: control.split(category, symbol, factor, atMs, relists),
+      }))
+    case 'GET /simulator/journal': {
+      response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+      for (const served of control.journal()) response.write(`${JSON.stringify(served)}\n`)
+      response.end()
+      return
+    }
+    case 'GET /simulator/stalls':
+      return json(response, 200, control.stalls())
+    case 'POST /simulator/journal/clear':
+      control.clearJournal()
+      return json(response, 200, {})
+    default:
+      return json(response, 404, { error: `${request.method} ${path} is not part of the control interface` })
+  }
+}
+
+/** Checks a request body and does what it asks for; otherwise says in one line what is wrong with it. */
+function change<Value>(
+  response: ServerResponse,
+  body: string,
+  schema: z.ZodType<Value>,
+  apply: (value: Value, given: unknown) => object | void,
+): void {
+  let given: unknown
+  try {
+    given = JSON.parse(body)
+  } catch {
+    return json(response, 400, { error: 'the body must be JSON' })
+  }
+  const parsed = schema.safeParse(given)
+  if (!parsed.success) return json(response, 400, { error: z.prettifyError(parsed.error).replaceAll('\n', ' ') })
+  try {
+    json(response, 200, apply(parsed.data, given) ?? {})
+  } catch (error) {
+    // The request may name an instrument that does not exist, for example.
+    json(response, 400, { error: messageOf(error) })
+  }
+}
+
+function json(response: ServerResponse, status: number, value: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' })
+  response.end(JSON.stringify(value))
 }

@@ -1,7 +1,28 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { brotliCompress, constants } from 'node:zlib'
 import type { CompleteFault } from './faults.js'
+
+const compress = promisify(brotliCompress)
+/** Bytes. Compressing a smaller body would not save packets. */
+const minBytes = 1_024
+/** The lowest quality, because it is the fastest. The client decodes the same body at any quality. */
+const params = { [constants.BROTLI_PARAM_QUALITY]: 1 }
+
+/** Compresses the body with Brotli, if the client accepts it and the body has at least `minBytes`. */
+export async function compressed(response: Outgoing, acceptEncoding: string | undefined): Promise<Outgoing> {
+  const accepts = (acceptEncoding ?? '').split(',').some((name) => name.trim().split(';')[0] === 'br')
+  if (!accepts) return response
+  const whole = Buffer.concat(response.body.map((part) => Buffer.from(part)))
+  if (whole.length < minBytes) return response
+  return {
+    ...response,
+    headers: { ...response.headers, 'content-encoding': 'br' },
+    body: [await compress(whole, { params })],
+  }
+}
 
 /** A response that is ready to be sent. The body may come in parts, so that cached ones need no copy. */
 export interface Outgoing {

@@ -2,10 +2,8 @@ import type { Category, TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { workedMs } from '../runtime/clock.js'
-import { brokenData } from './brokenRows.js'
-import { bookText, type ResponseData } from './responseData.js'
-import { candlePage } from './candlePages.js'
-import { fillPage, pastFillPage } from './fillPages.js'
+import { bookText, brokenData, type ResponseData } from './responseData.js'
+import { candlePage, fillPage, pastFillPage } from './pages.js'
 import {
   candleQueryOf,
   categoryOf,

@@ -1,17 +1,65 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { type Operation, operations } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
-import { compressed } from './compression.js'
-import type { Control } from './control.js'
-import { respondToControl } from './controlHttp.js'
-import { connectionsLookedAt, deliver, deliverSlowly, deliverTorn, type Outgoing } from './delivery.js'
-import { openListener } from './listener.js'
+import { type Control, respondToControl } from './control.js'
+import { compressed, connectionsLookedAt, deliver, deliverSlowly, deliverTorn, type Outgoing } from './delivery.js'
+import { StallWatch } from './faults.js'
 import { type Query, queryOf } from './parameters.js'
 import { createService, type ServiceOptions } from './service.js'
-import { StallWatch } from './stalls.js'
 import { createRandom } from './world/hash.js'
 import type { Quirks } from './world/quirks.js'
 import type { World } from './world/world.js'
+
+/** A server that can stop listening and come back on the same port, for the times when it is to refuse connections. */
+interface Listener {
+  readonly port: number
+  /** Opens or closes the port; calls that overlap take effect in order. */
+  setOpen(isOpen: boolean): Promise<void>
+}
+
+async function openListener(server: Server, host: string, port: number): Promise<Listener> {
+  await listen(server, host, port)
+  const actualPort = (server.address() as AddressInfo).port
+  let isOpen = true
+  let queue: Promise<void> = Promise.resolve()
+  const change = async (open: boolean): Promise<void> => {
+    if (open === isOpen) return
+    await (open ? listen(server, host, actualPort) : shut(server))
+    isOpen = open
+  }
+  return {
+    port: actualPort,
+    setOpen(open) {
+      queue = queue.then(
+        () => change(open),
+        () => change(open),
+      )
+      return queue
+    },
+  }
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onError = (cause: NodeJS.ErrnoException): void => {
+      const hint = cause.code === 'EADDRINUSE' ? 'choose another port, or 0 for any free one' : cause.message
+      reject(new Error(`the simulator cannot listen on ${host}:${port}: ${hint}`, { cause }))
+    }
+    server.once('error', onError)
+    server.listen(port, host, () => {
+      server.off('error', onError)
+      resolve()
+    })
+  })
+}
+
+function shut(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}
 
 export interface SimulatorOptions extends ServiceOptions {
   /** Default 127.0.0.1. */

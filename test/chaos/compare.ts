@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { closeTime, type Interval } from '../../src/market/candle.js'
 import type { Category } from '../../src/market/category.js'
-import type { ServedResponse } from '../../src/simulator/journal.js'
+import type { ServedResponse } from '../../src/simulator/control.js'
 import type { FillRow } from '../../src/simulator/world/fillRows.js'
 import type { World } from '../../src/simulator/world/world.js'
 import { isOptional, keyColumns, type RecordedTable, servedTruth, type TruthRow } from '../support/servedTruth.js'

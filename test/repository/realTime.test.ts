@@ -15,9 +15,9 @@ const places: Readonly<Record<string, string>> = {
   'src/serve/protection.ts': 'keys, for which chance of one’s own would be none',
   'src/server/embedded/': 'waits for another process, and makes passwords',
   'src/simulator/server.ts': 'the stand-in over real HTTP; what it serves takes its time from its caller',
-  'src/simulator/controlHttp.ts': 'the same',
+  'src/simulator/control.ts': 'the same',
   'src/simulator/delivery.ts': 'the same',
-  'src/simulator/stalls.ts': 'measures how busy the process of the stand-in is',
+  'src/simulator/faults.ts': 'measures how busy the process of the stand-in is',
 }
 
 /** A socket's own `setTimeout` is not meant: it ends what is silent, and decides nothing else. */

@@ -4,7 +4,7 @@ import { type StreamName, streamNames, streamTraits } from '../../src/market/str
 import { minuteMs } from '../../src/market/values.js'
 import type { TimeRange } from '../../src/market/timeRange.js'
 import { freshnessLimits } from '../../src/serve/freshness.js'
-import type { ServedResponse } from '../../src/simulator/journal.js'
+import type { ServedResponse } from '../../src/simulator/control.js'
 import type { Service } from '../../src/simulator/service.js'
 import type { FillRow } from '../../src/simulator/world/fillRows.js'
 import { falseClaims, falseFillClaims, missingCandles, revisions } from './claims.js'

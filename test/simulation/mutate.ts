@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
 import { transformWithOxc } from 'vite'
-import { packageFile } from '../../src/runtime/packageFile.js'
+import { packageFile } from '../../src/runtime/process.js'
 import { type Mutation, mutations } from './mutations.js'
 
 /**

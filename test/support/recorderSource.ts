@@ -1,4 +1,4 @@
-import type { FleetReport } from '../../src/collect/fleet/fleetReport.js'
+import type { FleetReport } from '../../src/collect/fleet/fleet.js'
 import type { IncidentReport } from '../../src/runtime/incidents.js'
 import { type CollectorStats, createStats } from '../../src/collect/streams/streamStats.js'
 import { operations } from '../../src/market/stream.js'

@@ -1,5 +1,5 @@
-import type { ServedResponse } from '../../src/simulator/journal.js'
-import type { Stall } from '../../src/simulator/stalls.js'
+import type { ServedResponse } from '../../src/simulator/control.js'
+import type { Stall } from '../../src/simulator/faults.js'
 
 /** Limits are counted in windows of a second. */
 const windowMs = 1_000

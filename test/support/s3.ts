@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { packageFile } from '../../src/runtime/packageFile.js'
+import { packageFile } from '../../src/runtime/process.js'
 
 const program = packageFile('test/support/s3Server.py')
 /** Debian's packages are for its own Python, whatever else is installed. */

@@ -1,5 +1,5 @@
 import { intervalMs, type Interval } from '../../src/market/candle.js'
-import type { ServedResponse } from '../../src/simulator/journal.js'
+import type { ServedResponse } from '../../src/simulator/control.js'
 
 /**
  * What the database must hold, worked out from what the simulator served. Written from the specification and apart from

@@ -1,8 +1,8 @@
 import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import type { Report } from '../../src/simulator/limits.js'
-import type { ServedResponse } from '../../src/simulator/journal.js'
-import type { Stall } from '../../src/simulator/stalls.js'
+import type { ServedResponse } from '../../src/simulator/control.js'
+import type { Stall } from '../../src/simulator/faults.js'
 import { startProgram } from './program.js'
 
 /** The simulator in a process of its own: what keeps the recorder's event loop busy must not delay its counting. */

@@ -7,7 +7,7 @@ import { type LimitUse, type Plan, planConfig } from '../plan/plan.js'
 import { safeRates, watchesPerSecond } from '../streams/rates.js'
 import { type AnyStream, enabledStreams, streamNamed } from '../streams/streams.js'
 import type { PlanInstrument, PlanUniverse } from '../universe/planUniverse.js'
-import { fleetDemand } from './fleetReport.js'
+import { fleetDemand } from './fleet.js'
 import { ownershipOf, Rendezvous } from './rendezvous.js'
 
 /** A plan for several addresses. Figures cover all of them together. The plan fits when it fits each address. */

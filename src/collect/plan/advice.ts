@@ -4,10 +4,12 @@ import type { Category } from '../../market/category.js'
 import { type StreamName, streamTraits } from '../../market/stream.js'
 import { grouped } from '../../runtime/text.js'
 import { expectedShare } from '../schedule/fillShare.js'
-import { isWithin } from '../schedule/fit.js'
+import { isWithin } from '../schedule/pace.js'
+import { runsPerDay, type StreamDemand, streamDemand } from './demand.js'
 import { fillsDemand } from '../streams/fills.js'
 import { safeRates } from '../streams/rates.js'
 import { type AnyStream, enabledStreams } from '../streams/streams.js'
+import { type Select } from '../universe/select.js'
 import {
   assumedBusiestFillsPerSecond,
   assumedFillTurnover,
@@ -15,8 +17,6 @@ import {
   type PlanUniverse,
   rankForPlan,
 } from '../universe/planUniverse.js'
-import type { Select } from '../universe/select.js'
-import { runsPerDay, type StreamDemand, streamDemand } from './demand.js'
 
 /** One option to set, by its path in the configuration. */
 interface Change {

@@ -2,11 +2,11 @@ import { parse as parseCron } from 'node-cron'
 import type { Config } from '../../config/resolve.js'
 import type { InstrumentKey } from '../../market/category.js'
 import { type Operation, type StreamName, streamTraits } from '../../market/stream.js'
-import { countWithin } from '../schedule/fit.js'
 import { type InstrumentStream, type ListStream, secondsPerDay } from '../streams/stream.js'
 import type { AnyStream } from '../streams/streams.js'
+import { type LeftOut } from '../universe/select.js'
 import { type PlanInstrument, type PlanUniverse, rankForPlan } from '../universe/planUniverse.js'
-import type { LeftOut } from '../universe/select.js'
+import { countWithin } from '../schedule/pace.js'
 
 /** Mean demand of a stream on the service and on the disk, over a day on which its schedule runs. */
 export interface StreamDemand {

@@ -1,12 +1,12 @@
 import type { Config } from '../../config/resolve.js'
 import { type Category, categories } from '../../market/category.js'
 import { type Operation, operations, type StreamName } from '../../market/stream.js'
-import { isWithin } from '../schedule/fit.js'
+import { isWithin } from '../schedule/pace.js'
+import { type StreamDemand, streamDemand, takesWhatFits } from './demand.js'
 import { type SafeRates, safeRates, watchesPerSecond } from '../streams/rates.js'
 import { type AnyStream, enabledStreams } from '../streams/streams.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 import { advise, type Advice, planNotes } from './advice.js'
-import { type StreamDemand, streamDemand, takesWhatFits } from './demand.js'
 
 /** Demand for one limit. */
 export interface LimitUse {

@@ -1,7 +1,7 @@
 import { type InstrumentKey, instrumentText } from '../../market/category.js'
 import { momentOf } from '../../runtime/clock.js'
 import { CycleSchedule } from '../schedule/cycleSchedule.js'
-import { stablePhase } from '../schedule/phase.js'
+import { stablePhase } from '../schedule/pace.js'
 import type { InstrumentStream, Trigger } from '../streams/stream.js'
 import { createPoller, type Poller } from './poller.js'
 import { type PollContext, pollAndStore } from './pollAndStore.js'

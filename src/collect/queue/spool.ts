@@ -5,8 +5,7 @@ import { type Clock, systemClock } from '../../runtime/clock.js'
 import { type Disk, isFullDisk, systemDisk } from '../../runtime/disk.js'
 import { messageOf } from '../../runtime/text.js'
 import { type Batch, seriesKey } from '../../ledger/batch.js'
-import { pack, scanRecords, unpack } from './records.js'
-import { SegmentWriter } from './segmentWriter.js'
+import { pack, scanRecords, SegmentWriter, unpack } from './segmentWriter.js'
 import { becomeSpoolOwner, createdAt, parseSegmentName, segmentName, type SpoolOwner } from './spoolOwner.js'
 
 export interface SpoolOptions {

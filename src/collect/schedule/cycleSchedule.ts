@@ -1,8 +1,15 @@
 import { hourMs } from '../../market/values.js'
 import { backoffMs, type Moment } from '../../runtime/clock.js'
-import { keepSteady } from './fit.js'
-import { nextPlace } from './phase.js'
-import { afterResponse, fullPace, type Pace, retrySoon, waitMs, waitWhenClaimedMs } from './pace.js'
+import {
+  afterResponse,
+  fullPace,
+  keepSteady,
+  nextPlace,
+  type Pace,
+  retrySoon,
+  waitMs,
+  waitWhenClaimedMs,
+} from './pace.js'
 
 interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string

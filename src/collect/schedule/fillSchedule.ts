@@ -2,7 +2,7 @@ import { backoffMs } from '../../runtime/clock.js'
 import type { TimeMs } from '../../market/values.js'
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { FillEstimate, maxUnevenness, type SeenFill } from './fillEstimate.js'
-import { longestWaitMs } from './fillWait.js'
+import { longestWaitMs } from './fillShare.js'
 
 export type { SeenFill } from './fillEstimate.js'
 

@@ -1,4 +1,13 @@
 import { fillsPerPage } from '../../market/rows.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
+
+/**
+ * Mean rate of these fills, in fills per millisecond, from the oldest until now. Silence since the newest lowers it.
+ */
+export function averageRate(newestFirst: readonly { readonly ts: TimeMs }[], now: TimeMs): number {
+  const oldest = newestFirst.at(-1)
+  return oldest === undefined ? 0 : newestFirst.length / Math.max(1, now - oldest.ts)
+}
 
 /**
  * Share of all fills that is captured, by the mean number of new fills in a response. It was measured on recorded tapes
@@ -60,4 +69,76 @@ export function fillShortage(fillsPerSecond: number, allowedPerSecond: number): 
   const then = isFull ? 'the busiest instruments lose fills' : 'bursts may cost fills'
   const share = Math.round(expectedShare(fillsPerSecond, allowedPerSecond) * 100)
   return `${what}: ${then}, about ${share} % are expected to be captured; cover fewer with streams.fills.select`
+}
+
+/** Longest wait for an instrument that brings nothing, unless maxPollMs is longer. Trading may begin at any time. */
+const longestMs = hourMs
+
+/** Longest time between two requests for an instrument after `empty` responses in a row that brought nothing new. */
+export function longestWaitMs(empty: number, maxPollMs: number): number {
+  return Math.min(Math.max(longestMs, maxPollMs), maxPollMs * 2 ** Math.min(empty, 20))
+}
+
+/**
+ * Mean of `longestWaitMs` for an instrument whose fills come at random times. An instrument is asked for at least this
+ * often while no other is busier.
+ *
+ * @param fillsPerMs fills per millisecond
+ */
+export function meanWaitMs(fillsPerMs: number, maxPollMs: number): number {
+  let weights = 0
+  let weighted = 0
+  // The weight is how often this number of empty responses in a row occurs, relative to zero of them.
+  for (let empty = 0, weight = 1; ; empty++) {
+    const waitMs = longestWaitMs(empty, maxPollMs)
+    const isLongest = waitMs === longestWaitMs(empty + 1, maxPollMs)
+    const chanceOfNone = Math.exp(-fillsPerMs * waitMs)
+    if (isLongest && chanceOfNone === 1) return waitMs
+    const occurs = isLongest ? weight / (1 - chanceOfNone) : weight
+    weights += occurs
+    weighted += occurs * waitMs
+    if (isLongest) return weighted / weights
+    weight *= chanceOfNone
+  }
+}
+
+/** State of an instrument after its last response. */
+export interface FillsSeen {
+  /** When the last response came; before the first, when the instrument was covered. */
+  readonly atMs: number
+  /** Fills per millisecond in the last response; null before the first. */
+  readonly perMs: number | null
+  /** Responses in a row that brought nothing new. */
+  readonly empty: number
+}
+
+/** Time allowed for a response to arrive and to be stored, whatever the instrument's rate. */
+const graceMs = 30_000
+
+interface LateFillsOptions {
+  readonly nowMs: number
+  readonly maxPollMs: number
+  readonly fillsPerPage: number
+  /** Expected number of an instrument's fills that no response has shown. */
+  readonly unseen: (key: string) => number
+}
+
+/**
+ * Counts the instruments that trade and were not asked for in time, and those without fills. An instrument is late
+ * beyond the longest wait that it is allowed. It is also late when both its rate and its tickers suggest a page of
+ * unseen fills or more. After a burst the rate stays high, and the tickers show that the burst is over. An instrument
+ * with half a page that waits for a burst elsewhere is not late.
+ */
+export function lateFills(
+  seen: Iterable<readonly [key: string, FillsSeen]>,
+  { nowMs, maxPollMs, fillsPerPage, unseen }: LateFillsOptions,
+): { readonly lateTargets: number; readonly quietTargets: number } {
+  let [lateTargets, quietTargets] = [0, 0]
+  for (const [key, { atMs, perMs, empty }] of seen) {
+    const waitedMs = nowMs - atMs - graceMs
+    if (perMs === 0) quietTargets++
+    else if (waitedMs > longestWaitMs(empty, maxPollMs)) lateTargets++
+    else if (waitedMs > fillsPerPage / (perMs ?? 0) && unseen(key) >= fillsPerPage) lateTargets++
+  }
+  return { lateTargets, quietTargets }
 }

@@ -1,3 +1,5 @@
+import { type InstrumentKey, instrumentText } from '../../market/category.js'
+
 /**
  * Decides how often something is worth asking for, by what its responses bring. It does not depend on the kind of data.
  * An empty order book, an unchanged one and a candle series without a trade are all responses that bring nothing.
@@ -48,4 +50,75 @@ export function waitWhenClaimedMs(pace: Pace, limits: PaceLimits): number {
 
 function doubled(everyMs: number, times: number, maxMs: number): number {
   return Math.max(everyMs, Math.min(maxMs, everyMs * 2 ** Math.min(times, 30)))
+}
+
+/** A number in [0, 1) that is the same for an instrument in every process (FNV-1a of its key). */
+export function stablePhase(key: InstrumentKey): number {
+  let hash = 0x811c9dc5
+  for (const character of instrumentText(key)) {
+    hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193)
+  }
+  return (hash >>> 0) / 2 ** 32
+}
+
+/**
+ * The first moment after `nowMs` that lies at `phase` of a cycle of `periodMs`. Cycles are counted from the epoch, so
+ * that a restart keeps every instrument's place in the cycle.
+ */
+export function nextPlace(nowMs: number, periodMs: number, phase: number): number {
+  const offset = phase * periodMs
+  return (Math.floor((nowMs - offset) / periodMs) + 1) * periodMs + offset
+}
+
+/**
+ * Number of the first entries of a ranking that fit into an allowance.
+ *
+ * @param costs requests per second of each entry, in the order of the ranking
+ */
+export function countWithin(costs: readonly number[], allowedPerSecond: number): number {
+  let used = 0
+  for (const [index, cost] of costs.entries()) {
+    used += cost
+    if (!isWithin(used, allowedPerSecond)) return index
+  }
+  return costs.length
+}
+
+/** An entry keeps its place until it is beyond the last one by this share of all places. */
+const slack = 0.1
+
+/**
+ * Gives places to the first entries of a ranking. An entry keeps its place until it is far beyond the last one. Ranks
+ * change often, and a change of the covered entries would leave gaps in the records.
+ *
+ * @param costOf part of a place that an entry takes
+ */
+export function keepSteady<T>(
+  ranked: readonly T[],
+  costOf: (one: T) => number,
+  places: number,
+  hasPlace: (one: T) => boolean,
+): T[] {
+  const staying: T[] = []
+  const coming: T[] = []
+  let reached = 0
+  for (const one of ranked) {
+    reached += costOf(one)
+    if (hasPlace(one) && isWithin(reached, places * (1 + slack))) staying.push(one)
+    else if (isWithin(reached, places)) coming.push(one)
+  }
+  let used = 0
+  const kept = new Set<T>()
+  for (const one of [...staying, ...coming]) {
+    const cost = costOf(one)
+    if (!isWithin(used + cost, places)) continue
+    used += cost
+    kept.add(one)
+  }
+  return ranked.filter((one) => kept.has(one))
+}
+
+/** Returns true if `used` exceeds `bound` by a billionth at most: sums of quotients differ in their last digits. */
+export function isWithin(used: number, bound: number): boolean {
+  return used <= bound * (1 + 1e-9)
 }

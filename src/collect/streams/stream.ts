@@ -4,8 +4,8 @@ import type { RequestOptions } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
 import { type Category, type InstrumentKey, isTradedCategory, type TradedCategory } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
-import type { PlanInstrument } from '../universe/planUniverse.js'
 import type { Select } from '../universe/select.js'
+import type { PlanInstrument } from '../universe/planUniverse.js'
 import type { Universe } from '../universe/universe.js'
 
 /** Bytes that a row takes with its index, before and after compression. */

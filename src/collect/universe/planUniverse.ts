@@ -1,7 +1,6 @@
 import { categories, type Category, isTradedCategory } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrument.js'
-import type { Ownership } from './ownership.js'
-import { type Candidate, rankInstruments, type Ranking, type Select } from './select.js'
+import { type Candidate, type Ownership, type Ranking, rankInstruments, type Select } from './select.js'
 
 /** Properties of an instrument that planning needs. */
 export interface PlanInstrument extends Candidate {
@@ -31,6 +30,7 @@ const assumedCounts: Readonly<Record<Category, number>> = {
  * In 3,393 spot instruments there were 2,813 tokenised stocks and 2 metals. The number of RWA perpetuals is not known.
  */
 const assumedTokenShare = 2813 / 3393
+
 const assumedMetals = 2
 
 /** Average size of a fill, in quote coin. It turns a turnover into a number of fills. Assumed, not measured. */

@@ -1,5 +1,5 @@
 import { type Decimal, oneLine, type TimeMs } from '../../market/values.js'
-import { jsonText, textOf } from '../json.js'
+import { jsonText, textOf } from '../response.js'
 
 /** The findings about one row. */
 export interface Notes {

@@ -1,10 +1,11 @@
-import { categories, type Category } from '../../market/category.js'
+import { categories, type Category, tradedCategories } from '../../market/category.js'
 import {
   type Instrument,
   type InstrumentField,
   type InstrumentFieldKind,
   instrumentFields,
 } from '../../market/instrument.js'
+import type { RpiSymbol } from '../../market/rows.js'
 import {
   checkRepeated,
   countDecimal,
@@ -65,4 +66,15 @@ export const instrumentFormat: Format<InstrumentQuery, Instrument> = {
     }
     return instrument
   },
+}
+
+const tradedCategory = requiredWord(tradedCategories)
+
+export const rpiSymbolFormat: Format<object, RpiSymbol> = {
+  shape: anObject,
+  read: (wire, _context, notes) => ({
+    category: tradedCategory(wire['category'], 'category', notes),
+    symbol: requiredKey(wire['symbol'], 'symbol', notes),
+  }),
+  unknownParts: (wire) => Object.keys(wire).filter((name) => name !== 'category' && name !== 'symbol'),
 }

@@ -8,8 +8,7 @@ import { type Clock, systemClock } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
 import { type RawResponse, responseTraits } from '../response.js'
-import { acceptEncoding, adapterOver, type RequestMoments, tooLargeCode } from './adapter.js'
-import { createLookup } from './lookup.js'
+import { acceptEncoding, adapterOver, createLookup, type RequestMoments, tooLargeCode } from './adapter.js'
 
 export interface TransportOptions {
   /** Where the service is, for example https://api.example.com; a path is kept as a prefix. */

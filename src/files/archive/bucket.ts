@@ -2,10 +2,17 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isRunning } from '../../runtime/process.js'
 import { randomName } from '../../runtime/randomness.js'
-import { type BucketOptions, type BucketPlace, openBucket } from '../bucket/client.js'
-import { isKind } from '../bucket/errors.js'
-import { downloadObject, listObjects, readObject, removeObject } from '../bucket/objects.js'
-import { abortUploads, createObject, putBytes, uploadFile } from '../bucket/upload.js'
+import { type BucketOptions, type BucketPlace, isKind, openBucket } from '../bucket/client.js'
+import {
+  abortUploads,
+  createObject,
+  downloadObject,
+  listObjects,
+  putBytes,
+  readObject,
+  removeObject,
+  uploadFile,
+} from '../bucket/objects.js'
 import type { ArchiveTarget } from './target.js'
 
 interface BucketTargetOptions extends BucketOptions {

@@ -8,15 +8,13 @@ import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import type { RecorderDatabase } from '../../db/database.js'
 import { loadZstd } from '../parquet/zstd.js'
 import { hasHypertables } from '../../server/timescale/server.js'
-import { firstTime, lastTime } from './timeBounds.js'
+import { archivedTable, type Day, dayEnd, dayOf, daysBetween, firstTime, lastTime } from './tables.js'
 import { listDays, type ManifestColumn, readManifest } from './manifest.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { stageDay } from './stageDay.js'
 import { type MarketTable, marketTables } from '../../market/stream.js'
-import { archivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
 import type { ArchiveTarget } from './target.js'
-import { proofViews } from './duckProof.js'
-import { viewsOver } from './duckViews.js'
+import { proofViews, viewsOver } from './duckViews.js'
 
 export interface ArchiveQuery {
   readonly sql: string

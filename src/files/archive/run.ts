@@ -8,9 +8,17 @@ import { listTableDays, type Manifest, type ManifestColumn, proofDigest, readMan
 import { readProof } from './proof.js'
 import { symbolsOfDay, withSnapshot } from './rows.js'
 import { type ArchivedDay, noteArchivedDay, type NotedDay, readArchivedDays, withArchiveLock } from './state.js'
-import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween } from './tables.js'
+import {
+  archivedTable,
+  type ArchivedTable,
+  type Day,
+  dayEnd,
+  dayOf,
+  daysBetween,
+  firstTime,
+  lastTime,
+} from './tables.js'
 import { type ArchiveTarget, DamagedArchive, explainFullDisk } from './target.js'
-import { firstTime, lastTime } from './timeBounds.js'
 
 interface ArchiveRequest {
   readonly tables: readonly string[]

@@ -1,14 +1,24 @@
-import { createWriteStream } from 'node:fs'
 import { once } from 'node:events'
+import { createWriteStream } from 'node:fs'
 import { finished } from 'node:stream/promises'
-import { csvLine } from './csv.js'
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
-import { type DecimalExtent, shapeFor } from '../parquet/decimals.js'
 import { type ParquetColumn, parquetColumn } from '../parquet/columns.js'
+import { type DecimalExtent, shapeFor } from '../parquet/decimals.js'
 import { createParquetFile } from '../parquet/file.js'
 import { loadZstd } from '../parquet/zstd.js'
 
+/** A line of CSV (RFC 4180) without its end. NULL is nothing at all, an empty text is "". */
+export function csvLine(values: readonly (string | null)[]): string {
+  return values.map(csvValue).join(',')
+}
+
+function csvValue(value: string | null): string {
+  if (value === null) return ''
+  return value === '' || /[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value
+}
+
 export const exportFormats = ['parquet', 'csv'] as const
+
 export type ExportFormat = (typeof exportFormats)[number]
 
 /** A format of files, for the columns of one export. */
@@ -17,6 +27,7 @@ export interface FileFormat {
   expression(column: QueryColumn, quoted: string): string
   open(path: string): OpenFile
 }
+
 export interface OpenFile {
   write(rows: readonly QueryRow[]): Promise<void>
   close(): Promise<void>

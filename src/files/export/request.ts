@@ -1,6 +1,94 @@
+import type { DatabasePool } from '../../db/pool.js'
+import { type QueryColumn, readInBatches } from '../../db/readOnlyQuery.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
+import { quoteName } from '../parquet/columns.js'
 import type { ExportFormat } from './files.js'
-import type { ExportSource, Selection } from './source.js'
+
+/** Source of an export: a relation of schema `market`, or a query. */
+export interface ExportSource {
+  /** Name of the relation, or `query`; used in the names of files. */
+  readonly name: string
+  /** SQL text that follows "from". */
+  readonly sql: string
+  readonly columns: readonly QueryColumn[]
+  /** Column by whose time rows are split into days. Absent if the source has no such column or no instruments. */
+  readonly timeColumn?: string
+}
+
+/** Columns by which rows can be split into days. The first one that exists is used. */
+const timeColumns = ['ts', 'open_time', 'from_time']
+
+/** Reads the columns of a relation or query. Throws if it does not exist, or if a statement writes. */
+export async function describeSource(database: DatabasePool, what: string): Promise<ExportSource> {
+  const relation = /^(?:market\.)?([a-z_][a-z0-9_]*)$/.exec(what.trim())?.[1]
+  const sql = relation === undefined ? `(${withoutEnd(what)}\n) as q` : `market.${relation} as q`
+  const options = { batchRows: 1, timeoutMs: 60_000 }
+  const columns = await readInBatches(database, `select * from ${sql} limit 0`, options, (found) =>
+    Promise.resolve(found),
+  )
+  const names = new Set(columns.map(({ name }) => name))
+  if (names.size < columns.length) throw new Error('two columns have the same name: give each its own with "as"')
+  const hasInstrument = names.has('category') && names.has('symbol')
+  const timeColumn = hasInstrument ? timeColumns.find((name) => names.has(name)) : undefined
+  return { name: relation ?? 'query', sql, columns, ...(timeColumn !== undefined && { timeColumn }) }
+}
+
+interface Selection {
+  readonly from: Date
+  readonly to: Date
+  /** Absent: all categories. */
+  readonly categories?: readonly string[]
+  readonly symbols?: readonly string[]
+}
+
+/** A statement of the server, with the values of its parameters. */
+interface Statement {
+  readonly sql: string
+  readonly parameters: readonly unknown[]
+}
+
+/** Builds the statement for the selected rows, by instrument and time, with each column as given by `expression`. */
+export function selectRows(
+  source: ExportSource,
+  expression: (column: QueryColumn, quoted: string) => string,
+  selection: Selection,
+): Statement {
+  const list = source.columns.map((column) => {
+    const quoted = quoteName(column.name)
+    return `${expression(column, `q.${quoted}`)} as ${quoted}`
+  })
+  const { sql, parameters } = selectedRows(source, selection)
+  const { timeColumn } = source
+  const order = timeColumn === undefined ? '' : ` order by q.category, q.symbol, q.${quoteName(timeColumn)}`
+  return { sql: `select ${list.join(', ')} from ${sql}${order}`, parameters }
+}
+
+/** Builds the SQL text for the selected rows that follows "from". */
+export function selectedRows({ sql, timeColumn }: ExportSource, selection: Selection): Statement {
+  if (timeColumn === undefined) return { sql, parameters: [] }
+  const time = `q.${quoteName(timeColumn)}`
+  const parameters: unknown[] = [selection.from, selection.to]
+  const conditions = [`${time} >= $1::timestamptz`, `${time} < $2::timestamptz`]
+  if (selection.categories !== undefined) {
+    conditions.push(`q.category = any($${parameters.push(selection.categories)}::market.category[])`)
+  }
+  if (selection.symbols !== undefined) {
+    conditions.push(`q.symbol = any($${parameters.push(selection.symbols)}::text[])`)
+  }
+  return { sql: `${sql} where ${conditions.join(' and ')}`, parameters }
+}
+
+/** Reads all symbols that the recorder knows, to match patterns against them. */
+export async function knownSymbols(database: DatabasePool): Promise<string[]> {
+  const { rows } = await database.pool.query<{ symbol: string }>(
+    'select symbol from market.instruments union select symbol from market.coverage order by 1',
+  )
+  return rows.map(({ symbol }) => symbol)
+}
+
+function withoutEnd(sql: string): string {
+  return sql.replace(/[\s;]+$/, '')
+}
 
 export interface ExportRequest {
   /** The relation or query, as the user gave it. */

@@ -14,9 +14,18 @@ import { type ArchiveTarget, DamagedArchive } from '../archive/target.js'
 import { widen } from '../parquet/decimals.js'
 import { createParquetFile } from '../parquet/file.js'
 import type { Compression } from '../parquet/zstd.js'
-import { type DataFile, entryStatus, type ListedManifest, listSchema, type ManifestEntry, writeAvro } from './avro.js'
+import {
+  type DataFile,
+  entryStatus,
+  type ListedManifest,
+  listedManifest,
+  listSchema,
+  manifestBytes,
+  type ManifestEntry,
+  summaryOf,
+  writeAvro,
+} from './manifests.js'
 import * as current from './current.js'
-import { listedManifest, manifestBytes, summaryOf } from './manifests.js'
 import { currentFields, currentSnapshot, type Field, fieldOf, nextMetadata } from './metadata.js'
 import { dataFile, partitionOf, type PublishedTable } from './tables.js'
 

@@ -4,7 +4,7 @@ import { dayMs } from '../../market/values.js'
 import type { Manifest, ManifestColumn, SeriesProof } from '../archive/manifest.js'
 import { archivedTable, type Day, dayEnd, dayStart } from '../archive/tables.js'
 import { fieldId } from '../parquet/columns.js'
-import type { DataFile } from './avro.js'
+import type { DataFile } from './manifests.js'
 import type { PartitionColumn } from './metadata.js'
 
 /** A table that engines see. It follows from the manifests of archived tables, day by day. */

@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../../db/schema.js'
 import { type CurrentState, type Policy, policyKey } from './currentState.js'
+import { type ServerKind } from './server.js'
 import {
   bucketsPerBatch,
   createRollup,
@@ -12,7 +13,6 @@ import {
   type Rollup,
   rollups,
 } from './rollups.js'
-import type { ServerKind } from './server.js'
 import { type TimeTable, timeTables } from '../../db/timeTables.js'
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import type { TimeStream } from '../../market/stream.js'

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import type { TimeMs } from '../../market/values.js'
 import { finalBefore } from './rollups.js'
-import type { ServerKind } from './server.js'
+import { type ServerKind } from './server.js'
 
 /** The time-series features that a database has. */
 export interface CurrentState {

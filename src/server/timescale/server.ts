@@ -8,6 +8,7 @@ export interface ServerInfo {
   /** Version of the extension in this database. */
   readonly timescaleVersion?: string
 }
+
 export type ServerKind = 'timescale-community' | 'timescale-apache' | 'postgresql'
 
 /** Which of the servers this is. TimescaleDB counts when its extension exists in this database. */

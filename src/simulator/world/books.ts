@@ -1,6 +1,5 @@
 import type { TimeMs } from '../../market/values.js'
-import { fixed, fixedWithTail } from './decimals.js'
-import { mixWide } from './hash.js'
+import { fixed, fixedWithTail, mixWide } from './hash.js'
 import type { Market } from './market.js'
 
 /** The book is rebuilt this often: polling quicker gives the same snapshot. */

@@ -1,11 +1,11 @@
 import type { CandleType } from '../../market/candle.js'
 import { hourMs, minuteMs, type TimeMs } from '../../market/values.js'
-import { fixed } from './decimals.js'
+import { fixed } from './hash.js'
 import { nextOpenTime, type ServedInterval } from './intervals.js'
 import type { Listing } from './listing.js'
 import type { Market } from './market.js'
 import { runMs } from './runs.js'
-import { splitFactor, splitStamp } from './splits.js'
+import { splitFactor, splitStamp } from './traits.js'
 
 const runsPerMinute = 16
 

@@ -1,6 +1,5 @@
 import type { Quirks } from './quirks.js'
-import { fixed } from './decimals.js'
-import { mixWide, unit } from './hash.js'
+import { fixed, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
 import type { Market, TrueFill } from './market.js'
 

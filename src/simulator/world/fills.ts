@@ -1,6 +1,5 @@
-import type { CommonFactor } from './commonFactor.js'
-import { createEvenFills } from './evenFills.js'
-import type { FillProcess, FillRate } from './fillProcess.js'
+import type { CommonFactor } from './prices.js'
+import { createEvenFills, type FillProcess, type FillRate } from './evenFills.js'
 import { createMarketFills } from './marketFills.js'
 
 /** Fills with the traits of a market when it is given what all its instruments have in common, otherwise even ones. */

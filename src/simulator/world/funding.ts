@@ -1,7 +1,6 @@
 import type { Category } from '../../market/category.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
-import { fixed } from './decimals.js'
-import { mix, mixText, mixWide } from './hash.js'
+import { fixed, mix, mixText, mixWide } from './hash.js'
 import type { Listing } from './listing.js'
 import { fillAt, type Market } from './market.js'
 

@@ -1,8 +1,7 @@
 import { dayMs, type TimeMs } from '../../market/values.js'
 import { fundingHours } from './funding.js'
 import type { Quirks } from './quirks.js'
-import { fixed } from './decimals.js'
-import { mix, mixText } from './hash.js'
+import { fixed, mix, mixText } from './hash.js'
 import { type Listing, shownLaunchTime, statusOf } from './listing.js'
 import { withFields } from './traits.js'
 

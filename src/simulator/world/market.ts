@@ -1,13 +1,11 @@
 import { hourMs, type TimeMs } from '../../market/values.js'
-import type { CommonFactor } from './commonFactor.js'
-import { type FillProcess, type RunVisitor, type Sweep } from './fillProcess.js'
+import { type CommonFactor, createPricePath, type PricePath } from './prices.js'
+import type { FillProcess, RunVisitor, Sweep } from './evenFills.js'
 import { createFillProcess } from './fills.js'
 import { mix, mixText, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
-import { createPricePath, type PricePath } from './prices.js'
 import { runMs } from './runs.js'
-import { splitFactor } from './splits.js'
-import { inTradingHours } from './tradingHours.js'
+import { inTradingHours, splitFactor } from './traits.js'
 
 /** One order book and its trading, in whole ticks and lots. */
 export interface Market {

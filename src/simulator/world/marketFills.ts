@@ -1,6 +1,6 @@
 import { minuteMs, type TimeMs } from '../../market/values.js'
-import { type CommonFactor, minutesPerWeek } from './commonFactor.js'
-import type { FillProcess, FillRate } from './fillProcess.js'
+import { type CommonFactor, minutesPerWeek } from './prices.js'
+import type { FillProcess, FillRate } from './evenFills.js'
 import { mix, unit } from './hash.js'
 import { runMs } from './runs.js'
 import { createShares, type Shares } from './shares.js'

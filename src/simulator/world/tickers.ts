@@ -2,11 +2,9 @@ import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import type { Quirks } from './quirks.js'
 import { bookSide, bookStepMs } from './books.js'
 import { derivedPrice } from './candles.js'
-import { drawnDigits, fixed } from './decimals.js'
-import { mix, unit } from './hash.js'
+import { drawnDigits, fixed, mix, unit } from './hash.js'
 import { eachRunOf, fillAt, type Market } from './market.js'
-import { outsideTurnover } from './outsideTape.js'
-import { withFields } from './traits.js'
+import { outsideTurnover, withFields } from './traits.js'
 
 export type TickerRow = Readonly<Record<string, string>>
 

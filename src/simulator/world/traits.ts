@@ -1,14 +1,17 @@
-import type { TimeMs } from '../../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
+import type { FillProcess } from './evenFills.js'
+import { mix, unit } from './hash.js'
+import { runMs } from './runs.js'
 
 /** A claim about volume that follows something else than what is traded here. */
-export interface OutsideTape {
+interface OutsideTape {
   /** Turnover of an ordinary day there, in the quote coin. */
   readonly turnoverPerDay: number
   /** When it rises: in the hours of a stock exchange abroad, or all day. */
   readonly hours: 'weekdays' | 'always'
 }
 
-export interface Split {
+interface Split {
   readonly at: TimeMs
   /** One unit becomes so many: prices are divided by it. Below 1 units are merged. */
   readonly factor: number
@@ -68,4 +71,116 @@ export function withFields<Value>(
     else changed[name] = value
   }
   return changed
+}
+
+const calendarStart = Date.UTC(2024, 0, 1)
+const calendarEnd = Date.UTC(2031, 0, 1)
+const factors = [2, 3, 4, 5, 10, 20, 0.1]
+
+/** A split takes effect between two runs of fills, because those of a run share a price. */
+export function splitAt(at: TimeMs, factor: number, relists: boolean): Split {
+  return { at: Math.ceil(at / runMs) * runMs, factor, relists }
+}
+
+/** The splits of an instrument, about `perYear` of them, at the beginning of a trading day. */
+export function drawnSplits(key: number, perYear: number): readonly Split[] {
+  const splits: Split[] = []
+  const quarter = 91 * dayMs
+  for (let number = 0; calendarStart + number * quarter < calendarEnd; number++) {
+    if (unit(mix(key, number, 0x5917)) >= perYear / 4) continue
+    const at = calendarStart + number * quarter + (mix(key, number, 0x5918) % 91) * dayMs + dayMs / 3
+    splits.push(splitAt(at, factors[mix(key, number, 0x5919) % factors.length] ?? 2, true))
+  }
+  return splits
+}
+
+/** Product of the split factors in (after, until]. It divides a price of `after` that is reported at `until`. */
+export function splitFactor(splits: readonly Split[], after: TimeMs, until: TimeMs): number {
+  let factor = 1
+  for (const split of splits) if (split.at > after && split.at <= until) factor *= split.factor
+  return factor
+}
+
+/** The splits that have happened, as text: what was computed before one of them no longer holds. */
+export function splitStamp(splits: readonly Split[], until: TimeMs): string {
+  if (splits.length === 0) return ''
+  return splits
+    .filter(({ at }) => at <= until)
+    .map(({ at, factor }) => `${at}*${factor}`)
+    .join()
+}
+
+const opensAtMs = 14.5 * hourMs
+const closesAtMs = 21 * hourMs
+
+/**
+ * Turnover of the trading day abroad up to `at`, in the quote coin: it rises from the opening to the close and then stays,
+ * over nights and weekends, until the next day begins from nothing.
+ */
+export function outsideTurnover(key: number, tape: OutsideTape, hours: OutsideTape['hours'], at: TimeMs): number {
+  const [opens, closes] = hours === 'always' ? [0, dayMs] : [opensAtMs, closesAtMs]
+  let day = Math.floor((at - opens) / dayMs)
+  if (hours === 'weekdays') while (!isWeekday(day)) day--
+  const passed = Math.min(1, (at - day * dayMs - opens) / (closes - opens))
+  const ofTheDay = tape.turnoverPerDay * (0.6 + 0.8 * unit(mix(key, day, 0x7a9e)))
+  return ofTheDay * passed * (1.2 - 0.6 * passed + 0.4 * passed * passed)
+}
+
+function isWeekday(day: number): boolean {
+  return (day + 3) % 7 < 5
+}
+
+const runsPerHour = hourMs / runMs
+
+/** Hours of UTC in which stocks are traded, Monday to Friday, before and after the exchange's own hours too. */
+const opensAt = 8
+const closesAt = 24
+const perDay = closesAt - opensAt
+const perWeek = 5 * perDay
+
+/** Returns the number of trading hours from the Monday before the epoch to `hour`, which counts from the epoch. */
+function tradingHour(hour: number): number {
+  const day = Math.floor(hour / 24)
+  const week = Math.floor((day + 3) / 7)
+  const weekday = day + 3 - week * 7
+  if (weekday >= 5) return week * perWeek + perWeek
+  const hourOfDay = hour - day * 24
+  return week * perWeek + weekday * perDay + Math.min(perDay, Math.max(0, hourOfDay - opensAt))
+}
+
+function isTradingHour(hour: number): boolean {
+  const day = Math.floor(hour / 24)
+  const hourOfDay = hour - day * 24
+  return (day + 3) % 7 < 5 && hourOfDay >= opensAt && hourOfDay < closesAt
+}
+
+/** The hour of the clock in which a trading hour lies. */
+function clockHour(trading: number): number {
+  const week = Math.floor(trading / perWeek)
+  const rest = trading - week * perWeek
+  const weekday = Math.floor(rest / perDay)
+  return (week * 7 + weekday - 3) * 24 + opensAt + (rest - weekday * perDay)
+}
+
+/** Moves the fills of a process into trading hours. Nights and weekends then have no fills. */
+export function inTradingHours(process: FillProcess): FillProcess {
+  const tradingTime = (at: TimeMs): number => {
+    const hour = Math.floor(at / hourMs)
+    return tradingHour(hour) * hourMs + (isTradingHour(hour) ? at - hour * hourMs : 0)
+  }
+  return {
+    ...process,
+    countBefore: (at) => process.countBefore(tradingTime(at)),
+    timeOf(index) {
+      const at = process.timeOf(index)
+      const trading = Math.floor(at / hourMs)
+      return clockHour(trading) * hourMs + (at - trading * hourMs)
+    },
+    eachRun(hour, from, to, visit) {
+      if (!isTradingHour(hour)) return
+      const trading = tradingHour(hour)
+      const moved = (hour - trading) * runsPerHour
+      process.eachRun(trading, from, to, (run, first, count) => visit(run + moved, first, count))
+    },
+  }
 }

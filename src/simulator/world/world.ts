@@ -4,7 +4,7 @@ import type { Quirks } from './quirks.js'
 import { type BookKind, type BookRow, bookSide, bookStepMs } from './books.js'
 import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minutesOf } from './candles.js'
 import { type ActivityProfile, createCatalogue, defaultActivity, type Scale } from './catalogue.js'
-import { createCommonFactor } from './commonFactor.js'
+import { createCommonFactor } from './prices.js'
 import { type FillRow, fillRow, indexOfId, type PastFillRow, pastFillRow } from './fillRows.js'
 import {
   type FundingForecastRow,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Plan } from '../../../src/collect/plan/plan.js'
-import { startSimulator, type Simulator } from '../../../src/simulator/server.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { insertFills } from '../../support/insertFills.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openQueue } from '../../../src/collect/queue/openQueue.js'
+import { openQueue } from '../../../src/collect/queue/queue.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { systemDisk } from '../../../src/runtime/disk.js'

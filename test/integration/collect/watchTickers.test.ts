@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { type WatchOptions, watchTickers } from '../../../src/collect/poll/watchTickers.js'
+import { type WatchOptions, watchTickers } from '../../../src/collect/poll/cronPoller.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
 import type { Instrument } from '../../../src/market/instrument.js'

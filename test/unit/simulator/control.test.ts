@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ServedResponse } from '../../../src/simulator/journal.js'
+import type { ServedResponse } from '../../../src/simulator/control.js'
 import { startSimulator } from '../../../src/simulator/server.js'
 import { ask, noon, start, stopAfterEach } from './requests.js'
 

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { packageFile } from '../../../../src/runtime/packageFile.js'
+import { packageFile } from '../../../../src/runtime/process.js'
 import { createTestDatabase } from '../../../support/database.js'
 import { temporaryFolder } from '../../../support/temporaryFolder.js'
 

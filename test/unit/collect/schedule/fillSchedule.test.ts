@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { averageRate } from '../../../../src/collect/schedule/fillRate.js'
+import { averageRate } from '../../../../src/collect/schedule/fillShare.js'
 import { FillSchedule, type SeenFill } from '../../../../src/collect/schedule/fillSchedule.js'
 
 const service = 1_760_000_000_000

@@ -2,8 +2,7 @@ import { expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { tickerWatch, watchesPerSecond } from '../../../../src/collect/streams/rates.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
-import { loadConfig } from '../../../../src/config/resolve.js'
-import type { Config } from '../../../../src/config/resolve.js'
+import { type Config, loadConfig } from '../../../../src/config/resolve.js'
 
 function watching(watchSeconds: number): Config {
   const config = loadConfig({ env: {} })

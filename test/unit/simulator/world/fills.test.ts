@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createCommonFactor } from '../../../../src/simulator/world/commonFactor.js'
+import { createCommonFactor } from '../../../../src/simulator/world/prices.js'
 import { createFillProcess } from '../../../../src/simulator/world/fills.js'
 import { hourMs } from '../../../../src/market/values.js'
 import { runMs } from '../../../../src/simulator/world/runs.js'

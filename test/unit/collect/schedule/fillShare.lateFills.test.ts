@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { lateFills } from '../../../../src/collect/schedule/lateFills.js'
+import { lateFills } from '../../../../src/collect/schedule/fillShare.js'
 
 const options = { nowMs: 1_000_000, maxPollMs: 600_000, fillsPerPage: 100, unseen: () => 100 }
 const ago = (ms: number, perMs: number | null, empty = 0) =>

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { nextPlace, stablePhase } from '../../../../src/collect/schedule/phase.js'
+import { nextPlace, stablePhase } from '../../../../src/collect/schedule/pace.js'
 import { categories } from '../../../../src/market/category.js'
 
 const key = fc.record({ category: fc.constantFrom(...categories), symbol: fc.string({ minLength: 1, maxLength: 20 }) })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { longestWaitMs, meanWaitMs } from '../../../../src/collect/schedule/fillWait.js'
+import { longestWaitMs, meanWaitMs } from '../../../../src/collect/schedule/fillShare.js'
 
 const maxPollMs = 600_000
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { inUrl, isLoopback, withoutBrackets } from '../../../src/runtime/host.js'
+import { inUrl, isLoopback, withoutBrackets } from '../../../src/runtime/process.js'
 
 test.for([
   ['localhost', true],

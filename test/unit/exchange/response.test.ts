@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { jsonText, numbersAsText, parseJson, textOf } from '../../../src/exchange/json.js'
+import { jsonText, numbersAsText, parseJson, textOf } from '../../../src/exchange/response.js'
 import { jsonNumber } from '../../support/jsonNumber.js'
 
 const parse = (text: string | Buffer) => parseJson(Buffer.from(text))

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { recordHeader, scanRecords } from '../../../../src/collect/queue/records.js'
+import { recordHeader, scanRecords } from '../../../../src/collect/queue/segmentWriter.js'
 
 const bodies = fc.array(fc.uint8Array({ maxLength: 300 }), { minLength: 1, maxLength: 20 })
 
