@@ -89,16 +89,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       return found;
     end
     $$;
-
-    -- Makes lost gaps of the open ones of a stream that end by a time: the service gives nothing older.
-    create function recorder.lose_gaps(of_stream text, until timestamptz)
-    returns void language sql set search_path = pg_catalog, pg_temp as $$
-      with old as (
-        delete from recorder.known k where k.stream = of_stream and k.verdict = 'missing' and k.gap_until <= until returning *
-      )
-      insert into recorder.known as k (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at)
-      select stream, category, symbol, 'lost', part, ranges, reason, noted_at, now() from old ${adding}
-    $$;
   `.execute(db)
   await commentOn(db, {
     'market.funding_rates': {

@@ -197,4 +197,33 @@ export const analystFunctions: Readonly<Record<string, AnalystFunction>> = {
       'How much better the best RPI quote is than the best visible one, for each snapshot of a half-open range: in quote coin ' +
       'and in basis points of the visible middle price; 0 when it is not better, NULL when there is no quote of a kind.',
   },
+  funding_history: {
+    signature: `(${instrument}, ${range})`,
+    returns: 'table (settled_at timestamptz, funding_rate numeric, fund_interval bigint, seen_at timestamptz)',
+    volatility: 'stable',
+    body: `
+      select s.settled_at, t.funding_rate, s.fund_interval, t.ts
+      from (
+        select h.settled_at, coalesce(
+          nullif((select v.fund_interval
+            from market.instrument_at(funding_history.category, funding_history.symbol, h.settled_at) v), 0),
+          nullif((select i.fund_interval from market.instruments i
+            where i.category = funding_history.category and i.symbol = funding_history.symbol), 0), 8) as fund_interval
+        from generate_series(
+          date_bin('1 hour', from_time + interval '1 hour' - interval '1 microsecond', timestamptz 'epoch'),
+          least(to_time, now()) - interval '1 microsecond', interval '1 hour') as h (settled_at)
+      ) s
+      cross join lateral (
+        select k.funding_rate, k.ts from market.tickers k
+        where k.category = funding_history.category and k.symbol = funding_history.symbol
+          and k.ts < s.settled_at and k.ts >= s.settled_at - make_interval(hours => s.fund_interval::integer)
+          and k.funding_rate is not null
+        order by k.ts desc limit 1
+      ) t
+      where extract(hour from s.settled_at at time zone 'UTC')::bigint % s.fund_interval = 0
+      order by s.settled_at`,
+    comment:
+      'Funding at each settlement of a half-open range: the last rate that tickers showed before it (a fraction), the hours ' +
+      'between settlements at that time, and when the rate was seen. Settlements without tickers before them are left out.',
+  },
 }

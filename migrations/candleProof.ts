@@ -20,6 +20,20 @@ const repairing = (condition: string) => `
       select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, now()
       from repaired ${adding};`
 
+/** Turns gaps that are about single instruments. The verdict is a constant, for the indexes of gaps. A range in both stays once. */
+const turning = (from: string, to: string, condition: string) => `
+      with turned as (
+        delete from recorder.known k
+        where k.stream = of_stream and k.verdict = '${from}' and k.symbol <> '*' and ${condition}
+          and (categories is null or k.category = any (categories))
+        returning *
+      )
+      insert into recorder.known as k
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, judged_at)
+      select stream, category, symbol, type, interval, '${to}', part, ranges, reason, noted_at,
+        ${to === 'lost' ? 'now()' : 'null'}, judged_at
+      from turned ${adding}`
+
 /** How gaps of any stream and ranges of candles move from one verdict to another; src/ledger/verdicts.ts lists the moves. */
 export const candleProof = sql.raw(`
     -- Notes gaps, one for each range. The same gap found again changes nothing, and of two with the same beginning the longer stays.
@@ -39,6 +53,18 @@ export const candleProof = sql.raw(`
           and s.interval = of_interval and s.verdict in ('missing', 'lost', 'repaired') and s.part = lower(r)
           and s.ranges = tstzmultirange(r))
       ${adding}
+    $$;
+
+    -- Makes lost gaps of the open ones of a stream that end by a time: the service gives nothing older.
+    create function recorder.lose_gaps(of_stream text, until timestamptz, categories market.category[] default null)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      ${turning('missing', 'lost', 'k.gap_until <= until')}
+    $$;
+
+    -- Makes open gaps of the lost ones of a stream that end after a time: the service gives them after all.
+    create function recorder.reopen_gaps(of_stream text, since timestamptz, categories market.category[] default null)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      ${turning('lost', 'missing', 'k.gap_until > since')}
     $$;
 
     -- Claims candles that were stored, and the silence between two of a response. Writers of a series wait for each other at the

@@ -211,7 +211,7 @@ async function eventForecastOf(
     pageRows: stream === 'fills' ? fillPageRows : fundingPageRows,
     spanMs: stream === 'fills' ? fillSpanMs : Infinity,
     requestsPerSecond: allowed / (1 + latencyJitterMs / 1000),
-    bytesPerRow: stream === 'fills' ? 190 : 163,
+    bytesPerRow: stream === 'fills' ? 190 : 130,
   })
 }
 

@@ -190,6 +190,11 @@ export function duration(ms: number): RawBuilder<string> {
   return sql`make_interval(secs => ${ms / 1000}::float8)`
 }
 
+/** The time that lies so long after the statement began. */
+export function inFuture(ms: number): RawBuilder<never> {
+  return sql`now() + ${duration(ms)}`
+}
+
 /** The time that lies so long before the statement began. */
 export function ago(ms: number): RawBuilder<TimeMs> {
   return sql`now() - ${duration(ms)}`

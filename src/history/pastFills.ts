@@ -16,8 +16,8 @@ import {
   lostFillGap,
   openFillGaps,
   storePastFills,
-  turnFillGaps,
 } from '../ledger/pastFills.js'
+import { loseGaps, reopenGaps } from '../ledger/events.js'
 import { insertWants, type NewWant } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream } from '../db/series.js'
@@ -114,7 +114,7 @@ export class FillRepair {
     const { db, clock, isOwn, states } = this.#options
     const now = clock.now()
     const since = now - fillReachMs
-    await turnFillGaps(db, tradedCategories, { to: 'lost', until: since })
+    await loseGaps(db, 'fills', since)
     const wants = new Map<string, NewWant>()
     const want = (gap: FillKey & { readonly range: TimeRange }) => {
       const known = wants.get(instrumentText(gap))?.ranges ?? []
@@ -123,9 +123,9 @@ export class FillRepair {
     for (const operation of ['spot-fills-history', 'futures-fills-history'] as const) {
       const categories = tradedCategories.filter((category) => fillOperationOf(category) === operation)
       const state = states.stateOf(operation)
-      if (state === 'absent') await turnFillGaps(db, categories, { to: 'lost', until: null })
+      if (state === 'absent') await loseGaps(db, 'fills', 'infinity', categories)
       else if (state === 'present' && !this.#found.has(operation)) {
-        await turnFillGaps(db, categories, { to: 'missing', since })
+        await reopenGaps(db, 'fills', since, categories)
         this.#found.add(operation)
       } else if (state === 'unknown') {
         const gap = await lostFillGap(db, categories, since)

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { InstrumentKey } from '../market/category.js'
+import type { Category, InstrumentKey } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { Ranges, TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
@@ -31,8 +31,23 @@ export async function recordedUntil(db: Kysely<Database>, series: Series): Promi
 }
 
 /** Makes lost gaps of the open ones of a stream that end by a time: the service gives nothing older. */
-export async function loseGaps(db: Kysely<Database>, stream: StreamName, until: TimeMs): Promise<void> {
-  await callFunction(db, 'recorder.lose_gaps', stream, toDate(until))
+export async function loseGaps(
+  db: Kysely<Database>,
+  stream: StreamName,
+  until: TimeMs | 'infinity',
+  categories: readonly Category[] | null = null,
+): Promise<void> {
+  await callFunction(db, 'recorder.lose_gaps', stream, until === 'infinity' ? until : toDate(until), categories)
+}
+
+/** Makes open gaps of the lost ones of a stream that end after a time: the service gives them after all. */
+export async function reopenGaps(
+  db: Kysely<Database>,
+  stream: StreamName,
+  since: TimeMs,
+  categories: readonly Category[],
+): Promise<void> {
+  await callFunction(db, 'recorder.reopen_gaps', stream, toDate(since), categories)
 }
 
 /** What is missing of an instrument, and how often it was wanted in vain. */
@@ -51,7 +66,7 @@ export async function missingOfStream(
 ): Promise<MissingOfInstrument[]> {
   const begin = instant(since)
   const { rows } = await sql<Omit<MissingOfInstrument, 'missing'> & { readonly ranges: [TimeMs, TimeMs][] }>`
-    select k.category, k.symbol, ${rangesAsJson(sql`m.missing`)} as ranges, w.attempts, w.ended as "attemptedAt"
+    select k.category, k.symbol, ${rangesAsJson('m.missing')} as ranges, w.attempts, w.ended as "attemptedAt"
     from recorder.known k
     cross join lateral (
       select tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges as missing

@@ -111,7 +111,7 @@ export async function judgeFillGaps(
     isEmpty: boolean
   }>`
     with due as materialized (
-      select id, category, symbol, ${gapRange()} as range,
+      select id, category, symbol, ${gapRange} as range,
         -- Longer ones are not two responses that adjoin.
         noted_at < ${instant(since)} or gap_until - part >= interval '1 hour' as is_given_up
       from recorder.known

@@ -3,7 +3,6 @@ import type { CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, rowsFrom } from '../db/columns.js'
-import { isAskedLately } from './noTrade.js'
 import { addKnown, callOfCandles, is, knownOf, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import type { Database } from '../db/schema.js'
 import { candleStream, keyColumns, sameSeries, type Series } from '../db/series.js'
@@ -37,10 +36,6 @@ export async function missingCandles(
     const { category, symbol, type, interval } = series
     return ['candles', category, symbol, type, interval, range.from, range.to][column] ?? null
   })
-  const askedLately = sql`(
-    select range_agg(r) from recorder.known u cross join lateral unnest(u.ranges) as r
-    where ${sameSeries('u', 's')} and ${is('unanswered', 'u')} and ${isAskedLately})`
-  const leftOut = options.leaveOutAskedLately === true ? sql`coalesce(${askedLately}, '{}')` : sql`'{}'`
   const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
     select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
     from ${source} as s
@@ -48,7 +43,11 @@ export async function missingCandles(
     left join recorder.known e on ${sameSeries('e', 's')} and ${is('before the beginning', 'e')}
     left join lateral unnest(
       case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
-        - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - ${leftOut}
+        - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - coalesce((
+          -- The wait is one hour, then four, up to a day.
+          select range_agg(r) from recorder.known u cross join lateral unnest(u.ranges) as r
+          where ${options.leaveOutAskedLately ?? false} and ${sameSeries('u', 's')} and ${is('unanswered', 'u')}
+            and u.noted_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()), '{}')
     ) as m(range) on true
     order by 1, 2`.execute(db)
   const results = requested.map(({ series, range }) => ({
@@ -70,7 +69,7 @@ export async function missingCandles(
 export async function missingEvents(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
   if (range.from >= range.to) return []
   const { rows } = await sql<{ ranges: [TimeMs, TimeMs][] }>`
-    select ${rangesAsJson(sql`missing`)} as ranges from (
+    select ${rangesAsJson('missing')} as ranges from (
       select ${multirange([range])} - coalesce(range_agg(r), '{}') as missing
       from recorder.known c cross join lateral unnest(c.ranges) as r
       where ${knownOf(series, 'recorded', 'c')}

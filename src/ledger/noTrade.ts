@@ -15,16 +15,14 @@ const sparseShare = 0.05
  * is not known at all. More silence of such a series shows nothing.
  */
 export async function isSparse(db: Kysely<Database>, series: CandleSeries): Promise<boolean> {
-  const length = (ranges: ReturnType<typeof sql>) => sql`
-    (select sum(extract(epoch from upper(r) - lower(r))) from unnest(${ranges}) as r)`
   const { rows } = await sql<{ isSparse: boolean }>`
-    select coalesce((
-      select sum(${length(sql`ranges`)}) from recorder.known
-      where ${ofSeries(candleStream(series))} and verdict in ('silent', 'no trade')
-    ), 0) >= ${sparseShare} * coalesce(${length(sql`
-      (select ranges from recorder.known where ${knownOf(candleStream(series), 'recorded')})`)}, 0) as "isSparse"`.execute(
-    db,
-  )
+    select coalesce(sum(length) filter (where verdict <> 'recorded'), 0)
+      >= ${sparseShare} * coalesce(sum(length) filter (where verdict = 'recorded'), 0) as "isSparse"
+    from (
+      select verdict, extract(epoch from upper(r) - lower(r)) as length
+      from recorder.known cross join lateral unnest(ranges) as r
+      where ${ofSeries(candleStream(series))} and verdict in ('recorded', 'silent', 'no trade')
+    ) as known`.execute(db)
   return rows[0]?.isSparse ?? true
 }
 
@@ -100,23 +98,25 @@ export async function isUnanswered(
   return found !== undefined
 }
 
-/**
- * True when a range `u`, requested in vain, need not be requested again yet. The wait is one hour, then four, up to a
- * day.
- */
-export const isAskedLately = sql`u.noted_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()`
-
 /** Parts with silence that nobody has looked at again, and that were last added to before `before`; oldest first. */
 export async function unconfirmedParts(
   db: Kysely<Database>,
   { before, limit }: { readonly before: TimeMs; readonly limit: number },
 ): Promise<{ readonly series: CandleSeries; readonly silent: readonly TimeRange[] }[]> {
-  const { rows } = await sql<CandleSeries & { ranges: [TimeMs, TimeMs][] }>`
-    select category, symbol, type, interval, ${rangesAsJson(sql`ranges`)} as ranges
-    from recorder.known
-    where ${is('silent')} and not isempty(ranges) and noted_at < ${instant(before)}
-    order by noted_at limit ${limit}`.execute(db)
-  return rows.map(({ ranges, ...series }) => ({ series, silent: toRanges(ranges) }))
+  const rows = await db
+    .selectFrom('recorder.known')
+    .select(['stream', 'category', 'symbol', 'type', 'interval'])
+    .select(rangesAsJson('ranges').as('silent'))
+    .where(is('silent'))
+    .where(({ fn, not }) => not(fn<boolean>('isempty', ['ranges'])))
+    .where('noted_at', '<', instant(before))
+    .orderBy('noted_at')
+    .limit(limit)
+    .execute()
+  return rows.flatMap(({ silent, ...columns }) => {
+    const series = candlesOf(seriesOf(columns))
+    return series === null ? [] : [{ series, silent: toRanges(silent) }]
+  })
 }
 
 /** Notes that these ranges were looked at once more: what of them still has no trade is confirmed. */

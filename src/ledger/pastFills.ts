@@ -1,12 +1,16 @@
 import { type Kysely, sql } from 'kysely'
-import type { InstrumentKey, TradedCategory } from '../market/category.js'
+import { type InstrumentKey, isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import { type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
 import { minuteMs, type TimeMs } from '../market/values.js'
-import { columnNames, toDate } from '../db/columns.js'
+import { columnNames, instant, toDate } from '../db/columns.js'
+import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, rowTable } from '../db/writeRows.js'
-import { gapRange, multirange } from './verdicts.js'
+import { instrumentStream, ofInstrument, ofSeries } from '../db/series.js'
+import { addCoverage } from './coverage.js'
+import { recordGap } from './gaps.js'
+import { gapRange, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
 
 export type FillKey = InstrumentKey & { readonly category: TradedCategory }
 
@@ -37,15 +41,10 @@ const table = rowTable<Fill>('market.fills', ['category', 'symbol', 'ts', 'exec_
   extra: 'json',
 })
 
-const ofInstrument = ({ category, symbol }: FillKey, alias?: string) => {
-  const column = (name: string) => sql.ref(alias === undefined ? name : `${alias}.${name}`)
-  return sql`${column('category')} = ${category} and ${column('symbol')} = ${symbol}`
-}
-const recordedFills = (key: FillKey, alias: string) =>
-  sql`${sql.ref(`${alias}.stream`)} = 'fills' and ${ofInstrument(key, alias)} and ${sql.ref(`${alias}.verdict`)} = 'recorded'`
+const streamOf = (key: FillKey) => instrumentStream('fills', key)
 
 /** A stored fill farther from a range than this counts only if everything between them is recorded. */
-const near = sql`interval '10 minutes'`
+const nearMs = 10 * minuteMs
 
 /** Times of the stored fills next to a range; null on a side where other fills may lie between. */
 export async function fillNeighbours(
@@ -53,22 +52,29 @@ export async function fillNeighbours(
   key: FillKey,
   { from, to }: TimeRange,
 ): Promise<{ readonly above: TimeMs | null; readonly below: TimeMs | null }> {
-  const [begin, end] = [sql`${toDate(from)}::timestamptz`, sql`${toDate(to)}::timestamptz`]
-  const isRecorded = (between: ReturnType<typeof sql>) => sql`exists (
-    select from recorder.known c where ${recordedFills(key, 'c')} and c.ranges @> ${between})`
-  const { rows } = await sql<{ above: TimeMs | null; below: TimeMs | null }>`
-    select
-      case when a.ts <= ${end} + ${near} or ${isRecorded(sql`tstzrange(${end}, a.ts)`)} then a.ts end as above,
-      case when b.ts >= ${begin} - ${near} or ${isRecorded(sql`tstzrange(b.ts, ${begin})`)} then b.ts end as below
-    from (select) as one
-    left join lateral (
-      select ts from market.fills
-      where ${ofInstrument(key)} and ts >= ${toDate(to - 1)}::timestamptz order by ts limit 1
-    ) a on true
-    left join lateral (
-      select ts from market.fills where ${ofInstrument(key)} and ts < ${begin} order by ts desc limit 1
-    ) b on true`.execute(db)
-  return rows[0] ?? { above: null, below: null }
+  const fills = db.selectFrom('market.fills').select('ts').where(ofInstrument(key)).limit(1)
+  const [above, below] = await Promise.all([
+    fills
+      .where('ts', '>=', instant(to - 1))
+      .orderBy('ts')
+      .executeTakeFirst(),
+    fills.where('ts', '<', instant(from)).orderBy('ts', 'desc').executeTakeFirst(),
+  ])
+  const isAdjacent = async (between: TimeRange) => between.to - between.from <= nearMs || isRecorded(db, key, between)
+  return {
+    above: above !== undefined && (await isAdjacent({ from: to, to: above.ts })) ? above.ts : null,
+    below: below !== undefined && (await isAdjacent({ from: below.ts, to: from })) ? below.ts : null,
+  }
+}
+
+async function isRecorded(db: Kysely<Database>, key: FillKey, range: TimeRange): Promise<boolean> {
+  const part = await db
+    .selectFrom('recorder.known')
+    .select('part')
+    .where(knownOf(streamOf(key), 'recorded'))
+    .where('ranges', '@>', timeRange(range))
+    .executeTakeFirst()
+  return part !== undefined
 }
 
 interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
@@ -92,13 +98,15 @@ export async function storePastFills(
   at: TimeMs,
 ): Promise<StoredPastFills> {
   const { category, symbol } = key
-  const keys = sql`array[${category}]::market.category[], array[${symbol}]::text[]`
   return db.transaction().execute(async (trx) => {
-    await sql`select recorder.lock_fills(${keys})`.execute(trx)
-    const { rows: known } = await sql<StoredFill>`
-      select exec_id as "execId", ts, side, price, size from market.fills
-      where ${ofInstrument(key)} and ts >= ${toDate(covered.from)}::timestamptz
-        and ts < ${toDate(covered.to)}::timestamptz`.execute(trx)
+    await callFunction(trx, 'recorder.lock_fills', [category], [symbol])
+    const known = await trx
+      .selectFrom('market.fills')
+      .select(['exec_id as execId', 'ts', 'side', 'price', 'size'])
+      .where(ofInstrument(key))
+      .where('ts', '>=', instant(covered.from))
+      .where('ts', '<', instant(covered.to))
+      .execute()
     const refusal = whyRefused(known, fills)
     if (refusal !== null) return { inserted: 0, refusal, lacking: [] }
     const knownIds = new Set(known.map(({ execId }) => execId))
@@ -112,12 +120,9 @@ export async function storePastFills(
     const lacking = await minutesThatDiffer(trx, key, wanted)
     const proven = subtract(wanted, lacking)
     if (proven.length > 0) {
-      const claim = multirange(proven)
-      await sql`select recorder.claim_fills(${keys}, array[null]::timestamptz[], array[${claim}])`.execute(trx)
-      await sql`
-        select recorder.close_fill_gaps(${category}::market.category, ${symbol}, ${claim}, ${toDate(at)}::timestamptz, 'history')`.execute(
-        trx,
-      )
+      await addCoverage(trx, streamOf(key), proven)
+      const claim = multirangeText(proven)
+      await callFunction(trx, 'recorder.close_fill_gaps', category, symbol, claim, toDate(at), 'history')
     }
     return { inserted: fresh.length, refusal: null, lacking }
   })
@@ -155,25 +160,25 @@ async function minutesThatDiffer(trx: Kysely<Database>, key: FillKey, wanted: Ra
   if (first === undefined || last === undefined) return []
   // Fills of coin futures are sized in quote coin.
   const volume = sql.ref(key.category === 'COIN-FUTURES' ? 'c.quote_turnover' : 'c.base_volume')
-  const [from, to] = [toDate(Math.floor(first.from / minuteMs) * minuteMs), toDate(last.to)]
-  const minute = sql`tstzrange(c.open_time, c.open_time + interval '1 minute')`
+  const [from, to] = [Math.floor(first.from / minuteMs) * minuteMs, last.to]
   const { rows } = await sql<TimeRange>`
     with whole as materialized (
       select coalesce(range_agg(r), '{}') + ${multirange(wanted)} as ranges
       from recorder.known k cross join lateral unnest(k.ranges) as r
-      where ${recordedFills(key, 'k')} and k.part < ${to}::timestamptz + interval '1 minute'
-        and k.ranges && tstzrange(${from}::timestamptz, ${to}::timestamptz + interval '1 minute')
+      where ${knownOf(streamOf(key), 'recorded', 'k')} and k.part < ${instant(to + minuteMs)}
+        and k.ranges && ${timeRange({ from, to: to + minuteMs })}
     )
     select c.open_time as "from", c.open_time + interval '1 minute' as "to"
     from market.candles c
     cross join whole
+    cross join lateral tstzrange(c.open_time, c.open_time + interval '1 minute') as minute
     cross join lateral (
       select coalesce(sum(size), 0) as size from market.fills f
       where ${ofInstrument(key, 'f')} and f.ts >= c.open_time and f.ts < c.open_time + interval '1 minute'
     ) as f
     where ${ofInstrument(key, 'c')} and c.type = 'market' and c.interval = '1m' and c.is_closed
-      and c.open_time >= ${from}::timestamptz and c.open_time < ${to}::timestamptz
-      and ${multirange(wanted)} && ${minute} and whole.ranges @> ${minute} and ${volume} <> f.size
+      and c.open_time >= ${instant(from)} and c.open_time < ${instant(to)}
+      and ${multirange(wanted)} && minute and whole.ranges @> minute and ${volume} <> f.size
     order by 1`.execute(trx)
   return rows
 }
@@ -181,22 +186,18 @@ async function minutesThatDiffer(trx: Kysely<Database>, key: FillKey, wanted: Ra
 /** Notes why a range is not stored: as the reason of its gaps, or as a gap of its own. */
 export async function explainFills(
   db: Kysely<Database>,
-  { category, symbol }: FillKey,
+  key: FillKey,
   range: TimeRange,
   reason: string,
 ): Promise<void> {
-  const ranges = multirange([range])
   const { numUpdatedRows } = await db
     .updateTable('recorder.known')
     .set({ reason })
-    .where('stream', '=', 'fills')
-    .where('category', '=', category)
-    .where('symbol', '=', symbol)
+    .where(ofSeries(streamOf(key)))
     .where('verdict', 'in', ['missing', 'lost'])
-    .where(sql<boolean>`ranges && ${ranges}`)
+    .where('ranges', '&&', multirange([range]))
     .executeTakeFirst()
-  if (numUpdatedRows > 0n) return
-  await sql`select recorder.miss_fills(${category}::market.category, ${symbol}, ${ranges}, ${reason})`.execute(db)
+  if (numUpdatedRows === 0n) await recordGap(db, { ...streamOf(key), range, reason })
 }
 
 /** A gap in fills, and how often it was wanted in vain. */
@@ -222,10 +223,10 @@ export async function openFillGaps(
 ): Promise<FillGap[]> {
   const { rows } = await sql<Omit<FillGap, 'range'> & TimeRange>`
     with due as materialized (
-      select id, noted_at, category, symbol, ${gapRange()} as range from recorder.known
+      select id, noted_at, category, symbol, ${gapRange} as range from recorder.known
       where stream = 'fills' and verdict = 'missing' and symbol <> '*' and category <> 'MARGIN'
-        and (noted_at, id) < (${toDate(before.notedAt)}::timestamptz, ${before.id})
-        and gap_until > ${toDate(since)}::timestamptz
+        and (noted_at, id) < (${instant(before.notedAt)}, ${before.id})
+        and gap_until > ${instant(since)}
       order by noted_at desc, id desc limit ${limit}
     )
     select id, noted_at as "notedAt", category, symbol, lower(range) as "from", upper(range) as "to",
@@ -245,43 +246,18 @@ export async function lostFillGap(
   categories: readonly TradedCategory[],
   since: TimeMs,
 ): Promise<(FillKey & { readonly range: TimeRange }) | null> {
-  const { rows } = await sql<FillKey & TimeRange>`
-    select category, symbol, part as "from", gap_until as "to" from recorder.known
-    where stream = 'fills' and verdict = 'lost' and symbol <> '*' and category::text = any (${[...categories]}::text[])
-      and gap_until > ${toDate(since)}::timestamptz
-    order by noted_at desc, id desc limit 1`.execute(db)
-  const [gap] = rows
-  return gap === undefined
-    ? null
-    : { category: gap.category, symbol: gap.symbol, range: { from: gap.from, to: gap.to } }
-}
-
-/**
- * Turns open gaps into lost ones, or lost ones into open ones. A range that is in both already stays once.
- *
- * @param until only gaps that end before this time are lost
- * @param since only gaps that end after this time are opened
- */
-export async function turnFillGaps(
-  db: Kysely<Database>,
-  categories: readonly TradedCategory[],
-  turn: { readonly to: 'lost'; readonly until: TimeMs | null } | { readonly to: 'missing'; readonly since: TimeMs },
-): Promise<void> {
-  const [from, when] =
-    turn.to === 'lost'
-      ? ['missing', turn.until === null ? sql`true` : sql`gap_until <= ${toDate(turn.until)}::timestamptz`]
-      : ['lost', sql`gap_until > ${toDate(turn.since)}::timestamptz`]
-  await sql`
-    with turned as (
-      delete from recorder.known
-      where stream = 'fills' and verdict = ${from} and symbol <> '*' and category::text = any (${[...categories]}::text[])
-        and ${when}
-      returning *
-    )
-    insert into recorder.known as k
-      (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, judged_at)
-    select stream, category, symbol, type, interval, ${turn.to}, part, ranges, reason, noted_at,
-      ${turn.to === 'lost' ? sql`now()` : sql`null`}, judged_at from turned
-    on conflict (stream, category, symbol, type, interval, verdict, part) do update
-      set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`.execute(db)
+  const gap = await db
+    .selectFrom('recorder.known')
+    .select(['category', 'symbol', 'part as from', 'gap_until as to'])
+    .where('stream', '=', 'fills')
+    .where('verdict', '=', 'lost')
+    .where('symbol', '<>', '*')
+    .where('category', 'in', categories)
+    .where('gap_until', '>', instant(since))
+    .orderBy('noted_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  if (gap === undefined || gap.to === null || !isTradedCategory(gap.category)) return null
+  return { category: gap.category, symbol: gap.symbol, range: { from: gap.from, to: gap.to } }
 }

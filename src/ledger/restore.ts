@@ -27,18 +27,17 @@ export async function restoreSilence(
   },
 ): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(series)
-  const name = sql`${stream}, ${category}::market.category, ${symbol}, ${type}, ${interval}`
   if (known.empty.length > 0) await addKnown(db, series, 'before the beginning', multirangeOf(known.empty))
   if (known.noTrade.length === 0) return
-  const confirmed = sql`${multirangeOf(known.noTradeConfirmed)}::tstzmultirange`
+  const confirmed = multirangeOf(known.noTradeConfirmed)
   await sql`
     insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
-    select ${name}, verdict, date_bin(market.interval_length(${interval}::market.candle_interval) * 1440, lower(r),
+    select ${stream}, ${category}::market.category, ${symbol}, ${type}, ${interval}, verdict, date_bin(market.interval_length(${interval}::market.candle_interval) * 1440, lower(r),
       timestamptz 'epoch') as begins, range_agg(r)
     from (
-      select 'no trade' as verdict, unnest(${confirmed}) as r
+      select 'no trade' as verdict, unnest(${confirmed}::tstzmultirange) as r
       union all
-      select 'silent', unnest(${multirangeOf(known.noTrade)}::tstzmultirange - ${confirmed})
+      select 'silent', unnest(${multirangeOf(known.noTrade)}::tstzmultirange - ${confirmed}::tstzmultirange)
     ) as archived
     group by verdict, begins ${addingRanges}`.execute(db)
 }

@@ -1,9 +1,9 @@
-import { type Kysely, sql } from 'kysely'
+import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { byUrgency, endWants, provenOfWant, type WantCounts, type WantKind } from './wants.js'
-import { toDate } from '../db/columns.js'
-import { multirange, rangesAsJson, toRanges } from './verdicts.js'
+import { inFuture, instant } from '../db/columns.js'
+import { multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database, SeriesColumns } from '../db/schema.js'
@@ -40,20 +40,24 @@ export interface SliceResult extends WantCounts {
   readonly failure?: string
 }
 
-const retryAfterSeconds = 5
+const retryAfterMs = 5_000
 /** A worker that dies holds up its slices for so long; one that the database does not hear of for so long loses them. */
-const leaseSeconds = 20
-const leaseEnd = sql`now() + make_interval(secs => ${leaseSeconds})`
+const leaseEnd = inFuture(20_000)
 
 /**
  * Returns true if anything is wanted or being fetched. Otherwise there is no slice or want to take, extend or end.
  * A worker that is idle for most of the day then needs only this one statement.
  */
 export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
-  const { rows } = await sql<{ needed: boolean }>`
-    select exists (select from recorder.want where ended_at is null)
-      or exists (select from recorder.slice) as needed`.execute(db)
-  return rows[0]?.needed ?? true
+  const { isLeft } = await db
+    .selectNoFrom(({ exists, or, selectFrom }) =>
+      or([
+        exists(selectFrom('recorder.want').select('id').where('ended_at', 'is', null)),
+        exists(selectFrom('recorder.slice').select('id')),
+      ]).as('isLeft'),
+    )
+    .executeTakeFirstOrThrow()
+  return isLeft === true
 }
 
 /**
@@ -72,7 +76,10 @@ export async function takeSlice(
 ): Promise<Slice | null> {
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
-    await sql`delete from recorder.slice where leased_until <= now()`.execute(trx)
+    await trx
+      .deleteFrom('recorder.slice')
+      .where(({ eb, fn }) => eb('leased_until', '<=', fn<TimeMs>('now')))
+      .execute()
     const { rows } = await sql<
       SeriesColumns & Omit<Slice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [TimeMs, TimeMs][] }
     >`
@@ -86,11 +93,11 @@ export async function takeSlice(
         from recorder.want w
         left join taken t on ${sameSeries('t', 'w')}
         where w.ended_at is null and w.retry_at <= now()
-          and ${kind === 'candles' ? sql`w.interval <> ''` : sql`w.interval = '' and t.ranges is null`}
-        order by ${byUrgency(sql`w.ranges - w.done - coalesce(t.ranges, '{}')`)}
+          and (w.interval <> '') = ${kind === 'candles'}::boolean and (w.interval <> '' or t.ranges is null)
+        order by ${byUrgency("w.ranges - w.done - coalesce(t.ranges, '{}')")}
       )
       select id as "wantId", kind, stream, category, symbol, type, interval, floor, again, has_open_beginning as "hasOpenBeginning",
-        next_to as "nextTo", ${rangesAsJson(sql`missing`)} as ranges
+        next_to as "nextTo", ${rangesAsJson('missing')} as ranges
       from ordered w cross join lateral (select w.rest - ${provenOfWant} as missing) as m
       where not isempty(missing) limit 1`.execute(trx)
     const [row] = rows
@@ -99,11 +106,12 @@ export async function takeSlice(
     const series = seriesOf({ stream, category, symbol, type, interval })
     const open = { ...want, series, ranges: toRanges(row.ranges) }
     const ranges = cut(open)
-    const inserted = await sql<{ id: number }>`
-      insert into recorder.slice (want_id, ranges, leased_by, leased_until)
-      values (${row.wantId}, ${multirange(ranges)}, ${worker}, ${leaseEnd})
-      returning id`.execute(trx)
-    return { ...open, id: inserted.rows[0]?.id ?? 0, ranges, missing: open.ranges }
+    const { id } = await trx
+      .insertInto('recorder.slice')
+      .values({ want_id: row.wantId, ranges: multirangeText(ranges), leased_by: worker, leased_until: leaseEnd })
+      .returning('id')
+      .executeTakeFirstOrThrow()
+    return { ...open, id, ranges, missing: open.ranges }
   })
 }
 
@@ -117,12 +125,20 @@ export async function extendLeases(
   working: readonly Slice[],
 ): Promise<ReadonlySet<number>> {
   const ids = working.map(({ id }) => id)
-  const { rows } = await sql<{ id: number }>`
-    with released as (delete from recorder.slice where leased_by = ${worker} and id <> all (${ids}::bigint[]))
-    update recorder.slice set leased_until = ${leaseEnd}
-    where leased_by = ${worker} and id = any (${ids}::bigint[])
-    returning id`.execute(db)
-  return new Set(rows.map(({ id }) => id))
+  const kept = await db
+    .with('released', (query) =>
+      query
+        .deleteFrom('recorder.slice')
+        .where('leased_by', '=', worker)
+        .where(({ eb, fn, val }) => eb('id', '<>', fn<number>('all', [val(ids)]))),
+    )
+    .updateTable('recorder.slice')
+    .set({ leased_until: leaseEnd })
+    .where('leased_by', '=', worker)
+    .where(({ eb, fn, val }) => eb('id', '=', fn.any(val(ids))))
+    .returning('id')
+    .execute()
+  return new Set(kept.map(({ id }) => id))
 }
 
 /** Ends wants that others have satisfied. */
@@ -136,7 +152,7 @@ export async function endSatisfiedWants(db: Kysely<Database>): Promise<void> {
 /** Releases a slice and records the result for all wants that it was a part of. Call it in the transaction that stores its outcome. */
 export async function settleSlice(trx: Kysely<Database>, slice: Slice, result: SliceResult): Promise<void> {
   const { done, requests, received, inserted, updated, problem = null, failure = null } = result
-  const ranges = done === 'series' ? sql`'{(,)}'::tstzmultirange` : multirange(done)
+  const ranges = done === 'series' ? '{(,)}' : multirangeText(done)
   await lockInTransaction(trx, lockNames.wants)
   const released = await trx
     .deleteFrom('recorder.slice')
@@ -145,13 +161,26 @@ export async function settleSlice(trx: Kysely<Database>, slice: Slice, result: S
     .executeTakeFirst()
   // The lease has ended, and somebody else has the slice by now.
   if (released === undefined) return
-  await sql`
-    update recorder.want set done = done + ranges * ${ranges}, requests = requests + ${requests},
-      received = received + ${received}, inserted = inserted + ${inserted}, updated = updated + ${updated},
-      problem = ${problem}, failure = coalesce(${failure}, failure),
-      retry_at = case when ${problem}::text is null then retry_at else now() + make_interval(secs => ${retryAfterSeconds}) end
-    where ${ofSeries(slice.series)} and ended_at is null
-      and (id = ${slice.wantId} or ranges && ${ranges}
-        and (not again or ${slice.again} and requested_at <= ${toDate(released.taken_at)}::timestamptz))`.execute(trx)
+  const isOfTime = (eb: ExpressionBuilder<Database, 'recorder.want'>) =>
+    eb.and([
+      eb('ranges', '&&', ranges),
+      eb.or([eb.not('again'), eb.and([eb.val(slice.again), eb('requested_at', '<=', instant(released.taken_at))])]),
+    ])
+  await trx
+    .updateTable('recorder.want')
+    .set(({ eb, fn, val }) => ({
+      done: eb('done', '+', eb('ranges', '*', val(ranges))),
+      requests: eb('requests', '+', requests),
+      received: eb('received', '+', received),
+      inserted: eb('inserted', '+', inserted),
+      updated: eb('updated', '+', updated),
+      problem,
+      failure: fn.coalesce(val(failure), 'failure'),
+      ...(problem === null ? {} : { retry_at: inFuture(retryAfterMs) }),
+    }))
+    .where(ofSeries(slice.series))
+    .where('ended_at', 'is', null)
+    .where((eb) => eb.or([eb('id', '=', slice.wantId), isOfTime(eb)]))
+    .execute()
   await endWants(trx, slice.series)
 }

@@ -20,7 +20,7 @@ import { keyColumns, ofSeries, type Series, seriesColumns } from '../db/series.j
  * | nothing                | before the beginning   | `addEmptyRanges`                | the service has nothing on both sides          |
  * | nothing                | unanswered             | `replaceUnanswered`             | no response shows anything                     |
  * | nothing                | missing, lost          | `recordGap`, `claimEvents`, …   | rows did not come, and may or may not do later |
- * | missing                | lost, and back         | `turnFillGaps`, `loseGaps`      | the service has no history that far, or has    |
+ * | missing                | lost, and back         | `loseGaps`, `reopenGaps`        | the service has no history that far, or has    |
  * | missing, lost          | repaired               | `settleGaps`, `claimEvents`, …  | the range is recorded by now                   |
  * | missing, lost          | nothing, then recorded | `removeGap`                     | candles show that no fill was lost             |
  * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed anew                  |
@@ -59,10 +59,7 @@ export function is(verdict: Verdict, alias?: string): Expression<SqlBool> {
 }
 
 /** The range of a gap, of which the part is the beginning. */
-export function gapRange(alias?: string): RawBuilder<unknown> {
-  const column = (name: string) => sql.ref(alias === undefined ? name : `${alias}.${name}`)
-  return sql`tstzrange(${column('part')}, upper(${column('ranges')}))`
-}
+export const gapRange = sql.raw('tstzrange(part, upper(ranges))')
 
 /** Calls a function of schema recorder that moves ranges of candles from one verdict to another. */
 export async function callOfCandles<Result = void>(
@@ -109,10 +106,10 @@ export function multirangeText(ranges: readonly TimeRange[]): string {
 }
 
 /** The ranges of a multirange, ascending, as `toRanges` takes them. */
-export function rangesAsJson(ranges: RawBuilder<unknown>): RawBuilder<unknown> {
-  const ms = (bound: RawBuilder<unknown>) => sql`(extract(epoch from ${bound}) * 1000)::bigint`
-  return sql`(select coalesce(json_agg(json_build_array(${ms(sql`lower(r)`)}, ${ms(sql`upper(r)`)}) order by r), '[]')
-    from unnest(${ranges}) as r)`
+export function rangesAsJson(column: string): RawBuilder<[TimeMs, TimeMs][]> {
+  return sql`(select coalesce(json_agg(json_build_array(
+      (extract(epoch from lower(r)) * 1000)::bigint, (extract(epoch from upper(r)) * 1000)::bigint) order by r), '[]')
+    from unnest(${sql.ref(column)}) as r)`
 }
 
 export function toRanges(pairs: readonly (readonly [TimeMs, TimeMs])[]): TimeRange[] {

@@ -1,12 +1,12 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
-import { rowsFrom } from '../db/columns.js'
-import { is, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
+import { dayMs, hourMs, type TimeMs } from '../market/values.js'
+import { ago, rowsFrom } from '../db/columns.js'
+import { is, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
-import type { Database, SeriesColumns } from '../db/schema.js'
-import { ofSeries, rowMs, type Series, sameSeries, seriesColumns, seriesOf } from '../db/series.js'
+import type { Database } from '../db/schema.js'
+import { keyColumns, ofSeries, rowMs, type Series, sameSeries, seriesColumns, seriesOf } from '../db/series.js'
 
 /** `review`: a second look at known ranges, with the budget that the other kinds leave. */
 export type WantKind = 'repair' | 'backfill' | 'review'
@@ -57,11 +57,7 @@ export interface WantState extends WantCounts {
 
 const columns = [
   { name: 'kind', kind: 'text' },
-  { name: 'stream', kind: 'text' },
-  { name: 'category', kind: 'category' },
-  { name: 'symbol', kind: 'text' },
-  { name: 'type', kind: 'text' },
-  { name: 'interval', kind: 'text' },
+  ...keyColumns,
   { name: 'ranges', kind: 'text' },
   { name: 'floor', kind: 'time' },
   { name: 'again', kind: 'boolean' },
@@ -74,14 +70,14 @@ const columns = [
  * Proven ranges of the series of a want `w`. Empty for a want that reads covered ranges again. Parts that end before
  * the want are left out, because fills have one for each 128 ranges.
  */
-export const provenOfWant = sql`
+export const provenOfWant = sql<string>`
   case when w.again then '{}' else coalesce((
     select range_agg(r) from recorder.known c cross join lateral unnest(c.ranges) as r
     where ${sameSeries('c', 'w')} and (${is('recorded', 'c')} or ${is('before the beginning', 'c')})
       and c.part < upper(w.ranges) and upper(c.ranges) > lower(w.ranges)), '{}') end`
 
 /** Missing ranges of a want: the wanted ranges, minus the proven ones, minus those requested in vain since. */
-const missingOfWant = sql`(w.ranges - w.done - ${provenOfWant})`
+const missingOfWant = sql<string>`(w.ranges - w.done - ${provenOfWant})`
 
 /**
  * Stores what is wanted. An open want of the same kind and series grows by it, so that a series is never wanted twice; stretches of
@@ -98,7 +94,10 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
   })
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
-    await sql`delete from recorder.want where ended_at < now() - interval '7 days'`.execute(trx)
+    await trx
+      .deleteFrom('recorder.want')
+      .where('ended_at', '<', ago(7 * dayMs))
+      .execute()
     const { rows } = await sql<{ id: number }>`
       with source as materialized (
         select s.*, s.ranges::tstzmultirange as wanted, (
@@ -130,13 +129,24 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
 
 /** Ends the wants, of a series or of all, of which nothing is missing and nothing is being fetched. */
 export async function endWants(trx: Kysely<Database>, series?: Series): Promise<void> {
-  const isMeant = series === undefined ? sql`true` : ofSeries(series, 'w')
-  await sql`
-    update recorder.want w set ended_at = now()
-    where w.ended_at is null and ${isMeant} and isempty(${missingOfWant})
-      and not exists (
-        select from recorder.slice s join recorder.want o on o.id = s.want_id
-        where ${sameSeries('o', 'w')} and s.ranges && w.ranges)`.execute(trx)
+  let query = trx
+    .updateTable('recorder.want as w')
+    .set(({ fn }) => ({ ended_at: fn('now') }))
+    .where('w.ended_at', 'is', null)
+    .where(({ fn }) => fn<boolean>('isempty', [missingOfWant]))
+    .where(({ exists, not, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('recorder.slice as s')
+            .innerJoin('recorder.want as o', 'o.id', 's.want_id')
+            .select('s.id')
+            .where(sameSeries('o', 'w'))
+            .whereRef('s.ranges', '&&', 'w.ranges'),
+        ),
+      ),
+    )
+  if (series !== undefined) query = query.where(ofSeries(series, 'w'))
+  await query.execute()
 }
 
 /** Selects backfills to end: those that match every given field. */
@@ -152,9 +162,13 @@ export interface CancelFilter {
 export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter): Promise<Series[]> {
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
-    const { rows: open } = await sql<SeriesColumns & { id: number }>`
-      select id, stream, category, symbol, type, interval from recorder.want
-      where kind = 'backfill' and ended_at is null order by id`.execute(trx)
+    const open = await trx
+      .selectFrom('recorder.want')
+      .select(['id', 'stream', 'category', 'symbol', 'type', 'interval'])
+      .where('kind', '=', 'backfill')
+      .where('ended_at', 'is', null)
+      .orderBy('id')
+      .execute()
     const isMeant = (names: readonly string[] | undefined, name: string) => names === undefined || names.includes(name)
     const meant = open.filter(
       ({ stream, category, symbol, type, interval }) =>
@@ -165,9 +179,15 @@ export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter
         filter.isSymbol(symbol),
     )
     const ids = meant.map(({ id }) => id)
-    await sql`delete from recorder.slice where want_id = any (${ids}::bigint[])`.execute(trx)
-    await sql`
-      update recorder.want set ended_at = now(), problem = 'cancelled' where id = any (${ids}::bigint[])`.execute(trx)
+    await trx
+      .deleteFrom('recorder.slice')
+      .where(({ eb, fn, val }) => eb('want_id', '=', fn.any(val(ids))))
+      .execute()
+    await trx
+      .updateTable('recorder.want')
+      .set(({ fn }) => ({ ended_at: fn('now'), problem: 'cancelled' }))
+      .where(({ eb, fn, val }) => eb('id', '=', fn.any(val(ids))))
+      .execute()
     return meant.map(seriesOf)
   })
 }
@@ -177,40 +197,73 @@ export async function wantStates(
   db: Kysely<Database>,
   which: { readonly ids: readonly number[] } | { readonly limit: number },
 ): Promise<WantState[]> {
-  const filter =
+  const wants = db
+    .selectFrom('recorder.want as w')
+    .selectAll('w')
+    .select(sql<string>`case when w.ended_at is null then ${missingOfWant} else '{}' end`.as('missing'))
+  const chosen =
     'ids' in which
-      ? sql`where w.id = any (${[...which.ids]}::bigint[]) order by w.id`
-      : sql`where w.kind <> 'review' and (w.ended_at is null or w.failure is not null and w.ended_at > now() - interval '12 hours')
-          order by w.ended_at is not null, ${byUrgency(sql`w.ranges`)} limit ${which.limit}`
-  const length = (ranges: ReturnType<typeof sql>) => sql`
-    coalesce((select sum(extract(epoch from upper(r) - lower(r)) * 1000) from unnest(${ranges}) as r), 0)::bigint`
-  const { rows } = await sql<
-    SeriesColumns & Omit<WantState, 'series' | 'total' | 'left'> & { totalMs: number; leftMs: number }
-  >`
-    select id, kind, stream, category, symbol, type, interval, ended_at is not null as "isEnded", problem, failure, requests, received,
-      inserted, updated, upper(missing) as "reachedAt", ${length(sql`ranges`)} as "totalMs", ${length(sql`missing`)} as "leftMs",
-      exists (select from recorder.slice s where s.want_id = w.id and s.leased_until > now()) as "isRunning"
-    from (
-      select w.*, case when w.ended_at is null then ${missingOfWant} else '{}' end as missing
-      from recorder.want w ${filter}
-    ) as w`.execute(db)
-  return rows.map(({ stream, category, symbol, type, interval, totalMs, leftMs, ...state }) => {
+      ? wants.where(({ eb, fn, val }) => eb('w.id', '=', fn.any(val(which.ids)))).orderBy('w.id')
+      : wants
+          .where('w.kind', '<>', 'review')
+          .where(({ eb, and, or }) =>
+            or([
+              eb('w.ended_at', 'is', null),
+              and([eb('w.failure', 'is not', null), eb('w.ended_at', '>', ago(12 * hourMs))]),
+            ]),
+          )
+          .orderBy(({ eb }) => eb('w.ended_at', 'is not', null))
+          .orderBy(byUrgency('w.ranges'))
+          .limit(which.limit)
+  const rows = await db
+    .selectFrom(chosen.as('w'))
+    .select(['id', 'kind', 'stream', 'category', 'symbol', 'type', 'interval', 'problem', 'failure'])
+    .select(['requests', 'received', 'inserted', 'updated'])
+    .select(({ eb, exists, fn, selectFrom }) => [
+      eb('ended_at', 'is not', null).as('isEnded'),
+      fn<TimeMs | null>('upper', ['missing']).as('reachedAt'),
+      lengthOf('ranges').as('totalMs'),
+      lengthOf('missing').as('leftMs'),
+      exists(
+        selectFrom('recorder.slice as s')
+          .select('s.id')
+          .whereRef('s.want_id', '=', 'w.id')
+          .where('s.leased_until', '>', fn<TimeMs>('now')),
+      ).as('isRunning'),
+    ])
+    .execute()
+  return rows.map(({ stream, category, symbol, type, interval, totalMs, leftMs, isEnded, isRunning, ...state }) => {
     const series = seriesOf({ stream, category, symbol, type, interval })
     const [total, left] = [totalMs, leftMs].map((ms) => Math.ceil(ms / rowMs(series))) as [number, number]
-    return { ...state, series, total, left }
+    return { ...state, series, isEnded: isEnded === true, isRunning: isRunning === true, total, left }
   })
 }
 
-/** Repairs go before backfills and these before reviews, instruments about to be delisted before others, newer candles before older ones. */
-export function byUrgency(ranges: ReturnType<typeof sql>) {
-  return sql`array_position(array['repair', 'backfill', 'review'], w.kind), not w.is_urgent, upper(${ranges}) desc, w.id`
+/** The length of all ranges of a multirange, milliseconds. */
+function lengthOf(column: string): RawBuilder<number> {
+  return sql`coalesce(
+    (select sum(extract(epoch from upper(r) - lower(r)) * 1000) from unnest(${sql.ref(column)}) as r), 0)::bigint`
+}
+
+/**
+ * An order of the wants `w`: repairs go before backfills and these before reviews, instruments about to be delisted before others,
+ * newer candles before older ones.
+ */
+export function byUrgency(ranges: string): RawBuilder<unknown> {
+  return sql.raw(
+    `array_position(array['repair', 'backfill', 'review'], w.kind), not w.is_urgent, upper(${ranges}) desc, w.id`,
+  )
 }
 
 /** How many wants of a kind are open. */
 export async function countOpenWants(db: Kysely<Database>, kind: WantKind): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) from recorder.want where kind = ${kind} and ended_at is null`.execute(db)
-  return rows[0]?.count ?? 0
+  const { count } = await db
+    .selectFrom('recorder.want')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('kind', '=', kind)
+    .where('ended_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  return count
 }
 
 /** How often a range was wanted as a repair in the last days, and when the last of these ended; null while it is open. */
@@ -219,11 +272,16 @@ export async function earlierRepairs(
   series: Series,
   range: TimeRange,
 ): Promise<{ readonly count: number; readonly endedAt: TimeMs | null }> {
-  const { rows } = await sql<{ count: number; endedAt: TimeMs | null }>`
-    select count(*), case when bool_and(ended_at is not null) then max(ended_at) end as "endedAt"
-    from recorder.want
-    where ${ofSeries(series)} and kind = 'repair' and ranges && ${multirangeText([range])}::tstzmultirange`.execute(db)
-  return rows[0] ?? { count: 0, endedAt: null }
+  const ends = await db
+    .selectFrom('recorder.want')
+    .select('ended_at as endedAt')
+    .where(ofSeries(series))
+    .where('kind', '=', 'repair')
+    .where('ranges', '&&', multirange([range]))
+    .execute()
+  const times = ends.map(({ endedAt }) => endedAt ?? Number.POSITIVE_INFINITY)
+  const last = Math.max(...times)
+  return { count: times.length, endedAt: Number.isFinite(last) ? last : null }
 }
 
 export interface RangeOutcome extends TimeRange {
@@ -249,7 +307,7 @@ export async function rangeOutcomes(
   })
   const { rows } = await sql<{ place: number; ranges: [TimeMs, TimeMs][] } & Pick<RangeOutcome, 'what' | 'reason'>>`
     with source as materialized (select *, ranges::tstzmultirange as wanted from ${source} as s)
-    select place, what, reason, ${rangesAsJson(sql`known`)} as ranges
+    select place, what, reason, ${rangesAsJson('known')} as ranges
     from (
       select ordinality as place, case t.verdict when 'missing' then 'gap' when 'unanswered' then 'unanswered' else 'empty' end as what,
         t.reason, t.ranges * wanted as known

@@ -8,17 +8,9 @@ import { missedFillsReason } from '../../src/ledger/storeFills.js'
 import { upsertCandles } from '../../src/ledger/storeCandles.js'
 import { addCoverage } from '../../src/ledger/coverage.js'
 import { insertFills } from './insertFills.js'
-import { storeFundingRates } from '../../src/ledger/fundingRates.js'
-import { storeLiquidations } from '../../src/ledger/liquidations.js'
-import { isFuture, type Liquidation } from '../../src/market/funding.js'
 import { recordGap } from '../../src/ledger/gaps.js'
 import { recordInstruments, recordRpiSymbols } from '../../src/ledger/instruments.js'
-import {
-  insertFundingForecasts,
-  insertOrderBooks,
-  insertRpiOrderBooks,
-  insertTickers,
-} from '../../src/ledger/snapshots.js'
+import { insertOrderBooks, insertRpiOrderBooks, insertTickers } from '../../src/ledger/snapshots.js'
 import { insertRejectedRows } from '../../src/ledger/rejectedRows.js'
 import type { Database } from '../../src/db/schema.js'
 import { anInstrument, aTicker } from './marketRows.js'
@@ -84,7 +76,6 @@ export async function loadCookbookMarket(db: Kysely<Database>): Promise<void> {
       if (market.category === 'USDT-FUTURES') await insertRpiOrderBooks(db, books)
     }
     await insertFills(db, fillsOf(market, prices, index))
-    if (isFuture(market)) await loadFunding(db, market, index)
     await loadCoverage(db, market)
   }
 }
@@ -281,35 +272,6 @@ function withoutRpi(book: RpiOrderBook): OrderBook {
   const [askPrices, askSizes] = shown(book.askPrices, book.askSizes)
   const { category, symbol, ts, receivedAt, extra } = book
   return { category, symbol, ts, bidPrices, bidSizes, askPrices, askSizes, receivedAt, extra }
-}
-
-/** Rates of every eight hours, those that form, and liquidations, of which some are two that are equal. */
-async function loadFunding(db: Kysely<Database>, { category, symbol, price, size }: Market, index: number) {
-  const key = { category, symbol }
-  if (!isFuture(key)) return
-  const roll = dice(index + 600)
-  const rate = () => ((roll(300) - 100) / 1_000_000).toFixed(6)
-  const settled = Array.from({ length: 9 }, (_, place) => {
-    const ts = from - dayMs + place * 8 * hourMs
-    return { ...key, ts, fundingRate: rate(), receivedAt: ts + 300_000, extra: {} }
-  })
-  const liquidations = Array.from({ length: 60 }, (_, place): Liquidation[] => {
-    const ts = busyFrom + place * 120_000 + roll(100_000)
-    const what = { side: roll(2) === 0 ? 'buy' : 'sell', price: (price * (1 + roll(90) / 10_000)).toFixed(1) } as const
-    const row = { ...key, ...what, ts, amount: (size * (1 + roll(9))).toFixed(2), receivedAt: ts + 240_000, extra: {} }
-    return place % 7 === 0 ? [row, row] : [row]
-  }).flat()
-  await db.transaction().execute(async (trx) => {
-    await storeFundingRates(trx, key, settled, { from: from - dayMs, to })
-    await storeLiquidations(trx, key, liquidations, { from: busyFrom, to: busyTo })
-  })
-  const forecasts = Array.from({ length: 120 }, (_, place) => {
-    const ts = busyFrom + place * minuteMs + 20_000
-    const bounds = { minRate: '-0.003', maxRate: '0.003' }
-    const next = { intervalHours: 8, nextUpdate: from + 16 * hourMs }
-    return { ...key, ts, fundingRate: rate(), ...next, ...bounds, receivedAt: ts + 200, extra: {} }
-  })
-  await insertFundingForecasts(db, forecasts)
 }
 
 async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market): Promise<void> {
