@@ -159,7 +159,8 @@ const textArrayOid = 1009 as number
 
 /** Reads the server's text of an array of any type. The elements keep their text. */
 export function parseArray(text: string): ArrayElements {
-  return pg.types.getTypeParser(textArrayOid)(text) as ArrayElements
+  const parse = pg.types.getTypeParser(textArrayOid) as (text: string) => ArrayElements
+  return parse(text)
 }
 
 const builtinNames = new Map(Object.entries(pg.types.builtins).map(([name, oid]) => [oid, name.toLowerCase()]))

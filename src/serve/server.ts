@@ -214,8 +214,9 @@ async function listen(server: Server, { host, port }: Address, ports: number): P
       })
     })
   } catch (error) {
-    const cause = error as NodeJS.ErrnoException
-    if (cause.code !== 'EADDRINUSE' || ports === 1) throw new Error(cannotListen(cause, host, port), { cause })
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'EADDRINUSE' || ports === 1)
+      throw new Error(cannotListen(error as NodeJS.ErrnoException, host, port), { cause: error })
     await listen(server, { host, port: port + 1 }, ports - 1)
   }
 }

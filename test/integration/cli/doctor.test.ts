@@ -66,8 +66,6 @@ it('a server whose locks do not suffice for the chunks of a table is a warning',
     end loop;
   end $$`.execute(database.database.db)
   expect((await locks())?.detail).toContain('takes 3100 locks')
-  expect(await locks()).toMatchObject({
-    verdict: 'warning',
-    detail: expect.stringContaining('max_locks_per_transaction'),
-  })
+  expect((await locks())?.verdict).toBe('warning')
+  expect((await locks())?.detail).toContain('max_locks_per_transaction')
 })

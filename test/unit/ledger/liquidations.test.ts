@@ -17,7 +17,7 @@ const tapes = fc
       ts -= pause
       const key = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
       const row: Liquidation = { ...key, ts, side: 'buy', price, amount: '1', receivedAt: 0, extra: {} }
-      return Array<Liquidation>(times).fill(row)
+      return Array.from({ length: times }, () => row)
     })
   })
 
