@@ -3,17 +3,17 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { MarketResponses } from '../api/marketContract.js'
 import { isTradedCategory } from '../../market/category.js'
 import { candleTypes, type Interval, intervalMs } from '../../market/candle.js'
-import { useResponse, ask } from './loaded.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import { minuteMs } from '../../market/values.js'
+import { useCandles } from './candles.js'
+import type { ChartEvents } from './chart/candleChart.js'
 import { useDrawing } from './chart/drawing.js'
-import { type Candle, type ChartGap, chartGapsOf, mergeCandles, slotsOf } from './chart/model.js'
+import { type Candle, type ChartGap, chartGapsOf, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
 import { Legend, Panel, Radios } from './panel.js'
-import type { ChangeView, View } from './view.js'
+import { type ChangeView, minuteText, timeOf, type View } from './view.js'
 
 const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D']
-const pageSize = 500
-const maxCandles = 5000
-
 interface Props {
   readonly view: View
   readonly change: ChangeView
@@ -21,69 +21,61 @@ interface Props {
   readonly precision: number | null
 }
 
-interface Loaded {
-  readonly key: string
-  readonly candles: readonly Candle[]
-  readonly covered: MarketResponses['candles']['covered']
-  readonly gaps: MarketResponses['candles']['gaps']
-  readonly source: Interval
-  readonly hasMore: boolean
-}
-
 /** Candles and volume, with what is missing marked and the forming candle pale. */
 export function CandlePanel({ view, change, live, precision }: Props) {
-  const { category, symbol, type, interval } = view
-  const isTraded = category !== null && symbol !== null && isTradedCategory(category)
-  const question = isTraded ? { category, symbol, type, interval, limit: pageSize } : null
-  const key = JSON.stringify(question)
-  const { response, error } = useResponse('/api/candles', question, { everyMs: 60_000 })
-  const [loaded, setLoaded] = useState<Loaded | null>(null)
+  const { symbol, interval, at } = view
+  const { isTraded, error, current, candles, loadOlder, loadNewer, reload } = useCandles(view, live)
   const [pointed, setPointed] = useState<number | null>(null)
-  const isCurrent = loaded?.key === key
-
-  useEffect(() => {
-    if (response === null) return
-    setLoaded((before) => ({ key, ...joined(before?.key === key ? before : null, response) }))
-  }, [key, response])
-  useEffect(() => {
-    if (live === null || live.candles.length === 0) return
-    setLoaded((before) =>
-      before?.key === key ? { ...before, candles: mergeCandles(before.candles, live.candles) } : before,
-    )
-  }, [key, live])
-
-  const isLoading = useRef(false)
-  const loadOlder = async () => {
-    const oldest = loaded?.candles[0]
-    if (question === null || !isCurrent || oldest === undefined || !loaded?.hasMore || isLoading.current) return
-    if (loaded.candles.length >= maxCandles) return
-    isLoading.current = true
-    try {
-      const older = await ask('/api/candles', { ...question, before: oldest.openTime })
-      setLoaded((before) => (before?.key === key ? { key, ...withOlder(before, older) } : before))
-    } catch {
-      // The notice above tells when the recorder or its database is away; scrolling again asks again.
-    } finally {
-      isLoading.current = false
-    }
-  }
-
-  useEffect(() => {
-    // The server rolls up only so much at a time: what a first response left out follows at once.
-    if (isCurrent && loaded !== null && loaded.candles.length < pageSize) void loadOlder()
-  }, [loaded])
-
   const lengthMs = intervalMs[interval]
-  const candles = isCurrent ? loaded.candles : []
-  const chartGaps = isCurrent ? chartGapsOf(candles, lengthMs, loaded, Date.now()) : []
-  const { container, chart } = useChart(candles, chartGaps, lengthMs, precision, setPointed, () => void loadOlder())
+  const chartGaps = current === null ? [] : chartGapsOf(candles, lengthMs, current, Date.now())
+  /** What a change of the interval keeps in view; null when nothing was changed. */
+  const kept = useRef<TimeRange | null>(null)
+  const focus = kept.current ?? (at === null ? null : { from: at - 60 * lengthMs, to: at + 60 * lengthMs })
+  const changeInterval = (next: Interval, span: TimeRange) => {
+    const isAtNewest = chart.current?.isAtNewest() !== false && current?.hasNewest !== false
+    kept.current = span
+    const middle = Math.floor((span.from + span.to) / 2 / minuteMs) * minuteMs
+    change({ interval: next, at: isAtNewest ? null : middle }, 'replace')
+  }
+  const { container, chart } = useChart(
+    { candles, chartGaps, lengthMs, precision, focus },
+    {
+      onPoint: setPointed,
+      onOldest: () => void loadOlder(),
+      onNewest: () => void loadNewer(),
+      onTooMany: (span) => {
+        const longer = shownIntervals[shownIntervals.indexOf(interval) + 1]
+        if (current !== null && longer !== undefined) changeInterval(longer, span)
+        else void loadOlder()
+      },
+    },
+  )
+  useEffect(() => {
+    if (candles.length > 0) kept.current = null
+  }, [candles])
+  const toNewest = () => {
+    if (at !== null) return change({ at: null })
+    if (current?.hasNewest === true) return chart.current?.toNewest()
+    chart.current?.reset()
+    reload()
+  }
   const shown = candles.find(({ openTime }) => openTime === pointed) ?? candles.at(-1) ?? null
 
   return (
-    <Panel id="candles" title="Candles" aside={<Choices view={view} change={change} />}>
+    <Panel
+      id="candles"
+      title="Candles"
+      aside={
+        <Choices
+          view={view}
+          change={change}
+          choose={(next) => changeInterval(next, chart.current?.span() ?? { from: 0, to: 0 })}
+        />
+      }
+    >
       <p class="candle-line" aria-live="off">
         {shown === null ? (
-          (error ?? (isCurrent || !isTraded ? 'No candles of this kind are stored.' : 'Loading…'))
+          (error ?? (current !== null || !isTraded ? nothingText(view) : 'Loading…'))
         ) : (
           <CandleLine candle={shown} />
         )}
@@ -91,9 +83,17 @@ export function CandlePanel({ view, change, live, precision }: Props) {
       <div class="chart" ref={container} role="img" aria-label={describe(symbol, interval, candles, chartGaps)} />
       <div class="panel-foot">
         <Legend keys={{ forming: 'forming', empty: 'no trade', missing: 'not recorded', lost: 'lost' }}>
-          {isCurrent && loaded.source !== interval && <em>rolled up from {loaded.source}</em>}
+          {current !== null && current.source !== interval && <em>rolled up from {current.source}</em>}
         </Legend>
         <div class="chart-buttons">
+          <label>
+            Go to{' '}
+            <input
+              type="datetime-local"
+              value={at === null ? '' : minuteText(at)}
+              onChange={(event) => change({ at: timeOf(event.currentTarget.value) })}
+            />
+          </label>
           <button type="button" onClick={() => chart.current?.scroll(-0.5)} aria-label="Earlier">
             ←
           </button>
@@ -106,7 +106,7 @@ export function CandlePanel({ view, change, live, precision }: Props) {
           <button type="button" onClick={() => chart.current?.scroll(0.5)} aria-label="Later">
             →
           </button>
-          <button type="button" onClick={() => chart.current?.toNewest()}>
+          <button type="button" onClick={toNewest}>
             Newest
           </button>
         </div>
@@ -116,30 +116,37 @@ export function CandlePanel({ view, change, live, precision }: Props) {
   )
 }
 
-function useChart(
-  candles: readonly Candle[],
-  chartGaps: readonly ChartGap[],
-  lengthMs: number,
-  precision: number | null,
-  onPoint: (time: number | null) => void,
-  onOldest: () => void,
-) {
-  const oldest = useRef(onOldest)
-  oldest.current = onOldest
+interface Shown {
+  readonly candles: readonly Candle[]
+  readonly chartGaps: readonly ChartGap[]
+  readonly lengthMs: number
+  readonly precision: number | null
+  readonly focus: TimeRange | null
+}
+
+function useChart({ candles, chartGaps, lengthMs, precision, focus }: Shown, given: ChartEvents) {
+  const events = useRef(given)
+  events.current = given
   const { container, drawing, isReady } = useDrawing(async () => {
     const { CandleChart } = await import('./chart/candleChart.js')
-    return (place) => new CandleChart(place, { onPoint, onOldest: () => oldest.current() })
+    return (place) => new CandleChart(place, () => events.current)
   })
   useEffect(() => {
     if (isReady && precision !== null) drawing.current?.setPrecision(precision)
   }, [isReady, precision])
   useEffect(() => {
-    if (isReady) drawing.current?.show(slotsOf(candles, chartGaps, lengthMs), chartGaps, lengthMs)
+    if (isReady) drawing.current?.show(slotsOf(candles, chartGaps, lengthMs), chartGaps, lengthMs, focus)
   }, [isReady, candles, lengthMs])
   return { container, chart: drawing }
 }
 
-function Choices({ view, change }: { view: View; change: ChangeView }) {
+interface ChoicesProps {
+  readonly view: View
+  readonly change: ChangeView
+  readonly choose: (interval: Interval) => void
+}
+
+function Choices({ view, change, choose }: ChoicesProps) {
   return (
     <div class="choices">
       <label class="hidden" for="candle-type">
@@ -154,12 +161,7 @@ function Choices({ view, change }: { view: View; change: ChangeView }) {
           <option key={type}>{type}</option>
         ))}
       </select>
-      <Radios
-        name="Interval"
-        values={shownIntervals}
-        chosen={view.interval}
-        choose={(interval) => change({ interval })}
-      />
+      <Radios name="Interval" values={shownIntervals} chosen={view.interval} choose={choose} />
     </div>
   )
 }
@@ -220,29 +222,12 @@ function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps
   )
 }
 
-function joined(before: Loaded | null, response: MarketResponses['candles']): Omit<Loaded, 'key'> {
-  const { covered, gaps, source } = response
-  const oldest = response.candles[0]?.openTime ?? Number.POSITIVE_INFINITY
-  // Older candles stay. Their gaps were found when the candles were loaded.
-  const older = before?.candles.filter(({ openTime }) => openTime < oldest) ?? []
-  return {
-    candles: [...older, ...response.candles],
-    covered: [...(before?.covered.filter(({ from }) => from < oldest) ?? []), ...covered],
-    gaps: [...(before?.gaps.filter(({ from }) => from < oldest) ?? []), ...gaps],
-    source: before?.source === '1m' ? '1m' : source,
-    hasMore: before?.hasMore ?? response.hasOlder,
-  }
-}
-
-function withOlder(before: Loaded, older: MarketResponses['candles']): Omit<Loaded, 'key'> {
-  return {
-    candles: mergeCandles(older.candles, before.candles),
-    covered: [...older.covered, ...before.covered],
-    gaps: [...older.gaps, ...before.gaps],
-    // Some may be stored and the others rolled up, which is then said of all.
-    source: older.source === '1m' ? '1m' : before.source,
-    hasMore: older.hasOlder,
-  }
+/** Says that there is nothing, and how it comes. */
+function nothingText({ category, symbol, type, interval }: View): string {
+  if (category === null || !isTradedCategory(category)) return 'This category has no candles.'
+  const ofType = type === 'market' ? '' : ` --type ${type}`
+  const command = `market-recorder backfill --category ${category} --symbol ${symbol ?? ''} --interval ${interval}${ofType}`
+  return `No candles of this kind are stored. To fetch them: ${command} --from 2026-01-01`
 }
 
 function describe(
@@ -251,8 +236,8 @@ function describe(
   candles: readonly Candle[],
   chartGaps: readonly ChartGap[],
 ): string {
-  const last = candles.at(-1)
-  if (last === undefined) return `Chart of ${symbol ?? 'nothing'}: no candles`
+  const [first, last] = [candles[0], candles.at(-1)]
+  if (first === undefined || last === undefined) return `Chart of ${symbol ?? 'nothing'}: no candles`
   const state = last.isClosed ? 'closed' : 'forming'
-  return `Chart of ${candles.length} ${interval} candles of ${symbol ?? ''}; the newest opened ${moment(last.openTime)}, ${state}, at ${last.close}; ${chartGaps.length} gaps.`
+  return `Chart of ${candles.length} ${interval} candles of ${symbol ?? ''} from ${moment(first.openTime)}; the newest opened ${moment(last.openTime)}, ${state}, at ${last.close}; ${chartGaps.length} gaps.`
 }

@@ -38,8 +38,8 @@ export function Header({ live, now, view, change }: HeaderProps) {
       <button
         type="button"
         class="to-market"
-        aria-pressed={view.isMarket}
-        onClick={() => change({ isMarket: !view.isMarket })}
+        aria-pressed={view.shows === 'market'}
+        onClick={() => change({ shows: view.shows === 'market' ? 'instrument' : 'market' })}
       >
         Market
       </button>

@@ -1,6 +1,7 @@
 import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { useResponse } from './loaded.js'
+import { Api } from './api.js'
 import { Backfills } from './backfills.js'
 import { Budget } from './budget.js'
 import { Calendar } from './calendar.js'
@@ -37,16 +38,16 @@ function App() {
       <Header live={live} now={now} view={view} change={change} />
       <main id="main" class={isAway(live, now) ? 'away' : ''}>
         <Notices live={live} now={now} />
-        {view.isMarket ? (
-          <Market change={change} now={now} />
-        ) : (
+        {view.shows === 'market' && <Market change={change} now={now} />}
+        {view.shows === 'api' && <Api />}
+        {view.shows === 'instrument' && (
           <>
             <Tiles status={status} />
             <div class="columns">
               <Streams status={status} />
               <Budget status={status} />
             </div>
-            <Instrument view={view} change={change} isDatabaseAway={status?.database.isReachable === false} />
+            <Instrument view={view} change={change} />
             <div class="columns">
               <Calendar view={view} change={change} />
               <div class="stack">
@@ -59,7 +60,7 @@ function App() {
       </main>
       <footer>
         <p>
-          <a href="/api">API</a> <a href="/metrics">Metrics</a> All times are UTC.
+          <a href="/?api">API</a> <a href="/metrics">Metrics</a> All times are UTC.
         </p>
         <p>
           Charts by{' '}

@@ -60,7 +60,7 @@ export function Market({ change, now }: { change: ChangeView; now: number }) {
         onFavourite={toggleFavourite}
         sort={sort}
         onSort={(key) => setSort({ key, isUp: sort.key === key ? !sort.isUp : key === 'symbol' })}
-        onOpen={(row) => change({ isMarket: false, category: row.category, symbol: row.symbol })}
+        onOpen={(row) => change({ shows: 'instrument', category: row.category, symbol: row.symbol })}
       />
     </Panel>
   )

@@ -42,7 +42,7 @@ export function Search({ change }: { change: ChangeView }) {
   const choose = (index: number) => {
     const chosen = found[index]
     if (chosen === undefined) return
-    change({ category: chosen.category, symbol: chosen.symbol, isMarket: false })
+    change({ category: chosen.category, symbol: chosen.symbol, shows: 'instrument' })
     setOpen(false)
     setText('')
     input.current?.blur()

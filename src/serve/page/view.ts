@@ -1,14 +1,17 @@
 import { type CandleType, candleTypes, type Interval, intervals } from '../../market/candle.js'
 import { type Category, categories } from '../../market/category.js'
+import type { TimeMs } from '../../market/values.js'
 
 /** State of the page. All of it is in the address, so that a link shows the same to everybody. */
 export interface View {
   readonly category: Category | null
   readonly symbol: string | null
-  /** True when the page lists all instruments instead of one. */
-  readonly isMarket: boolean
+  /** What the page is about: one instrument, all of them, or the API. */
+  readonly shows: 'instrument' | 'market' | 'api'
   readonly type: CandleType
   readonly interval: Interval
+  /** The time that the chart was sent to; null while it follows the newest candle. */
+  readonly at: TimeMs | null
   /** Filter of the coverage calendar. */
   readonly coverage: string
   /** The series and day whose exact ranges are open: `stream.category.symbol.type.interval` and `2026-11-20`. */
@@ -30,9 +33,10 @@ export function readView(search: string): View {
   return {
     category: isWhole ? category : null,
     symbol: isWhole ? symbol : null,
-    isMarket: parameters.has('market'),
+    shows: parameters.has('market') ? 'market' : parameters.has('api') ? 'api' : 'instrument',
     type: oneOf<CandleType>('type', candleTypes, 'market'),
     interval: oneOf<Interval>('interval', intervals, '1m'),
+    at: timeOf(text('at') ?? ''),
     coverage: text('coverage') ?? '',
     series: text('series'),
     day: /^\d{4}-\d{2}-\d{2}$/.test(text('day') ?? '') ? text('day') : null,
@@ -45,9 +49,10 @@ export function writeView(view: View): string {
     parameters.set('category', view.category)
     parameters.set('symbol', view.symbol)
   }
-  if (view.isMarket) parameters.set('market', '')
+  if (view.shows !== 'instrument') parameters.set(view.shows, '')
   if (view.type !== 'market') parameters.set('type', view.type)
   if (view.interval !== '1m') parameters.set('interval', view.interval)
+  if (view.at !== null) parameters.set('at', minuteText(view.at))
   if (view.coverage !== '') parameters.set('coverage', view.coverage)
   if (view.series !== null) parameters.set('series', view.series)
   if (view.day !== null) parameters.set('day', view.day)
@@ -56,3 +61,14 @@ export function writeView(view: View): string {
 }
 
 export type ChangeView = (change: Partial<View>, how?: 'push' | 'replace') => void
+
+/** A minute as the address and the browser's fields of dates spell it: 2026-11-20T14:03, in UTC. */
+export function minuteText(time: TimeMs): string {
+  return new Date(time).toISOString().slice(0, 16)
+}
+
+/** The time of a minute's text; null for anything else. */
+export function timeOf(text: string): TimeMs | null {
+  const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/.test(text) ? Date.parse(`${text}Z`) : Number.NaN
+  return time >= 0 ? time : null
+}

@@ -10,19 +10,23 @@ import {
   type ISeriesPrimitive,
   type SeriesAttachedParameter,
 } from 'lightweight-charts'
+import type { TimeRange } from '../../../market/timeRange.js'
 import { approximate } from '../format.js'
 import { type ChartGap, placesOf, type Slot } from './model.js'
 import { chartOptions, colour } from './style.js'
 
-interface ChartEvents {
+export interface ChartEvents {
   /** The pointer is over this place; null when it has left. */
   onPoint(time: number | null): void
-  /** The view has come near the oldest candle. */
+  /** The view has come near the oldest candle, or near the newest. */
   onOldest(): void
+  onNewest(): void
+  /** So much time is in view that a candle takes less than a pixel. */
+  onTooMany(span: TimeRange): void
 }
 
 const volumePane = 1
-const nearOldest = 30
+const nearEnd = 30
 
 /** The drawing of candles and volume: told what to show, it keeps the visitor's zoom. */
 export class CandleChart {
@@ -34,7 +38,8 @@ export class CandleChart {
   #gaps: readonly ChartGap[] = []
   #lengthMs = 60_000
 
-  constructor(container: HTMLElement, events: ChartEvents) {
+  /** @param events asked for at each event, as the page draws itself anew with every change */
+  constructor(container: HTMLElement, events: () => ChartEvents) {
     this.#chart = createChart(container, chartOptions())
     this.#candles = this.#chart.addSeries(CandlestickSeries, { priceLineVisible: true, borderVisible: true })
     this.#volume = this.#chart.addSeries(
@@ -45,15 +50,20 @@ export class CandleChart {
     this.#chart.panes()[volumePane]?.setStretchFactor(0.22)
     this.#candles.attachPrimitive(this.#bands)
     this.#chart.subscribeCrosshairMove(({ time }) =>
-      events.onPoint(typeof time === 'number' ? Number(time) * 1000 : null),
+      events().onPoint(typeof time === 'number' ? Number(time) * 1000 : null),
     )
     this.#chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
-      if (range !== null && range.from < nearOldest) events.onOldest()
+      if (range === null || this.#slots.length === 0) return
+      if (range.to - range.from > this.#chart.timeScale().width()) return events().onTooMany(this.span())
+      if (range.from < nearEnd) events().onOldest()
+      if (range.to > this.#slots.length - nearEnd) events().onNewest()
     })
   }
 
-  show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number): void {
-    const isFirst = this.#slots.length === 0
+  /** @param focus what the first candles are shown with in view; null for the newest of them */
+  show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number, focus: TimeRange | null = null): void {
+    const before = this.#slots
+    const range = this.#chart.timeScale().getVisibleLogicalRange()
     this.#slots = slots
     this.#gaps = chartGaps
     this.#lengthMs = lengthMs
@@ -69,7 +79,46 @@ export class CandleChart {
           : [{ from: first / 1000, to: last / 1000, colour: colours[kind] }]
       }),
     )
-    if (isFirst) this.toNewest()
+    if (before.length === 0) this.#focusOn(focus)
+    else if (range !== null && range.to < before.length) this.#keepInView(before, range)
+  }
+
+  /** The time in view. */
+  span(): TimeRange {
+    const { from = 0, to = 0 } = this.#chart.timeScale().getVisibleLogicalRange() ?? {}
+    return { from: this.#timeAt(from), to: this.#timeAt(to) }
+  }
+
+  /** Whether the newest of the candles is in view. */
+  isAtNewest(): boolean {
+    return (this.#chart.timeScale().getVisibleLogicalRange()?.to ?? 0) >= this.#slots.length - 1
+  }
+
+  /** Forgets what is in view: the candles shown next are shown from the newest. */
+  reset(): void {
+    this.#slots = []
+  }
+
+  #focusOn(focus: TimeRange | null): void {
+    if (focus === null) return this.toNewest()
+    const from = this.#slots.findIndex(({ time }) => time >= focus.from)
+    const to = this.#slots.findLastIndex(({ time }) => time <= focus.to)
+    if (from < 0 || to < 0) return this.toNewest()
+    const bars = Math.max(40, to - from)
+    this.#chart.timeScale().setVisibleLogicalRange({ from: (from + to - bars) / 2, to: (from + to + bars) / 2 })
+  }
+
+  /** Candles may have come or gone on either side: those in view stay where they are. */
+  #keepInView(before: readonly Slot[], { from, to }: { readonly from: number; readonly to: number }): void {
+    const anchor = Math.max(0, Math.min(before.length - 1, Math.round(from)))
+    const place = this.#slots.findIndex(({ time }) => time === before[anchor]?.time)
+    if (place < 0 || place === anchor) return
+    this.#chart.timeScale().setVisibleLogicalRange({ from: from + place - anchor, to: to + place - anchor })
+  }
+
+  #timeAt(place: number): number {
+    const nearest = Math.max(0, Math.min(this.#slots.length - 1, Math.round(place)))
+    return (this.#slots[nearest]?.time ?? 0) + (Math.round(place) - nearest) * this.#lengthMs
   }
 
   setPrecision(digits: number): void {
@@ -126,7 +175,7 @@ function palette() {
 
 function barOf({ time, candle }: Slot, { up, down, upSoft, downSoft }: Palette) {
   const at = (time / 1000) as UTCTimestamp
-  if (candle === null || candle.baseVolume === null) return { time: at }
+  if (candle === null) return { time: at }
   const [open, high, low, close] = [candle.open, candle.high, candle.low, candle.close].map(approximate)
   if (open === undefined || high === undefined || low === undefined || close === undefined) return { time: at }
   const edge = close >= open ? up : down

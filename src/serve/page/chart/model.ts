@@ -1,4 +1,5 @@
 import type { MarketResponses } from '../../api/marketContract.js'
+import { approximate } from '../format.js'
 
 export type Candle = MarketResponses['candles']['candles'][number]
 type Gap = MarketResponses['candles']['gaps'][number]
@@ -27,6 +28,42 @@ export function mergeCandles(before: readonly Candle[], more: readonly Candle[])
   const byTime = new Map(before.map((candle) => [candle.openTime, candle]))
   for (const candle of more) byTime.set(candle.openTime, candle)
   return [...byTime.values()].toSorted((a, b) => a.openTime - b.openTime)
+}
+
+/** A price at a moment: a fill's, or the last price of a ticker. */
+export interface Trade {
+  readonly ts: number
+  readonly price: string
+}
+
+/**
+ * Candles that follow the trades which are newer than the last of them. A candle is read when it closes, so between two reads the
+ * trades say where the price is. The volume of a candle that only they form is not known.
+ */
+export function withTrades(candles: readonly Candle[], trades: readonly Trade[], lengthMs: number): readonly Candle[] {
+  const last = candles.at(-1)
+  if (last === undefined) return candles
+  let newest: Candle = last
+  for (const { ts, price } of trades.toSorted((a, b) => a.ts - b.ts)) {
+    const places = Math.floor((ts - newest.openTime) / lengthMs)
+    if (places < 0 || (places === 0 && newest.isClosed)) continue
+    if (places > 0) {
+      const openTime = newest.openTime + places * lengthMs
+      const prices = { open: price, high: price, low: price, close: price }
+      newest = { openTime, ...prices, baseVolume: null, quoteTurnover: null, isClosed: false }
+    } else {
+      const isHigher = approximate(price) > approximate(newest.high)
+      const isLower = approximate(price) < approximate(newest.low)
+      newest = {
+        ...newest,
+        close: price,
+        ...(isHigher && { high: price }),
+        ...(isLower && { low: price }),
+      }
+    }
+  }
+  const before = newest.openTime === last.openTime ? candles.slice(0, -1) : candles
+  return [...before, newest]
 }
 
 /**

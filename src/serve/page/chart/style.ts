@@ -26,6 +26,8 @@ export function chartOptions(): DeepPartial<ChartOptions> {
 export function colour(name: string): string {
   const probe = document.body.appendChild(document.createElement('span'))
   probe.style.color = `var(--${name})`
+  // Where the system chooses the colours, all would be its text colour.
+  probe.style.setProperty('forced-color-adjust', 'none')
   const { color } = getComputedStyle(probe)
   probe.remove()
   return color

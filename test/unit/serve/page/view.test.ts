@@ -16,10 +16,13 @@ test('whatever the page shows can be read back from its address', () => {
       fc.string(),
       fc.option(name),
       fc.option(fc.constant('2026-11-20')),
-      fc.boolean(),
-      (instrument, type, interval, coverage, series, day, isMarket) => {
+      fc.constantFrom('instrument' as const, 'market' as const, 'api' as const),
+      fc.option(fc.integer({ min: 0, max: 4_000_000_000 })),
+      (instrument, type, interval, coverage, series, day, shows, seconds) => {
         const { category = null, symbol = null } = instrument ?? {}
-        const view: View = { category, symbol, isMarket, type, interval, coverage, series, day }
+        // Of a time the address holds the minute.
+        const at = seconds === null ? null : Math.floor(seconds / 60) * 60_000
+        const view: View = { category, symbol, shows, type, interval, at, coverage, series, day }
         expect(readView(writeView(view).slice(1))).toEqual(view)
       },
     ),
@@ -27,7 +30,9 @@ test('whatever the page shows can be read back from its address', () => {
 })
 
 test('what makes no sense in an address is left out', () => {
-  expect(readView('?category=MOON&symbol=BTCUSDT&interval=1h&type=x&day=yesterday')).toEqual(readView(''))
+  expect(readView('?category=MOON&symbol=BTCUSDT&interval=1h&type=x&day=yesterday&at=2026-13-01T00:00')).toEqual(
+    readView(''),
+  )
 })
 
 test('a symbol without its category is no instrument', () => {

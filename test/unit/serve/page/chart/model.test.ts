@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Candle, chartGapsOf, mergeCandles, placesOf, slotsOf } from '../../../../../src/serve/page/chart/model.js'
+import {
+  type Candle,
+  chartGapsOf,
+  mergeCandles,
+  placesOf,
+  slotsOf,
+  withTrades,
+} from '../../../../../src/serve/page/chart/model.js'
 
 const minute = 60_000
 const nothing = { covered: [], gaps: [] }
@@ -69,6 +76,23 @@ test('of two candles with the same time the newer reading counts', () => {
     [2, '9', true],
     [3, '1', true],
   ])
+})
+
+describe('candles that follow trades', () => {
+  const trade = (index: number, price: string) => ({ ts: index * minute, price })
+
+  test('one that forms takes their prices', () => {
+    const [formed] = withTrades([candle(1, { isClosed: false })], [trade(1.9, '0.5'), trade(1.2, '3')], minute)
+    expect(formed).toEqual(candle(1, { isClosed: false, high: '3', low: '0.5', close: '0.5' }))
+  })
+
+  test('one that is closed does not, and a newer trade begins another', () => {
+    const candles = [candle(0), candle(1)]
+    expect(withTrades(candles, [trade(0.5, '9'), trade(1.5, '9')], minute)).toEqual(candles)
+    const begun = { open: '2', high: '4', low: '2', close: '4', baseVolume: null, quoteTurnover: null, isClosed: false }
+    const followed = withTrades(candles, [trade(2.5, '4'), trade(2.1, '2')], minute)
+    expect(followed).toEqual([...candles, { openTime: 2 * minute, ...begun }])
+  })
 })
 
 test('a long gap takes no more room than forty candles', () => {

@@ -1,0 +1,96 @@
+import { useEffect, useState } from 'preact/hooks'
+import './api.css'
+import { Panel } from './panel.js'
+
+/** What is used of a schema of the API's description. */
+interface Schema {
+  readonly type?: string | readonly string[]
+  readonly description?: string
+  readonly enum?: readonly string[]
+  readonly default?: string | number
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
+}
+
+interface Endpoint {
+  readonly summary: string
+  readonly parameters?: readonly { readonly name: string; readonly required?: boolean; readonly schema: Schema }[]
+  readonly responses: Readonly<
+    Record<string, { readonly content?: Readonly<Record<string, { readonly schema: Schema }>> }>
+  >
+}
+
+interface Description {
+  readonly paths: Readonly<Record<string, { readonly get: Endpoint }>>
+}
+
+/** The API's own description, to be read by people. */
+export function Api() {
+  const [description, setDescription] = useState<Description | null>(null)
+  useEffect(() => {
+    void fetch('/api')
+      .then(async (response) => setDescription((await response.json()) as Description))
+      .catch(() => undefined)
+  }, [])
+  return (
+    <>
+      <Panel id="api" title="API">
+        <p>
+          Everything is read with GET and comes as JSON. Times are Unix milliseconds, decimal numbers are exact text.{' '}
+          <a href="/api">The same for programs</a> (OpenAPI 3.1).
+        </p>
+      </Panel>
+      {Object.entries(description?.paths ?? {}).map(([path, { get }]) => (
+        <Panel key={path} id={path.slice(1).replaceAll('/', '-')} title={path}>
+          <p>{get.summary}</p>
+          {get.parameters !== undefined && <h3>Parameters</h3>}
+          <ul class="fields">
+            {get.parameters?.map(({ name, required, schema }) => (
+              <Field key={name} name={name} schema={schema} note={required === true ? 'required' : ''} />
+            ))}
+          </ul>
+          <h3>Response</h3>
+          {Object.values(get.responses['200']?.content ?? {}).map(({ schema }, index) => (
+            <Fields key={index} schema={schema} />
+          ))}
+        </Panel>
+      ))}
+    </>
+  )
+}
+
+function Fields({ schema }: { schema: Schema }) {
+  const { items, properties, anyOf } = schema
+  if (items !== undefined) return <Fields schema={items} />
+  if (properties !== undefined) {
+    return (
+      <ul class="fields">
+        {Object.entries(properties).map(([name, field]) => (
+          <Field key={name} name={name} schema={field} />
+        ))}
+      </ul>
+    )
+  }
+  return (
+    <>
+      {anyOf?.map((one, index) => (
+        <Fields key={index} schema={one} />
+      ))}
+    </>
+  )
+}
+
+function Field({ name, schema, note = '' }: { name: string; schema: Schema; note?: string }) {
+  const facts = [
+    note,
+    (schema.enum ?? [schema.type ?? ''].flat()).join(', '),
+    schema.default === undefined ? '' : `default ${schema.default}`,
+  ].filter((fact) => fact !== '')
+  return (
+    <li>
+      <code>{name}</code> <span class="dim">{facts.join('; ')}</span> {schema.description}
+      <Fields schema={schema} />
+    </li>
+  )
+}

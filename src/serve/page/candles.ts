@@ -1,0 +1,160 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { MarketResponses } from '../api/marketContract.js'
+import { intervalMs, type Interval } from '../../market/candle.js'
+import { isTradedCategory } from '../../market/category.js'
+import type { Question } from '../api/endpoints.js'
+import { ask, useResponse } from './loaded.js'
+import { type Candle, mergeCandles, withTrades } from './chart/model.js'
+import type { View } from './view.js'
+
+const pageSize = 500
+/** Beyond these, candles at the far end are forgotten, and asked for again when the visitor comes back to them. */
+const maxCandles = 5000
+
+type Page = MarketResponses['candles']
+type LiveEvent = MarketResponses['event']
+
+interface Loaded {
+  readonly key: string
+  readonly candles: readonly Candle[]
+  readonly covered: Page['covered']
+  readonly gaps: Page['gaps']
+  readonly source: Interval
+  readonly hasOlder: boolean
+  /** Whether the newest candle is among them, so that they follow what happens. */
+  readonly hasNewest: boolean
+}
+
+/** The candles around the time that the view is at, and more of them on either side as they are asked for. */
+export function useCandles({ category, symbol, type, interval, at }: View, live: LiveEvent | null) {
+  const isTraded = category !== null && symbol !== null && isTradedCategory(category)
+  const lengthMs = intervalMs[interval]
+  const series = isTraded ? { category, symbol, type, interval, limit: pageSize } : null
+  const before = at === null ? undefined : at + (pageSize / 2) * lengthMs
+  const question = series === null ? null : { ...series, before }
+  const key = JSON.stringify(question)
+  const { response, error } = useResponse('/api/candles', question, { everyMs: at === null ? 60_000 : undefined })
+  const [loaded, setLoaded] = useState<Loaded | null>(null)
+  const current = loaded?.key === key ? loaded : null
+  const change = (next: (before: Loaded) => Loaded) => setLoaded((state) => (state?.key === key ? next(state) : state))
+
+  useEffect(() => {
+    if (response === null) return
+    const hasNewest = before === undefined || before >= Date.now()
+    setLoaded((state) => (state?.key === key ? refreshed(state, response) : { key, ...response, hasNewest }))
+  }, [key, response])
+  useEffect(() => {
+    if (live === null || live.candles.length === 0) return
+    change((state) => (state.hasNewest ? { ...state, candles: mergeCandles(state.candles, live.candles) } : state))
+  }, [key, live])
+
+  const isLoading = useRef(false)
+  /** Runs one load at a time. A failed load is repeated when the visitor scrolls again; a notice tells of the failure. */
+  const load = async (run: () => Promise<void>) => {
+    if (isLoading.current) return
+    isLoading.current = true
+    await run().catch(() => undefined)
+    isLoading.current = false
+  }
+  const loadOlder = () =>
+    load(async () => {
+      const oldest = current?.candles[0]
+      if (series === null || oldest === undefined || current?.hasOlder !== true) return
+      const older = await ask('/api/candles', { ...series, before: oldest.openTime })
+      change((state) => withOlder(state, older))
+    })
+  const loadNewer = () =>
+    load(async () => {
+      const newest = current?.candles.at(-1)
+      if (series === null || newest === undefined || current?.hasNewest !== false) return
+      const newer = await askNewer(series, newest.openTime, lengthMs)
+      change((state) => withNewer(state, newer))
+    })
+  useEffect(() => {
+    // The server rolls up only so much at a time: what a first response left out follows at once.
+    if (current !== null && current.candles.length < pageSize) void loadOlder()
+  }, [loaded])
+
+  const candles = useMemo(() => {
+    if (current === null || !current.hasNewest || type !== 'market' || live === null) return current?.candles ?? []
+    const { fills, ticker } = live
+    const ofTicker = ticker?.lastPrice == null ? [] : [{ ts: ticker.ts, price: ticker.lastPrice }]
+    return withTrades(current.candles, [...fills, ...ofTicker], lengthMs)
+  }, [current, live, type, lengthMs])
+  const reload = () => setLoaded(response === null ? null : { key, ...response, hasNewest: true })
+  return { isTraded, error, current, candles, loadOlder, loadNewer, reload }
+}
+
+type Series = Omit<Question<'/api/candles'>, 'before'>
+
+/** The pages that follow a candle, ascending; the stretch behind it may be empty, or hold more than a page. */
+async function askNewer(
+  series: Series,
+  newest: number,
+  lengthMs: number,
+): Promise<{ readonly pages: readonly Page[]; readonly hasNewest: boolean }> {
+  let reachMs = (pageSize + 1) * lengthMs
+  let page = await ask('/api/candles', { ...series, before: newest + reachMs })
+  while ((page.candles.at(-1)?.openTime ?? 0) <= newest && newest + reachMs < Date.now()) {
+    reachMs *= 8
+    page = await ask('/api/candles', { ...series, before: newest + reachMs })
+  }
+  const pages = [page]
+  for (;;) {
+    const first = page.candles[0]
+    if (first === undefined || first.openTime <= newest + lengthMs || !page.hasOlder) break
+    page = await ask('/api/candles', { ...series, before: first.openTime })
+    pages.unshift(page)
+  }
+  return { pages, hasNewest: newest + reachMs >= Date.now() }
+}
+
+function refreshed(before: Loaded, page: Page): Loaded {
+  if (!before.hasNewest) return before
+  const oldest = page.candles[0]?.openTime ?? Number.POSITIVE_INFINITY
+  // Older candles stay. Their gaps were found when the candles were loaded.
+  return {
+    ...before,
+    candles: [...before.candles.filter(({ openTime }) => openTime < oldest), ...page.candles],
+    covered: [...before.covered.filter(({ from }) => from < oldest), ...page.covered],
+    gaps: [...before.gaps.filter(({ from }) => from < oldest), ...page.gaps],
+    source: sourceOf([before, page]),
+  }
+}
+
+function withOlder(before: Loaded, page: Page): Loaded {
+  const candles = mergeCandles(page.candles, before.candles)
+  return {
+    ...joined([page, before]),
+    key: before.key,
+    candles: candles.slice(0, maxCandles),
+    hasOlder: page.hasOlder,
+    hasNewest: before.hasNewest && candles.length <= maxCandles,
+  }
+}
+
+function withNewer(before: Loaded, { pages, hasNewest }: Awaited<ReturnType<typeof askNewer>>): Loaded {
+  const candles = pages.reduce((all: Candle[], page) => mergeCandles(all, page.candles), [...before.candles])
+  return {
+    ...joined([before, ...pages]),
+    key: before.key,
+    candles: candles.slice(-maxCandles),
+    hasOlder: before.hasOlder || candles.length > maxCandles,
+    hasNewest,
+  }
+}
+
+type Part = Pick<Page, 'covered' | 'gaps' | 'source'>
+
+function joined(parts: readonly Part[]): Part {
+  return {
+    covered: parts.flatMap(({ covered }) => covered),
+    gaps: parts.flatMap(({ gaps }) => gaps),
+    source: sourceOf(parts),
+  }
+}
+
+/** Some may be stored and the others rolled up, which is then said of all. */
+function sourceOf(parts: readonly Pick<Page, 'source'>[]): Interval {
+  return parts.find(({ source }) => source === '1m')?.source ?? parts[0]?.source ?? '1m'
+}
