@@ -90,9 +90,9 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.locator('.health.good').waitFor()
     expect(await page.locator('.health').innerText()).toBe('Recording')
     const states = await page.locator('.streams tbody .state').allInnerTexts()
-    expect(states).toEqual(Array.from({ length: 7 }, () => 'fresh'))
+    expect([...new Set(states)]).toEqual(['fresh'])
     const { targets, rowsWritten } = recorder.collector.stats.order_books
-    expect(await cell('order_books', 2)).toBe(String(targets))
+    expect((await cell('order_books', 2)).split(' ')[0]).toBe(String(targets))
     const stored = Number((await cell('instruments', 6)).replaceAll(',', ''))
     const [counted] = await sql<{ count: number }>('select count(*)::int as count from market.instruments')
     expect(stored).toBe(counted?.count)
@@ -138,7 +138,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     const shown = await page.evaluate<{ at: string; levels: string[][] }>(`({
       at: document.querySelector('#book .aside').textContent.slice(0, 8),
       levels: [...document.querySelectorAll('.book .bids tr')].map((row) =>
-        [...row.children].map((cell) => cell.innerText.trim().replaceAll(',', ''))),
+        [...row.children].slice(0, 3).map((cell) => cell.innerText.trim().replaceAll(',', ''))),
     })`)
     const rows = await sql<{ levels: string[][] }>(
       `select array[bid_prices[1:3]::text[], bid_sizes[1:3]::text[], bid_rpi_sizes[1:3]::text[]] as levels

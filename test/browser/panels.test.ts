@@ -38,7 +38,10 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
       insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
       select 'candles', category, symbol, 'market', '1m', 'recorded',
         tstzmultirange(tstzrange(now() - interval '12 hours 10 minutes', now()))
-      from market.instruments where symbol = 'BTCUSDT'`)
+      from market.instruments where symbol = 'BTCUSDT';
+      insert into market.candles
+      select 'SPOT', 'BTCUSDT', 'market', '1m', t, 100, 102, 99, 101, 1, 100, true
+      from generate_series(timestamptz '2026-01-01', timestamptz '2026-02-01', '1 minute') as t`)
     const config = loadConfig({ env: {} })
     config.serve.port = 0
     freshen(source, Date.now())
@@ -57,6 +60,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     freshen(source, Date.now())
     watched = await openPage(browser, server.url)
     page = watched.page
+    page.setDefaultTimeout(60_000)
   })
 
   afterEach(async () => {
@@ -95,6 +99,140 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.getByRole('button', { name: '★ Favourites' }).click()
     await page.getByText('1 of 8').waitFor()
     expect(await page.locator('.market-rows tbody th').innerText()).toContain('SOLUSDT')
+  })
+
+  const chart = (name: RegExp) => page.getByRole('img', { name })
+
+  test('the chart goes to a time, and is walked from there without an end', async () => {
+    await page.goto(server.url + instrument)
+    await chart(/^Chart of 50\d 1m candles/).waitFor()
+    await page.getByLabel('Go to').fill('2026-01-10T12:00')
+    await chart(/newest opened 2026-01-10 16:09:00, closed/).waitFor()
+    expect(page.url()).toContain('at=2026-01-10T12%3A00')
+    for (let i = 0; i < 3; i++) await page.getByRole('button', { name: 'Zoom out' }).click()
+    await expect
+      .poll(async () => {
+        for (let i = 0; i < 3; i++) await page.getByRole('button', { name: 'Later', exact: true }).click()
+        return chart(/^Chart of 5000 .* newest opened 2026-01-1[4-9]/).count()
+      })
+      .toBe(1)
+    await expect
+      .poll(async () => {
+        for (let i = 0; i < 3; i++) await page.getByRole('button', { name: 'Earlier', exact: true }).click()
+        return chart(/^Chart of 5000 .* from 2026-01-0[1-8]/).count()
+      })
+      .toBe(1)
+    await page.getByRole('button', { name: 'Newest' }).click()
+    await chart(/^Chart of 50\d 1m candles/).waitFor()
+    expect(page.url()).not.toContain('at=')
+  })
+
+  test('the chart takes longer candles when it is zoomed out', async () => {
+    await page.goto(`${server.url}${instrument}&at=2026-01-20T12:00`)
+    await chart(/^Chart of 50\d 1m candles/).waitFor()
+    await expect
+      .poll(async () => {
+        await page.getByRole('button', { name: 'Zoom out' }).click()
+        return page.getByRole('radio', { name: '15m' }).isChecked()
+      })
+      .toBe(true)
+    await page.getByText('rolled up from 1m').waitFor()
+    expect(page.url()).toContain('at=2026-01-')
+  })
+
+  test('the last candle and its price follow the fills', async () => {
+    await sql(`insert into market.candles values
+      ('USDT-FUTURES', 'ETHUSDT', 'market', '1m', date_trunc('minute', now() - interval '1 minute'), 10, 12, 9, 11, 1, 10, true)`)
+    await page.goto(`${server.url}/?category=USDT-FUTURES&symbol=ETHUSDT`)
+    await chart(/^Chart of 1 1m candles.* closed, at 11;/).waitFor()
+    await sql(`insert into market.fills (category, symbol, ts, exec_id, side, price, size, received_at)
+      values ('USDT-FUTURES', 'ETHUSDT', now() + interval '1 second', '1', 'buy', 13.5, 1, now())`)
+    await chart(/^Chart of 2 1m candles.* forming, at 13.5;/).waitFor()
+  })
+
+  test('the book sums up its levels', async () => {
+    await sql(`insert into market.order_books (category, symbol, ts, bid_prices, bid_sizes, ask_prices, ask_sizes, received_at)
+      values ('SPOT', 'SOLUSDT', now(), '{99,98}', '{1.5,2.25}', '{101}', '{4}', now())`)
+    await page.goto(`${server.url}/?category=SPOT&symbol=SOLUSDT`)
+    await page.locator('.bids td.sum').nth(1).waitFor()
+    expect(await page.locator('.bids td.sum').allInnerTexts()).toEqual(['1.5', '3.75'])
+  })
+
+  test('a funding rate is drawn where there is one, over the whole of the chosen time', async () => {
+    await page.goto(`${server.url}/?category=USDT-FUTURES&symbol=BTCUSDT`)
+    await page.locator('#funding canvas').first().waitFor()
+    await page.getByText('each 90 s').waitFor()
+    await page.goto(server.url + instrument)
+    await page.locator('#history canvas').first().waitFor()
+    await page.getByText('each 90 s').waitFor()
+    expect(await page.locator('#funding').count()).toBe(0)
+  })
+
+  test('panels without anything say what brings it', async () => {
+    await page.goto(`${server.url}/?category=SPOT&symbol=XRPUSDT`)
+    await page.getByText('market-recorder backfill --category SPOT --symbol XRPUSDT --interval 1m').waitFor()
+    await page.getByText('No history is being fetched. market-recorder backfill fetches it.').waitFor()
+  })
+
+  test('backfills are one line, with those that run or failed', async () => {
+    const backfill = { what: 'candles of A', doneShare: 0.25, reachedAt: 0, etaMs: 120_000, message: null }
+    const states = ['running', 'failed', ...Array.from({ length: 40 }, () => 'waiting' as const)] as const
+    source.state.backfills = states.map((state, index) => ({ ...backfill, id: `${index}`, state }))
+    await page.goto(server.url + instrument)
+    await page.getByText('1 running, 40 waiting, 1 failed; those that run end in 2 min').waitFor()
+    await page.getByText('market-recorder backfill --cancel').waitFor()
+    expect(await page.locator('.backfills li').count()).toBe(2)
+    source.state.backfills = []
+  })
+
+  test('a stream says that its rows are not stored, and why it leaves instruments out', async () => {
+    source.state.stats.fills.leftOut = { kind: 2813, turnover: 0, number: 0, limits: 0 }
+    source.state.spool.since = Date.now()
+    await page.goto(server.url + instrument)
+    await page.locator('tr[data-stream=fills]', { hasText: 'not stored' }).waitFor()
+    source.state.spool.since = null
+    await page.locator('tr[data-stream=fills]', { hasText: 'fresh' }).waitFor()
+    await page.getByRole('link', { name: 'of 2,814' }).click()
+    await page.getByText('Fills: 2,813 of kinds that select.kinds does not name.').waitFor()
+  })
+
+  test('the calendar is walked, and a day of it leads to the chart', async () => {
+    const today = new Date().toISOString().slice(0, 10)
+    await page.goto(`${server.url}${instrument}&series=candles.SPOT.BTCUSDT.market.1m&day=${today}`)
+    await page.getByRole('button', { name: 'Show in the chart' }).click()
+    await expect.poll(() => page.url()).toContain(`at=${today}T12%3A00`)
+    const captions = () => page.locator('.calendar caption').innerText()
+    await page.getByRole('button', { name: 'Earlier days' }).click()
+    await expect.poll(captions).not.toContain(`to ${today}`)
+    await page.getByRole('button', { name: 'Later days' }).click()
+    await expect.poll(captions).toContain(`to ${today}`)
+  })
+
+  test('the API is a page to read', async () => {
+    await page.goto(server.url + instrument)
+    await page.getByRole('link', { name: 'API' }).click()
+    await page.getByRole('heading', { name: '/api/candles' }).waitFor()
+    await page.getByText('openTime').first().waitFor()
+  })
+
+  test('on a phone the instrument comes first and today is in view; nothing is wider than an enlarged page', async () => {
+    await page.setViewportSize({ width: 390, height: 844 })
+    await page.goto(server.url + instrument)
+    const today = page.locator('.calendar tbody tr').first().locator('button.day').last()
+    const { x = 0, width = 0 } = (await today.boundingBox()) ?? {}
+    expect(x + width).toBeLessThanOrEqual(390)
+    const top = async (place: string) => (await page.locator(place).boundingBox())?.y ?? 0
+    expect(await top('.instrument')).toBeLessThan(await top('.tiles'))
+    await page.setViewportSize({ width: 320, height: 225 })
+    await expect.poll(() => page.evaluate<number>('document.documentElement.scrollWidth')).toBe(320)
+  })
+
+  test('marks keep their colours where the system chooses all others', async () => {
+    await page.emulateMedia({ forcedColors: 'active' })
+    await page.goto(server.url + instrument)
+    await page.locator('button.day.partial').last().waitFor()
+    const style = `getComputedStyle(document.querySelector('button.day.partial')).backgroundImage`
+    expect(await page.evaluate<string>(style)).toContain('linear-gradient')
   })
 
   test('the search finds by words, and says when nothing matches', async () => {

@@ -1,35 +1,52 @@
 import type { BackfillStatus, Status } from '../api/contract.js'
-import { duration, moment } from './format.js'
+import { duration, exactCount } from './format.js'
 import { Panel } from './panel.js'
 
-/** History that is being fetched, with how long it will take. */
+/** History that is being fetched: all of it in one line, then the series that run or have failed. */
 export function Backfills({ status }: { status: Status | null }) {
-  const backfills = status?.backfills ?? []
+  const { waiting = 0, running = 0, failed = 0 } = status?.backfillCounts ?? {}
+  const shown = (status?.backfills ?? []).filter(({ state }) => state !== 'waiting')
+  const left = shown.flatMap(({ etaMs }) => (etaMs === null ? [] : [etaMs]))
   return (
     <Panel id="backfills" title="Backfills">
-      {backfills.length === 0 ? (
-        <p class="nothing">No history is being fetched.</p>
+      {waiting + running + failed === 0 ? (
+        <p class="nothing">
+          No history is being fetched. <code>market-recorder backfill</code> fetches it.
+        </p>
       ) : (
-        <ul class="backfills">
-          {backfills.map((backfill) => (
-            <Backfill key={backfill.id} backfill={backfill} />
-          ))}
-        </ul>
+        <>
+          <p>
+            {`${exactCount(running)} running, ${exactCount(waiting)} waiting, ${exactCount(failed)} failed`}
+            {left.length > 0 && `; those that run end in ${duration(Math.max(...left))}`}
+          </p>
+          <ul class="backfills" tabIndex={0} aria-label="Series">
+            {shown.map((backfill) => (
+              <Backfill key={backfill.id} backfill={backfill} />
+            ))}
+          </ul>
+          <p class="dim">
+            To end them: <code>market-recorder backfill --cancel</code>
+          </p>
+        </>
       )}
     </Panel>
   )
 }
 
-function Backfill({ backfill }: { backfill: BackfillStatus }) {
-  const { what, state, doneShare, reachedAt, etaMs, message } = backfill
+function Backfill({ backfill: { what, state, doneShare, etaMs, message } }: { backfill: BackfillStatus }) {
   const share = Math.round((doneShare ?? 0) * 1000) / 10
+  const facts = [
+    ...(state === 'failed' ? ['failed'] : []),
+    ...(doneShare === null ? [] : [`${share} %`]),
+    ...(etaMs === null ? [] : [`${duration(etaMs)} left`]),
+    ...(message === null ? [] : [message]),
+  ]
   return (
     <li class={state}>
       <p>
-        <strong>{what}</strong>{' '}
-        <span class={`state ${state === 'running' ? 'good' : state === 'failed' ? 'bad' : ''}`}>{state}</span>
+        {what} <span class={state === 'failed' ? 'trouble' : 'dim'}>{facts.join(' · ')}</span>
       </p>
-      {doneShare !== null && (
+      {doneShare !== null && state === 'running' && (
         <div
           class="bar"
           role="progressbar"
@@ -41,12 +58,6 @@ function Backfill({ backfill }: { backfill: BackfillStatus }) {
           <span class="accent" style={{ width: `${share}%` }} />
         </div>
       )}
-      <p class="dim">
-        {doneShare !== null && `${share} %`}
-        {reachedAt !== null && ` · back to ${moment(reachedAt)}`}
-        {etaMs !== null && ` · ${duration(etaMs)} left`}
-        {message !== null && ` · ${message}`}
-      </p>
     </li>
   )
 }

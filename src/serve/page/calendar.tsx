@@ -23,8 +23,10 @@ const meanings = {
 /** Each series by day; a day opens to its exact ranges. */
 export function Calendar({ view, change }: { view: View; change: ChangeView }) {
   const [page, setPage] = useState(0)
+  /** A moment of the last day that is shown; undefined for today. */
+  const [end, setEnd] = useState<number | undefined>()
   const days = useDays()
-  const question = { search: view.coverage, days, limit: pageSize, offset: page * pageSize }
+  const question = { search: view.coverage, days, to: end, limit: pageSize, offset: page * pageSize }
   const { response, error } = useResponse('/api/calendar', question, { everyMs: 30_000, keepsPrevious: true })
   useEffect(() => setPage(0), [view.coverage])
   const total = response?.total ?? 0
@@ -53,7 +55,12 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
       }
     >
       {response === null || response.series.length === 0 ? (
-        <p class="nothing">{error ?? (response === null ? 'Loading…' : 'No matching series has coverage yet.')}</p>
+        <p class="nothing">
+          {error ??
+            (response === null
+              ? 'Loading…'
+              : 'No series of this name is recorded or fetched. market-recorder backfill fetches the past of candles.')}
+        </p>
       ) : (
         <Grid response={response} view={view} change={change} />
       )}
@@ -61,6 +68,23 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
         <Legend
           keys={Object.fromEntries(Object.entries(meanings).map(([name, meaning]) => [`day ${name}`, meaning]))}
         />
+        {response !== null && (
+          <div class="chart-buttons">
+            <button type="button" onClick={() => setEnd(response.from - 1)}>
+              Earlier days
+            </button>
+            <button
+              type="button"
+              disabled={end === undefined}
+              onClick={() => {
+                const next = response.to + days * dayMs - 1
+                setEnd(next < Date.now() ? next : undefined)
+              }}
+            >
+              Later days
+            </button>
+          </div>
+        )}
         {pages > 1 && (
           <div class="chart-buttons">
             <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)} aria-label="Previous series">

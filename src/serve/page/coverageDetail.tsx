@@ -3,7 +3,7 @@ import type { MarketResponses } from '../api/marketContract.js'
 import type { Question } from '../api/endpoints.js'
 import { useResponse } from './loaded.js'
 import { duration, moment } from './format.js'
-import type { ChangeView } from './view.js'
+import { type ChangeView, readView } from './view.js'
 import { dayMs } from '../../market/values.js'
 
 interface Props {
@@ -23,6 +23,7 @@ export function CoverageDetail({ series, day, change }: Props) {
   // The parameters come from the address unchecked. The server reports any that are wrong.
   const question = { stream, category, symbol, type, interval, from, to: from + dayMs } as Question<'/api/coverage'>
   const { response, error } = useResponse('/api/coverage', question, { everyMs: 30_000 })
+  const chart = { category, symbol, type: type ?? '', interval: interval ?? '', at: `${day}T12:00` }
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => place.current?.scrollIntoView({ block: 'nearest' }), [series, day])
   return (
@@ -35,6 +36,14 @@ export function CoverageDetail({ series, day, change }: Props) {
           </span>{' '}
           · {day}
         </h3>
+        {type !== undefined && (
+          <button
+            type="button"
+            onClick={() => change({ ...readView(`?${new URLSearchParams(chart).toString()}`), series, day })}
+          >
+            Show in the chart
+          </button>
+        )}
         <button type="button" onClick={() => change({ series: null, day: null }, 'replace')}>
           Close
         </button>

@@ -6,6 +6,12 @@ const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFra
 const grouped = new Intl.NumberFormat(locale)
 const rate = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 })
 
+const significant = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 4 })
+
+export function short(value: number): string {
+  return significant.format(value)
+}
+
 export function count(value: number): string {
   return value < 10_000 ? grouped.format(value) : compact.format(value)
 }

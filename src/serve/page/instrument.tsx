@@ -11,12 +11,10 @@ import type { ChangeView, View } from './view.js'
 interface InstrumentProps {
   readonly view: View
   readonly change: ChangeView
-  /** True while the database is unreachable. Errors are then hidden: missing data may return with the database. */
-  readonly isDatabaseAway: boolean
 }
 
 /** One instrument: candles, order book, funding and spread. */
-export function Instrument({ view, change, isDatabaseAway }: InstrumentProps) {
+export function Instrument({ view, change }: InstrumentProps) {
   const { category, symbol } = view
   const isChosen = category !== null && symbol !== null
   const { response, error } = useResponse('/api/instrument', isChosen ? { category, symbol, depth: 15 } : null)
@@ -37,7 +35,7 @@ export function Instrument({ view, change, isDatabaseAway }: InstrumentProps) {
         {response !== null && response.instrument === null && (
           <p class="warn">The recorder does not know this instrument.</p>
         )}
-        {error !== null && response === null && !isDatabaseAway && <p class="bad">{error}</p>}
+        {error !== null && response === null && <p class="nothing">{error}</p>}
       </div>
       <div class="columns">
         <div class="stack">

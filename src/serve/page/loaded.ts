@@ -85,13 +85,18 @@ function useStored<Data>(given: StoredOptions<Data>): Asked<Data> {
   return { response: data ?? null, error: error?.message ?? null, isPrevious: isPlaceholderData }
 }
 
-/** Asks the API. Rejects with the server's own words. */
+/** Asks the API. Rejects with the server's own words, or briefly for what a notice at the top tells at length. */
 export async function ask<Path extends ApiPath>(
   path: Path,
   question: Question<Path>,
   signal?: AbortSignal,
 ): Promise<ResponseOf<Path>> {
-  const response = await fetch(urlOf(path, question), signal === undefined ? {} : { signal })
+  const response = await fetch(urlOf(path, question), signal === undefined ? {} : { signal }).catch(
+    (cause: unknown) => {
+      throw new Error('Waits for the recorder.', { cause })
+    },
+  )
+  if (response.status === 503) throw new Error('Waits for the database.')
   const body = (await response.json()) as ResponseOf<Path> & { error?: string }
   if (!response.ok) throw new Error(body.error ?? `the recorder responded with ${response.status}`)
   return body

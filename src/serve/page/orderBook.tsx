@@ -1,6 +1,6 @@
 import './orderBook.css'
 import type { MarketResponses } from '../api/marketContract.js'
-import { approximate, clockTime, decimal } from './format.js'
+import { approximate, clockTime, decimal, short } from './format.js'
 import { Legend, Panel } from './panel.js'
 
 type Book = NonNullable<MarketResponses['instrument']['book']>
@@ -23,7 +23,11 @@ export function OrderBook({ book, isKnown }: { book: MarketResponses['instrument
       {book !== null ? (
         <Levels book={book} />
       ) : (
-        <p class="nothing">{isKnown ? 'No order book of this instrument is stored.' : 'Not known yet.'}</p>
+        <p class="nothing">
+          {isKnown
+            ? 'No order book of this instrument is stored; the streams above say which instruments are left out.'
+            : 'Not known yet.'}
+        </p>
       )}
     </Panel>
   )
@@ -32,6 +36,7 @@ export function OrderBook({ book, isKnown }: { book: MarketResponses['instrument
 function Levels({ book }: { book: Book }) {
   const { bids, asks } = book
   const largest = Math.max(...sizes(bids), ...sizes(asks), Number.MIN_VALUE)
+  const deepest = Math.max(sums(bids).at(-1) ?? 0, sums(asks).at(-1) ?? 0, Number.MIN_VALUE)
   return (
     <>
       <table class="book">
@@ -40,22 +45,25 @@ function Levels({ book }: { book: Book }) {
             <th scope="col">Price</th>
             <th scope="col">Visible</th>
             <th scope="col">RPI</th>
+            <th scope="col">Sum</th>
           </tr>
         </thead>
-        <tbody class="asks">{rows(asks, largest).toReversed()}</tbody>
+        <tbody class="asks">{rows(asks, largest, deepest).toReversed()}</tbody>
         <tbody class="middle">
           <tr>
-            <td colSpan={3}>{spreadText(book)}</td>
+            <td colSpan={4}>{spreadText(book)}</td>
           </tr>
         </tbody>
-        <tbody class="bids">{rows(bids, largest)}</tbody>
+        <tbody class="bids">{rows(bids, largest, deepest)}</tbody>
       </table>
-      <Legend keys={{ visible: 'visible to all', rpi: 'RPI, for retail only' }} />
+      <Legend keys={{ visible: 'visible to all', rpi: 'RPI, for retail only', total: 'sum from the best' }} />
     </>
   )
 }
 
-function rows({ prices, sizes: visible, rpiSizes }: Side, largest: number) {
+function rows(side: Side, largest: number, deepest: number) {
+  const { prices, sizes: visible, rpiSizes } = side
+  const total = sums(side)
   return prices.slice(0, levels).map((price, index) => {
     const size = visible[index] ?? '0'
     const rpi = rpiSizes?.[index] ?? null
@@ -73,9 +81,13 @@ function rows({ prices, sizes: visible, rpiSizes }: Side, largest: number) {
           ) : (
             decimal(rpi)
           )}
+        </td>
+        <td class="sum">
+          {short(total[index] ?? 0)}
           <span class="depth" aria-hidden="true">
             <span class="visible" style={{ width: `${visibleShare}%` }} />
             <span class="rpi" style={{ width: `${rpiShare}%` }} />
+            <span class="total" style={{ width: `${((total[index] ?? 0) / deepest) * 100}%` }} />
           </span>
         </td>
       </tr>
@@ -85,6 +97,12 @@ function rows({ prices, sizes: visible, rpiSizes }: Side, largest: number) {
 
 function sizes({ sizes: visible, rpiSizes }: Side): number[] {
   return visible.slice(0, levels).map((size, index) => approximate(size) + approximate(rpiSizes?.[index] ?? '0'))
+}
+
+/** What would be taken by an order that reaches this far. */
+function sums(side: Side): number[] {
+  let total = 0
+  return sizes(side).map((size) => (total += size))
 }
 
 function hasRpi({ bids }: Book): boolean {
@@ -104,7 +122,7 @@ export function Fills({ fills }: { fills: MarketResponses['instrument']['fills']
   return (
     <Panel id="fills" title="Newest fills">
       {fills === null || fills.length === 0 ? (
-        <p class="nothing">{fills === null ? 'Not known yet.' : 'No fill of this instrument is stored.'}</p>
+        <p class="nothing">{fills === null ? 'Not known yet.' : 'No fill of the last hour is stored.'}</p>
       ) : (
         <table class="fills">
           <thead>
@@ -122,7 +140,7 @@ export function Fills({ fills }: { fills: MarketResponses['instrument']['fills']
             {fills.map(({ execId, ts, side, price, size }) => (
               <tr key={execId}>
                 <td>
-                  <time>{clockTime(ts)}</time> <span class="hidden">{side}</span>
+                  <time>{clockTime(ts)}</time> <span class="dim">{side}</span>
                 </td>
                 <td class={`number ${side === 'buy' ? 'up' : 'down'}`}>{decimal(price)}</td>
                 <td class="number">{decimal(size)}</td>

@@ -24,6 +24,11 @@ const columns = [
 
 /** Each stream with how fresh it is, how fast it grows and what went wrong. */
 export function Streams({ status }: { status: Status | null }) {
+  const isUnstored = status !== null && (!status.database.isReachable || status.spool.since !== null)
+  const reasons = (status?.streams ?? []).flatMap(({ name, leftOut }) => {
+    const text = leftOutText(leftOut)
+    return text === '' ? [] : [{ name, text }]
+  })
   return (
     <Panel id="streams" title="Streams">
       <div class="scroll" tabIndex={0} role="region" aria-label="Streams, table">
@@ -39,29 +44,50 @@ export function Streams({ status }: { status: Status | null }) {
           </thead>
           <tbody>
             {status?.streams.map((stream) => (
-              <Row key={stream.name} stream={stream} />
+              <Row key={stream.name} stream={stream} isUnstored={isUnstored} />
             ))}
           </tbody>
         </table>
       </div>
-      {status?.streams.map(({ name, leftOut }) => {
-        const text = leftOutText(leftOut)
-        return text !== '' && <p key={name} class="dim">{`${streamTraits[name].title}. ${text}.`}</p>
-      })}
+      {reasons.length > 0 && (
+        <details class="dim">
+          <summary>Why instruments are left out</summary>
+          <ul id="left-out">
+            {reasons.map(({ name, text }) => (
+              <li key={name}>{`${streamTraits[name].title}: ${text}.`}</li>
+            ))}
+          </ul>
+        </details>
+      )}
     </Panel>
   )
 }
 
-function Row({ stream }: { stream: StreamStatus }) {
+function Row({ stream, isUnstored }: { stream: StreamStatus; isUnstored: boolean }) {
   const { name, state, targets, ageMs, freshnessLimitMs, rowsPerSecond, rowsWritten, history } = stream
+  const leftOut = Object.values(stream.leftOut).reduce((sum, number) => sum + number, 0)
   return (
     <tr data-stream={name} class={state}>
       <th scope="row">{streamTraits[name].title}</th>
       <td>
-        <span class={`state ${levelOf[state]}`}>{state}</span>
+        {isUnstored && state !== 'off' && state !== 'idle' ? (
+          <span class="state bad" title="Its rows go to the disk until the database takes them.">
+            not stored
+          </span>
+        ) : (
+          <span class={`state ${levelOf[state]}`}>{state}</span>
+        )}
       </td>
-      <td class="number" title={leftOutText(stream.leftOut)}>
+      <td class="number">
         {exactCount(targets)}
+        {leftOut > 0 && (
+          <>
+            {' '}
+            <a href="#left-out" title="Why the others are left out">
+              of {exactCount(targets + leftOut)}
+            </a>
+          </>
+        )}
       </td>
       <td class="age-cell">
         <Age ageMs={ageMs} limitMs={freshnessLimitMs} />
@@ -84,12 +110,12 @@ function Row({ stream }: { stream: StreamStatus }) {
 /** Why a stream covers no more than it does; empty when it leaves nobody out. */
 function leftOutText({ kind, turnover, number, limits }: StreamStatus['leftOut']): string {
   const parts = [
-    kind > 0 ? `${exactCount(kind)} of unselected kinds` : '',
-    turnover > 0 ? `${exactCount(turnover)} with too little turnover` : '',
-    number > 0 ? `${exactCount(number)} beyond the selected number` : '',
-    limits > 0 ? `${exactCount(limits)} beyond the limits` : '',
+    kind > 0 ? `${exactCount(kind)} of kinds that select.kinds does not name` : '',
+    turnover > 0 ? `${exactCount(turnover)} with less turnover than select.minTurnover24h` : '',
+    number > 0 ? `${exactCount(number)} beyond the number that select.busiest names` : '',
+    limits > 0 ? `${exactCount(limits)} for which the limits leave no room (market-recorder plan shows what fits)` : '',
   ].filter((part) => part !== '')
-  return parts.length === 0 ? '' : `Left out: ${parts.join(', ')}`
+  return parts.join(', ')
 }
 
 function Age({ ageMs, limitMs }: { ageMs: number | null; limitMs: number }) {

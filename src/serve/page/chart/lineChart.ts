@@ -1,0 +1,77 @@
+import {
+  createChart,
+  type IChartApi,
+  type ISeriesApi,
+  LineSeries,
+  type LineData,
+  LineType,
+  type UTCTimestamp,
+  type WhitespaceData,
+} from 'lightweight-charts'
+import type { TimeRange } from '../../../market/timeRange.js'
+import { chartOptions, colour } from './style.js'
+
+export interface Line {
+  /** Name of the colour in the style sheet. */
+  readonly colour: string
+  readonly width: 1 | 2
+  readonly isStepped?: boolean
+  /** Values by the time at which their step begins. */
+  readonly values: ReadonlyMap<number, number>
+}
+
+/** Lines over the whole of a span of time; what is not known leaves a space as wide as it was long. */
+export class LineChart {
+  readonly #chart: IChartApi
+  readonly #digits: number
+  #series: ISeriesApi<'Line'>[] = []
+  #lines: readonly Line[] = []
+
+  constructor(container: HTMLElement, digits: number) {
+    this.#chart = createChart(container, chartOptions())
+    this.#digits = digits
+  }
+
+  show(lines: readonly Line[], span: TimeRange, stepMs: number): void {
+    this.#lines = lines
+    const formatter = (value: number) => value.toFixed(this.#digits)
+    this.#series = lines.map(
+      ({ width, isStepped = false }, index) =>
+        this.#series[index] ??
+        this.#chart.addSeries(LineSeries, {
+          lineWidth: width,
+          lineType: isStepped ? LineType.WithSteps : LineType.Simple,
+          lastValueVisible: width > 1,
+          priceLineVisible: false,
+          crosshairMarkerRadius: 3,
+          priceFormat: { type: 'custom', formatter, minMove: 10 ** -this.#digits },
+        }),
+    )
+    for (const [index, { values }] of lines.entries()) this.#series[index]?.setData(placesOf(values, span, stepMs))
+    this.restyle()
+    this.#chart.timeScale().fitContent()
+  }
+
+  restyle(): void {
+    this.#chart.applyOptions(chartOptions())
+    for (const [index, line] of this.#lines.entries()) this.#series[index]?.applyOptions({ color: colour(line.colour) })
+  }
+
+  close(): void {
+    this.#chart.remove()
+  }
+}
+
+/** A place on the axis for each step, with or without a value. */
+function placesOf(values: ReadonlyMap<number, number>, { from, to }: TimeRange, stepMs: number) {
+  const places: (LineData<UTCTimestamp> | WhitespaceData<UTCTimestamp>)[] = []
+  for (let at = Math.ceil(from / stepMs) * stepMs; at < to; at += stepMs) {
+    const time = (at / 1000) as UTCTimestamp
+    const value = values.get(at)
+    const isBeforeGap = at + stepMs < to && !values.has(at + stepMs)
+    if (value === undefined) places.push({ time })
+    // The line would lead across the gap: nobody knows what was in it.
+    else places.push({ time, value, ...(isBeforeGap && { color: 'transparent' }) })
+  }
+  return places
+}
