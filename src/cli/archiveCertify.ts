@@ -1,11 +1,12 @@
 import { type Command, Option } from 'commander'
 import picomatch from 'picomatch'
+import { candleTypes, intervals } from '../market/candle.js'
 import { categories } from '../market/category.js'
 import { stopSignal } from '../runtime/process.js'
 import { type Certificate, type CertifiedSeries, type CertifiedTable, certify } from '../files/archive/certify.js'
 import { openArchive, tableOption } from './archiving.js'
 import { Failed } from './end.js'
-import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, day, namesOption, readConfig, requireOptions } from './options.js'
 import { writeOut } from './output.js'
 import { printable } from '../runtime/text.js'
 
@@ -15,8 +16,8 @@ interface CertifyOptions extends CommonOptions {
   readonly symbol: readonly string[]
   readonly interval?: readonly string[]
   readonly type?: readonly string[]
-  readonly from: string
-  readonly to: string
+  readonly from?: string
+  readonly to?: string
   readonly json?: boolean
 }
 
@@ -24,12 +25,12 @@ export function certifyCommand(): Command {
   return configuredCommand('certify')
     .description('Report what the archive proves of a dataset: completeness by day, gaps, revisions, digests.')
     .addOption(tableOption('only these (default: archive.tables)'))
-    .requiredOption('--from <day>', 'first day', day)
-    .requiredOption('--to <day>', 'end, not included', day)
-    .addOption(new Option('--category <category...>', 'only these').choices(categories))
+    .addOption(new Option('--from <day>', 'first day').argParser(day))
+    .addOption(new Option('--to <day>', 'end, not included').argParser(day))
+    .addOption(namesOption('--category <category...>', 'only these', categories))
     .option('--symbol <glob...>', 'only these, such as BTCUSDT or BTC*', ['*'])
-    .option('--interval <interval...>', 'of candles, only these')
-    .option('--type <type...>', 'of candles, only these')
+    .addOption(namesOption('--interval <interval...>', 'of candles, only these', intervals))
+    .addOption(namesOption('--type <type...>', 'of candles, only these', candleTypes))
     .option('--json', 'print the report as JSON')
     .addHelpText(
       'after',
@@ -42,17 +43,18 @@ export function certifyCommand(): Command {
 }
 
 async function runCertify(options: CertifyOptions): Promise<void> {
+  const { from, to } = requireOptions({ from: options.from, to: options.to })
   const config = await readConfig(options)
   const stop = stopSignal()
   const target = await openArchive(config, stop.signal)
-  const isSymbol = picomatch([...options.symbol])
+  const isSymbol = picomatch([...options.symbol], { nocase: true })
   const isAmong = (wanted: readonly string[] | undefined, value: string) =>
     wanted === undefined || value === '' || wanted.includes(value)
   try {
     const { certificate, problems } = await certify(target, {
       tables: options.table ?? config.archive.tables,
-      from: options.from,
-      to: options.to,
+      from,
+      to,
       signal: stop.signal,
       isWanted: ({ category, symbol, type, interval }) =>
         isAmong(options.category, category) &&

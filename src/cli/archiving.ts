@@ -7,11 +7,11 @@ import { type Config, hasArchive, storageOf } from '../config/resolve.js'
 import type { TimeMs } from '../market/values.js'
 import { sleepFor, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import type { CommonOptions } from './options.js'
+import { type CommonOptions, namesOption } from './options.js'
 import { messageOf } from '../runtime/text.js'
 import { doAgree, type RecorderDatabase, removalTime } from '../db/database.js'
 import { join, resolve } from 'node:path'
-import { Option } from 'commander'
+import type { Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
 import type { ArchiveRunFiles } from '../files/archive/run.js'
 import type { NotedDay } from '../files/archive/state.js'
@@ -163,7 +163,7 @@ export async function openPublisher(
 }
 
 export function tableOption(what: string): Option {
-  return new Option('--table <table...>', what).choices(marketTables)
+  return namesOption('--table <table...>', what, marketTables)
 }
 
 interface OldRemoval extends RemovalResult {

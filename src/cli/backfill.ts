@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import picomatch from 'picomatch'
 import { type Estimate, estimate, estimateEvents, type EventEstimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
@@ -28,7 +28,15 @@ import { cancelBackfills } from '../ledger/wants.js'
 import { missingLines, printEstimate, printEventEstimate, printSummary } from './backfillOutput.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './end.js'
-import { acceptNewUrlOption, type CommonOptions, configuredCommand, readConfig } from './options.js'
+import {
+  acceptNewUrlOption,
+  type CommonOptions,
+  configuredCommand,
+  moment,
+  namesOption,
+  readConfig,
+  requireOptions,
+} from './options.js'
 import { writeOut } from './output.js'
 
 interface BackfillOptions extends CommonOptions {
@@ -68,17 +76,17 @@ export function backfillCommand(): Command {
         'what to fetch (default: candles); fills and funding rates reach back 90 days',
       ).choices(pastStreams),
     )
-    .addOption(oneOrMore('--category <categories...>', 'product lines', tradedCategories))
-    .option('--symbol <globs...>', 'symbols, as names or globs')
-    .addOption(oneOrMore('--interval <intervals...>', 'intervals', intervals))
-    .addOption(oneOrMore('--type <types...>', 'types of candles', candleTypes, ' (default: market)'))
+    .addOption(namesOption('--category <categories...>', 'product lines', tradedCategories))
+    .option('--symbol <globs...>', 'symbols, as names or globs, in any case')
+    .addOption(namesOption('--interval <intervals...>', 'intervals', intervals))
+    .addOption(namesOption('--type <types...>', 'types of candles (default: market)', candleTypes))
     .addOption(
       new Option(
         '--from <time>',
         'first time, of candles their opening time: ISO 8601 (UTC unless it has a zone), or launch',
-      ).argParser((text) => (text === 'launch' ? text : parseTime(text))),
+      ).argParser((text) => (text === 'launch' ? text : moment(text))),
     )
-    .addOption(new Option('--to <time>', 'end of the times, exclusive (default: now)').argParser(parseTime))
+    .addOption(new Option('--to <time>', 'end of the times, exclusive (default: now)').argParser(moment))
     .option('--again', 'fetch stored candles again; changes are logged as revisions')
     .option('--dry-run', 'print requests, minutes, rows and bytes, and fetch nothing')
     .option('--cancel', 'end open backfills, or those of the given stream, symbols, intervals, types and categories')
@@ -237,14 +245,15 @@ const goesOnLines =
 
 /** Throws when options are missing, and names all of them. */
 function requestOf(options: BackfillOptions): BackfillRequest & { readonly stream: PastStream } {
-  const { stream = 'candles', category, symbol, type = ['market'], from, to } = options
+  const { stream = 'candles', type = ['market'], to } = options
   if (stream !== 'candles' && (options.interval !== undefined || options.type !== undefined))
     throw new ConfigError([`--interval and --type are for candles, not for ${stream}`])
-  const interval = options.interval ?? (stream === 'candles' ? undefined : [])
-  if (category === undefined || symbol === undefined || interval === undefined || from === undefined) {
-    const missing = Object.entries({ category, symbol, interval, from }).filter(([, value]) => value === undefined)
-    throw new ConfigError([`missing: ${missing.map(([name]) => `--${name}`).join(', ')}`])
-  }
+  const { category, symbol, interval, from } = requireOptions({
+    category: options.category,
+    symbol: options.symbol,
+    interval: options.interval ?? (stream === 'candles' ? undefined : []),
+    from: options.from,
+  })
   if (from !== 'launch' && to !== undefined && from >= to) throw new ConfigError(['--from must be before --to'])
   const end = to ?? Number.MAX_SAFE_INTEGER
   return { stream, categories: category, symbols: symbol, intervals: interval, types: type, from, to: end }
@@ -260,7 +269,7 @@ async function cancel({ stream, category, symbol, interval, type, ...options }: 
       ...(category === undefined ? {} : { categories: category }),
       ...(interval === undefined ? {} : { intervals: interval }),
       ...(type === undefined ? {} : { types: type }),
-      isSymbol: symbol === undefined ? () => true : picomatch([...symbol]),
+      isSymbol: symbol === undefined ? () => true : picomatch([...symbol], { nocase: true }),
     })
     if (options.json === true) return await writeOut(`${JSON.stringify(cancelled)}\n`)
     await writeOut(cancelled.length === 0 ? 'no backfill is open\n' : '')
@@ -268,19 +277,6 @@ async function cancel({ stream, category, symbol, interval, type, ...options }: 
   } finally {
     await store.close()
   }
-}
-
-/** `choices` of commander would look at each value of a variadic option, but not say the nearest; it is good enough. */
-function oneOrMore(flags: string, what: string, choices: readonly string[], otherwise = ''): Option {
-  return new Option(flags, `${what}${otherwise}`).choices([...choices])
-}
-
-function parseTime(text: string): TimeMs {
-  // A date alone is midnight UTC by the standard, a time without a zone is local; here both are UTC.
-  const hasZone = /(Z|[+-]\d{2}:?\d{2})$/i.test(text) || !/[T ]\d/.test(text)
-  const time = /^\d{4}-\d{2}(-\d{2})?([T ]\d{2}:\d{2}.*)?$/.test(text) ? Date.parse(hasZone ? text : `${text}Z`) : NaN
-  if (Number.isNaN(time)) throw new InvalidArgumentError('Give a time such as 2026-01-31 or 2026-01-31T12:00.')
-  return time
 }
 
 function commandLine(): string {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import picomatch from 'picomatch'
 import { ConfigError } from '../config/configError.js'
 import { categories } from '../market/category.js'
@@ -11,11 +11,11 @@ import { type ExportFormat, exportFormats } from '../files/export/files.js'
 import { type ExportProgress, runExport } from '../files/export/run.js'
 import { describeSource, knownSymbols } from '../files/export/request.js'
 import { failedOrStopped } from './end.js'
-import { type CommonOptions, configuredCommand, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, moment, namesOption, readConfig } from './options.js'
 import { progressLine, warnings } from './output.js'
 
 interface ExportOptions extends CommonOptions {
-  readonly out: string
+  readonly out?: string
   readonly format: ExportFormat
   readonly from?: TimeMs
   readonly to?: TimeMs
@@ -39,11 +39,15 @@ export function exportCommand(): Command {
   return configuredCommand('export')
     .argument('[what]', 'a relation such as candles, or a SELECT')
     .usage('[options] <what>')
-    .requiredOption('--out <folder>', 'where the files go: a folder of their own')
+    .option('--out <folder>', 'where the files go: a folder of their own')
     .addOption(new Option('--format <format>', 'file format').choices(exportFormats).default('parquet'))
-    .addOption(new Option('--from <time>', 'start, such as 2026-03-01 or 2026-03-01T12:00Z').argParser(moment))
+    .addOption(
+      new Option('--from <time>', 'start, such as 2026-03-01 or 2026-03-01T12:00; UTC unless it has a zone').argParser(
+        moment,
+      ),
+    )
     .addOption(new Option('--to <time>', 'end, not included (default: now)').argParser(moment))
-    .addOption(new Option('--category <category...>', 'only these').choices(categories))
+    .addOption(namesOption('--category <category...>', 'only these', categories))
     .option('--symbol <glob...>', 'only these, such as BTCUSDT or BTC*')
     .option('--overwrite', 'start over, replacing any export in the folder')
     .option('--json', 'print the result as JSON')
@@ -52,7 +56,11 @@ export function exportCommand(): Command {
 }
 
 async function runExportCommand(what: string | undefined, options: ExportOptions): Promise<void> {
-  if (what === undefined) throw new ConfigError([whatIsMissing(options)])
+  const { out } = options
+  if (what === undefined || out === undefined) {
+    const missing = out === undefined ? ['--out is missing: a folder of their own for the files'] : []
+    throw new ConfigError(what === undefined ? [whatIsMissing(options), ...missing] : missing)
+  }
   const config = await readConfig(options)
   const stop = stopSignal()
   const store = await openReader(config, warnings)
@@ -80,7 +88,7 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
       {
         what,
         source,
-        folder: resolve(options.out),
+        folder: resolve(out),
         format: options.format,
         from,
         to,
@@ -100,11 +108,11 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
       throw new Error(`no rows match --symbol ${options.symbol.join(' ')} there: market.instruments lists the symbols`)
     }
     if (options.json === true) {
-      console.log(JSON.stringify({ ...result, folder: resolve(options.out) }))
+      console.log(JSON.stringify({ ...result, folder: resolve(out) }))
       return
     }
     const skipped = result.partsSkipped === 0 ? '' : `; ${result.partsSkipped} days had been exported before`
-    console.log(`${result.rows} rows in ${result.files} files in ${options.out}${skipped}`)
+    console.log(`${result.rows} rows in ${result.files} files in ${out}${skipped}`)
   } catch (error) {
     progress.end()
     throw failedOrStopped(error, stop.signal)
@@ -124,21 +132,13 @@ function whatIsMissing({ symbol = [] }: ExportOptions): string {
 /** Patterns become the symbols that are known; one without a pattern in it stands for itself. */
 async function matchingSymbols(database: DatabasePool, globs: readonly string[]): Promise<string[]> {
   const known = await knownSymbols(database)
-  const literal = globs.filter((glob) => !picomatch.scan(glob).isGlob)
-  const isMatch = picomatch([...globs])
+  const options = { nocase: true }
+  const isKnown = (glob: string) => known.some((symbol) => picomatch.isMatch(symbol, glob, options))
+  const literal = globs.filter((glob) => !picomatch.scan(glob).isGlob && !isKnown(glob))
+  const isMatch = picomatch([...globs], options)
   const symbols = [...new Set([...literal, ...known.filter((symbol) => isMatch(symbol))])]
   if (symbols.length === 0) throw new ConfigError([`no symbol matches ${globs.join(' ')}`])
   return symbols.toSorted()
-}
-
-function moment(text: string): TimeMs {
-  // A date alone is midnight UTC; a date with a time and no zone would be taken as the machine's own time.
-  const isZoned = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text)
-  const time = Date.parse(text)
-  if (!isZoned || Number.isNaN(time)) {
-    throw new InvalidArgumentError('Write a date (2026-03-01) or a time with its zone (2026-03-01T12:00Z).')
-  }
-  return time
 }
 
 /** How far it has come, as a line of text. */

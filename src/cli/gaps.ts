@@ -1,6 +1,8 @@
 import type { Command } from 'commander'
+import picomatch from 'picomatch'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
-import { instrumentText, isTradedCategory } from '../market/category.js'
+import { streamNames } from '../market/stream.js'
+import { categories, instrumentText, isTradedCategory } from '../market/category.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
@@ -11,12 +13,15 @@ import { type Gap, listGaps } from '../ledger/gaps.js'
 import { missingLines, printSummary } from './backfillOutput.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './end.js'
-import { type CommonOptions, configuredCommand, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, namesOption, readConfig } from './options.js'
 import { writeOut } from './output.js'
 
 interface GapsOptions extends CommonOptions {
   readonly repair?: boolean
   readonly all?: boolean
+  readonly stream?: readonly string[]
+  readonly category?: readonly string[]
+  readonly symbol?: readonly string[]
   readonly json?: boolean
 }
 
@@ -24,10 +29,13 @@ export function gapsCommand(): Command {
   return configuredCommand('gaps')
     .option('--repair', 'fetch missing candles and fills that the service still has')
     .option('--all', 'show repaired ones, too')
-    .option('--json', 'print one JSON array')
+    .addOption(namesOption('--stream <stream...>', 'only those of these streams', streamNames))
+    .addOption(namesOption('--category <category...>', 'only those of these categories', categories))
+    .option('--symbol <glob...>', 'only those of these symbols, such as BTCUSDT or BTC*')
+    .option('--json', 'print one JSON array, newest first')
     .addHelpText(
       'after',
-      '\nExamples:\n  market-recorder gaps\n  market-recorder gaps --repair\n\nExit code of --repair: 0 when every repairable gap is filled, 1 when one is left.',
+      "\nExamples:\n  market-recorder gaps --stream fills --symbol 'BTC*'\n  market-recorder gaps --repair\n\nExit code of --repair: 0 when every repairable gap is filled, 1 when one is left.",
     )
     .action(runGaps)
 }
@@ -35,13 +43,17 @@ export function gapsCommand(): Command {
 async function runGaps(options: GapsOptions): Promise<void> {
   const config = await readConfig(options)
   const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
+  const isWanted = wantedBy(options)
   const store = await openStore(config, logger)
   try {
     await prepareBeside(store, config, createLogger('warn'))
     const { db } = store.database
     if (options.repair === true) {
-      await repair((await listGaps(db, { state: 'open' })).filter(isRepairable))
-    } else await show(await listGaps(db, options.all === true ? {} : { exceptState: 'repaired' }))
+      await repair((await listGaps(db, { state: 'open' })).filter((gap) => isRepairable(gap) && isWanted(gap)))
+    } else {
+      const gaps = await listGaps(db, options.all === true ? {} : { exceptState: 'repaired' })
+      await show(gaps.filter(isWanted).toReversed())
+    }
   } finally {
     await store.close()
   }
@@ -85,6 +97,15 @@ async function runGaps(options: GapsOptions): Promise<void> {
 
 const maxShown = 20
 
+function wantedBy({ stream, category, symbol }: GapsOptions): (gap: Gap) => boolean {
+  const isSymbol = symbol === undefined ? () => true : picomatch([...symbol], { nocase: true })
+  return (gap) =>
+    (stream === undefined || stream.includes(gap.stream)) &&
+    (category === undefined || category.includes(gap.category)) &&
+    // A gap of all symbols is one of each.
+    (gap.symbol === '*' || isSymbol(gap.symbol))
+}
+
 function isRepairable({ stream, state, symbol }: Gap): boolean {
   return state === 'open' && (stream === 'fills' ? symbol !== '*' : stream === 'candles')
 }
@@ -95,7 +116,7 @@ function plannedOf({ stream, category, symbol, type, interval, range }: Gap): Pl
 }
 
 function gapText({ category, symbol, type, interval, range: { from, to } }: Gap): string {
-  const text = (time: number) => new Date(time).toISOString().slice(0, 19)
+  const text = (time: number) => new Date(time).toISOString().slice(0, 23)
   const what =
     type !== null && interval !== null && isTradedCategory(category)
       ? `${seriesText({ category, symbol, type, interval })} (${Math.round((to - from) / intervalMs[interval])} candles)`

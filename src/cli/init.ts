@@ -6,7 +6,7 @@ import { type Config, resolveConfig } from '../config/resolve.js'
 import { parseYaml, yamlText } from '../config/problems.js'
 import { categories, type Category, tradedCategories } from '../market/category.js'
 import { exitCodes, Failed } from './end.js'
-import { wholeNumber } from './options.js'
+import { namesOption, wholeNumber } from './options.js'
 import { planOf } from './plan.js'
 
 /** The decisions of a user. Whatever is not decided keeps its default, and is not written. */
@@ -42,10 +42,8 @@ export function initCommand(): Command {
   return new Command('init')
     .option('--out <file>', 'file to write', 'recorder.yaml')
     .option('--url <url>', "the service's address, without /api/v3")
-    .addOption(new Option('--record <stream...>', 'streams to record (default: all)').choices(streamNames))
-    .addOption(
-      new Option('--category <name...>', 'categories to cover (default: all that are traded)').choices(categories),
-    )
+    .addOption(namesOption('--record <stream...>', 'streams to record (default: all)', streamNames))
+    .addOption(namesOption('--category <name...>', 'categories to cover (default: all that are traded)', categories))
     .option('--symbol <glob...>', "symbols to cover, such as 'BTC*' (default: all)")
     .addOption(
       new Option('--keep-days <days>', 'remove rows of this age (default: never)').argParser(wholeNumber(1, 36_500)),

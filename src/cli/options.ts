@@ -1,5 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
+import { ConfigError } from '../config/configError.js'
 import { type Config, setsOptions } from '../config/resolve.js'
+import type { TimeMs } from '../market/values.js'
 
 /** The configuration where nobody sets anything: the build computes it, because the schema takes longer to load than most commands to run. */
 declare const bundledDefaults: Config
@@ -47,6 +49,41 @@ export function day(text: string): string {
   const isDay = /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text))
   if (!isDay) throw new InvalidArgumentError('Write a day in UTC, such as 2026-03-01.')
   return text
+}
+
+/**
+ * A moment. Without a zone it is in UTC, as a date alone is; PostgreSQL's form of a time is read, too.
+ */
+export function moment(text: string): TimeMs {
+  const [, date, time, zone] =
+    /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}\S*?)(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i.exec(text) ?? []
+  const fullZone = zone !== undefined && /^[+-]\d{2}$/.test(zone) ? `${zone}:00` : (zone ?? 'Z')
+  const moment = time === undefined ? Date.parse(date ?? '') : Date.parse(`${date}T${time}${fullZone}`)
+  if (Number.isNaN(moment)) {
+    throw new InvalidArgumentError('Give a time such as 2026-01-31 or 2026-01-31T12:00, in UTC unless it has a zone.')
+  }
+  return moment
+}
+
+/** An option that takes some of these names, written in any case. */
+export function namesOption(flags: string, what: string, names: readonly string[]): Option {
+  const nameOf = (text: string) => names.find((name) => name.toLowerCase() === text.toLowerCase())
+  return new Option(flags, what)
+    .choices([...names])
+    .argParser((text: string, before: readonly string[] | undefined) => {
+      const name = nameOf(text)
+      if (name === undefined) throw new InvalidArgumentError(`Allowed choices are ${names.join(', ')}.`)
+      return [...(before ?? []), name]
+    })
+}
+
+/** Gives options back. Throws when some are missing, and names all of them. */
+export function requireOptions<Options extends Readonly<Record<string, unknown>>>(
+  given: Options,
+): { [Name in keyof Options]: NonNullable<Options[Name]> } {
+  const missing = Object.keys(given).filter((name) => given[name] === undefined)
+  if (missing.length > 0) throw new ConfigError([`missing: ${missing.map((name) => `--${name}`).join(', ')}`])
+  return given as { [Name in keyof Options]: NonNullable<Options[Name]> }
 }
 
 /** Reads a whole number between two bounds. */

@@ -16,7 +16,15 @@ import {
   runReadOnlyQuery,
 } from '../db/readOnlyQuery.js'
 import { FailedAt } from './end.js'
-import { type CommonOptions, configuredCommand, day, positiveSeconds, readConfig, wholeNumber } from './options.js'
+import {
+  type CommonOptions,
+  configuredCommand,
+  day,
+  namesOption,
+  positiveSeconds,
+  readConfig,
+  wholeNumber,
+} from './options.js'
 import { warnings, writeOut } from './output.js'
 import { rowsTable } from './rowsTable.js'
 
@@ -56,7 +64,7 @@ export function queryCommand(): Command {
     .option('--offline', 'with --archive: query only the archive')
     .addOption(ofArchive(new Option('--from <day>', 'with --archive: rows from this day on').argParser(day)))
     .addOption(ofArchive(new Option('--to <day>', 'with --archive: rows before this day').argParser(day)))
-    .addOption(ofArchive(new Option('--category <category...>', 'with --archive: only these').choices(categories)))
+    .addOption(ofArchive(namesOption('--category <category...>', 'with --archive: only these', categories)))
     .addHelpText('after', examples)
     .action(runQuery)
 }

@@ -34,7 +34,7 @@ const maxShown = 20
 async function runVerify(options: VerifyOptions): Promise<void> {
   const config = await readConfig(options)
   const store = await openStore(config, createLogger('warn'))
-  const isWanted = picomatch([...options.symbol])
+  const isWanted = picomatch([...options.symbol], { nocase: true })
   const { retentionDays } = config.storage.candles
   const keptSince = retentionDays === undefined ? 0 : systemClock.now() - retentionDays * dayMs
   let isSound = true

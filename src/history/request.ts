@@ -62,7 +62,7 @@ export function resolveRequest(
   settleMs: number,
 ): ResolvedRequest {
   const { stream = 'candles' } = request
-  const isWanted = picomatch([...request.symbols])
+  const isWanted = picomatch([...request.symbols], { nocase: true })
   const series: RequestedSeries[] = []
   const skipped = new Set<string>()
   for (const instrument of instruments) {
