@@ -195,11 +195,16 @@ const allStreams = z.strictObject({
 
 export const streams = allStreams.superRefine(refuseMissingLists).prefault({}).describe('What is recorded.')
 
+/** They choose what the lists have of futures, which may be nothing. */
+const ofFutures: ReadonlySet<string> = new Set(['fundingRates', 'liquidations'])
+
 /** Streams of instruments choose from the lists: without them they would record nothing, and nobody would be told. */
 function refuseMissingLists(all: z.output<typeof allStreams>, context: z.core.$RefinementCtx): void {
   const refuse = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message, input: all })
   const choosers = Object.entries(all).flatMap(([name, stream]) =>
-    stream.enabled && 'select' in stream ? [{ name, categories: stream.select.categories }] : [],
+    stream.enabled && 'select' in stream && !ofFutures.has(name)
+      ? [{ name, categories: stream.select.categories }]
+      : [],
   )
   if (all.instruments.enabled) {
     const listed = new Set<string>(all.instruments.categories)

@@ -3,7 +3,7 @@ import { type CandleSeries, type CandleType, type Interval, intervalMs, whyNoCan
 import { fundingReachMs, isFuture } from '../market/funding.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { hourMs, type TimeMs } from '../market/values.js'
 import { candleStream, instrumentStream, type Series } from '../db/series.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
 import { fillReachMs } from './pastFills.js'
@@ -17,7 +17,8 @@ const streamOf = { candles: 'candles', fills: 'fills', funding: 'funding_rates' 
 const reachMs: Readonly<Record<PastStream, number>> = {
   candles: Number.POSITIVE_INFINITY,
   fills: fillReachMs,
-  funding: fundingReachMs,
+  // Rates leave the history while those of other instruments are fetched.
+  funding: fundingReachMs - hourMs,
 }
 
 /** A selection of series and times to backfill. */

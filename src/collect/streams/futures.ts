@@ -43,7 +43,10 @@ export const fundingForecasts: ListStream<FuturesTarget, FundingForecast> = {
   kind: 'lists',
   name: 'funding_forecasts',
   schedule: () => '20 * * * * *',
-  lists: () => futuresCategories,
+  lists: ({ streams }) =>
+    streams.instruments.enabled
+      ? futuresCategories.filter((category) => streams.instruments.categories.includes(category))
+      : futuresCategories,
   fetch: (client, { category }, options) => client.fundingForecasts({ category }, options),
   // The service's own test symbols are on no list of instruments, and have no bounds.
   keeps: (universe, row) => row.minRate !== null || row.maxRate !== null || universe.has(row),

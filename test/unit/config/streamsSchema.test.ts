@@ -39,6 +39,7 @@ test('streams that choose from lists need them, and it is said which do', () => 
 test('a category that is not listed cannot be covered', () => {
   const instruments = { categories: ['SPOT'] }
   const spot = { select: { categories: ['SPOT'] } }
+  // Streams of futures take what the lists have of them.
   expect(problemsOf({ instruments, orderBooks: spot, rpiOrderBooks: off, fills: spot, candles: spot })).toEqual([])
   const problems = problemsOf({ instruments, orderBooks: spot, rpiOrderBooks: off, fills: spot, candles: {} })
   expect(problems).toHaveLength(1)

@@ -97,6 +97,16 @@ describe('a backfill request', () => {
     expect(series).toMatchObject([
       { series: { stream: 'fills', symbol: 'BTCUSDT' }, range: { from: now - 90 * dayMs, to: now - 20_000 } },
     ])
+    const future = instrument('BTCUSDT', { category: 'USDT-FUTURES', launchTime: null })
+    const funding = resolve([future, instrument('BTCUSDT')], {
+      stream: 'funding',
+      categories: ['USDT-FUTURES', 'SPOT'],
+      from: 'launch',
+    })
+    // An hour less, so that nothing of it is too old by the time it is fetched.
+    expect(funding.series.map(({ series: { stream }, range }) => [stream, range.from])).toEqual([
+      ['funding_rates', now - 90 * dayMs + 3_600_000],
+    ])
     const launched = resolve([instrument('BTCUSDT')], { stream: 'fills', from: 0, to: now - dayMs }).series
     expect(launched[0]?.range).toEqual({ from: now - 30 * dayMs, to: now - dayMs })
   })
