@@ -6,7 +6,7 @@ import { readAddress } from '../serve/address.js'
 import type { Status } from '../serve/api/contract.js'
 import { Failed, sleepUnlessStopped } from './end.js'
 import { type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
-import { statusText, type StoredState, storedText } from './statusText.js'
+import { type Screen, statusText, type StoredState, storedText } from './statusText.js'
 
 interface StatusOptions extends CommonOptions {
   readonly url?: string
@@ -63,7 +63,10 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
   const seconds = options.watch === true ? usualWatchSeconds : (options.watch ?? usualWatchSeconds)
   try {
     while (!stop.signal.aborted) {
-      const text = textOf(await ask(config, options))
+      const { columns, rows } = process.stdout
+      // The cursor takes the last line.
+      const screen = process.stdout.isTTY ? { columns, rows: rows - 1 } : undefined
+      const text = textOf(await ask(config, options), screen)
       // From the top left corner down, so that nothing flickers.
       console.log(process.stdout.isTTY ? `\u001b[H\u001b[2J${text}` : `${text}\n`)
       await sleepUnlessStopped(seconds, stop.signal)
@@ -159,8 +162,8 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
   }
 }
 
-function textOf({ recorder, stored, reason }: Response): string {
-  if (recorder !== null) return statusText(recorder, process.stdout.isTTY)
+function textOf({ recorder, stored, reason }: Response, screen?: Screen): string {
+  if (recorder !== null) return statusText(recorder, process.stdout.isTTY, screen)
   const rest = stored === null ? '' : `\n${storedText(stored, Date.now())}`
   return `The recorder is not running here: ${reason ?? 'no reason'}${rest}`
 }

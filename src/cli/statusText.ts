@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util'
 import Table from 'cli-table3'
 import { type StreamName, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
@@ -18,8 +19,17 @@ const codes = { green: 32, yellow: 33, red: 31, dim: 2, bold: 1 } as const
 const shownIncidents = 4
 const shownBackfills = 4
 
-/** The recorder's status on one screen of 100 columns. */
-export function statusText(status: Status, withColour: boolean): string {
+export interface Screen {
+  readonly columns: number
+  readonly rows: number
+}
+
+const unlimited: Screen = { columns: Infinity, rows: Infinity }
+/** The table of streams with all its columns needs that many. */
+const wideColumns = 100
+
+/** The recorder's status. On a small screen the lines that matter least are left out, and long ones are cut. */
+export function statusText(status: Status, withColour: boolean, screen = unlimited): string {
   const paint: Paint = (text, colour) => (withColour ? `\u001b[${codes[colour]}m${text}\u001b[0m` : text)
   const { problems, budget, backlog, spool, database, process, backfills, incidents } = status
   const health =
@@ -30,20 +40,22 @@ export function statusText(status: Status, withColour: boolean): string {
           problems.some(({ isBlocking }) => isBlocking) ? 'red' : 'yellow',
         )
   const running = inWords(status.time - status.startedAt)
-  return [
+  const leftOut = leftOutLines(status.streams)
+  const operations = inLines(
+    budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`),
+    3,
+  )
+  const lines = [
     `${paint('market-recorder', 'bold')} ${status.version} · ${health} · up ${running} · egress ${status.egress} · ${clock(status.time)} UTC`,
     ...problems.map(({ message, isBlocking }) => paint(`  ! ${message}`, isBlocking ? 'red' : 'yellow')),
     '',
-    streamTable(status.streams, paint),
-    ...leftOutLines(status.streams),
+    ...streamTable(status.streams, paint, screen.columns < wideColumns).split('\n'),
+    ...leftOut,
     '',
     `Requests   ${bar(budget.overall.used, budget.overall.limit)} ${grouped(budget.overall.used)} of ${grouped(budget.overall.limit)} a minute` +
       (budget.pausedMs > 0 ? paint(`, paused for ${inWords(budget.pausedMs)}`, 'red') : '') +
       (budget.rate < 1 ? paint(`, at ${Math.round(budget.rate * 100)} % speed`, 'yellow') : ''),
-    ...inLines(
-      budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`),
-      3,
-    ),
+    ...operations,
     `Waiting    ${budget.waiting.map(({ class: name, count, oldestWaitMs }) => `${name} ${count}${count > 0 ? ` for ${inWords(oldestWaitMs)}` : ''}`).join(' · ')}`,
     `Database   ${database.isReachable ? `responds in ${Math.max(1, Math.round(database.latencyMs ?? 0))} ms` : paint('away', 'red')}, ${database.lagMs === null ? '' : `${inWords(database.lagMs)} behind as a standby, `}${sizeText(database.bytes)} on disk; ` +
       `not yet stored: ${grouped(backlog.rows)} rows in memory, ${inBytes(spool.bytes)} spooled`,
@@ -58,7 +70,24 @@ export function statusText(status: Status, withColour: boolean): string {
         .map((incident) => paint(incidentLine(incident), incident.until === null ? 'red' : 'dim')),
       incidents.length - shownIncidents,
     ),
-  ].join('\n')
+  ]
+  return fitted(lines, [operations, leftOut, ['']], screen).join('\n')
+}
+
+/** Leaves out one group of lines after the other while there are too many, and then the last ones. */
+function fitted(lines: readonly string[], groups: readonly (readonly string[])[], { columns, rows }: Screen): string[] {
+  const [group, ...others] = groups
+  if (lines.length > rows && group !== undefined) {
+    const kept = lines.filter((line) => !group.includes(line))
+    return fitted(kept, others, { columns, rows })
+  }
+  return lines.slice(0, rows).map((line) => cut(line, columns))
+}
+
+/** A line that is cut loses its colour. */
+function cut(line: string, columns: number): string {
+  const plain = stripVTControlCharacters(line)
+  return plain.length <= columns ? line : `${plain.slice(0, columns - 1)}…`
 }
 
 /** Nothing for a recorder without others. */
@@ -88,8 +117,9 @@ export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): s
   return [`Database   ${sizeText(bytes)} on disk`, `Gaps       ${gapsText(gaps)}`, table.toString()].join('\n')
 }
 
-function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
-  const head = [
+function streamTable(streams: readonly StreamStatus[], paint: Paint, isNarrow: boolean): string {
+  const shown = <Cell>(cells: Cell[]) => cells.filter((_, index) => !isNarrow || !wideOnly.includes(index))
+  const head = shown([
     'stream',
     'state',
     'covers',
@@ -101,7 +131,7 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
     'skipped',
     'rejected',
     'gaps',
-  ]
+  ])
   const table = plainTable(
     head,
     head.map((_, index) => (index < 2 ? 'left' : 'right')),
@@ -109,7 +139,7 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
   for (const stream of streams) {
     const colour = stream.state === 'fresh' ? 'green' : stream.state === 'stale' ? 'red' : 'dim'
     const trouble = (count: number) => (count > 0 ? paint(grouped(count), 'yellow') : '0')
-    table.push([
+    const row = [
       stream.name,
       paint(stream.state, colour),
       covers(stream),
@@ -121,10 +151,14 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint): string {
       trouble(stream.skippedPolls),
       trouble(stream.rowsRejected + stream.rowsDropped),
       trouble(stream.gapsFound),
-    ])
+    ]
+    table.push(shown(row))
   }
   return table.toString()
 }
+
+/** Columns that a narrow screen leaves out: allowed, stored, skipped. */
+const wideOnly: readonly number[] = [4, 6, 8]
 
 /** Streams that come as whole lists cover those, not instruments one by one. */
 const listed: readonly StreamName[] = streamNames.filter((name) => streamNamed(name).kind === 'lists')

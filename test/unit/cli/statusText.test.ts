@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { statusText, storedText } from '../../../src/cli/statusText.js'
+import { type Screen, statusText, storedText } from '../../../src/cli/statusText.js'
 import { loadConfig } from '../../../src/config/resolve.js'
+import { streamNames } from '../../../src/market/stream.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
 import { statusReport } from '../../../src/serve/statusReport.js'
@@ -8,7 +9,7 @@ import { freshen, settableSource, type SettableSource } from '../../support/reco
 
 const now = Date.UTC(2026, 10, 20, 12, 0, 0)
 
-function text(prepare: (source: SettableSource) => void, isReachable = true): string {
+function text(prepare: (source: SettableSource) => void, isReachable = true, screen?: Screen): string {
   const source = settableSource(now - 3_600_000)
   freshen(source, now - 4000)
   prepare(source)
@@ -27,6 +28,7 @@ function text(prepare: (source: SettableSource) => void, isReachable = true): st
   return statusText(
     statusReport({ now, instanceId: 'i', version: '1.2.3', source, sampler, limits, database, backfills }),
     false,
+    screen,
   )
 }
 
@@ -45,6 +47,19 @@ describe('the status on a terminal', () => {
     expect(lines[0]).toContain('2 problems')
     expect(lines[1]).toBe('  ! The database does not respond: refused')
     expect(lines[2]).toContain('fills: nothing stored for 2 h')
+  })
+
+  test('fits the screen, with what is wrong and every stream', () => {
+    const screen = { columns: 80, rows: 23 }
+    const shown = text(({ state }) => void (state.stats.fills.lastStoredAt = now - 7_200_000), false, screen)
+    const lines = shown.split('\n')
+    expect(lines.length).toBeLessThanOrEqual(23)
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80)
+    expect(lines[1]).toBe('  ! The database does not respond: refused')
+    for (const name of streamNames) expect(shown).toMatch(new RegExp(`^${name} `, 'm'))
+    for (const label of ['Requests', 'Waiting', 'Database', 'Gaps', 'Process']) {
+      expect(shown).toMatch(new RegExp(`^${label} `, 'm'))
+    }
   })
 
   test('tells of backfills and incidents', () => {
