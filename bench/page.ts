@@ -11,7 +11,7 @@ export async function benchPage(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...argv],
     options: {
-      instruments: { type: 'string', default: '800' },
+      instruments: { type: 'string', default: '4600' },
       days: { type: 'string', default: '365' },
       pages: { type: 'string', default: '20' },
       seconds: { type: 'string', default: '30' },

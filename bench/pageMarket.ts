@@ -79,7 +79,8 @@ async function fill({ db }: RecorderDatabase, { instruments, days }: { instrumen
   await sql`
     insert into market.tickers (category, symbol, ts, last_price, bid1_price, ask1_price, turnover_24h, funding_rate, received_at)
     select category, symbol, t, 100, 99.9, 100.1, case when symbol = 'COIN0000USDT' then 1e9 else 1 end, 0.0001, t
-    from market.instruments cross join generate_series(now() - interval '1 hour', now(), '5 seconds') as t`.execute(db)
+    from market.instruments cross join lateral generate_series(now() - interval '1 hour', now(),
+      case when symbol = 'COIN0000USDT' then interval '5 seconds' else interval '1 minute' end) as t`.execute(db)
   await sql`
     insert into market.order_books (category, symbol, ts, bid_prices, bid_sizes, ask_prices, ask_sizes, received_at)
     select category, symbol, now(), array(select 100 - n * 0.1 from generate_series(1, 50) n),

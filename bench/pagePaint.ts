@@ -14,6 +14,8 @@ export async function measurePaint(url: string, executablePath: string): Promise
     args: flags,
   })
   const paints: number[] = []
+  const overviews: number[] = []
+  const smoothness: number[] = []
   const complete: number[] = []
   const bytes: number[] = []
   try {
@@ -36,6 +38,16 @@ export async function measurePaint(url: string, executablePath: string): Promise
       bytes.push(transferred)
       await context.close()
     }
+    for (let visit = 0; visit < visits; visit++) {
+      const context = await browser.newContext({ viewport: { width: 1440, height: 900 } })
+      const page = await context.newPage()
+      await page.goto(`${url}/?market`)
+      await page.locator('.market-rows tbody th').first().waitFor()
+      overviews.push(await page.evaluate<number>(firstPaint))
+      const atRest = await page.evaluate<number>(framesPerSecond(0))
+      smoothness.push((await page.evaluate<number>(framesPerSecond(100))) / atRest)
+      await context.close()
+    }
   } finally {
     await browser.close()
   }
@@ -43,6 +55,8 @@ export async function measurePaint(url: string, executablePath: string): Promise
   return [
     atMost('first paint, median', median(paints), 1000, 'ms'),
     atMost('first paint, slowest', Math.max(...paints), 1000, 'ms'),
+    atMost('first paint of the overview, beside it', median(overviews) / median(paints), 1.3, 'times'),
+    atLeast('frames while the overview is scrolled, beside those at rest', median(smoothness), 0.95, 'times'),
     atMost('everything of the first screen there, median', median(complete), 2000, 'ms'),
     atMost('transferred', Math.max(...bytes) / 1000, 300, 'kB'),
     ...(await charts(url, key)),
@@ -54,6 +68,22 @@ export async function measurePaint(url: string, executablePath: string): Promise
 }
 
 const firstPaint = `performance.getEntriesByName('first-contentful-paint')[0].startTime`
+
+/** Frames a second over three seconds in which the overview is scrolled by so much with each; 100 is a fast wheel. */
+const framesPerSecond = (pixels: number) => `new Promise((resolve) => {
+  const rows = document.querySelector('.market-rows')
+  const startedMs = performance.now()
+  let frames = 0
+  const step = () => {
+    const passedMs = performance.now() - startedMs
+    if (passedMs > 3000) return resolve((frames * 1000) / passedMs)
+    frames += 1
+    rows.scrollTop += ${pixels}
+    if (rows.scrollTop + rows.clientHeight >= rows.scrollHeight) rows.scrollTop = 0
+    requestAnimationFrame(step)
+  }
+  requestAnimationFrame(step)
+})`
 
 async function asking(what: string, url: string, maxMs: number): Promise<Check> {
   const times: number[] = []
@@ -103,6 +133,10 @@ async function wholeChart(path: string): Promise<{ count: number; responses: num
 
 async function candlesOf(path: string): Promise<MarketResponses['candles']> {
   return (await (await fetch(path)).json()) as MarketResponses['candles']
+}
+
+function atLeast(what: string, value: number, least: number, unit: string): Check {
+  return { what, measured: `${value.toFixed(1)} ${unit}`, target: `≥ ${least} ${unit}`, isMet: value >= least }
 }
 
 function atMost(what: string, value: number, most: number, unit: string): Check {

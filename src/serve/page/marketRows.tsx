@@ -34,18 +34,21 @@ interface RowsProps {
 /** The table of instruments. Only the rows that are seen are drawn, however many there are. */
 export function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: RowsProps) {
   const box = useRef<HTMLDivElement>(null)
-  const [seen, setSeen] = useState({ top: 0, height: 800 })
+  const [seen, setSeen] = useState({ first: 0, count: 30 })
   const look = () => {
     const { scrollTop = 0, clientHeight = 800 } = box.current ?? {}
-    setSeen({ top: scrollTop, height: clientHeight })
+    // Drawn anew only when some rows have gone by, not with each frame that scrolls.
+    const first = Math.floor(scrollTop / rowPx / spareRows) * spareRows
+    const count = Math.ceil(clientHeight / rowPx)
+    setSeen((before) => (before.first === first && before.count === count ? before : { first, count }))
   }
   useEffect(() => {
     look()
     addEventListener('resize', look)
     return () => removeEventListener('resize', look)
   }, [])
-  const first = Math.max(0, Math.min(Math.floor(seen.top / rowPx) - spareRows, rows.length))
-  const last = Math.min(rows.length, Math.ceil((seen.top + seen.height) / rowPx) + spareRows)
+  const first = Math.max(0, Math.min(seen.first - spareRows, rows.length))
+  const last = Math.min(rows.length, seen.first + seen.count + 2 * spareRows)
   const drawn = rows.slice(first, last)
   const curves = useCurves(drawn)
   return (
