@@ -76,7 +76,7 @@ describe('a database that holds a service', () => {
     await noteService(test.database.db, 'http://127.0.0.1:1')
     await recordSomething()
     const folder = await mkdtemp(join(tmpdir(), 'market-recorder-service-'))
-    const env = { DATABASE_URL: test.url, EXCHANGE_BASE_URL: 'http://exchange.invalid' }
+    const env = { DATABASE_URL: test.url, EXCHANGE_BASE_URL: 'http://exchange.invalid', SERVE_PORT: '0' }
     try {
       const args = ['--data-dir', folder]
       for (const command of [
@@ -89,7 +89,7 @@ describe('a database that holds a service', () => {
         expect(errors).toHaveLength(1)
         expect(errors[0]).toMatch(/127\.0\.0\.1:1 .*http:\/\/exchange\.invalid; .*DATABASE_URL.*--accept-new-url/)
       }
-      const simulated = { ...env, EXCHANGE_BASE_URL: 'http://127.0.0.1:9', SERVE_PORT: '0' }
+      const simulated = { ...env, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
       const { exitCode, stderr } = await runProgram(['start', '--wait', '--for', '1', ...args], simulated)
       expect(exitCode, stderr).toBe(0)
       expect(await stored()).toEqual(['http://127.0.0.1:1'])
