@@ -105,7 +105,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('the chart goes to a time, and is walked from there without an end', async () => {
     await page.goto(server.url + instrument)
-    await chart(/^Chart of 50\d 1m candles/).waitFor()
+    await chart(/^Chart of 50\d 1m candles/).waitFor({ timeout: 120_000 })
     await page.getByLabel('Go to').fill('2026-01-10T12:00')
     await chart(/newest opened 2026-01-10 16:09:00, closed/).waitFor()
     expect(page.url()).toContain('at=2026-01-10T12%3A00')
@@ -123,7 +123,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
       })
       .toBe(1)
     await page.getByRole('button', { name: 'Newest' }).click()
-    await chart(/^Chart of 50\d 1m candles/).waitFor()
+    await chart(/^Chart of 50\d 1m candles/).waitFor({ timeout: 120_000 })
     expect(page.url()).not.toContain('at=')
   })
 

@@ -242,9 +242,9 @@ const tableOf: Readonly<Record<string, RecordedTable>> = {
   liquidations: 'liquidations',
 }
 
-/** Whether rows of a response need not be stored: fills of the past are, once they join what is stored. */
-export function isOptional({ operation }: ServedResponse): boolean {
-  return operation.endsWith('-fills-history')
+/** Whether rows of a response need not be stored: those of the past are, once they join what is stored, or are asked for again. */
+export function isOptional({ operation, parameters }: ServedResponse): boolean {
+  return operation.endsWith('-fills-history') || (operation === 'liquidations' && parameters['cursor'] !== undefined)
 }
 
 /** Everything that was served in a complete answer, by table and key. */

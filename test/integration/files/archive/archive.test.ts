@@ -15,6 +15,7 @@ import { insertFills } from '../../../support/insertFills.js'
 import { addCoverage } from '../../../../src/ledger/coverage.js'
 import { recordGap } from '../../../../src/ledger/gaps.js'
 import { archiveAll, everything, temporaryArchive } from '../../../support/archives.js'
+import { insertFutures } from '../../../support/insertFutures.js'
 import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { aCandle, aFill } from '../../../support/marketRows.js'
@@ -50,15 +51,7 @@ beforeAll(async () => {
   await upsertCandles(db, [aCandle({ ...candles, openTime: from + hourMs, close: '3.14000' })])
   const tickers = { stream: 'tickers', category: 'SPOT', symbol: '*', type: null, interval: null } as const
   await recordGap(db, { ...tickers, range: { from: from + 10, to: from + 11 }, reason: 'the spool was full' })
-  const of = sql`'USDT-FUTURES', 'BTCUSDT', ${new Date(from + hourMs)}`
-  await sql`insert into market.funding_rates (category, symbol, ts, funding_rate, interval_hours, received_at)
-    values (${of}, -0.000100, 8, ${new Date(from + 2 * hourMs)})`.execute(db)
-  await sql`insert into market.funding_forecasts (category, symbol, ts, funding_rate, next_update, received_at)
-    values (${of}, 0.00010, ${new Date(from + 8 * hourMs)}, ${new Date(from + hourMs)})`.execute(db)
-  await sql`insert into market.liquidations (category, symbol, ts, side, price, amount, occurrence, received_at)
-    select ${of}, 'sell', 60000.10, 0.50, occurrence, ${new Date(from + 2 * hourMs)} from generate_series(1, 2) as occurrence`.execute(
-    db,
-  )
+  await insertFutures(db, from)
   master = await temporaryArchive()
   written = [...(await archiveAll(source.database, master.target, later)).written]
   await sql`create table recorder.noted_day as table recorder.archived_day`.execute(db)

@@ -327,7 +327,7 @@ describe('the command', () => {
 
   test.each([
     [['fills'], /--from is missing/],
-    [['fills', '--from', 'yesterday'], /Write a date/],
+    [['fills', '--from', 'yesterday'], /Give a time such as/],
     [['fills', '--from', '2026-03-02', '--to', '2026-03-01'], /--from must be before --to/],
     [['fills', '--from', '2026-03-01', '--symbol', 'NOPE*'], /no symbol matches NOPE\*/],
     [['instruments', '--from', '2026-03-01'], /has no category, symbol and time/],

@@ -13,6 +13,7 @@ import { loadZstd } from '../../../../src/files/parquet/zstd.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { marketTables } from '../../../../src/market/stream.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
+import { insertFutures } from '../../../support/insertFutures.js'
 import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { engine, runEngine } from '../../../support/engines.js'
@@ -29,6 +30,7 @@ let target: ArchiveTarget
 beforeAll(async () => {
   source = await createTestDatabase()
   await loadCookbookMarket(source.database.db)
+  await insertFutures(source.database.db, from)
 })
 afterAll(() => source.drop())
 beforeEach(async () => {

@@ -1,0 +1,17 @@
+import { type Kysely, sql } from 'kysely'
+import type { Database } from '../../src/db/schema.js'
+import { hourMs, type TimeMs } from '../../src/market/values.js'
+
+/** Stores a settled rate, a forming one, and two equal liquidations of an hour after `from`. */
+export async function insertFutures(db: Kysely<Database>, from: TimeMs): Promise<void> {
+  const after = (hours: number) => new Date(from + hours * hourMs)
+  const key = sql`'USDT-FUTURES', 'BTCUSDT', ${after(1)}::timestamptz`
+  await sql`insert into market.funding_rates (category, symbol, ts, funding_rate, interval_hours, received_at)
+    values (${key}, -0.000100, 8, ${after(2)})`.execute(db)
+  await sql`insert into market.funding_forecasts (category, symbol, ts, funding_rate, next_update, received_at)
+    values (${key}, 0.00010, ${after(8)}, ${after(1)})`.execute(db)
+  await sql`insert into market.liquidations (category, symbol, ts, side, price, amount, occurrence, received_at)
+    select ${key}, 'sell', 60000.10, 0.50, occurrence, ${after(2)}::timestamptz from generate_series(1, 2) as occurrence`.execute(
+    db,
+  )
+}
