@@ -63,7 +63,7 @@ const withServers = {
  */
 export default defineConfig({
   test: {
-    maxWorkers: 6,
+    maxWorkers: 4,
     // What one project has transformed the others need not, nor does the next run.
     experimental: { fsModuleCache: true },
     sequence: { sequencer: LongestFirst },

@@ -1,12 +1,9 @@
 import { type Kysely, sql } from 'kysely'
-import { commentOn, extraComment, keyComments } from './comments.js'
-
-const receivedAt = 'When the recorder received it, by its own clock.'
+import { commentOn, extraComment, keyComments, receivedAtComment } from './comments.js'
+import { finite } from './fragments.js'
 
 /** Tickers, order books, fills and candles. Each is keyed by what identifies a row in the world, so a replay changes nothing. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // NaN sorts above Infinity, so one comparison on each side keeps both out.
-  const finite = (column: string) => sql.raw(`${column} > '-Infinity' and ${column} < 'Infinity'`)
   await sql`
     create table market.tickers (
       category market.category not null,
@@ -131,7 +128,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     best_ask: 'First ask price, in quote coin; NULL when there are no asks. Computed.',
     mid: 'Middle of the best bid and ask, exact, in quote coin; NULL when a side is empty. Computed.',
     spread: 'Best ask minus best bid, in quote coin; NULL when a side is empty. Computed.',
-    received_at: receivedAt,
+    received_at: receivedAtComment,
     extra: extraComment,
   }
   await commentOn(db, {
@@ -161,7 +158,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         delivery_status:
           'Delivery futures: delivery_config_period, delivery_normal, delivery_before (10 minutes before) or delivery_period.',
         platform_turnover_24h: 'Reality stock tokens: turnover on the platform in 24 hours, in quote coin.',
-        received_at: receivedAt,
+        received_at: receivedAtComment,
         extra: extraComment,
       },
     },
@@ -198,7 +195,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         is_rpi: 'Whether it was filled against an RPI quote; NULL where it was not sent.',
         source:
           'live: from the newest fills. history: from the history of fills, which sends neither exec_link_id nor is_rpi.',
-        received_at: receivedAt,
+        received_at: receivedAtComment,
         extra: extraComment,
       },
     },

@@ -1,15 +1,9 @@
 import { type Kysely, sql } from 'kysely'
-import { commentOn, extraComment, keyComments } from './comments.js'
-
-const adding = sql.raw(`on conflict (stream, category, symbol, type, interval, verdict, part) do update
-        set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`)
-
-const receivedAt = 'When the recorder received it, by its own clock.'
+import { commentOn, extraComment, keyComments, receivedAtComment } from './comments.js'
+import { adding, finite } from './fragments.js'
 
 /** What moves futures beside their trades. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // NaN sorts above Infinity, so one comparison on each side keeps both out.
-  const finite = (column: string) => sql.raw(`${column} > '-Infinity' and ${column} < 'Infinity'`)
   await sql`
     create table market.funding_rates (
       category market.category not null,
@@ -63,7 +57,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     begin
       insert into recorder.known as k (stream, category, symbol, verdict, ranges)
       values (of_stream, of_category, of_symbol, 'recorded', claim)
-      ${adding} returning ranges into whole;
+      ${sql.raw(adding)} returning ranges into whole;
       if whole is null then
         return 0;
       end if;
@@ -76,7 +70,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       )
       insert into recorder.known as k
         (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at, filled_from)
-      select stream, category, symbol, 'repaired', part, ranges, reason, noted_at, now(), filled_from from filled ${adding};
+      select stream, category, symbol, 'repaired', part, ranges, reason, noted_at, now(), filled_from from filled ${sql.raw(adding)};
       delete from recorder.known k
       where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict = 'missing'
         and not exists (select from unnest(gaps) as r where tstzmultirange(r) = k.ranges);
@@ -99,7 +93,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         ts: 'When it was settled, by the service.',
         funding_rate: 'Rate, as a fraction of the value of a position. Above 0, longs paid shorts.',
         interval_hours: 'Hours since the settlement before it; NULL where that is not known.',
-        received_at: receivedAt,
+        received_at: receivedAtComment,
         extra: extraComment,
       },
     },
@@ -113,7 +107,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         price: 'Price, in quote coin.',
         amount: 'Amount, as the service sends it.',
         occurrence: '1, 2, … of liquidations that are equal in all of the above: they have no id.',
-        received_at: receivedAt,
+        received_at: receivedAtComment,
         extra: extraComment,
       },
     },
@@ -129,7 +123,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         next_update: 'When it is settled next; NULL where the service does not say.',
         min_rate: 'Lowest rate that can be settled, as a fraction; NULL where the service does not say.',
         max_rate: 'Highest rate that can be settled, as a fraction; NULL where the service does not say.',
-        received_at: receivedAt,
+        received_at: receivedAtComment,
         extra: extraComment,
       },
     },

@@ -1,5 +1,19 @@
 import { type AnalystFunction, instrument, range } from './functions.js'
 
+/** A function that gives the row of a table of snapshots that was the newest at a moment. */
+function newestAt(name: string, table: string, what: string): AnalystFunction {
+  return {
+    signature: `(${instrument}, moment timestamptz)`,
+    returns: `setof market.${table}`,
+    volatility: 'stable',
+    body: `
+      select t.* from market.${table} t
+      where t.category = ${name}.category and t.symbol = ${name}.symbol and t.ts <= moment
+      order by t.ts desc limit 1`,
+    comment: `The ${what} that was the newest at a moment: one row, or none before the first.`,
+  }
+}
+
 /** Queries that are easily written wrong by hand. */
 export const analystFunctions: Readonly<Record<string, AnalystFunction>> = {
   fill_base_size: {
@@ -23,36 +37,9 @@ export const analystFunctions: Readonly<Record<string, AnalystFunction>> = {
     body: `select (best_ask - best_bid) * 20000 / nullif(best_ask + best_bid, 0)`,
     comment: 'Spread in basis points (1/10000) of the middle price; NULL when a side is empty.',
   },
-  ticker_at: {
-    signature: `(${instrument}, moment timestamptz)`,
-    returns: 'setof market.tickers',
-    volatility: 'stable',
-    body: `
-      select t.* from market.tickers t
-      where t.category = ticker_at.category and t.symbol = ticker_at.symbol and t.ts <= moment
-      order by t.ts desc limit 1`,
-    comment: 'The ticker that was the newest at a moment: one row, or none before the first.',
-  },
-  order_book_at: {
-    signature: `(${instrument}, moment timestamptz)`,
-    returns: 'setof market.order_books',
-    volatility: 'stable',
-    body: `
-      select b.* from market.order_books b
-      where b.category = order_book_at.category and b.symbol = order_book_at.symbol and b.ts <= moment
-      order by b.ts desc limit 1`,
-    comment: 'The order book that was the newest at a moment: one row, or none before the first.',
-  },
-  rpi_order_book_at: {
-    signature: `(${instrument}, moment timestamptz)`,
-    returns: 'setof market.rpi_order_books',
-    volatility: 'stable',
-    body: `
-      select b.* from market.rpi_order_books b
-      where b.category = rpi_order_book_at.category and b.symbol = rpi_order_book_at.symbol and b.ts <= moment
-      order by b.ts desc limit 1`,
-    comment: 'The order book with RPI sizes that was the newest at a moment: one row, or none before the first.',
-  },
+  ticker_at: newestAt('ticker_at', 'tickers', 'ticker'),
+  order_book_at: newestAt('order_book_at', 'order_books', 'order book'),
+  rpi_order_book_at: newestAt('rpi_order_book_at', 'rpi_order_books', 'order book with RPI sizes'),
   instrument_at: {
     signature: `(${instrument}, moment timestamptz)`,
     returns: 'setof market.instrument_history',

@@ -1,7 +1,5 @@
 import { sql } from 'kysely'
-
-const adding = `on conflict (stream, category, symbol, type, interval, verdict, part) do update
-        set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`
+import { adding } from './fragments.js'
 
 /** The rows of a verdict of the candles that a function is about. */
 const isOf = (alias: string, verdict: string) =>

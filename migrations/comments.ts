@@ -27,4 +27,6 @@ export const keyComments = {
   symbol: 'Instrument name as the service spells it. The same name may exist in several categories.',
 } as const
 
+export const receivedAtComment = 'When the recorder received it, by its own clock.'
+
 export const extraComment = 'Fields that the specification does not name, as they were sent; {} when there are none.'

@@ -16,6 +16,7 @@ import { type Config, storageOf } from '../config/resolve.js'
 import { type CandleSeries, candleTypes, intervals, seriesText } from '../market/candle.js'
 import { fundingPageRows } from '../market/funding.js'
 import { instrumentText, tradedCategories } from '../market/category.js'
+import type { Operation } from '../market/stream.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import { candlesOf, streamText } from '../db/series.js'
 import { openStore, type OpenStore } from '../openStore.js'
@@ -126,7 +127,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
       const events = await eventForecastOf(request.stream, store, config, planned, serviceNow)
       await (options.json === true
         ? writeOut(`${JSON.stringify(events)}\n`)
-        : printEventEstimate(events, planned, request.stream === 'fills' ? 'fills-history' : 'history-fund-rate'))
+        : printEventEstimate(events, planned, eventPasts[request.stream].operationText))
       return
     }
     const forecast = await forecastOf(store, config, planned, serviceNow)
@@ -200,26 +201,56 @@ function kindOf({ category, type, interval }: CandleSeries): string {
   return seriesText({ category, symbol: '*', type, interval })
 }
 
+/** What an estimate of a past takes from its stream. */
+interface EventPast {
+  readonly operationText: string
+  readonly operations: readonly Operation[]
+  readonly pageRows: number
+  readonly spanMs: number
+  readonly bytesPerRow: number
+  /** How often there were rows lately. */
+  readonly frequencies: typeof recentFillRates
+}
+
+type EventStream = Exclude<PastStream, 'candles'>
+
+const eventPasts: Readonly<Record<EventStream, EventPast>> = {
+  fills: {
+    operationText: 'fills-history',
+    operations: ['spot-fills-history', 'futures-fills-history'],
+    pageRows: fillPageRows,
+    spanMs: fillSpanMs,
+    bytesPerRow: 190,
+    frequencies: recentFillRates,
+  },
+  funding: {
+    operationText: 'history-fund-rate',
+    operations: ['history-fund-rate'],
+    pageRows: fundingPageRows,
+    spanMs: Infinity,
+    bytesPerRow: 130,
+    frequencies: fundingFrequencies,
+  },
+}
+
 async function eventForecastOf(
-  stream: Exclude<PastStream, 'candles'>,
+  stream: EventStream,
   store: OpenStore,
   config: Config,
   planned: readonly PlannedSeries[],
   now: TimeMs,
 ): Promise<EventEstimate> {
   const { db } = store.database
-  const known = stream === 'fills' ? await recentFillRates(db, now) : await fundingFrequencies(db)
-  const rates = new Map(known.map((rate) => [instrumentText(rate), rate.perSecond]))
+  const { operations, pageRows, spanMs, bytesPerRow, frequencies } = eventPasts[stream]
+  const rates = new Map((await frequencies(db, now)).map((rate) => [instrumentText(rate), rate.perSecond]))
   const { limits, latencyJitterMs } = config.exchange
-  const { perSecond } = limits
-  const ofFills = Math.min(perSecond['spot-fills-history'], perSecond['futures-fills-history'])
-  const allowed = stream === 'fills' ? ofFills : perSecond['history-fund-rate']
+  const allowed = Math.min(...operations.map((operation) => limits.perSecond[operation]))
   return estimateEvents(planned, {
     perSecondOf: (series) => rates.get(instrumentText(series)) ?? null,
-    pageRows: stream === 'fills' ? fillPageRows : fundingPageRows,
-    spanMs: stream === 'fills' ? fillSpanMs : Infinity,
+    pageRows,
+    spanMs,
     requestsPerSecond: allowed / (1 + latencyJitterMs / 1000),
-    bytesPerRow: stream === 'fills' ? 190 : 130,
+    bytesPerRow,
   })
 }
 

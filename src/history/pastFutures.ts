@@ -5,6 +5,7 @@ import {
   fundingReachMs,
   type FutureKey,
   isFuture,
+  leavesWithinMs,
   type Liquidation,
   liquidationPageRows,
   liquidationReachMs,
@@ -12,7 +13,7 @@ import {
 } from '../market/funding.js'
 import type { InstrumentKey } from '../market/category.js'
 import { subtract } from '../market/timeRange.js'
-import { dayMs, hourMs } from '../market/values.js'
+import { dayMs } from '../market/values.js'
 import { backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { inTransaction } from '../db/database.js'
@@ -102,8 +103,7 @@ async function wantMissing({ db, streams, isOwn, clock }: FuturesRepairOptions):
     attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))
   for (const { name, keptMs } of streams) {
     await loseGaps(db, name, now - reachMs[name])
-    // What is about to leave the history would have left it before it is fetched.
-    const since = now - Math.min(reachMs[name] - hourMs, keptMs ?? Infinity)
+    const since = now - Math.min(reachMs[name] - leavesWithinMs, keptMs ?? Infinity)
     const found = await missingOfStream(db, name, since)
     const due = found.filter((one) => isOwn(one) && isDue(one))
     await insertWants(

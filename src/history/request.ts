@@ -1,9 +1,9 @@
 import picomatch from 'picomatch'
 import { type CandleSeries, type CandleType, type Interval, intervalMs, whyNoCandles } from '../market/candle.js'
-import { fundingReachMs, isFuture } from '../market/funding.js'
+import { fundingReachMs, isFuture, leavesWithinMs } from '../market/funding.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { hourMs, type TimeMs } from '../market/values.js'
+import type { TimeMs } from '../market/values.js'
 import { candleStream, instrumentStream, type Series } from '../db/series.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
 import { fillReachMs } from './pastFills.js'
@@ -17,8 +17,7 @@ const streamOf = { candles: 'candles', fills: 'fills', funding: 'funding_rates' 
 const reachMs: Readonly<Record<PastStream, number>> = {
   candles: Number.POSITIVE_INFINITY,
   fills: fillReachMs,
-  // Rates leave the history while those of other instruments are fetched.
-  funding: fundingReachMs - hourMs,
+  funding: fundingReachMs - leavesWithinMs,
 }
 
 /** A selection of series and times to backfill. */

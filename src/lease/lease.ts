@@ -146,10 +146,8 @@ class RowLease implements Lease {
       if (isPatient !== true) await this.#connect()
       // From here on the database may go away and come back: a recorder that waits goes on waiting.
       for (;;) {
-        const sentAt = momentOf(this.#clock)
         const failure = await this.#try(signal)
         if (failure !== undefined && !isUnavailable(failure)) throw failure
-        if (isPatient === true && failure !== undefined && isGivenToNobody(failure)) await this.#beginWithout(sentAt)
         if (this.#right.holds()) break
         await this.#clock.sleep(beatMs, signal)
       }
@@ -205,8 +203,9 @@ class RowLease implements Lease {
     } catch (error) {
       this.#options.logger.debug(`the lease of ${this.#egress}: ${describeDatabaseError(error)}`)
       this.#watch = null
-      const failure = isGivenToNobody(error) ? 'given to nobody' : 'unknown'
-      this.#right.failed(sentAt, failure)
+      const isWithNobody = isGivenToNobody(error)
+      this.#right.failed(sentAt, isWithNobody ? 'given to nobody' : 'unknown')
+      if (isWithNobody) await this.#goOnWithout(sentAt)
       if (!isReply(error)) await this.#disconnect()
       return error instanceof Error ? error : new Error(String(error))
     } finally {
@@ -269,10 +268,12 @@ class RowLease implements Lease {
 
   /**
    * There is no server that could have given the row to anybody since this machine last looked. Where nobody else was there then,
-   * a patient recorder begins, and goes on for as long as there is no server.
+   * a patient recorder sends for as long as there is no server. One that was too busy to renew in time begins again, as it would
+   * after a restart.
    */
-  async #beginWithout(sentAt: Moment): Promise<void> {
-    const { noteFile, disk = systemDisk, logger } = this.#options
+  async #goOnWithout(sentAt: Moment): Promise<void> {
+    const { isPatient, noteFile, disk = systemDisk, logger } = this.#options
+    if (isPatient !== true || this.#right.holds()) return
     const note = noteFile === undefined ? null : await readNote<LeaseNote>(disk, noteFile)
     if (this.#noted ?? (note?.egress === this.#egress && note.isContended === true)) return
     logger.warn(`the database is away; recording to disk, since no other recorder was seen for ${this.#egress}`)
@@ -284,8 +285,9 @@ class RowLease implements Lease {
    */
   #note(isContended: boolean): void {
     const { noteFile, disk = systemDisk, logger } = this.#options
-    if (noteFile === undefined || this.#noted === isContended) return
+    if (this.#noted === isContended) return
     this.#noted = isContended
+    if (noteFile === undefined) return
     const note: LeaseNote = { egress: this.#egress, isContended }
     void writeNote(disk, noteFile, note, { logger, what: 'lease' })
   }

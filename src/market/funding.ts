@@ -24,6 +24,9 @@ export function isFuture(key: InstrumentKey): key is FutureKey {
   return futuresCategories.some((category) => category === key.category)
 }
 
+/** What leaves a history within this time is not asked for: it would have left before its turn. */
+export const leavesWithinMs = hourMs
+
 /** How far back the service gives settled rates, and how many in one response at most. */
 export const fundingReachMs = 90 * dayMs
 export const fundingPageRows = 100

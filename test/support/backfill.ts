@@ -1,5 +1,8 @@
+import { expect } from 'vitest'
 import { type CandleSeries, filledBy, intervalMs } from '../../src/market/candle.js'
 import { type TimeRange, union } from '../../src/market/timeRange.js'
+import type { TimeMs } from '../../src/market/values.js'
+import { startFuturesRepair } from '../../src/history/pastFutures.js'
 import { planSeries, wantsOf } from '../../src/history/plan.js'
 import { readProgress, summarize, type Summary } from '../../src/history/progress.js'
 import { type BackfillRequest, resolveRequest } from '../../src/history/request.js'
@@ -134,4 +137,25 @@ export async function claims(test: TestDatabase, series: CandleSeries) {
     allowed: union(filledBy(openTimes, intervalMs[series.interval]), await noTradeRanges(test.database.db, series)),
     claimed: await coveredRanges(test.database.db, candleStream(series)),
   }
+}
+
+/** Has what is missing of a stream of futures wanted and fetched, by a recorder whose clock stands at `now`. */
+export async function repairFutures(
+  { database: { db, pool } }: TestDatabase,
+  simulator: Simulator,
+  name: 'funding_rates' | 'liquidations',
+  now: () => TimeMs,
+): Promise<void> {
+  const logger = createLogger('silent')
+  const client = clientOf(simulator.url, 100)
+  const clock = { ...systemClock, now }
+  const streams = [{ name, keptMs: null }] as const
+  const worker = startHistoryWorker({ db, client, settleMs: 0, clock: systemClock, logger })
+  const repairing = startFuturesRepair({ db, streams, isOwn: () => true, clock, logger, everyMs: 20 })
+  const wants = async (condition: string) => (await pool.query(`select from recorder.want where ${condition}`)).rowCount
+  await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)
+  await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)
+  await repairing.stop()
+  await worker.stop()
+  client.close()
 }

@@ -1,9 +1,13 @@
+import { pino } from 'pino'
+import { loadConfig } from '../../src/config/resolve.js'
 import type { FleetReport } from '../../src/collect/fleet/fleet.js'
 import type { IncidentReport } from '../../src/runtime/incidents.js'
 import { type CollectorStats, createStats } from '../../src/collect/streams/streamStats.js'
 import { operations } from '../../src/market/stream.js'
 import type { TimeMs } from '../../src/market/values.js'
 import type { BackfillStatus } from '../../src/serve/api/contract.js'
+import { createMetrics } from '../../src/runtime/metrics.js'
+import { type RunningServer, startServer } from '../../src/serve/server.js'
 import type { RecorderSource } from '../../src/serve/source.js'
 
 type Changeable<T> = { -readonly [Key in keyof T]: T[Key] }
@@ -69,4 +73,12 @@ export function freshen({ state }: SettableSource, at: TimeMs): void {
     stats.targets = 1
     stats.lastStoredAt = at
   }
+}
+
+/** Serves the page of a recorder on any free port. */
+export async function serveSource(source: RecorderSource, databaseUrl: string): Promise<RunningServer> {
+  const config = loadConfig({ env: {} })
+  config.serve.port = 0
+  const metrics = createMetrics({ version: 'test' })
+  return startServer({ config, source, metrics, databaseUrl, version: 'test', logger: pino({ level: 'silent' }) })
 }

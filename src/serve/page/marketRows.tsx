@@ -146,7 +146,7 @@ function Figure(props: { value: string | null; shown: (value: string) => string;
   return <td class={`number ${sign}`}>{shown(value)}</td>
 }
 
-export function instrumentId({ category, symbol }: Row): string {
+export function instrumentId({ category, symbol }: Pick<Row, 'category' | 'symbol'>): string {
   return `${category}:${symbol}`
 }
 
@@ -168,7 +168,7 @@ function useCurves(rows: readonly Row[]): ReadonlyMap<string, readonly (string |
   }, [wanted])
   useEffect(() => {
     if (response === null) return
-    const loaded = response.curves.map(({ category, symbol, prices }) => [`${category}:${symbol}`, prices] as const)
+    const loaded = response.curves.map((curve) => [instrumentId(curve), curve.prices] as const)
     setCurves((before) => new Map([...before, ...loaded]))
   }, [response])
   useEffect(() => {

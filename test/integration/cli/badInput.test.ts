@@ -96,18 +96,23 @@ describe('where nothing was recorded, nothing is made', () => {
   })
 })
 
+/** A start that does not mind who else is on this machine. */
+const anyPort = 'any-port.yaml'
+
 describe('a folder that takes none, such as /proc, is an error soon', () => {
   test.for([
     ['demo', ['demo'], {}],
-    ['start', ['start', '--wait'], {}],
+    ['start', ['start', '--wait', '--config', anyPort], {}],
     [
       'start with a database elsewhere',
-      ['start', '--wait'],
+      ['start', '--wait', '--config', anyPort],
       { DATABASE_URL: 'postgres://recorder@127.0.0.1:9/market' },
     ],
   ] as const)('%s', async ([, args, env]) => {
+    await writeFile(join(folder, anyPort), 'serve: { port: 0 }')
     const service = { EXCHANGE_BASE_URL: 'http://127.0.0.1:9', ...env }
-    const finished = await runProgram([...args, '--data-dir', '/proc/none'], service)
+    const given = args.map((arg) => (arg === anyPort ? join(folder, anyPort) : arg))
+    const finished = await runProgram([...given, '--data-dir', '/proc/none'], service)
     expect(finished.exitCode).toBe(1)
     expectOneClearLine(finished, /\/proc\/none/)
   })
@@ -120,8 +125,6 @@ describe('a folder that takes none, such as /proc, is an error soon', () => {
 })
 
 describe('what cannot be reached is said in one line, exit code 1', () => {
-  const service = 'exchange: { baseUrl: "http://127.0.0.1:9" }'
-
   test('an unreachable database', async () => {
     const env = { DATABASE_URL: 'postgres://recorder:secret@127.0.0.1:9/market' }
     const finished = await runProgram(['migrate'], env)
@@ -132,7 +135,7 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
 
   test('a wrong password of a database that is there, by a start that would wait for one that is not', async () => {
     const file = join(folder, 'refused.yaml')
-    await writeFile(file, service)
+    await writeFile(file, 'exchange: { baseUrl: "http://127.0.0.1:9" }\nserve: { port: 0 }')
     const url = new URL(database.url)
     url.password = 'not-the-password'
     const finished = await runProgram(['start', '--config', file, '--wait'], { DATABASE_URL: url.href })

@@ -1,19 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
-import { startFuturesRepair } from '../../../src/history/pastFutures.js'
-import { startHistoryWorker } from '../../../src/history/worker.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { type FutureKey, type FundingRate, isFuture } from '../../../src/market/funding.js'
 import { dayMs, type TimeMs } from '../../../src/market/values.js'
-import { systemClock } from '../../../src/runtime/clock.js'
-import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { fundingHours } from '../../../src/simulator/world/funding.js'
-import { clientOf } from '../../support/backfill.js'
+import { clientOf, repairFutures } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 const start = Date.UTC(2026, 10, 20, 3, 30)
-const logger = createLogger('silent')
 let now: TimeMs
 let test: TestDatabase
 let simulator: Simulator
@@ -49,19 +44,8 @@ async function poll(keys: readonly FutureKey[] = futures()): Promise<void> {
 
 /** Has what is missing wanted and fetched. Resolves to the number of requests. */
 async function repair(): Promise<number> {
-  const { db, pool } = test.database
-  const client = clientOf(simulator.url, 100)
-  const clock = { ...systemClock, now: () => now }
   const before = requests()
-  const streams = [{ name: 'funding_rates', keptMs: null }] as const
-  const worker = startHistoryWorker({ db, client, settleMs: 0, clock: systemClock, logger })
-  const repairing = startFuturesRepair({ db, streams, isOwn: () => true, clock, logger, everyMs: 20 })
-  const wants = async (condition: string) => (await pool.query(`select from recorder.want where ${condition}`)).rowCount
-  await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)
-  await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)
-  await repairing.stop()
-  await worker.stop()
-  client.close()
+  await repairFutures(test, simulator, 'funding_rates', () => now)
   return requests() - before
 }
 

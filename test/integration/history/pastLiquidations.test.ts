@@ -1,19 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
-import { startFuturesRepair } from '../../../src/history/pastFutures.js'
-import { startHistoryWorker } from '../../../src/history/worker.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../../src/market/values.js'
-import { systemClock } from '../../../src/runtime/clock.js'
-import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
-import { clientOf } from '../../support/backfill.js'
+import { clientOf, repairFutures } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 const start = Date.UTC(2026, 10, 20, 3, 30)
 const key = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
-const logger = createLogger('silent')
 let now: TimeMs
 let test: TestDatabase
 let simulator: Simulator
@@ -39,19 +34,8 @@ async function poll(): Promise<Batch> {
 const store = (...batches: Batch[]) => storeBatches(test.database.db, batches)
 
 async function repair(): Promise<void> {
-  const { db, pool } = test.database
-  await pool.query('delete from recorder.want')
-  const client = clientOf(simulator.url, 100)
-  const clock = { ...systemClock, now: () => now }
-  const worker = startHistoryWorker({ db, client, settleMs: 0, clock: systemClock, logger })
-  const streams = [{ name: 'liquidations', keptMs: null }] as const
-  const repairing = startFuturesRepair({ db, streams, isOwn: () => true, clock, logger, everyMs: 20 })
-  const wants = async (condition: string) => (await pool.query(`select from recorder.want where ${condition}`)).rowCount
-  await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)
-  await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)
-  await repairing.stop()
-  await worker.stop()
-  client.close()
+  await test.database.pool.query('delete from recorder.want')
+  await repairFutures(test, simulator, 'liquidations', () => now)
 }
 
 async function stored(): Promise<string[]> {

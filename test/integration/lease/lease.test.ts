@@ -187,6 +187,32 @@ describe('the right to send from an address', () => {
     expect([first.maySend, second.maySend]).toEqual([false, true])
   })
 
+  test.concurrent('comes back to a start without the database that was too busy to renew', async (context) => {
+    const { proxy, proxied, acquire } = await anAddress(context)
+    await proxy.refuse()
+    const state = { sleptMs: 0 }
+    const clock = { ...systemClock, now: () => Date.now() + state.sleptMs }
+    const lease = await acquire(proxied, { clock, isPatient: true })
+    expect(lease.maySend).toBe(true)
+    state.sleptMs = 60_000
+    expect(lease.check()).toBe(false)
+    await vi.waitFor(() => expect(lease.maySend).toBe(true), within)
+    // Once another recorder was seen, only the database says who may send.
+    await proxy.restore()
+    await vi.waitFor(() => expect(lease.maySend).toBe(true), within)
+    await sleep(leaseMs)
+    const ending = new AbortController()
+    const other = acquire(database.url, { signal: ending.signal }).catch(() => undefined)
+    await sleep(leaseMs)
+    await proxy.refuse()
+    state.sleptMs = 120_000
+    expect(lease.check()).toBe(false)
+    await sleep(aLookMs)
+    expect(lease.maySend).toBe(false)
+    ending.abort(new Error('stopped'))
+    await other
+  })
+
   test.concurrent('is known to be waited for from the first moment on', async (context) => {
     const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
     const before = await acquire()

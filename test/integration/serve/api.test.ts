@@ -15,7 +15,7 @@ import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { insertOrderBooks, insertRpiOrderBooks, insertTickers } from '../../../src/ledger/snapshots.js'
 import { type TestDatabase, createTestDatabase } from '../../support/database.js'
 import { aBook, aCandle, aTicker, anInstrument, anRpiBook } from '../../support/marketRows.js'
-import { freshen, settableSource } from '../../support/recorderSource.js'
+import { freshen, serveSource, settableSource } from '../../support/recorderSource.js'
 
 const minute = 60_000
 const dayMs = 86_400_000
@@ -53,26 +53,13 @@ beforeAll(async () => {
   await insertOrderBooks(db, [aBook({ ts }), aBook({ ts, symbol: 'ETHUSDT' })])
   await insertRpiOrderBooks(db, [anRpiBook({ ts: ts - 1000 })])
   freshen(source, Date.now())
-  server = await startTestServer()
+  server = await serveSource(source, testDatabase.url)
 })
 
 afterAll(async () => {
   await server?.close()
   await testDatabase?.drop()
 })
-
-async function startTestServer(): Promise<RunningServer> {
-  const config = loadConfig({ env: {} })
-  config.serve.port = 0
-  return startServer({
-    config,
-    source,
-    metrics: createMetrics({ version: 'test' }),
-    databaseUrl: testDatabase.url,
-    version: 'test',
-    logger: pino({ level: 'silent' }),
-  })
-}
 
 function candlesFrom(from: number, count: number): Candle[] {
   return Array.from({ length: count }, (_, i) =>
