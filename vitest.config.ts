@@ -3,18 +3,29 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Those that take longest, whether they wait or compute: begun first, they are over when the others are. */
 const longest = [
-  'e2e/simulatedTime',
-  'hostile/service',
-  'e2e/record',
   'e2e/alerts',
   'browser/page',
   'e2e/chaos',
-  'e2e/market',
   'e2e/backfill',
+  'hostile/service',
+  'e2e/backfillFills',
+  'e2e/simulatedTime',
+  'e2e/market',
   'e2e/demo',
+  'browser/panels',
+  'hostile/pipelining',
+  'e2e/end',
+  'e2e/record',
+  'integration/files/archive/mutations',
+  'integration/files/iceberg/tables',
   'integration/files/archive/archive',
-  'integration/exchange/simulator',
+  'integration/files/archive/bucket',
   'integration/history/gaps',
+  'integration/collect/fleet',
+  'integration/cli/badInput',
+  'integration/lease/lease',
+  'integration/history/pastLiquidations',
+  'integration/exchange/simulator',
   'integration/server/embedded/embedded',
   'integration/collect/missingCategory',
 ]
@@ -48,7 +59,7 @@ const everywhere = {
 /** For what never ends. A busy machine may take its time. */
 const patience = { testTimeout: 300_000, hookTimeout: 300_000 }
 
-/** Servers, daemons and browsers: they wait for one another, for schedules, and for minutes to end. */
+/** Servers, recorders and browsers: they wait for one another, for schedules, and for minutes to end. */
 const withServers = {
   globalSetup: ['test/support/filesInMemory.ts', 'test/support/globalDatabase.ts'],
   ...everywhere,
@@ -88,8 +99,17 @@ export default defineConfig({
       },
       {
         test: {
-          name: 'servers',
-          include: ['test/{integration,e2e,hostile,browser}/**/*.test.ts'],
+          name: 'integration',
+          include: ['test/integration/**/*.test.ts'],
+          ...withServers,
+          isolate: false,
+        },
+      },
+      {
+        // Whole recorders, and all that is done to them.
+        test: {
+          name: 'system',
+          include: ['test/{e2e,hostile,browser}/**/*.test.ts'],
           ...withServers,
           isolate: false,
         },

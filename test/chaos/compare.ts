@@ -81,7 +81,11 @@ export async function compareTables(
         const around = history
           .filter(({ from, to }) => from - 1_000 < deliveredAtMs && atMs < to + 1_000)
           .map(({ from, to, what }) => `${what} from ${from - deliveredAtMs} to ${to - deliveredAtMs} ms`)
-        return `asked ${deliveredAtMs - atMs} ms before it was delivered; about then: ${around.join(', ')}`
+        const kills = deadTimes
+          .filter(({ from }) => Math.abs(from - deliveredAtMs) < 30_000)
+          .map(({ from, slowestMs = 0 }) => `killed ${from - deliveredAtMs} ms later, a disk took ${slowestMs} ms`)
+        const when = `asked ${deliveredAtMs - atMs} ms before it was delivered`
+        return [when, ...kills, ...around].join('; ')
       })
       .join(' | ')
   const reports: TableReport[] = []

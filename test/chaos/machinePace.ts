@@ -14,23 +14,23 @@ export interface MachinePace {
   end(): Promise<void>
 }
 
-/** Brings a few bytes to a disk again and again: how long that takes tells how busy the machine is. */
+/** Brings a few bytes to a disk again and again: how long that takes, and how late each turn comes, tell how busy the machine is. */
 export function watchMachinePace(folder: string): MachinePace {
   const ended = new AbortController()
   const delays: { readonly at: number; readonly ms: number }[] = []
-  /** Infinite while nothing is under way. */
+  /** When the turn that is next or under way was due. */
   let startedAt = Infinity
   const file = join(folder, 'pace')
   const watching = (async () => {
     const handle = await open(file, 'w')
     try {
+      startedAt = Date.now() + everyMs
       while (await sleep(everyMs, true, { signal: ended.signal }).catch(() => false)) {
-        startedAt = Date.now()
         await handle.write('.')
         await handle.sync()
         const at = Date.now()
         delays.push({ at, ms: at - startedAt })
-        startedAt = Infinity
+        startedAt = at + everyMs
         while ((delays[0]?.at ?? at) < at - memoryMs) delays.shift()
       }
     } finally {
