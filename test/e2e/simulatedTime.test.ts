@@ -21,6 +21,13 @@ test('two worlds of many kinds of faults are in order, and the same ones the sec
     expect(told).toContain(`seed ${seed}: in order`)
     expect(told).toContain(`seed ${seed}: the second time the same world`)
   }
+  expect(told).toMatch(/^2 seeds, 0 with violations; /m)
+})
+
+test('a configuration that is refused is told in one line', async () => {
+  const { code, stderr } = await ended('--instruments', '3', '--books', '999999999')
+  expect(stderr).toMatch(/^error: simulation: streams\.orderBooks\.everySeconds [^\n]*\n$/)
+  expect(code).toBe(1)
 })
 
 test('help is printed, and a wrong option is told in one line', async () => {

@@ -1,6 +1,7 @@
 import crypto from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
 import perfHooks from 'node:perf_hooks'
+import type { TimerOptions } from 'node:timers'
 import timersPromises from 'node:timers/promises'
 import zlib from 'node:zlib'
 
@@ -91,8 +92,23 @@ function patchTimers(): void {
     clearInterval: (given: NodeJS.Timeout) => void (cancel(given) || clearInterval(given)),
     setImmediate: soon,
   })
+  const { setTimeout: sleep } = timersPromises
+  const sleepInWorld = (time: MachineTime, ms: number, value: unknown, signal?: AbortSignal): Promise<unknown> =>
+    new Promise((resolve, reject) => {
+      const abort = () => {
+        cancelSleep()
+        reject(signal?.reason as Error)
+      }
+      const cancelSleep = time.after(ms, () => {
+        signal?.removeEventListener('abort', abort)
+        resolve(value)
+      })
+      if (signal?.aborted === true) abort()
+      signal?.addEventListener('abort', abort, { once: true })
+    })
   Object.assign(timersPromises, {
-    setTimeout: (ms: number, value: unknown) => new Promise((resolve) => later(() => resolve(value), ms)),
+    setTimeout: (ms: number, value: unknown, options: TimerOptions = {}) =>
+      current === undefined ? sleep(ms, value, options) : sleepInWorld(current, ms, value, options.signal),
     setImmediate: (value: unknown) => new Promise((resolve) => soon(() => resolve(value))),
   })
 }

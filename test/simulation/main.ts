@@ -1,5 +1,6 @@
 // First: it replaces what others take when they are loaded.
 import { real } from './machine.js'
+import { messageOf } from '../../src/runtime/text.js'
 import { completenessText } from './completeness.js'
 import { minimised } from './minimise.js'
 import { commandFor, marketOf, type WorldsOptions, worldsOptions } from './options.js'
@@ -10,7 +11,12 @@ const say = (line: string) => void process.stdout.write(`${line}\n`)
 
 /** `npm run worlds -- --seed 7`: worlds in simulated time, one after the other. */
 const options = worldsOptions(process.argv.slice(2))
-process.exitCode = typeof options === 'number' ? options : await runWorlds(options)
+process.exitCode = typeof options === 'number' ? options : await runWorlds(options).catch(tellError)
+
+function tellError(error: unknown): number {
+  process.stderr.write(`error: ${messageOf(error).replaceAll(/\s*\n\s*/g, ' ')}\n`)
+  return 1
+}
 
 async function runWorlds(asked: WorldsOptions): Promise<number> {
   const last = asked.seeds === 0 ? Infinity : asked.seed + asked.seeds - 1

@@ -23,6 +23,11 @@ export class VirtualTime {
   readonly #heap: Timer[] = []
   #order = 0
 
+  /** How many events are still to happen. */
+  get waiting(): number {
+    return this.#heap.filter(({ happen }) => happen !== null).length
+  }
+
   /** At `ms` from now; the result takes that back. Of two at the same moment the one that was asked for first comes first. */
   after(ms: number, happen: Happening): () => void {
     const timer: Timer = { atMs: this.nowMs + Math.max(0, ms), order: this.#order++, happen }

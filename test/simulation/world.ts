@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { existsSync, readdirSync } from 'node:fs'
 import { createService } from '../../src/simulator/service.js'
 import { specifiedPerSecond } from '../../src/simulator/limits.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
@@ -74,6 +75,8 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
   const { market } = options
   const plan = worldPlan(options)
   const faults = options.faults ?? plan.faults
+  // A configuration that is refused ends the run before there is anything to clean up.
+  configOf(plan, {})
   const startedMs = real.monotonicMs()
   const database = await server.createDatabase(`world_${options.seed}_${Math.floor(startedMs)}`)
   const time = new VirtualTime()
@@ -185,7 +188,8 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       if (nextMs % hourMs === 0)
         options.onHour?.(
           `hour ${nextMs / hourMs}: ${arrivals} requests, ${simulated.statements} statements, ` +
-            `${Math.round((real.monotonicMs() - startedMs) / 1000)} s, ${Math.round(process.memoryUsage().rss / 1e6)} MB`,
+            `${Math.round((real.monotonicMs() - startedMs) / 1000)} s, ${Math.round(process.memoryUsage().rss / 1e6)} MB, ` +
+            `${time.waiting} timers, ${descriptors()} descriptors`,
         )
     }
     let gaps = { gaps: 0, lostFills: 0 }
@@ -235,6 +239,11 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     process.off('uncaughtException', onUnhandled)
     await database.drop()
   }
+}
+
+/** How many files and connections are open, where the system shows it. */
+function descriptors(): number | 'unknown' {
+  return existsSync('/proc/self/fd') ? readdirSync('/proc/self/fd').length : 'unknown'
 }
 
 /** Says of a world what goes on in it. */
