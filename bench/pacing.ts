@@ -9,8 +9,8 @@ import Table from 'cli-table3'
 import { favour } from './priority.js'
 import { createExchangeClient, type ExchangeClient } from '../src/exchange/client.js'
 import type { RequestOptions } from '../src/exchange/sender.js'
-import { type Operation, operations } from '../src/market/stream.js'
-import { type Report, type SourceReport, specifiedPerSecond } from '../src/simulator/limits.js'
+import { type Operation, operations, specifiedPerSecond } from '../src/market/stream.js'
+import type { Report, SourceReport } from '../src/simulator/limits.js'
 
 const overallPerMinute = 6_000
 /** What the table asks of each run: the share of the safe bound that is used, without a single rejection. */

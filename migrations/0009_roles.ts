@@ -34,15 +34,13 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         grant usage on schema market, recorder, recorder_page, iceberg to recorder_writer;
         grant select on all tables in schema market, recorder, recorder_page, iceberg to recorder_writer;
         grant insert, update, delete on iceberg.iceberg_tables to recorder_writer;
-        grant insert on market.instruments, market.instrument_history, market.rpi_symbols, market.tickers,
-          market.order_books, market.rpi_order_books, market.fills, market.candles, market.funding_rates,
-          market.funding_forecasts, market.liquidations to recorder_writer;
-        -- Rows of a moment never change. These tables follow the world.
-        grant update on market.instruments, market.instrument_history, market.rpi_symbols, market.candles, market.funding_rates
-          to recorder_writer;
-        -- Rows become older than the configuration keeps.
-        grant delete on market.tickers, market.order_books, market.rpi_order_books, market.fills, market.candles,
-          market.funding_rates, market.funding_forecasts, market.liquidations to recorder_writer;
+        -- Lists follow the world. Rows that say when they were received never change, and become older than the configuration keeps.
+        for wanted in select format('market.%I', relname) from pg_class where relnamespace = 'market'::regnamespace and relkind = 'r' loop
+          execute format('grant insert, %s on %s to recorder_writer', case when exists (
+            select from pg_attribute where attrelid = wanted::regclass and attname = 'received_at') then 'delete' else 'update' end, wanted);
+        end loop;
+        grant delete on market.candles to recorder_writer;
+        grant update on market.funding_rates to recorder_writer;
         grant insert, update, delete on all tables in schema recorder to recorder_writer;
         -- A revision that was logged stays, and migrations are their own login's.
         revoke update, delete on recorder.candle_revision from recorder_writer;

@@ -1,6 +1,14 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { marketTables, type Operation, operations } from '../market/stream.js'
+import {
+  marketTables,
+  operations,
+  specifiedPerSecond,
+  streamTraits,
+  type TimeStream,
+  timeStreams,
+  type TimeTableShape,
+} from '../market/stream.js'
 import { logLevels } from '../runtime/logger.js'
 import { streams, whole } from './streamsSchema.js'
 
@@ -40,23 +48,6 @@ const database = z
   .prefault({})
   .transform((options) => ({ ...options, poolSize }))
   .describe('Where rows go.')
-
-/** Requests per second that the service allows for each operation. */
-const specifiedPerSecond: Record<Operation, number> = {
-  instruments: 20,
-  'rpi-symbols': 10,
-  tickers: 20,
-  orderbook: 20,
-  'rpi-orderbook': 10,
-  fills: 20,
-  candles: 20,
-  'history-candles': 20,
-  'futures-fills-history': 10,
-  'spot-fills-history': 10,
-  'history-fund-rate': 20,
-  'current-fund-rate': 20,
-  liquidations: 10,
-}
 
 const limits = z
   .strictObject({
@@ -148,27 +139,24 @@ const collector = z
   .transform((options) => ({ ...options, drainTimeoutMs }))
   .describe('The recorder itself.')
 
-/** Chunks hold some hundred megabytes of a whole market, so that the newest ones fit into memory. */
-function table(what: string, constants: { readonly chunkHours: number; readonly columnstoreAfterHours: number }) {
+/** How the table of a stream is kept. */
+function table(name: TimeStream) {
+  const { chunkHours, columnstoreAfterHours }: TimeTableShape = streamTraits[name].table
   return z
     .strictObject({
       retentionDays: whole(1, 36_500).exactOptional().describe('Age at which rows are removed; by default never.'),
     })
     .prefault({})
-    .transform((options) => ({ ...options, ...constants }))
-    .describe(what)
+    .transform((options) => ({ ...options, chunkHours, columnstoreAfterHours }))
+    .describe(`market.${name}`)
 }
+
+type TableOptions = Record<(typeof streamTraits)[TimeStream]['options'], ReturnType<typeof table>>
+const tables = timeStreams.map((name) => [streamTraits[name].options, table(name)])
 
 const storage = z
   .strictObject({
-    tickers: table('market.tickers', { chunkHours: 24, columnstoreAfterHours: 48 }),
-    orderBooks: table('market.order_books', { chunkHours: 6, columnstoreAfterHours: 24 }),
-    rpiOrderBooks: table('market.rpi_order_books', { chunkHours: 6, columnstoreAfterHours: 24 }),
-    fills: table('market.fills', { chunkHours: 24, columnstoreAfterHours: 72 }),
-    candles: table('market.candles', { chunkHours: 168, columnstoreAfterHours: 336 }),
-    fundingRates: table('market.funding_rates', { chunkHours: 720, columnstoreAfterHours: 1440 }),
-    fundingForecasts: table('market.funding_forecasts', { chunkHours: 168, columnstoreAfterHours: 192 }),
-    liquidations: table('market.liquidations', { chunkHours: 720, columnstoreAfterHours: 168 }),
+    ...(Object.fromEntries(tables) as TableOptions),
     rejectedRows: z
       .strictObject({
         retentionDays: whole(1, 36_500)

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { candleTypes, intervals } from '../market/candle.js'
 import { categories, tradedCategories } from '../market/category.js'
 import { type InstrumentKind, instrumentKinds } from '../market/instrument.js'
+import { isOfFutures, streamNames, streamTraits } from '../market/stream.js'
 
 /** A number without decimals between two bounds. */
 export const whole = (min: number, max: number) =>
@@ -196,7 +197,9 @@ const allStreams = z.strictObject({
 export const streams = allStreams.superRefine(refuseMissingLists).prefault({}).describe('What is recorded.')
 
 /** They choose what the lists have of futures, which may be nothing. */
-const ofFutures: ReadonlySet<string> = new Set(['fundingRates', 'liquidations'])
+const ofFutures: ReadonlySet<string> = new Set(
+  streamNames.filter(isOfFutures).map((name) => streamTraits[name].options),
+)
 
 /** Streams of instruments choose from the lists: without them they would record nothing, and nobody would be told. */
 function refuseMissingLists(all: z.output<typeof allStreams>, context: z.core.$RefinementCtx): void {

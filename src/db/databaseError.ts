@@ -1,5 +1,8 @@
 import pg from 'pg'
+import { fieldStreams, streamTraits } from '../market/stream.js'
+import type { FieldType } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
+import { snakeCase } from './columns.js'
 
 /** Fields that the driver and the operating system add to an error. */
 interface ErrorDetails {
@@ -132,19 +135,19 @@ export function isDataError(error: unknown): boolean {
   return code.startsWith('22') || (code === '23514' && rowChecks.has(String(constraint)))
 }
 
-/** The columns of each table whose values the schema checks. */
-const checkedColumns = {
+/** The columns of each table whose values the schema checks: of declared fields all but those that may lack. */
+const checkedColumns: Readonly<Record<string, readonly string[]>> = {
   candles: ['symbol', 'open', 'high', 'low', 'close', 'base_volume', 'quote_turnover'],
-  fills: ['symbol', 'exec_id', 'price', 'size', 'extra'],
-  funding_forecasts: ['symbol', 'funding_rate', 'extra'],
-  funding_rates: ['symbol', 'funding_rate', 'extra'],
   instrument_history: ['symbol', 'kind', 'extra'],
   instruments: ['symbol', 'kind', 'extra'],
-  liquidations: ['symbol', 'price', 'amount', 'occurrence', 'extra'],
-  order_books: ['symbol', 'extra'],
-  rpi_order_books: ['symbol', 'extra'],
   rpi_symbols: ['symbol'],
-  tickers: ['symbol', 'extra'],
+  ...Object.fromEntries(
+    fieldStreams.map((name) => {
+      const fields = Object.entries<FieldType>(streamTraits[name].fields)
+      const checked = fields.filter(([, type]) => ['text', 'integer', 'decimal'].includes(type))
+      return [name, ['symbol', 'extra', ...checked.map(([field]) => snakeCase(field))]]
+    }),
+  ),
 }
 
 /** Names of the checks that a row of the market can violate. Other checks are newer, or not the recorder's own. */

@@ -1,9 +1,7 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { Candle, CandleType, Interval } from '../market/candle.js'
 import type { Category } from '../market/category.js'
-import type { FundingForecast, FundingRate, Liquidation } from '../market/funding.js'
-import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../market/rows.js'
-import type { StreamName } from '../market/stream.js'
+import type { FieldsOf, FieldStream, RowOf, StreamName } from '../market/stream.js'
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
 import type { InstrumentColumns, SnakeCase } from './columns.js'
 
@@ -19,20 +17,13 @@ interface InstrumentKeyColumns {
 }
 
 /** Every relation that the recorder writes, and what its page reads of the books, as the columns are named in SQL. */
-export interface Database {
+export interface Database extends FieldTables {
   'market.instruments': InstrumentKeyColumns &
     InstrumentColumns & { first_seen_at: Instant; updated_at: Instant; disappeared_at: NullableInstant }
   'market.instrument_history': InstrumentKeyColumns &
     InstrumentColumns & { valid_from: Instant; valid_to: NullableInstant }
   'market.rpi_symbols': InstrumentKeyColumns & { valid_from: Instant; valid_to: NullableInstant }
-  'market.tickers': ColumnsOf<Ticker>
-  'market.order_books': ColumnsOf<OrderBook> & BookTop
-  'market.rpi_order_books': ColumnsOf<RpiOrderBook> & BookTop
-  'market.fills': ColumnsOf<Fill> & { source: Generated<'live' | 'history'> }
   'market.candles': ColumnsOf<Candle>
-  'market.funding_rates': ColumnsOf<FundingRate> & { interval_hours: number | null }
-  'market.funding_forecasts': Omit<ColumnsOf<FundingForecast>, 'interval_hours'> & { interval_hours: number | null }
-  'market.liquidations': ColumnsOf<Liquidation> & { occurrence: number }
   'recorder.migration': { name: string; timestamp: string }
   'recorder.known': KnownTable
   'recorder.candle_reach': CandleReachTable
@@ -88,6 +79,27 @@ type ColumnOf<Value> = [Value] extends [number]
       : [Value] extends [Extra]
         ? Json
         : Value
+
+/** Numbers of declared fields that are no instants. */
+type IntegerColumns<Name extends FieldStream> = {
+  [
+    Field in keyof FieldsOf<Name> & string as FieldsOf<Name>[Field] extends 'integer' | 'integer?'
+      ? SnakeCase<Field>
+      : never
+  ]: RowOf<Name>[Field & keyof RowOf<Name>]
+}
+
+/** The tables of streams with declared fields, and what the database adds to some of them. */
+type FieldTables = {
+  [Name in FieldStream as `market.${Name}`]: Omit<ColumnsOf<RowOf<Name>>, keyof IntegerColumns<Name>> &
+    IntegerColumns<Name> &
+    (Name extends keyof AddedColumns ? AddedColumns[Name] : unknown)
+}
+interface AddedColumns {
+  order_books: BookTop
+  rpi_order_books: BookTop
+  fills: { category: Category; source: Generated<'live' | 'history'> }
+}
 
 /** Columns of an order book that the database computes. */
 interface BookTop {

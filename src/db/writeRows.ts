@@ -1,4 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Category } from '../market/category.js'
+import { type FieldStream, fieldStreams, type RowOf, streamTraits } from '../market/stream.js'
+import type { FieldType } from '../market/values.js'
 import { type ColumnKind, type ColumnSpec, type ColumnValue, columnNames, rowsFrom, snakeCase } from './columns.js'
 import type { Database } from './schema.js'
 
@@ -43,12 +46,39 @@ export function rowTable<Row extends Readonly<Record<keyof Row, ColumnValue>>>(
   return { name, key, columns, source: (rows) => rowsFrom(rows, columns, valueOf) }
 }
 
+/** A row of a stream's table. */
+type StoredRow<Name extends FieldStream> = Omit<RowOf<Name>, 'category'> & { readonly category: Category }
+
+const streamTables = new Map(
+  fieldStreams.map((name) => {
+    const { table, fields } = streamTraits[name]
+    const kinds = Object.entries<FieldType>(fields).map(([field, type]) => [field, type.replace('?', '')])
+    return [
+      name,
+      rowTable<Record<string, ColumnValue>>(`market.${name}`, [...table.series, table.time, ...table.after], {
+        category: 'category',
+        symbol: 'text',
+        ts: 'time',
+        ...(Object.fromEntries(kinds) as Record<string, ColumnKind>),
+        receivedAt: 'time',
+        extra: 'json',
+      }),
+    ]
+  }),
+)
+
+/** The table of a stream, with a column for each of its fields. */
+export function streamTable<Name extends FieldStream>(name: Name): RowTable<StoredRow<Name>> {
+  return streamTables.get(name) as unknown as RowTable<StoredRow<Name>>
+}
+
 /** Inserts rows and keeps existing ones. All writers insert in the order of the key, so that two cannot deadlock. */
-export async function appendRows<Row>(
+export async function appendRows<Name extends FieldStream>(
   db: Kysely<Database>,
-  table: RowTable<Row>,
-  rows: readonly Row[],
+  stream: Name,
+  rows: readonly StoredRow<Name>[],
 ): Promise<WriteResult> {
+  const table = streamTable(stream)
   return inStatements(rows, async (part) => {
     const result = await sql`
       insert into ${sql.table(table.name)} (${columnNames(table.columns)})

@@ -1,9 +1,9 @@
 import type { Candle } from '../market/candle.js'
 import type { Fill, OrderBook, RpiOrderBook, RpiSymbol, Ticker } from '../market/rows.js'
-import type { FundingForecast, FundingRate, Liquidation } from '../market/funding.js'
+import type { FundingRate, Liquidation } from '../market/funding.js'
 import type { Instrument } from '../market/instrument.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
-import type { Operation } from '../market/stream.js'
+import type { Operation, RowOf } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { systemClock } from '../runtime/clock.js'
 import type { ExchangeError } from './errors.js'
@@ -71,7 +71,7 @@ export interface ExchangeClient {
   historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   /** The three that follow may be absent, as the past of fills. */
   fundingRates(query: FundingRateQuery, options?: RequestOptions): Promise<Page<FundingRate>>
-  fundingForecasts(query: FundingForecastQuery, options?: RequestOptions): Promise<Page<FundingForecast>>
+  fundingForecasts(query: FundingForecastQuery, options?: RequestOptions): Promise<Page<RowOf<'funding_forecasts'>>>
   liquidations(query: LiquidationQuery, options?: RequestOptions): Promise<Page<Liquidation>>
   /**
    * Waits for a place within the limits, for a caller that decides only then what to ask for: by then it knows more. The

@@ -1,6 +1,6 @@
 import { isLosslessNumber, parse, stringify } from 'lossless-json'
 import { isUtf8 } from 'node:buffer'
-import type { Operation } from '../market/stream.js'
+import { type Operation, operationTraits } from '../market/stream.js'
 import { oneLine, type TimeMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, retryableCodes } from './errors.js'
@@ -61,29 +61,24 @@ interface ResponseTraits {
   readonly bytes: number
   /** Number of rows that are read. Further rows are only counted. */
   readonly rows: number
-  /** Where the rows are: they are the data, they stand in it under this name, or the data is the only row. */
-  readonly data?: 'rows' | 'object' | { readonly rows: string }
-  /** It lies beside the specification. A service that lacks it responds with any kind of page. */
-  readonly mayLack?: true
+  /** The data is the only row. */
+  readonly isOneRow?: true
 }
 
 const mebibyte = 1_048_576
+const oneBook = { bytes: mebibyte / 2, rows: 1, isOneRow: true } as const
 
 /** The longest lists of the service have some 3,400 rows in 1.7 MB, books 1,000 levels, fills 100 rows, candles 1,000. */
-export const responseTraits: Readonly<Record<Operation, ResponseTraits>> = {
+const traitsOfSome: Readonly<Partial<Record<Operation, ResponseTraits>>> = {
   instruments: { bytes: 8 * mebibyte, rows: 20_000 },
   tickers: { bytes: 8 * mebibyte, rows: 20_000 },
-  'rpi-symbols': { bytes: 2 * mebibyte, rows: 20_000 },
-  orderbook: { bytes: mebibyte / 2, rows: 1, data: 'object' },
-  'rpi-orderbook': { bytes: mebibyte / 2, rows: 1, data: 'object' },
+  orderbook: oneBook,
+  'rpi-orderbook': oneBook,
   fills: { bytes: mebibyte, rows: 1_000 },
-  candles: { bytes: 2 * mebibyte, rows: 10_000 },
-  'history-candles': { bytes: 2 * mebibyte, rows: 10_000 },
-  'futures-fills-history': { bytes: 2 * mebibyte, rows: 10_000, mayLack: true },
-  'spot-fills-history': { bytes: 2 * mebibyte, rows: 10_000, mayLack: true },
-  'history-fund-rate': { bytes: mebibyte, rows: 1_000, data: { rows: 'resultList' }, mayLack: true },
-  'current-fund-rate': { bytes: 2 * mebibyte, rows: 20_000, mayLack: true },
-  liquidations: { bytes: mebibyte, rows: 1_000, data: { rows: 'list' }, mayLack: true },
+}
+
+export function responseTraits(operation: Operation): ResponseTraits {
+  return traitsOfSome[operation] ?? { bytes: 2 * mebibyte, rows: 10_000 }
 }
 
 /** A response as HTTP brought it. */
@@ -132,7 +127,8 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
       ...(raw.retryAfterMs === undefined ? {} : { retryAfterMs: raw.retryAfterMs }),
     })
 
-  const { rows: maxRows, data: shape = 'rows', mayLack = false } = responseTraits[request.operation]
+  const { rows: maxRows, isOneRow = false } = responseTraits(request.operation)
+  const mayLack = 'mayLack' in operationTraits[request.operation]
   if (raw.status === 429) throw fail('rate-limited', 'HTTP 429, too many requests', { code: '429' })
   if (raw.body.length === 0) {
     // Seen right after a listing. Elsewhere it comes from a proxy, and is no response.
@@ -168,11 +164,15 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   if (!Number.isSafeInteger(requestTime) || requestTime <= 0)
     throw fail('malformed', 'a success without a requestTime in milliseconds', { code })
   const { data } = envelope
-  if (shape !== 'rows' && !isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
-  if (shape === 'object') return { requestTime, rows: [data], surplusRows: 0 }
-  const rows: unknown = shape === 'rows' ? data : (data as Record<string, unknown>)[shape.rows]
-  if (!Array.isArray(rows))
-    throw fail('malformed', `a success whose ${shape === 'rows' ? 'data' : shape.rows} is not an array`, { code })
+  if (isOneRow && !isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
+  if (isOneRow) return { requestTime, rows: [data], surplusRows: 0 }
+  const isInObject = 'isInObject' in operationTraits[request.operation]
+  const arrays = isInObject && isRecord(data) ? Object.values(data).filter(Array.isArray) : []
+  const rows: unknown = isInObject ? arrays[0] : data
+  if (!Array.isArray(rows) || arrays.length > 1)
+    throw fail('malformed', `a success whose data ${isInObject ? 'does not hold one array' : 'is not an array'}`, {
+      code,
+    })
   const cursor = isRecord(data) ? textOf(data['cursor']) : undefined
   return {
     requestTime,

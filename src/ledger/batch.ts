@@ -1,9 +1,9 @@
 import type { Candle, CandleSeries } from '../market/candle.js'
 import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
-import type { FundingRate, FuturesCategory, Liquidation } from '../market/funding.js'
+import type { FuturesCategory } from '../market/funding.js'
 import type { Fill } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
-import type { StreamName } from '../market/stream.js'
+import { isProven, type StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 
@@ -66,8 +66,9 @@ export function isPlain({ rejected, unkept = 0, gaps, isPart }: Batch): boolean 
  * @param keptMs how long the table of the stream keeps rows; null: for ever
  */
 export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: number | null): Batch<Target, Row> {
-  const timeOf = rowTimes[batch.stream]
-  if (keptMs === null || timeOf === undefined) return batch
+  if (keptMs === null || !isProven(batch.stream)) return batch
+  const timeOf = (row: Row) =>
+    batch.stream === 'candles' ? (row as Candle).openTime : (row as { readonly ts: TimeMs }).ts
   // The earlier of two clocks: rows are not to be lost to one that is ahead.
   const before = Math.min(batch.requestTime, batch.receivedAt) - keptMs
   const old = batch.rows.map(timeOf).filter((time) => time < before)
@@ -75,13 +76,6 @@ export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: n
   const mark = batch.stream === 'fills' ? old.reduce((newest, time) => Math.max(newest, time)) : Infinity
   const rows = batch.rows.filter((row) => timeOf(row) >= before || timeOf(row) === mark)
   return { ...batch, rows, tooOld: batch.rows.length - rows.length }
-}
-
-const rowTimes: Readonly<Partial<Record<StreamName, (row: unknown) => TimeMs>>> = {
-  fills: (row) => (row as Fill).ts,
-  candles: (row) => (row as Candle).openTime,
-  funding_rates: (row) => (row as FundingRate).ts,
-  liquidations: (row) => (row as Liquidation).ts,
 }
 
 /** Names what a batch is about; batches with the same key depend on each other's order. */

@@ -5,7 +5,7 @@ import { hourMs, minuteMs, type TimeMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream } from '../db/series.js'
-import { appendRows, rowTable, type WriteResult } from '../db/writeRows.js'
+import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { type Batch, missingRows } from './batch.js'
 import { claimEvents } from './events.js'
 
@@ -14,20 +14,6 @@ interface StoredRates extends WriteResult {
   /** What is proven by them. */
   readonly proven: Ranges
 }
-
-const table = rowTable<FundingRate & { readonly intervalHours: number | null }>(
-  'market.funding_rates',
-  ['category', 'symbol', 'ts'],
-  {
-    category: 'category',
-    symbol: 'text',
-    ts: 'time',
-    fundingRate: 'decimal',
-    intervalHours: 'integer',
-    receivedAt: 'time',
-    extra: 'json',
-  },
-)
 
 const missedReason = 'settlements are missing by the interval of the instrument'
 /** The settlements of two steps before and after a time tell whether those in it are whole. */
@@ -72,7 +58,7 @@ export async function storeFundingRates(
   const hours = new Map(steps.map((step) => [step.to, step.isWhole === true ? wholeHours(step) : null]))
   const written = await appendRows(
     trx,
-    table,
+    'funding_rates',
     rates.map((rate) => ({ ...rate, intervalHours: hours.get(rate.ts) ?? null })),
   )
   for (const { ts, interval_hours: before } of stored) {

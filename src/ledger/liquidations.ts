@@ -4,7 +4,7 @@ import type { TimeRange } from '../market/timeRange.js'
 import { minuteMs } from '../market/values.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream } from '../db/series.js'
-import { appendRows, rowTable, type WriteResult } from '../db/writeRows.js'
+import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { type Batch, missingRows } from './batch.js'
 import { claimEvents, recordedUntil } from './events.js'
 
@@ -12,22 +12,6 @@ interface CountedLiquidation extends Liquidation {
   /** 1, 2, … of liquidations that are equal: they have no id. */
   readonly occurrence: number
 }
-
-const table = rowTable<CountedLiquidation>(
-  'market.liquidations',
-  ['category', 'symbol', 'ts', 'side', 'price', 'amount', 'occurrence'],
-  {
-    category: 'category',
-    symbol: 'text',
-    ts: 'time',
-    side: 'side',
-    price: 'decimal',
-    amount: 'decimal',
-    occurrence: 'integer',
-    receivedAt: 'time',
-    extra: 'json',
-  },
-)
 
 /** A liquidation appears some seconds after it happened, perhaps after later ones. */
 const lateMs = minuteMs
@@ -77,7 +61,7 @@ export async function storeLiquidations(
   rows: readonly Liquidation[],
   shown: TimeRange | null,
 ): Promise<WriteResult & { readonly gapsFound: number }> {
-  const written = await appendRows(trx, table, numberOccurrences(rows))
+  const written = await appendRows(trx, 'liquidations', numberOccurrences(rows))
   const claim = shown === null ? [] : [shown]
   return { ...written, gapsFound: await claimEvents(trx, instrumentStream('liquidations', key), claim, missedReason) }
 }

@@ -6,7 +6,7 @@ import { minuteMs, type TimeMs } from '../market/values.js'
 import { columnNames, instant, toDate } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import { keyOrder, rowTable } from '../db/writeRows.js'
+import { keyOrder, streamTable } from '../db/writeRows.js'
 import { instrumentStream, ofInstrument, ofSeries } from '../db/series.js'
 import { addCoverage } from './coverage.js'
 import { recordGap } from './gaps.js'
@@ -27,19 +27,7 @@ export interface StoredPastFills {
   readonly lacking: Ranges
 }
 
-const table = rowTable<Fill>('market.fills', ['category', 'symbol', 'ts', 'exec_id'], {
-  category: 'category',
-  symbol: 'text',
-  ts: 'time',
-  execId: 'text',
-  execLinkId: 'text',
-  side: 'side',
-  price: 'decimal',
-  size: 'decimal',
-  isRpi: 'boolean',
-  receivedAt: 'time',
-  extra: 'json',
-})
+const table = streamTable('fills')
 
 const streamOf = (key: FillKey) => instrumentStream('fills', key)
 

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
-import { type StreamName, streamNames, streamTraits } from '../market/stream.js'
+import { isProven, streamNames, streamTraits } from '../market/stream.js'
 import {
   describeDatabaseError,
   isConflictError,
@@ -17,7 +17,7 @@ import { insertRejectedRows } from './rejectedRows.js'
 import { recordGap } from './gaps.js'
 import { type Batch, type FillBatch, isPlain, missingRows, seriesKey } from './batch.js'
 import { type StoredFills, withoutRepeats } from './storeFills.js'
-import { type Written, writerOf } from './writers.js'
+import { isOfMoments, type Written, writerOf } from './writers.js'
 
 export interface StoredBatch extends WriteResult {
   readonly rejected: number
@@ -127,19 +127,10 @@ function areOneStatement(batches: readonly Batch[]): boolean {
   const [first] = batches
   if (first === undefined || batches.some((batch) => !isPlain(batch) || batch.stream !== first.stream)) return false
   const rows = batches.reduce((sum, batch) => sum + batch.rows.length, 0)
-  switch (first.stream) {
-    case 'fills':
-    case 'order_books':
-    case 'rpi_order_books':
-    case 'tickers':
-    case 'funding_forecasts':
-      return rows <= rowsPerStatement * (first.stream === 'fills' ? 5 : 1)
-    case 'candles':
-      // Its writer begins a transaction by itself where it needs one.
-      return batches.length === 1
-    default:
-      return false
-  }
+  // The writer of candles begins a transaction by itself where it needs one.
+  if (first.stream === 'candles') return batches.length === 1
+  if (first.stream === 'fills') return rows <= 5 * rowsPerStatement
+  return isOfMoments(first.stream) && rows <= rowsPerStatement
 }
 
 async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
@@ -148,7 +139,7 @@ async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<S
   for (const stream of streamNames) {
     const own = batches.filter((batch) => batch.stream === stream && isWorthWriting(batch))
     if (own.length === 0) continue
-    if (isLockedBySeries(stream)) own.sort((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1))
+    if (isProven(stream)) own.sort((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1))
     for (const [index, result] of (await writerOf(stream)(db, own)).entries()) written.set(own[index] as Batch, result)
   }
   const stored: StoredBatch[] = []
@@ -160,11 +151,6 @@ async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<S
     stored.push(accountOf(batch, written.get(batch) ?? nothingWritten))
   }
   return stored
-}
-
-/** Writers that take a lock for each of their batches. */
-function isLockedBySeries(stream: StreamName): boolean {
-  return stream === 'candles' || stream === 'funding_rates' || stream === 'liquidations'
 }
 
 /** Builds the result of one batch: counts of its rows, found gaps, late candles, and remarks. */

@@ -1,27 +1,16 @@
 import type { Kysely } from 'kysely'
 import { type Candle, intervalMs, silenceBetween } from '../market/candle.js'
-import type { Fill, OrderBook, RpiOrderBook, RpiSymbol, Ticker } from '../market/rows.js'
-import type { FundingForecast, FundingRate, FutureKey, Liquidation } from '../market/funding.js'
+import type { RpiSymbol } from '../market/rows.js'
+import type { FundingRate, FutureKey } from '../market/funding.js'
 import type { Instrument } from '../market/instrument.js'
-import type { InstrumentKey } from '../market/category.js'
-import type { StreamName } from '../market/stream.js'
+import type { MomentStream, RowOf, StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { Database } from '../db/schema.js'
-import type { WriteResult } from '../db/writeRows.js'
+import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { shownRates, storeFundingRates } from './fundingRates.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
 import { storeLiquidationBatch } from './liquidations.js'
-import { insertFundingForecasts, insertOrderBooks, insertRpiOrderBooks, insertTickers } from './snapshots.js'
-import {
-  type Batch,
-  type BookTarget,
-  type CandleTarget,
-  type CategoryTarget,
-  type FuturesTarget,
-  isWholeList,
-  missingRows,
-  type TradedCategoryTarget,
-} from './batch.js'
+import { type Batch, type CandleTarget, type CategoryTarget, isWholeList, missingRows } from './batch.js'
 import { storeCandles, type StoredCandles } from './storeCandles.js'
 import { type StoredFills, storeFills } from './storeFills.js'
 
@@ -31,39 +20,29 @@ export type Written = WriteResult & Partial<StoredFills & StoredCandles>
 /** Stores the rows of batches of its stream and says what became of each: all of them or nothing, in the transaction that `db` is in. */
 type Writer<Target, Row> = (db: Kysely<Database>, batches: readonly Batch<Target, Row>[]) => Promise<Written[]>
 
-interface Writers {
-  readonly instruments: Writer<CategoryTarget, Instrument>
-  readonly rpi_symbols: Writer<object, RpiSymbol>
-  readonly tickers: Writer<TradedCategoryTarget, Ticker>
-  readonly order_books: Writer<BookTarget, OrderBook>
-  readonly rpi_order_books: Writer<BookTarget, RpiOrderBook>
-  readonly fills: Writer<InstrumentKey, Fill>
-  readonly candles: Writer<CandleTarget, Candle>
-  readonly funding_rates: Writer<FutureKey, FundingRate>
-  readonly funding_forecasts: Writer<FuturesTarget, FundingForecast>
-  readonly liquidations: Writer<FutureKey, Liquidation>
-}
-
-const writers: Writers = {
-  instruments: oneByOne((db, batch) =>
+const writers = {
+  instruments: oneByOne((db, batch: Batch<CategoryTarget, Instrument>) =>
     recordInstruments(db, batch.target.category, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
   ),
-  rpi_symbols: oneByOne((db, batch) =>
+  rpi_symbols: oneByOne((db, batch: Batch<object, RpiSymbol>) =>
     recordRpiSymbols(db, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
   ),
-  tickers: together(insertTickers),
-  order_books: together(insertOrderBooks),
-  rpi_order_books: together(insertRpiOrderBooks),
   fills: storeFills,
-  candles: oneByOne((db, batch) => storeCandles(db, batch.rows, silenceOf(batch))),
-  funding_rates: oneByOne((db, batch) => storeFundingRates(db, batch.target, batch.rows, shownRates(batch))),
-  funding_forecasts: together(insertFundingForecasts),
+  candles: oneByOne((db, batch: Batch<CandleTarget, Candle>) => storeCandles(db, batch.rows, silenceOf(batch))),
+  funding_rates: oneByOne((db, batch: Batch<FutureKey, FundingRate>) =>
+    storeFundingRates(db, batch.target, batch.rows, shownRates(batch)),
+  ),
   liquidations: oneByOne(storeLiquidationBatch),
+} as const satisfies Readonly<Record<Exclude<StreamName, MomentStream>, unknown>>
+
+/** Returns true for a stream of rows that stand for themselves. */
+export function isOfMoments(stream: StreamName): stream is MomentStream {
+  return !(stream in writers)
 }
 
 /** The writer of a stream: target and rows of a batch are those that the same stream made, also after a time on disk. */
 export function writerOf(stream: StreamName): Writer<unknown, unknown> {
-  return writers[stream] as Writer<unknown, unknown>
+  return (isOfMoments(stream) ? together(stream) : writers[stream]) as Writer<unknown, unknown>
 }
 
 function oneByOne<Target, Row>(
@@ -77,15 +56,10 @@ function oneByOne<Target, Row>(
 }
 
 /** Rows that stand for themselves go into one statement. What it brings is counted with the first batches. */
-function together<Target, Row>(
-  insert: (db: Kysely<Database>, rows: readonly Row[]) => Promise<WriteResult>,
-): Writer<Target, Row> {
+function together<Name extends MomentStream>(stream: Name): Writer<unknown, RowOf<Name>> {
   return async (db, batches) => {
-    const { inserted } = await insert(
-      db,
-      batches.flatMap(({ rows }) => rows),
-    )
-    let left = inserted
+    const rowsOfAll = batches.flatMap(({ rows }) => rows)
+    let left = (await appendRows(db, stream, rowsOfAll)).inserted
     return batches.map(({ rows }) => {
       const own = Math.min(left, rows.length)
       left -= own

@@ -57,21 +57,6 @@ export function fundingSteps(times: readonly TimeMs[]): FundingStep[] {
   })
 }
 
-/** The rate of the next settlement, as it forms. */
-export interface FundingForecast {
-  readonly category: FuturesCategory
-  readonly symbol: string
-  /** The service's time of the response: the row has none. */
-  readonly ts: TimeMs
-  readonly fundingRate: Decimal
-  readonly intervalHours: number | null
-  readonly nextUpdate: TimeMs | null
-  readonly minRate: Decimal | null
-  readonly maxRate: Decimal | null
-  readonly receivedAt: TimeMs
-  readonly extra: Extra
-}
-
 /** How far back the service gives liquidations, and how many in one response at most. */
 export const liquidationReachMs = 3 * dayMs
 export const liquidationPageRows = 100

@@ -1,37 +1,31 @@
 import type { InstrumentKind } from './instrument.js'
 import type { Category, InstrumentKey, TradedCategory } from './category.js'
-import type { Decimal, Extra, TimeMs } from './values.js'
+import type { Decimal, Extra, FieldType, RowFields, TimeMs } from './values.js'
 
 /** Every specified field of a ticker besides its key and times, by the kind of value it holds. */
 export const tickerFields = {
-  lastPrice: 'decimal',
-  bid1Price: 'decimal',
-  bid1Size: 'decimal',
-  ask1Price: 'decimal',
-  ask1Size: 'decimal',
-  openPrice24h: 'decimal',
-  highPrice24h: 'decimal',
-  lowPrice24h: 'decimal',
-  volume24h: 'decimal',
-  turnover24h: 'decimal',
-  price24hPcnt: 'decimal',
-  indexPrice: 'decimal',
-  markPrice: 'decimal',
-  fundingRate: 'decimal',
-  openInterest: 'decimal',
-  deliveryStartTime: 'time',
-  deliveryTime: 'time',
-  deliveryStatus: 'text',
-  platformTurnover24h: 'decimal',
-} as const satisfies Record<string, 'decimal' | 'time' | 'text'>
+  lastPrice: 'decimal?',
+  bid1Price: 'decimal?',
+  bid1Size: 'decimal?',
+  ask1Price: 'decimal?',
+  ask1Size: 'decimal?',
+  openPrice24h: 'decimal?',
+  highPrice24h: 'decimal?',
+  lowPrice24h: 'decimal?',
+  volume24h: 'decimal?',
+  turnover24h: 'decimal?',
+  price24hPcnt: 'decimal?',
+  indexPrice: 'decimal?',
+  markPrice: 'decimal?',
+  fundingRate: 'decimal?',
+  openInterest: 'decimal?',
+  deliveryStartTime: 'time?',
+  deliveryTime: 'time?',
+  deliveryStatus: 'text?',
+  platformTurnover24h: 'decimal?',
+} as const satisfies Record<string, FieldType>
 
 export type TickerField = keyof typeof tickerFields
-
-interface ValueOfKind {
-  decimal: Decimal
-  time: TimeMs
-  text: string
-}
 
 /** A ticker. `ts` is the service's generation time, or its request time where the service left `ts` unset. */
 export type Ticker = {
@@ -40,7 +34,7 @@ export type Ticker = {
   readonly ts: TimeMs
   readonly receivedAt: TimeMs
   readonly extra: Extra
-} & { readonly [Field in TickerField]: ValueOfKind[(typeof tickerFields)[Field]] | null }
+} & RowFields<typeof tickerFields>
 
 /** The fields of a ticker that tell how busy its instrument is. */
 type TickerSignField =

@@ -1,31 +1,50 @@
-/**
- * The service's public market-data operations, by the last part of their path. Those from the history of fills
- * on lie beside the specification: a service may lack them.
- */
-export const operations = [
-  'instruments',
-  'rpi-symbols',
-  'tickers',
-  'orderbook',
-  'rpi-orderbook',
-  'fills',
-  'candles',
-  'history-candles',
-  'futures-fills-history',
-  'spot-fills-history',
-  'history-fund-rate',
-  'current-fund-rate',
-  'liquidations',
-] as const
-export type Operation = (typeof operations)[number]
+import type { TradedCategory } from './category.js'
+import type { FuturesCategory } from './funding.js'
+import { tickerFields } from './rows.js'
+import type { Extra, FieldType, RowFields, TimeMs } from './values.js'
+
+interface OperationTraits {
+  /** Requests a second that the service allows an address. */
+  readonly perSecond: number
+  /** It lies beside the specification: a service may lack it. */
+  readonly mayLack?: true
+  /** Its rows are an array in an object, beside what is common to them. */
+  readonly isInObject?: true
+}
+
+/** The service's public market-data operations, by the last part of their path. */
+export const operationTraits = {
+  instruments: { perSecond: 20 },
+  'rpi-symbols': { perSecond: 10 },
+  tickers: { perSecond: 20 },
+  orderbook: { perSecond: 20 },
+  'rpi-orderbook': { perSecond: 10 },
+  fills: { perSecond: 20 },
+  candles: { perSecond: 20 },
+  'history-candles': { perSecond: 20 },
+  'futures-fills-history': { perSecond: 10, mayLack: true },
+  'spot-fills-history': { perSecond: 10, mayLack: true },
+  'history-fund-rate': { perSecond: 20, mayLack: true, isInObject: true },
+  'current-fund-rate': { perSecond: 20, mayLack: true },
+  liquidations: { perSecond: 10, mayLack: true, isInObject: true },
+} as const satisfies Readonly<Record<string, OperationTraits>>
+
+export type Operation = keyof typeof operationTraits
+export const operations = Object.keys(operationTraits) as readonly Operation[]
+export const specifiedPerSecond = Object.fromEntries(
+  operations.map((name) => [name, operationTraits[name].perSecond]),
+) as Readonly<Record<Operation, number>>
 
 /** A table that grows with time. */
-interface TimeTableShape {
+export interface TimeTableShape {
   /** Columns of the key before the time: rows that agree in them are stored together in the columnstore. */
   readonly series: readonly string[]
   readonly time: 'ts' | 'open_time'
   /** The rest of the key. */
   readonly after: readonly string[]
+  /** Chunks hold some hundred megabytes of a whole market, so that the newest ones fit into memory. */
+  readonly chunkHours: number
+  readonly columnstoreAfterHours: number
 }
 
 interface StreamTraits {
@@ -37,13 +56,18 @@ interface StreamTraits {
   readonly title: string
   /** A list that holds what is true until the next one comes, or rows of a moment each. */
   readonly table: 'list' | TimeTableShape
+  /** Fields of its rows besides category, symbol, `ts`, `receivedAt` and `extra`. The columns are named after them. */
+  readonly fields?: Readonly<Record<string, FieldType>>
   /** The service can be asked for the same rows again. */
   readonly isRepeatable: boolean
+  /** What is missing of it is known, because what is complete is proven. */
+  readonly isProven?: true
+  /** Futures alone have it. It takes those that the lists of instruments have, which may be none. */
+  readonly isOfFutures?: true
 }
 
 const momentsOf = { series: ['category', 'symbol'], time: 'ts', after: [] } as const
-const repeatable = { isRepeatable: true } as const
-const unrepeatable = { isRepeatable: false } as const
+const bookFields = { bidPrices: 'decimals', bidSizes: 'decimals', askPrices: 'decimals', askSizes: 'decimals' } as const
 
 /** The streams that are recorded, each named as the table that holds it. */
 export const streamTraits = {
@@ -52,69 +76,150 @@ export const streamTraits = {
     options: 'instruments',
     title: 'Instruments',
     table: 'list',
-    ...repeatable,
+    isRepeatable: true,
   },
-  rpi_symbols: { operation: 'rpi-symbols', options: 'rpiSymbols', title: 'RPI symbols', table: 'list', ...repeatable },
-  tickers: { operation: 'tickers', options: 'tickers', title: 'Tickers', table: momentsOf, ...unrepeatable },
+  rpi_symbols: {
+    operation: 'rpi-symbols',
+    options: 'rpiSymbols',
+    title: 'RPI symbols',
+    table: 'list',
+    isRepeatable: true,
+  },
+  tickers: {
+    operation: 'tickers',
+    options: 'tickers',
+    title: 'Tickers',
+    table: { ...momentsOf, chunkHours: 24, columnstoreAfterHours: 48 },
+    fields: tickerFields,
+    isRepeatable: false,
+  },
   order_books: {
     operation: 'orderbook',
     options: 'orderBooks',
     title: 'Order books',
-    table: momentsOf,
-    ...unrepeatable,
+    table: { ...momentsOf, chunkHours: 6, columnstoreAfterHours: 24 },
+    fields: bookFields,
+    isRepeatable: false,
   },
   rpi_order_books: {
     operation: 'rpi-orderbook',
     options: 'rpiOrderBooks',
     title: 'RPI order books',
-    table: momentsOf,
-    ...unrepeatable,
+    table: { ...momentsOf, chunkHours: 6, columnstoreAfterHours: 24 },
+    fields: { ...bookFields, bidRpiSizes: 'decimals', askRpiSizes: 'decimals' },
+    isRepeatable: false,
   },
   fills: {
     operation: 'fills',
     options: 'fills',
     title: 'Fills',
-    table: { ...momentsOf, after: ['exec_id'] },
-    ...unrepeatable,
+    table: { ...momentsOf, after: ['exec_id'], chunkHours: 24, columnstoreAfterHours: 72 },
+    fields: {
+      execId: 'text',
+      execLinkId: 'text?',
+      side: 'side',
+      price: 'decimal',
+      size: 'decimal',
+      isRpi: 'boolean?',
+    },
+    isRepeatable: false,
+    isProven: true,
   },
   candles: {
     operation: 'candles',
     options: 'candles',
     title: 'Candles',
-    table: { series: ['category', 'symbol', 'type', 'interval'], time: 'open_time', after: [] },
-    ...repeatable,
+    table: {
+      series: ['category', 'symbol', 'type', 'interval'],
+      time: 'open_time',
+      after: [],
+      chunkHours: 168,
+      columnstoreAfterHours: 336,
+    },
+    isRepeatable: true,
+    isProven: true,
   },
   funding_rates: {
     operation: 'history-fund-rate',
     options: 'fundingRates',
     title: 'Funding rates',
-    table: momentsOf,
-    ...repeatable,
+    table: { ...momentsOf, chunkHours: 720, columnstoreAfterHours: 1440 },
+    fields: { fundingRate: 'decimal', intervalHours: 'integer?' },
+    isRepeatable: true,
+    isProven: true,
+    isOfFutures: true,
   },
   funding_forecasts: {
     operation: 'current-fund-rate',
     options: 'fundingForecasts',
     title: 'Funding forecasts',
-    table: momentsOf,
-    ...unrepeatable,
+    table: { ...momentsOf, chunkHours: 168, columnstoreAfterHours: 192 },
+    fields: {
+      fundingRate: 'decimal',
+      intervalHours: 'integer?',
+      nextUpdate: 'time?',
+      minRate: 'decimal?',
+      maxRate: 'decimal?',
+    },
+    isRepeatable: false,
+    isOfFutures: true,
   },
   liquidations: {
     operation: 'liquidations',
     options: 'liquidations',
     title: 'Liquidations',
-    table: { ...momentsOf, after: ['side', 'price', 'amount', 'occurrence'] },
-    ...repeatable,
+    table: {
+      ...momentsOf,
+      after: ['side', 'price', 'amount', 'occurrence'],
+      chunkHours: 720,
+      columnstoreAfterHours: 168,
+    },
+    // Equal ones are numbered: they have no id.
+    fields: { side: 'side', price: 'decimal', amount: 'decimal', occurrence: 'integer' },
+    isRepeatable: true,
+    isProven: true,
+    isOfFutures: true,
   },
 } as const satisfies Readonly<Record<string, StreamTraits>>
 
-export type StreamName = keyof typeof streamTraits
+type Traits = typeof streamTraits
+export type StreamName = keyof Traits
 export const streamNames = Object.keys(streamTraits) as readonly StreamName[]
 
+/** Returns true if what is missing of a stream is known. */
+export function isProven(name: StreamName): boolean {
+  return 'isProven' in streamTraits[name]
+}
+
+/** Returns true if futures alone have rows of a stream. */
+export function isOfFutures(name: StreamName): boolean {
+  return 'isOfFutures' in streamTraits[name]
+}
+
 /** Streams whose tables grow with time. */
-export type TimeStream = {
-  [Name in StreamName]: (typeof streamTraits)[Name]['table'] extends 'list' ? never : Name
-}[StreamName]
+export type TimeStream = { [Name in StreamName]: Traits[Name]['table'] extends 'list' ? never : Name }[StreamName]
 export const timeStreams = streamNames.filter((name): name is TimeStream => streamTraits[name].table !== 'list')
+
+/** Streams whose rows have the declared fields. */
+export type FieldStream = {
+  [Name in StreamName]: Traits[Name] extends { readonly fields: object } ? Name : never
+}[StreamName]
+export const fieldStreams = streamNames.filter((name): name is FieldStream => 'fields' in streamTraits[name])
+export type FieldsOf<Name extends FieldStream> = Traits[Name]['fields']
+
+/** A row as its stream declares it. */
+export type RowOf<Name extends FieldStream> = {
+  readonly category: Traits[Name] extends { readonly isOfFutures: true } ? FuturesCategory : TradedCategory
+  readonly symbol: string
+  readonly ts: TimeMs
+  readonly receivedAt: TimeMs
+  readonly extra: Extra
+} & RowFields<FieldsOf<Name>>
+
+/** Streams of rows that stand for themselves: nothing is proven by them. */
+export type MomentStream = {
+  [Name in FieldStream]: Traits[Name] extends { readonly isProven: true } ? never : Name
+}[FieldStream]
 
 /** The tables of schema `market`, in the order in which people want to read about them. */
 export const marketTables = [

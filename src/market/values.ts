@@ -7,6 +7,26 @@ export type TimeMs = number
 /** Fields of a row that the specification does not name, as they were sent. Empty when there are none. */
 export type Extra = Readonly<Record<string, unknown>>
 
+interface ValueOfKind {
+  text: string
+  boolean: boolean
+  integer: number
+  decimal: Decimal
+  decimals: readonly Decimal[]
+  time: TimeMs
+  side: 'buy' | 'sell'
+}
+type FieldKind = keyof ValueOfKind
+/** The kind of a field's values. With a question mark a value may lack. */
+export type FieldType = FieldKind | `${FieldKind}?`
+type ValueOf<Type extends FieldType> = Type extends `${infer Kind extends FieldKind}?`
+  ? ValueOfKind[Kind] | null
+  : ValueOfKind[Type & FieldKind]
+/** The values of declared fields. */
+export type RowFields<Fields extends Readonly<Record<string, FieldType>>> = {
+  readonly [Field in keyof Fields]: ValueOf<Fields[Field]>
+}
+
 export const secondMs = 1000
 export const minuteMs = 60 * secondMs
 export const hourMs = 60 * minuteMs

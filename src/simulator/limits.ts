@@ -1,21 +1,4 @@
-import { type Operation, operations } from '../market/stream.js'
-
-/** Requests per second and source address; sections 4.3 and 8 of the specification. */
-export const specifiedPerSecond: Readonly<Record<Operation, number>> = {
-  instruments: 20,
-  'rpi-symbols': 10,
-  tickers: 20,
-  orderbook: 20,
-  'rpi-orderbook': 10,
-  fills: 20,
-  candles: 20,
-  'history-candles': 20,
-  'futures-fills-history': 10,
-  'spot-fills-history': 10,
-  'history-fund-rate': 20,
-  'current-fund-rate': 20,
-  liquidations: 10,
-}
+import { type Operation, operations, specifiedPerSecond } from '../market/stream.js'
 
 export interface LimitOptions {
   readonly perSecond: Readonly<Record<Operation, number>>

@@ -10,7 +10,7 @@ import { addCoverage } from '../../src/ledger/coverage.js'
 import { insertFills } from './insertFills.js'
 import { recordGap } from '../../src/ledger/gaps.js'
 import { recordInstruments, recordRpiSymbols } from '../../src/ledger/instruments.js'
-import { insertOrderBooks, insertRpiOrderBooks, insertTickers } from '../../src/ledger/snapshots.js'
+import { appendRows } from '../../src/db/writeRows.js'
 import { insertRejectedRows } from '../../src/ledger/rejectedRows.js'
 import type { Database } from '../../src/db/schema.js'
 import { anInstrument, aTicker } from './marketRows.js'
@@ -69,11 +69,11 @@ export async function loadCookbookMarket(db: Kysely<Database>): Promise<void> {
     const candles = candlesOf(market, prices, index)
     if (market.symbol === 'ETHUSDT') await loadLaterChanged(db, candles)
     await upsertCandles(db, candles)
-    await insertTickers(db, tickersOf(market, prices, index))
+    await appendRows(db, 'tickers', tickersOf(market, prices, index))
     if (market.category !== 'COIN-FUTURES') {
       const books = booksOf(market, prices, index)
-      await insertOrderBooks(db, books.map(withoutRpi))
-      if (market.category === 'USDT-FUTURES') await insertRpiOrderBooks(db, books)
+      await appendRows(db, 'order_books', books.map(withoutRpi))
+      if (market.category === 'USDT-FUTURES') await appendRows(db, 'rpi_order_books', books)
     }
     await insertFills(db, fillsOf(market, prices, index))
     await loadCoverage(db, market)

@@ -1,5 +1,5 @@
 import { type Category, tradedCategories } from '../../market/category.js'
-import type { StreamName } from '../../market/stream.js'
+import { isProven, type StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { Batch, FoundGap } from '../../ledger/batch.js'
 import type { Spool } from './spool.js'
@@ -8,8 +8,8 @@ const droppedReason = 'dropped: neither the database nor the disk took it'
 
 /**
  * The time in which snapshots of a stream were lost after they had been received: one range for each category and reason, in memory
- * until the database takes it as a gap, or the disk keeps it. Fills, candles, settled rates and liquidations need none of this: what is missing of them is what
- * is not proven.
+ * until the database takes it as a gap, or the disk keeps it. A proven stream needs none of this: what is missing of it is what is
+ * not proven.
  */
 export class LostSnapshots {
   readonly #stream: StreamName
@@ -31,7 +31,7 @@ export class LostSnapshots {
   }
 
   addRange(range: TimeRange, reason: string, categories: readonly Category[] = tradedCategories): void {
-    if (['fills', 'candles', 'funding_rates', 'liquidations'].includes(this.#stream)) return
+    if (isProven(this.#stream)) return
     for (const category of categories) this.#widen({ category, symbol: '*', range, reason })
   }
 

@@ -1,7 +1,6 @@
 import type { Config } from '../../config/resolve.js'
 import type { FuturesTarget } from '../../ledger/batch.js'
 import {
-  type FundingForecast,
   fundingPageRows,
   type FundingRate,
   type FutureKey,
@@ -11,6 +10,7 @@ import {
   liquidationPageRows,
 } from '../../market/funding.js'
 import type { InstrumentKey } from '../../market/category.js'
+import type { RowOf } from '../../market/stream.js'
 import { hourMs } from '../../market/values.js'
 import { expectedFillsPerSecond } from '../universe/planUniverse.js'
 import { type InstrumentStream, type ListStream, secondsPerDay } from './stream.js'
@@ -39,7 +39,7 @@ export const fundingRates: InstrumentStream<FutureKey, FundingRate> = {
   bytes: () => ({ plain: 130, compressed: 12 }),
 }
 
-export const fundingForecasts: ListStream<FuturesTarget, FundingForecast> = {
+export const fundingForecasts: ListStream<FuturesTarget, RowOf<'funding_forecasts'>> = {
   kind: 'lists',
   name: 'funding_forecasts',
   schedule: () => '20 * * * * *',

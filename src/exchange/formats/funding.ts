@@ -1,4 +1,5 @@
-import type { FundingForecast, FundingRate, FuturesCategory } from '../../market/funding.js'
+import type { FundingRate, FuturesCategory } from '../../market/funding.js'
+import type { RowOf } from '../../market/stream.js'
 import {
   checkRepeated,
   optionalDecimal,
@@ -42,7 +43,7 @@ export interface FundingForecastQuery {
   readonly category: FuturesCategory
 }
 
-export const fundingForecastFormat: Format<FundingForecastQuery, FundingForecast> = {
+export const fundingForecastFormat: Format<FundingForecastQuery, RowOf<'funding_forecasts'>> = {
   shape: anObject,
   fields: new Set(['symbol', 'fundingRate', 'fundingRateInterval', 'nextUpdate', 'minFundingRate', 'maxFundingRate']),
   read: (wire, { query, requestTime, receivedAt }, notes) => ({

@@ -132,7 +132,7 @@ interface TransportRequest extends TransportOptions {
 
 async function get(instance: Axios, address: string, options: TransportRequest): Promise<RawResponse> {
   const { operation, parameters, moments, closing, timeoutMs, clock = systemClock } = options
-  const maxContentLength = responseTraits[operation].bytes
+  const maxContentLength = responseTraits(operation).bytes
   const cut = new AbortController()
   let isLate = false
   // One deadline over everything, from connecting to the last byte.

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
-import { insertOrderBooks } from '../../../src/ledger/snapshots.js'
+import { appendRows } from '../../../src/db/writeRows.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aBook, aCandle } from '../../support/marketRows.js'
 import { entryPoint, runProgram } from '../../support/program.js'
@@ -25,7 +25,7 @@ const quantity = '1234567890123.123456789012'
 describe('query', () => {
   test('gives decimals as they were sent, in each of its forms', async () => {
     await upsertCandles(created.database.db, [aCandle({ close: price })])
-    await insertOrderBooks(created.database.db, [aBook({ bidPrices: ['1'], bidSizes: [quantity] })])
+    await appendRows(created.database.db, 'order_books', [aBook({ bidPrices: ['1'], bidSizes: [quantity] })])
     const sql = 'select c.close, b.bid_sizes from market.candles c, market.order_books b'
     expect(await query(sql)).toContain(`${price} │ {${quantity}}`)
     expect(await query('--csv', sql)).toBe(`close,bid_sizes\n${price},{${quantity}}\n`)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { tickerFields } from '../../../src/market/rows.js'
-import { insertOrderBooks, insertRpiOrderBooks, insertTickers } from '../../../src/ledger/snapshots.js'
+import { appendRows } from '../../../src/db/writeRows.js'
 import { rejectedRow } from '../../../src/market/rejectedRow.js'
 import { insertRejectedRows } from '../../../src/ledger/rejectedRows.js'
 import { isDataError } from '../../../src/db/databaseError.js'
@@ -42,11 +42,11 @@ describe('tickers', () => {
     const values = Object.fromEntries(
       Object.entries(tickerFields).map(([field, kind], i) => [
         field,
-        kind === 'time' ? someTime + i : kind === 'text' ? 'delivery_normal' : `${i}.00${i}0`,
+        kind === 'time?' ? someTime + i : kind === 'text?' ? 'delivery_normal' : `${i}.00${i}0`,
       ]),
     )
     const full = aTicker({ ...values, extra: { newField: 'x' } })
-    const result = await insertTickers(db, [full, aTicker({ symbol: 'ETHUSDT' }), aTicker({ lastPrice: '1' })])
+    const result = await appendRows(db, 'tickers', [full, aTicker({ symbol: 'ETHUSDT' }), aTicker({ lastPrice: '1' })])
     expect(result).toEqual({ inserted: 2, updated: 0, unchanged: 1 })
     const stored = await db.selectFrom('market.tickers').selectAll().orderBy('symbol').execute()
     expect(stored[0]).toEqual({
@@ -82,7 +82,7 @@ describe('tickers', () => {
     const { db } = test.database
     await recordInstruments(db, 'SPOT', [anInstrument(), anInstrument({ symbol: 'ETHUSDT' })], someTime)
     const day = 86_400_000
-    await insertTickers(db, [
+    await appendRows(db, 'tickers', [
       aTicker({ ts: someTime - 3 * day, lastPrice: '1' }),
       aTicker({ ts: someTime, lastPrice: '2' }),
       aTicker({ symbol: 'ETHUSDT', ts: someTime - 2 * day, lastPrice: '3' }),
@@ -108,8 +108,8 @@ describe('order books', () => {
     const { db } = test.database
     const empty = { bidPrices: [], bidSizes: [], askPrices: [], askSizes: [] }
     const books = [aBook(), aBook({ symbol: 'EMPTY', ...empty }), aBook()]
-    expect(await insertOrderBooks(db, books)).toEqual({ inserted: 2, updated: 0, unchanged: 1 })
-    expect(await insertOrderBooks(db, books)).toEqual({ inserted: 0, updated: 0, unchanged: 3 })
+    expect(await appendRows(db, 'order_books', books)).toEqual({ inserted: 2, updated: 0, unchanged: 1 })
+    expect(await appendRows(db, 'order_books', books)).toEqual({ inserted: 0, updated: 0, unchanged: 3 })
     const stored = await db.selectFrom('market.order_books').selectAll().orderBy('symbol').execute()
     expect(stored[0]).toEqual({
       category: 'SPOT',
@@ -144,7 +144,7 @@ describe('order books', () => {
           askSizes: asks.map((entry) => entry[1]),
           askRpiSizes: asks.map((entry) => entry[2]),
         })
-        await insertRpiOrderBooks(db, [anRpiBook(), book])
+        await appendRows(db, 'rpi_order_books', [anRpiBook(), book])
         const stored = await db
           .selectFrom('market.rpi_order_books')
           .selectAll()
@@ -164,7 +164,7 @@ describe('order books', () => {
   })
 
   it('are refused when prices and sizes do not pair up', async () => {
-    const error: unknown = await insertOrderBooks(test.database.db, [aBook({ bidSizes: ['1'] })]).catch(
+    const error: unknown = await appendRows(test.database.db, 'order_books', [aBook({ bidSizes: ['1'] })]).catch(
       (e: unknown) => e,
     )
     expect(isDataError(error)).toBe(true)
@@ -172,8 +172,8 @@ describe('order books', () => {
 
   it('can be read as one row per level', async () => {
     const { db } = test.database
-    await insertOrderBooks(db, [aBook()])
-    await insertRpiOrderBooks(db, [anRpiBook()])
+    await appendRows(db, 'order_books', [aBook()])
+    await appendRows(db, 'rpi_order_books', [anRpiBook()])
     const { rows } = await sql`
       select side, level, price, size from market.order_book_levels order by side desc, level`.execute(db)
     expect(rows).toEqual([

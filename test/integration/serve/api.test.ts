@@ -12,7 +12,7 @@ import { addCoverage } from '../../../src/ledger/coverage.js'
 import { openDatabase } from '../../../src/db/database.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
-import { insertOrderBooks, insertRpiOrderBooks, insertTickers } from '../../../src/ledger/snapshots.js'
+import { appendRows } from '../../../src/db/writeRows.js'
 import { type TestDatabase, createTestDatabase } from '../../support/database.js'
 import { aBook, aCandle, aTicker, anInstrument, anRpiBook } from '../../support/marketRows.js'
 import { freshen, serveSource, settableSource } from '../../support/recorderSource.js'
@@ -46,12 +46,12 @@ beforeAll(async () => {
   const tickers = Array.from({ length: 60 }, (_, i) =>
     aTicker({ ts: ts - i * 5_000, lastPrice: '100.10', bid1Price: '100', ask1Price: '100.1', turnover24h: '5' }),
   )
-  await insertTickers(db, [
+  await appendRows(db, 'tickers', [
     ...tickers,
     aTicker({ category: 'USDT-FUTURES', ts, fundingRate: '0.000149', lastPrice: '7', turnover24h: '4' }),
   ])
-  await insertOrderBooks(db, [aBook({ ts }), aBook({ ts, symbol: 'ETHUSDT' })])
-  await insertRpiOrderBooks(db, [anRpiBook({ ts: ts - 1000 })])
+  await appendRows(db, 'order_books', [aBook({ ts }), aBook({ ts, symbol: 'ETHUSDT' })])
+  await appendRows(db, 'rpi_order_books', [anRpiBook({ ts: ts - 1000 })])
   freshen(source, Date.now())
   server = await serveSource(source, testDatabase.url)
 })

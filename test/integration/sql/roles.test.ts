@@ -5,7 +5,7 @@ import type { RecorderDatabase } from '../../../src/db/database.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { recordInstruments, recordRpiSymbols } from '../../../src/ledger/instruments.js'
 import { migrateToLatest } from '../../../src/db/migrate.js'
-import { insertOrderBooks, insertRpiOrderBooks, insertTickers } from '../../../src/ledger/snapshots.js'
+import { appendRows } from '../../../src/db/writeRows.js'
 import { rejectedRow } from '../../../src/market/rejectedRow.js'
 import { insertRejectedRows } from '../../../src/ledger/rejectedRows.js'
 import { reconcile } from '../../../src/server/timescale/reconcile.js'
@@ -63,9 +63,9 @@ describe('recorder_writer', () => {
     await recordInstruments(db, 'SPOT', [anInstrument({ status: 'offline' })], someTime + 1000)
     await recordRpiSymbols(db, [{ category: 'SPOT', symbol: 'BTCUSDT' }], someTime)
     await recordRpiSymbols(db, [], someTime + 1000)
-    await insertTickers(db, [aTicker()])
-    await insertOrderBooks(db, [aBook()])
-    await insertRpiOrderBooks(db, [anRpiBook()])
+    await appendRows(db, 'tickers', [aTicker()])
+    await appendRows(db, 'order_books', [aBook()])
+    await appendRows(db, 'rpi_order_books', [anRpiBook()])
     await insertFills(db, [aFill()])
     await upsertCandles(db, [aCandle()])
     expect(await upsertCandles(db, [aCandle({ close: '10.5' })])).toMatchObject({ updated: 1 })

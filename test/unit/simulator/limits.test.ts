@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ArrivalWindow, Limiter, specifiedPerSecond } from '../../../src/simulator/limits.js'
+import { specifiedPerSecond } from '../../../src/market/stream.js'
+import { ArrivalWindow, Limiter } from '../../../src/simulator/limits.js'
 
 const limits = { perSecond: specifiedPerSecond, perMinute: 6_000, blockMs: 300_000, enforce: true }
 

@@ -16,7 +16,7 @@ import type { Database } from '../../../../src/db/schema.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { recordInstruments } from '../../../../src/ledger/instruments.js'
-import { insertOrderBooks, insertTickers } from '../../../../src/ledger/snapshots.js'
+import { appendRows } from '../../../../src/db/writeRows.js'
 import { addCoverage } from '../../../../src/ledger/coverage.js'
 import { recordGap } from '../../../../src/ledger/gaps.js'
 import { archiveAll, everything, temporaryArchive } from '../../../support/archives.js'
@@ -46,12 +46,14 @@ async function loadSmallMarket(db: Kysely<Database>): Promise<void> {
     db,
     hours.map((openTime) => aCandle({ openTime, interval: '1H' })),
   )
-  await insertOrderBooks(
+  await appendRows(
     db,
+    'order_books',
     hours.map((ts) => aBook({ ts, bidPrices: ['1.5', '1'], bidSizes: ['2', '3'], askPrices: ['2'], askSizes: ['1'] })),
   )
-  await insertTickers(
+  await appendRows(
     db,
+    'tickers',
     hours.map((ts) => aTicker({ ts, lastPrice: '1.50' })),
   )
   const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const

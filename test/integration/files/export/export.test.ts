@@ -8,7 +8,7 @@ import { type ExportOptions, runExport } from '../../../../src/files/export/run.
 import { describeSource } from '../../../../src/files/export/request.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { recordInstruments } from '../../../../src/ledger/instruments.js'
-import { insertOrderBooks, insertTickers } from '../../../../src/ledger/snapshots.js'
+import { appendRows } from '../../../../src/db/writeRows.js'
 import { type TestDatabase, createTestDatabase } from '../../../support/database.js'
 import { aBook, aCandle, aFill, aTicker, anInstrument } from '../../../support/marketRows.js'
 import { runProgram } from '../../../support/program.js'
@@ -46,10 +46,10 @@ beforeAll(async () => {
     aCandle({ openTime: from, close: price, baseVolume: '0.000000000000000001' }),
     aCandle({ openTime: from + 60_000, close: '-99999999999999999999.999999999999999999' }),
   ])
-  await insertOrderBooks(db, [
+  await appendRows(db, 'order_books', [
     aBook({ ts: from, bidPrices: ['240.00', '239.99'], bidSizes: [quantity, '2'], askPrices: [], askSizes: [] }),
   ])
-  await insertTickers(db, [aTicker({ ts: from, lastPrice: '1.50', extra: { new: 1.1 } })])
+  await appendRows(db, 'tickers', [aTicker({ ts: from, lastPrice: '1.50', extra: { new: 1.1 } })])
 })
 afterAll(async () => created.drop())
 
@@ -209,7 +209,7 @@ describe('Parquet files', () => {
     const { db } = created.database
     const long = '0.123456789012345678901234567'
     const wide = '1234567890123456789012345678901234567890'
-    await insertOrderBooks(db, [
+    await appendRows(db, 'order_books', [
       aBook({ ts: from + dayMs, bidPrices: ['1'], bidSizes: [long], askPrices: ['2'], askSizes: [wide] }),
     ])
     const notes: string[] = []
