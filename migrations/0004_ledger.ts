@@ -39,6 +39,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       check ((verdict in ('lost', 'repaired')) = (settled_at is not null))
     ) with (fillfactor = 70);
     create index known_gap_until on recorder.known (stream, category, symbol, gap_until) where gap_until is not null;
+    create index known_long_gap on recorder.known (stream, category, symbol, gap_until)
+      where gap_until - part >= interval '1 hour';
     create index known_missing on recorder.known (noted_at) where verdict = 'missing';
     create index known_silent on recorder.known (noted_at) where verdict = 'silent';
     create index known_unanswered on recorder.known (noted_at) where verdict = 'unanswered';

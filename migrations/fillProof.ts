@@ -93,12 +93,23 @@ export const fillProof = sql`
     create function recorder.close_fill_gaps(
       of_category market.category, of_symbol text, filled tstzmultirange, at timestamptz, filled_by text
     )
-    returns void language sql set search_path = pg_catalog, pg_temp as $$
-      with touched as (
-        delete from recorder.known
+    returns void language sql set search_path = pg_catalog, pg_temp
+    -- Looks rows up by their keys, however many gaps the series has.
+    set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as $$
+      with near as (
+        -- Short gaps begin within an hour before the claim or in it. Long ones are few, and have an index of their own.
+        select verdict, part from recorder.known
         where stream = 'fills' and category = of_category and symbol = of_symbol and type = '' and interval = ''
-          and verdict in ('missing', 'lost') and gap_until > lower(filled) and part < upper(filled) and ranges && filled
-        returning *
+          and verdict in ('missing', 'lost') and part > lower(filled) - interval '1 hour' and part < upper(filled)
+        union
+        select verdict, part from recorder.known
+        where stream = 'fills' and category = of_category and symbol = of_symbol and type = '' and interval = ''
+          and gap_until - part >= interval '1 hour' and gap_until > lower(filled) and part < upper(filled)
+      ), touched as (
+        delete from recorder.known k using near n
+        where k.stream = 'fills' and k.category = of_category and k.symbol = of_symbol and k.type = '' and k.interval = ''
+          and k.verdict = n.verdict and k.part = n.part and k.ranges && filled
+        returning k.*
       )
       insert into recorder.known as k
         (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from)

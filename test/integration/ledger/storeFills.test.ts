@@ -5,6 +5,7 @@ import type { TimeRange } from '../../../src/market/timeRange.js'
 import { dayMs } from '../../../src/market/values.js'
 import type { Batch, FillBatch } from '../../../src/ledger/batch.js'
 import { storeBatches, type StoredBatch } from '../../../src/ledger/storeBatches.js'
+import { callFunction } from '../../../src/db/database.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill, someTime } from '../../support/marketRows.js'
 import { batchOf } from '../../support/batches.js'
@@ -101,6 +102,40 @@ describe('pages of fills', () => {
       for (const { gapsFound } of stored.flat()) expect(gapsFound).toBe(0)
     }
     for (const symbol of all) expect(await claimed(symbol)).toEqual([[1, 2_990]])
+  })
+})
+
+describe('a gap', () => {
+  it('that a claim fills is found without a look at thousands of others before and after it', async () => {
+    const { db } = test.database
+    await sql`
+      insert into recorder.known (stream, category, symbol, verdict, part, ranges, reason)
+      select 'fills', 'SPOT', 'BTCUSDT', 'missing', t, tstzmultirange(tstzrange(t, t + length)), 'lost on the way'
+      from (
+        select ${new Date(at(0))}::timestamptz + n * interval '1 minute' as t, interval '10 seconds' as length
+        from generate_series(1, 2500) as n
+        union all
+        select ${new Date(at(-2 * dayMs))}::timestamptz - n * interval '1 minute', interval '10 seconds'
+        from generate_series(1, 2500) as n
+        union all
+        select ${new Date(at(-2 * dayMs))}::timestamptz, interval '2 days'
+      ) as found`.execute(db)
+    await sql`analyze recorder.known`.execute(db)
+    const read = await db.transaction().execute(async (trx) => {
+      const claim = `{[${new Date(at(-60_000)).toISOString()},${new Date(at(70_000)).toISOString()})}`
+      await callFunction(trx, 'recorder.close_fill_gaps', 'SPOT', 'BTCUSDT', claim, new Date(at(0)), 'live')
+      const { rows } = await sql<{ read: number }>`
+        select (seq_tup_read + idx_tup_fetch)::int as read from pg_stat_xact_all_tables
+        where relid = 'recorder.known'::regclass`.execute(trx)
+      return rows[0]?.read
+    })
+    const found = await lost()
+    expect(found).toHaveLength(5_000)
+    expect(found.slice(2_500, 2_502)).toEqual([
+      [-2 * dayMs, -60_000],
+      [120_000, 130_000],
+    ])
+    expect(read).toBeLessThan(100)
   })
 })
 
