@@ -34,7 +34,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       waited_until timestamptz,
       place text not null,
       fleet text,
-      weight integer check (weight > 0)
+      weight integer check (weight > 0),
+      spool text
     ) with (fillfactor = 50);
   `.execute(db)
   await commentOn(db, {
@@ -79,6 +80,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         fleet:
           'Digest of the configuration of the streams: recorders with the same one share the work. NULL for one that takes no part.',
         weight: 'Requests a minute that the service allows the address.',
+        spool: 'Host and folder in which the last owner keeps what waits for the database.',
       },
     },
   })

@@ -1,11 +1,14 @@
 import { hostname } from 'node:os'
 import { join, resolve } from 'node:path'
+import type { Kysely } from 'kysely'
 import { type History, startHistory } from './history/daemon.js'
 import { Collector } from './collect/collector.js'
 import { Fleet } from './collect/fleet/fleet.js'
 import { type Retention, startRetention } from './collect/retention.js'
 import { type OpenQueue, openQueue } from './collect/queue/queue.js'
+import { hasSegments } from './collect/queue/spoolOwner.js'
 import type { Config } from './config/resolve.js'
+import type { Database } from './db/schema.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from './exchange/client.js'
 import type { RequestEvent, SenderOptions } from './exchange/sender.js'
@@ -24,6 +27,7 @@ import { removeAddress, respondingAddress, writeAddress } from './serve/address.
 import { collectorSource, type RecorderSource } from './serve/source.js'
 import { requireFreePort, type RunningServer, startServer } from './serve/server.js'
 import { acquireLease, type Lease } from './lease/lease.js'
+import { noteSpool } from './lease/leaseRow.js'
 
 /** Time for all parts together to close after what is in hand is stored, and the least time for each part. */
 const closeWithinMs = 3_000
@@ -203,6 +207,7 @@ export async function startRecorder(
     const series = () => collector.candleSeries
     const startRest = (isConfigured: boolean) => {
       if (!isConfigured || stopping.signal.aborted) return
+      void reportFormerSpool(db, config, disk, logger)
       const isOwn = (instrument: InstrumentKey) => fleet.ownership.hasInstrument('fills', instrument)
       parts.history = startHistory({ config, db, client, series, respondedAt, isOwn, clock, logger })
       const { incidents, clockSkew } = collector
@@ -219,6 +224,21 @@ export async function startRecorder(
     await stop()
     throw error
   }
+}
+
+/** Warns when the address had its data in another folder, where responses wait that only a recorder of that folder stores. */
+async function reportFormerSpool(db: Kysely<Database>, config: Config, disk: Disk, logger: Logger): Promise<void> {
+  const root = join(resolve(config.database.dataDir), 'spool')
+  const prefix = `${hostname()}:`
+  const former = await noteSpool(db, egressOf(config), prefix + root).catch(() => null)
+  if (former === null || former === prefix + root) return
+  const isHere = former.startsWith(prefix)
+  const hasLeft = isHere ? await hasSegments(disk, former.slice(prefix.length)) : null
+  if (hasLeft === false) return
+  logger.warn(
+    `database.dataDir was another one: responses ${hasLeft === true ? 'wait' : 'may wait'} in ${former}; stop the recorder and move ` +
+      `the files from there to ${root}`,
+  )
 }
 
 interface RunningParts {

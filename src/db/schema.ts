@@ -66,6 +66,7 @@ interface LeaseTable {
   place: string
   fleet: string | null
   weight: number | null
+  spool: string | null
 }
 
 /** The columns of a table with one column for each field of its rows, named after the field. Numbers are instants. */

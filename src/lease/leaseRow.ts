@@ -113,6 +113,14 @@ export async function releaseRow(run: RunQuery, { egress, owner }: Claimant): Pr
   ])
 }
 
+/** Notes where the owner of an address keeps what waits for the database. Resolves to where the owner before it did. */
+export async function noteSpool(db: Kysely<Database>, egress: string, spool: string): Promise<string | null> {
+  const ofEgress = db.selectFrom('recorder.lease').select('spool').where('egress', '=', egress)
+  const former = await ofEgress.executeTakeFirst()
+  await db.updateTable('recorder.lease').set({ spool }).where('egress', '=', egress).execute()
+  return former?.spool ?? null
+}
+
 /** Text that changes with every renewal, in whatever way the server shows times. NULL for a row that was given back. */
 function stampOf(row: string): string {
   return `${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until)`

@@ -32,6 +32,12 @@ export function parseSegmentName(name: string): { readonly stream: StreamName; r
   return stream === undefined || owner === undefined ? null : { stream, owner }
 }
 
+/** Whether responses wait in a folder for the database; null where that cannot be seen. */
+export async function hasSegments(disk: Disk, root: string): Promise<boolean | null> {
+  const names = await disk.readdir(root).catch(() => null)
+  return names === null ? null : names.some((name) => parseSegmentName(name) !== null)
+}
+
 export function createdAt(name: string): TimeMs {
   return Number.parseInt(name, 10)
 }

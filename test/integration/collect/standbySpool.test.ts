@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Recorder, startRecorder } from '../../../src/app.js'
 import { Spool } from '../../../src/collect/queue/spool.js'
@@ -102,4 +103,37 @@ test('one that is told to stop while it waits for another one stores what it was
   expect(await storedFills()).toBe(8)
   expect(await segments()).toEqual([])
   await expect.poll(() => sessions('true')).toBe(0)
+})
+
+test('what waits in a former data directory is told, with what to do', async () => {
+  await leaveOnDisk(8)
+  const lines: string[] = []
+  const told = pino(
+    { base: null },
+    { write: (line: string) => void lines.push((JSON.parse(line) as { msg: string }).msg) },
+  )
+  const recordIn = async (folder: string) => {
+    const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
+    config.database.dataDir = folder
+    config.collector.egress = 'moved'
+    config.serve.enabled = false
+    const recorder = await startRecorder(config, told)
+    const noted = async () => {
+      const { rows } = await database.database.pool.query<{ spool: string }>(
+        `select spool from recorder.lease where egress = 'moved'`,
+      )
+      return rows[0]?.spool
+    }
+    await expect.poll(noted).toMatch(new RegExp(`:${folder}/spool$`))
+    await recorder.stop()
+  }
+  await recordIn(dataDir)
+  await leaveOnDisk(9)
+  await recordIn(join(dataDir, 'other'))
+  await recordIn(join(dataDir, 'third'))
+  expect(lines.filter((line) => line.includes('dataDir was another one'))).toEqual([
+    expect.stringMatching(
+      new RegExp(`responses wait in \\S+:${root}; stop the recorder and move the files .* ${dataDir}/other/spool$`),
+    ),
+  ])
 })

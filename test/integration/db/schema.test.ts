@@ -291,6 +291,7 @@ const columns: {
     place: 'value',
     fleet: 'null',
     weight: 'null',
+    spool: 'null',
   },
   'recorder.archived_day': {
     table_name: 'value',
