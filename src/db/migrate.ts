@@ -27,8 +27,8 @@ const migrations: Readonly<Record<string, Migration>> = {
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }
 
-/** The oldest supported major version of PostgreSQL, the first with multiranges and date_bin. */
-const oldestServer = 14
+/** The oldest major version of PostgreSQL that its makers still fix. */
+const oldestServer = 15
 
 /** The longest wait for a table lock. A longer one, behind a reader's transaction, would hold up the recording. */
 const tableLockTimeout = '10s'
