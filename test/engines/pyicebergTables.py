@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.catalog.sql import SqlCatalog
 
-url = sys.argv[1].replace("postgresql://", "postgresql+psycopg2://") + "?options=-csearch_path%3Diceberg"
-catalog = SqlCatalog("recorder", uri=url, init_catalog_tables="false", **json.loads(sys.argv[2] if len(sys.argv) > 2 else "{}"))
+request = json.load(sys.stdin)
+url = request["url"].replace("postgresql://", "postgresql+psycopg2://") + "?options=-csearch_path%3Diceberg"
+catalog = SqlCatalog("recorder", uri=url, init_catalog_tables="false", **request.get("options", {}))
 
 
 def read(table, snapshot_id):

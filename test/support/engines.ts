@@ -3,9 +3,6 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** Where `.ci/engines` installs the engines that read the tables of an archive. */
-const folder = process.env['ENGINES'] ?? join(import.meta.dirname, '../../.engines')
-
 interface Engine {
   /** The Python that has it; null when it is not installed. */
   readonly python: string | null
@@ -13,17 +10,22 @@ interface Engine {
   readonly hint: string
 }
 
-export function engine(name: 'pyiceberg' | 'duckdb' | 'spark'): Engine {
-  const python = join(folder, name, 'bin/python')
-  if (existsSync(python)) return { python, hint: '' }
-  const hint = `SKIPPED: no ${name} here; .ci/engines installs it`
+/** An engine that `.ci/engines` has installed. Other runs leave the engines out, because they take minutes. */
+export function engine(name: 'pyiceberg' | 'duckdb' | 'spark' | 'trino' | 'clickhouse'): Engine {
+  const folder = process.env['ENGINES']
+  if (folder !== undefined && existsSync(join(folder, `${name}.installed`))) {
+    return { python: join(folder, 'python/bin/python'), hint: '' }
+  }
+  const hint = `SKIPPED: no ${name} here; .ci/engines installs and runs it`
   process.stderr.write(`${hint}\n`)
   return { python: null, hint: ` (${hint})` }
 }
 
-/** Runs a script of test/engines and resolves to the JSON that it prints. */
-export async function runEngine({ python }: Engine, script: string, parameters: readonly string[]): Promise<unknown> {
+/** Runs a script of test/engines, which gets a request and prints a result, both as JSON. */
+export async function runEngine({ python }: Engine, script: string, request: object): Promise<unknown> {
   const path = join(import.meta.dirname, '../engines', script)
-  const { stdout } = await promisify(execFile)(python ?? '', [path, ...parameters], { maxBuffer: 1 << 28 })
+  const running = promisify(execFile)(python ?? '', [path], { maxBuffer: 1 << 28 })
+  running.child.stdin?.end(JSON.stringify(request))
+  const { stdout } = await running
   return JSON.parse(stdout)
 }

@@ -33,8 +33,20 @@ export const publishedTables: readonly PublishedTable[] = [
   }),
   rangeTable('coverage', [], (proof) => proof.coverage),
   rangeTable('no_trade', [], (proof) => proof.noTrade),
-  rangeTable('gaps', ['reason', 'state'], ({ gaps }) =>
+  rangeTable('gaps', columnsOf('text', ['reason', 'state']), ({ gaps }) =>
     gaps.map(({ from, to, reason, state }) => [from, to, reason, state]),
+  ),
+  rangeTable(
+    'restatements',
+    [
+      ...columnsOf('numeric', ['numerator', 'denominator']),
+      ...columnsOf('int8', ['candles']),
+      ...columnsOf('timestamptz', ['detected_at']),
+    ],
+    ({ restatements }) =>
+      restatements.map(({ from, to, numerator, denominator, candles, detectedAt }) => {
+        return [from, to, numerator, denominator, String(candles), micros(detectedAt)]
+      }),
   ),
   proofTable(
     'candle_revisions',
@@ -46,16 +58,16 @@ export const publishedTables: readonly PublishedTable[] = [
 /** Ranges are cut at the ends of each day, so that a day has its own and no time stands twice. */
 function rangeTable(
   name: string,
-  text: readonly string[],
-  rangesOf: (proof: SeriesProof) => readonly (readonly [from: string, to: string, ...texts: string[]])[],
+  more: readonly ManifestColumn[],
+  rangesOf: (proof: SeriesProof) => readonly (readonly [from: string, to: string, ...more: string[]])[],
 ): PublishedTable {
-  const columns = [...columnsOf('timestamptz', ['from_time', 'to_time']), ...columnsOf('text', text)]
+  const columns = [...columnsOf('timestamptz', ['from_time', 'to_time']), ...more]
   return proofTable(name, columns, (proof, day) => {
     const inDay = (time: string) => {
       if (Date.parse(time) < dayStart(day)) return String(dayStart(day) * 1000)
       return Date.parse(time) >= dayEnd(day) ? String(dayEnd(day) * 1000) : micros(time)
     }
-    return rangesOf(proof).map(([from, to, ...texts]) => [inDay(from), inDay(to), ...texts])
+    return rangesOf(proof).map(([from, to, ...values]) => [inDay(from), inDay(to), ...values])
   })
 }
 

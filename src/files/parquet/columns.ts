@@ -63,7 +63,8 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
     case 'float8':
       return { ...plain, schema: optional({ type: 'DOUBLE' }), convert: Number }
     case 'bool':
-      return { ...plain, schema: optional({ type: 'BOOLEAN' }), convert: (value) => value === 't' }
+      // The vectorised reader of Iceberg in Spark refuses runs of booleans.
+      return { ...plain, schema: optional({ type: 'BOOLEAN' }), convert: (value) => value === 't', encoding: 'PLAIN' }
     default:
       return text
   }

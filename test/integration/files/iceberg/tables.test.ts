@@ -1,7 +1,7 @@
 import { cp, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { runArchive } from '../../../../src/files/archive/run.js'
 import { listTableDays, readManifest } from '../../../../src/files/archive/manifest.js'
 import { pruneArchive } from '../../../../src/files/archive/verify.js'
@@ -9,6 +9,7 @@ import type { ArchiveTarget } from '../../../../src/files/archive/target.js'
 import { readAvro } from '../../../../src/files/iceberg/manifests.js'
 import { neededFiles, verifyTables } from '../../../../src/files/iceberg/check.js'
 import { publishTables } from '../../../../src/files/iceberg/publish.js'
+import { openParquet } from '../../../../src/files/parquet/file.js'
 import { loadZstd } from '../../../../src/files/parquet/zstd.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { marketTables } from '../../../../src/market/stream.js'
@@ -127,7 +128,7 @@ const pyiceberg = engine('pyiceberg')
 describe('the tables of an archive', () => {
   test.skipIf(pyiceberg.python === null)(`are what PyIceberg reads${pyiceberg.hint}`, async () => {
     await publish()
-    const read = await runEngine(pyiceberg, 'pyicebergTables.py', [source.url])
+    const read = await runEngine(pyiceberg, 'pyicebergTables.py', { url: source.url })
     const counted = await Promise.all(
       marketTables.map(async (name) => {
         const { rows } = await sql<{
@@ -143,7 +144,7 @@ describe('the tables of an archive', () => {
     expect((await publish()).problems).toEqual([])
     const before = await pointers()
     expect(Object.keys(before).toSorted()).toEqual(
-      [...marketTables, 'coverage', 'no_trade', 'gaps', 'candle_revisions'].toSorted(),
+      [...marketTables, 'coverage', 'no_trade', 'gaps', 'candle_revisions', 'restatements'].toSorted(),
     )
     expect(await filesOf('fills')).toEqual([await archivedFiles('fills')])
     expect(await filesOf('candles')).toEqual([await archivedFiles('candles')])
@@ -214,6 +215,29 @@ describe('the tables of an archive', () => {
     })
     expect((await filesOf('fills')).at(-1)).toEqual(await archivedFiles('fills'))
     expect(await problems()).toEqual([])
+  })
+
+  test('have restatements beside the candles, cut at midnight', async () => {
+    await sql`
+      insert into recorder.restatement
+        (category, symbol, type, interval, from_time, to_time, numerator, denominator, candles, detected_at)
+      values ('SPOT', 'BTCUSDT', 'market', '1m', ${new Date(from)}, ${new Date(from + 1.5 * dayMs)}, 1, 2, 2160,
+        ${new Date(from + 3 * dayMs)})`.execute(source.database.db)
+    onTestFinished(async () => void (await sql`truncate recorder.restatement cascade`.execute(source.database.db)))
+    expect((await publish()).problems).toEqual([])
+    const [files = []] = await filesOf('restatements')
+    const rows: unknown[][] = []
+    for (const path of files) {
+      const file = await openParquet(join(archive.folder, path), await loadZstd())
+      for await (const batch of file.batches()) for (const row of batch) rows.push([...row])
+    }
+    const series = ['SPOT', 'BTCUSDT', 'candles', 'market', '1m']
+    const [begin, midnight, end, detectedAt] = [0, 1, 1.5, 3].map((days) => BigInt(from + days * dayMs) * 1000n)
+    const rest = [expect.anything(), expect.anything(), 2160n, detectedAt]
+    expect(rows).toEqual([
+      [...series, begin, midnight, ...rest],
+      [...series, midnight, end, ...rest],
+    ])
   })
 
   test('have their snapshots in order when the clock goes back', async () => {
