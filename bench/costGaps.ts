@@ -1,7 +1,7 @@
 import { minuteMs } from '../src/market/values.js'
 import { storeBatch } from '../src/ledger/storeBatches.js'
 import type { RecorderDatabase } from '../src/db/database.js'
-import { addCoverage } from '../src/ledger/coverage.js'
+import { addCoverage } from '../src/ledger/verdicts.js'
 import { fillPage } from './costRows.js'
 import { type Check, median } from './figures.js'
 import { withQuietDatabase } from './quietDatabase.js'

@@ -1,10 +1,9 @@
 import type { Estimate, EventEstimate } from '../history/estimate.js'
 import type { PlannedSeries } from '../history/plan.js'
-import type { NamedRange, Progress, Summary } from '../history/progress.js'
+import { createEstimator, type NamedRange, type Progress, type Summary } from '../history/progress.js'
 import { bar, progressLine, writeOut } from './output.js'
 import { streamText } from '../db/series.js'
 import { grouped, inBytes } from '../runtime/text.js'
-import { createEstimator } from '../history/estimator.js'
 import type { Clock } from '../runtime/clock.js'
 
 const maxNamed = 20

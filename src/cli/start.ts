@@ -6,7 +6,7 @@ import { startArchiving } from './archiving.js'
 import { endBy, Failed, sleepUnlessStopped } from './end.js'
 import { acceptNewUrlOption, type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { refuseOverload } from './plan.js'
-import { welcomeLines } from './welcome.js'
+import { welcomeLines } from './output.js'
 
 /** How much longer than the storing of what is in hand the whole end may take. */
 const endWithinMs = 10_000

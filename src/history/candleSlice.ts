@@ -1,5 +1,13 @@
 import type { Kysely } from 'kysely'
-import { type CandleSeries, gridOf, intervalMs, seriesText, withCandles } from '../market/candle.js'
+import {
+  type Candle,
+  type CandleSeries,
+  gridOf,
+  intervalMs,
+  seriesText,
+  silenceBetween,
+  withCandles,
+} from '../market/candle.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { addEmptyRanges, missingCandles, openGaps, replaceGaps } from '../ledger/missing.js'
@@ -13,16 +21,17 @@ import {
   replaceUnanswered,
   unansweredRanges,
 } from '../ledger/noTrade.js'
-import { lastRevision } from '../ledger/restatements.js'
-import { noteReview } from '../ledger/reviews.js'
+import { lastRevision, noteReview } from '../ledger/restatements.js'
 import type { Database } from '../db/schema.js'
-import { CandleWriter } from './candleWriter.js'
+import { type CandlePage, CandleWriter } from './candleWriter.js'
 import { fetchRange } from './fetchRange.js'
-import { PageSource } from './pageSource.js'
 import { ReachBook } from './reach.js'
 import { foldRestatement } from './restatement.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
-import type { Concluding, SliceContext, SliceWork } from './sliceWork.js'
+import type { Concluding, Patience, SliceContext, SliceWork } from './sliceWork.js'
+import type { ExchangeClient, Page } from '../exchange/client.js'
+import type { RequestOptions } from '../exchange/sender.js'
+import { pageParameters, type PageParameters, type PageRequest, type PageResponse } from './sources.js'
 
 /** Fetches slices of candles. They share what is learned about the reach of an operation. */
 export class CandleFetcher {
@@ -188,4 +197,65 @@ async function concludeReview(
   await confirmNoTrade(trx, series, normalized(silence))
   await putOffLook(trx, series, ranges)
   await noteReview(trx, series, now, nextTo)
+}
+
+interface PageSourceOptions {
+  readonly client: ExchangeClient
+  readonly series: CandleSeries
+  /** How long after its close a candle counts as final. */
+  readonly settleMs: number
+  readonly request: RequestOptions
+  readonly patience: Patience
+  /** Resolves when another page may come. */
+  readonly store: (page: CandlePage) => Promise<void>
+}
+
+/** Asks for pages of one series and hands their closed candles on to be stored. */
+class PageSource {
+  received = 0
+  /** Ranges that the responses left out between two of their candles. */
+  readonly silence: TimeRange[] = []
+  readonly #options: PageSourceOptions
+
+  constructor(options: PageSourceOptions) {
+    this.#options = options
+  }
+
+  /** Resolves to the content of the response, whose rows are being stored. Waits while the service is away. */
+  async ask(request: PageRequest): Promise<PageResponse> {
+    const { series, store } = this.#options
+    const parameters = pageParameters(request, intervalMs[series.interval])
+    const page = await this.#request(request, parameters)
+    const candles = page.rows.filter(({ isClosed }) => isClosed)
+    this.received += candles.length
+    const { requestTime, receivedAt, rejected } = page
+    const silence = this.#silenceOf(page, request)
+    this.silence.push(...silence)
+    if (candles.length > 0 || rejected.length > 0) await store({ candles, silence, rejected, requestTime, receivedAt })
+    return { openTimes: candles.map(({ openTime }) => openTime), silence }
+  }
+
+  /** Ranges that a page leaves out between two candles. None if rejected or surplus rows may hide candles. */
+  #silenceOf(
+    { rows, rejected, surplusRows, requestTime }: Page<Candle>,
+    { operation, window }: PageRequest,
+  ): TimeRange[] {
+    const { series, settleMs } = this.#options
+    // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
+    if (series.type !== 'market' || rejected.length + surplusRows > 0) return []
+    const lengthMs = intervalMs[series.interval]
+    // The start of history-candles was seen to be ignored: its responses may well begin earlier.
+    const from = operation === 'candles' ? window.from - lengthMs : Number.NEGATIVE_INFINITY
+    const openTimes = rows.map(({ openTime }) => openTime).filter((time) => time >= from && time <= window.to)
+    return silenceBetween(openTimes, { lengthMs, settledUntil: requestTime - settleMs })
+  }
+
+  async #request({ operation }: PageRequest, parameters: PageParameters): Promise<Page<Candle>> {
+    const { client, series, settleMs, request, patience } = this.#options
+    const { category, symbol, type, interval } = series
+    const query = { category, symbol, type, interval, settleMs, ...parameters }
+    return patience.ask(() =>
+      operation === 'candles' ? client.candles(query, request) : client.historyCandles(query, request),
+    )
+  }
 }

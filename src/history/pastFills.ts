@@ -22,7 +22,7 @@ import { insertWants, type NewWant } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream } from '../db/series.js'
 import type { EventHistory } from './fetchEvents.js'
-import type { OperationStates } from './operationStates.js'
+import type { OperationStates } from './reach.js'
 import { type Routine, startRoutine } from './routine.js'
 
 export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven' | 'lacking', string>> = {

@@ -1,10 +1,11 @@
 import type { Kysely } from 'kysely'
-import { type TimeRange, normalized, subtract } from '../market/timeRange.js'
+import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { rangeOutcomes, type WantCounts, wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import { type Series, streamText } from '../db/series.js'
 import { type PlannedSeries, planSeries, rowsMissing } from './plan.js'
+import type { Clock } from '../runtime/clock.js'
 
 export interface Progress {
   /** Candles still to get; of rows with times of their own, minutes. */
@@ -85,4 +86,33 @@ export async function summarize(
   const [requests, rows] = [sum('requests'), sum('received')]
   const [inserted, updated] = [sum('inserted'), sum('updated')]
   return { rows, inserted, updated, requests, pagesSaved: 0, empty, unanswered, failed, left: rowsMissing(after) }
+}
+
+interface Speed {
+  readonly perSecond: number
+  readonly etaMs: number
+}
+
+/** The speed is measured over the last minutes, because the limits and the share of other requests change. */
+const overMs = 120_000
+/** The shortest time that shows a speed. Candles arrive by pages, and pages by slices. */
+const minMs = 5_000
+
+/**
+ * Returns a function that takes the number of candles left and returns the speed and the time for the rest. It returns
+ * null until both can be measured. The wait before the first progress does not count, because other work may cause it.
+ */
+export function createEstimator(clock: Pick<Clock, 'monotonicMs'>): (left: number) => Speed | null {
+  const samples: { readonly atMs: number; readonly left: number }[] = []
+  return (left) => {
+    const atMs = clock.monotonicMs()
+    if (samples.every((sample) => sample.left === left)) samples.length = 0
+    samples.push({ atMs, left })
+    while (samples.length > 2 && atMs - (samples[1]?.atMs ?? atMs) >= overMs) samples.shift()
+    const first = samples[0] ?? { atMs, left }
+    const done = first.left - left
+    const tookMs = atMs - first.atMs
+    if (done <= 0 || tookMs < minMs) return null
+    return { perSecond: (done * 1000) / tookMs, etaMs: (left * tookMs) / done }
+  }
 }

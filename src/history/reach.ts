@@ -1,5 +1,7 @@
 import type { KnownReach } from '../ledger/candleReach.js'
 import type { Clock } from '../runtime/clock.js'
+import type { Operation } from '../market/stream.js'
+import { dayMs } from '../market/values.js'
 
 /** How far back an operation gives candles, as the age of their opening times. */
 export interface Reach {
@@ -11,7 +13,7 @@ export interface Reach {
   noteMissing(ageMs: number): Promise<void>
 }
 
-export interface ReachMemory {
+interface ReachMemory {
   load(): Promise<KnownReach | null>
   save(ageMs: number): Promise<void>
 }
@@ -60,5 +62,30 @@ export class ReachBook implements Reach {
     this.#suspectedMs = null
     this.#known = { ageMs, learnedAt: this.#clock.now() }
     await this.#memory.save(ageMs)
+  }
+}
+
+/** `resting`: its rows cannot be used. `absent`: the service does not have it. Both end after a day. */
+type OperationState = 'unknown' | 'present' | 'absent' | 'resting'
+
+const restMs = dayMs
+
+/** Operations beside the specification, as far as this process knows them. */
+export class OperationStates {
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  readonly #states = new Map<Operation, { readonly state: OperationState; readonly untilMs: number }>()
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock
+  }
+
+  note(operation: Operation, state: Exclude<OperationState, 'unknown'>): void {
+    const untilMs = state === 'present' ? Number.POSITIVE_INFINITY : this.#clock.monotonicMs() + restMs
+    this.#states.set(operation, { state, untilMs })
+  }
+
+  stateOf(operation: Operation): OperationState {
+    const known = this.#states.get(operation)
+    return known === undefined || this.#clock.monotonicMs() >= known.untilMs ? 'unknown' : known.state
   }
 }

@@ -4,15 +4,15 @@ import type { TimeRange } from '../market/timeRange.js'
 import type { Logger } from '../runtime/logger.js'
 import {
   addRestatement,
+  type Fraction,
   joinRestatement,
   lastRevision,
+  type OpenRevision,
   openRevisions,
   recentRestatements,
-  type Fraction,
-  type OpenRevision,
 } from '../ledger/restatements.js'
 import type { Database } from '../db/schema.js'
-import { commonFactor, explainedBy } from './factor.js'
+import type { Decimal } from '../market/values.js'
 
 /**
  * Checks in the latest changes of a series whether the service has rewritten its history. If so, they are recorded as
@@ -65,4 +65,141 @@ function rangeOf({ interval }: CandleSeries, revisions: readonly OpenRevision[])
     to = Math.max(to, closeTime(openTime, interval))
   }
   return { from, to }
+}
+
+interface FoundFactor {
+  /** Prices were multiplied by this fraction, and volumes divided by it. In lowest terms. */
+  readonly factor: Fraction
+  /** The revisions that it explains. */
+  readonly explained: readonly OpenRevision[]
+}
+
+/** Fewer changed candles than this may be unrelated changes. */
+const minCandles = 5
+/** The smallest share of the changed candles that one factor must explain. */
+const minShare = 0.8
+const seeds = 5
+
+/**
+ * Finds the factor by which prices were multiplied and volumes divided in nearly all revisions. Null if there is none.
+ * New prices are rounded to their last place, so each pair of prices allows a range of factors. The factor is the
+ * simplest fraction that all ranges allow. All calculations use whole numbers.
+ */
+export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | null {
+  if (revisions.length < minCandles) return null
+  const scale = Math.max(...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
+  const step = Math.max(1, Math.floor(revisions.length / seeds))
+  let best: FoundFactor | null = null
+  for (let seed = 0; seed < revisions.length; seed += step) {
+    const found = factorFrom(revisions, seed, scale)
+    if (found !== null && (best === null || found.explained.length > best.explained.length)) best = found
+  }
+  if (best === null || best.explained.length < Math.max(minCandles, minShare * revisions.length)) return null
+  return best
+}
+
+/** The revisions that a known factor explains. */
+function explainedBy(revisions: readonly OpenRevision[], factor: Fraction): OpenRevision[] {
+  const scale = Math.max(0, ...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
+  return revisions.filter((revision) => {
+    const bounds = boundsOf(revision, scale)
+    const isWithin = bounds !== null && !isLess(factor, bounds.low) && !isLess(bounds.high, factor)
+    return isWithin && fitsVolume(revision, factor)
+  })
+}
+
+interface Bounds {
+  readonly low: Fraction
+  readonly high: Fraction
+}
+
+function factorFrom(revisions: readonly OpenRevision[], seed: number, scale: number): FoundFactor | null {
+  const first = revisions[seed]
+  let bounds = first === undefined ? null : boundsOf(first, scale)
+  if (bounds === null) return null
+  const explained: OpenRevision[] = []
+  for (const revision of revisions) {
+    const own = boundsOf(revision, scale)
+    const both: Bounds | null = own === null ? null : overlap(bounds, own)
+    if (both === null) continue
+    bounds = both
+    explained.push(revision)
+  }
+  // A range that allows the factor 1 is no restatement: the prices may be unchanged.
+  if (
+    !isLess({ numerator: 1n, denominator: 1n }, bounds.low) &&
+    !isLess(bounds.high, { numerator: 1n, denominator: 1n })
+  )
+    return null
+  const factor = simplestBetween(bounds.low, bounds.high)
+  return { factor, explained: explained.filter((revision) => fitsVolume(revision, factor)) }
+}
+
+/** The range of factors that all prices of a candle allow: (new ± a unit of the last place) / old. Null if none. */
+function boundsOf({ old, new: now }: OpenRevision, scale: number): Bounds | null {
+  let bounds: Bounds | null = null
+  for (const [index, price] of old.prices.entries()) {
+    const before = scaled(price, Math.max(scale, decimalsOf(price)))
+    const unit = 10n ** BigInt(Math.max(0, decimalsOf(price) - scale))
+    const after = scaled(now.prices[index] ?? '0', Math.max(scale, decimalsOf(price)))
+    if (before <= 0n || after <= 0n) return null
+    const low = after > unit ? after - unit : 1n
+    const own = {
+      low: { numerator: low, denominator: before },
+      high: { numerator: after + unit, denominator: before },
+    }
+    bounds = bounds === null ? own : overlap(bounds, own)
+    if (bounds === null) return null
+  }
+  return bounds
+}
+
+/**
+ * Returns true if the volume was divided by the factor or stayed the same, as without trades. Rounding is allowed for,
+ * which adds up over fills.
+ */
+function fitsVolume({ old, new: now }: OpenRevision, { numerator, denominator }: Fraction): boolean {
+  const scale = Math.max(decimalsOf(old.volume), decimalsOf(now.volume))
+  const before = scaled(old.volume, scale)
+  const after = scaled(now.volume, scale)
+  if (before === after) return true
+  const unit = 10n ** BigInt(scale - Math.min(decimalsOf(old.volume), decimalsOf(now.volume)))
+  const difference = after * numerator - before * denominator
+  const rounding = (before * denominator) / 100n
+  const byUnit = unit * (numerator + denominator)
+  const tolerance = rounding > byUnit ? rounding : byUnit
+  return difference <= tolerance && -difference <= tolerance
+}
+
+function overlap(a: Bounds, b: Bounds): Bounds | null {
+  const low = isLess(a.low, b.low) ? b.low : a.low
+  const high = isLess(a.high, b.high) ? a.high : b.high
+  return isLess(high, low) ? null : { low, high }
+}
+
+function isLess(a: Fraction, b: Fraction): boolean {
+  return a.numerator * b.denominator < b.numerator * a.denominator
+}
+
+/** The fraction with the smallest denominator in a closed range of positive numbers. */
+export function simplestBetween(low: Fraction, high: Fraction): Fraction {
+  const whole = low.numerator / low.denominator
+  if (whole * low.denominator === low.numerator) return { numerator: whole, denominator: 1n }
+  if (whole < high.numerator / high.denominator) return { numerator: whole + 1n, denominator: 1n }
+  // Both have the same whole part, so the search goes on with the reciprocals of their fractional parts.
+  const rest = simplestBetween(
+    { numerator: high.denominator, denominator: high.numerator - whole * high.denominator },
+    { numerator: low.denominator, denominator: low.numerator - whole * low.denominator },
+  )
+  return { numerator: whole * rest.numerator + rest.denominator, denominator: rest.numerator }
+}
+
+function decimalsOf(decimal: Decimal): number {
+  const point = decimal.indexOf('.')
+  return point === -1 ? 0 : decimal.length - point - 1
+}
+
+function scaled(decimal: Decimal, scale: number): bigint {
+  const [whole = '0', fraction = ''] = decimal.split('.')
+  return BigInt(whole + fraction.padEnd(scale, '0'))
 }

@@ -8,7 +8,7 @@ import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Database } from '../db/schema.js'
 import type { SliceResult } from '../ledger/slices.js'
-import type { OperationStates } from './operationStates.js'
+import type { OperationStates } from './reach.js'
 import type { Asking } from './slices.js'
 
 /** The objects and settings that all slices of a process share. */

@@ -8,9 +8,8 @@ import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
 import { instrumentStream, ofInstrument, ofSeries } from '../db/series.js'
-import { addCoverage } from './coverage.js'
+import { addCoverage, gapRange, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
 import { recordGap } from './gaps.js'
-import { gapRange, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
 
 export type FillKey = InstrumentKey & { readonly category: TradedCategory }
 

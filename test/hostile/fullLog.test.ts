@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { readAddress } from '../../src/serve/address.js'
+import { readAddress } from '../../src/serve/source.js'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createEmptyDatabase, type TestDatabase } from '../support/database.js'
 

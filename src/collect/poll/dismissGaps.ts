@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { addCoverage } from '../../ledger/coverage.js'
+import { addCoverage } from '../../ledger/verdicts.js'
 import { judgeFillGaps, removeGap } from '../../ledger/gaps.js'
 import { toDate } from '../../db/columns.js'
 import type { Database } from '../../db/schema.js'

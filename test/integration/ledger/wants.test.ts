@@ -12,7 +12,7 @@ import {
   takeSlice,
 } from '../../../src/ledger/slices.js'
 import { cancelBackfills, insertWants, type NewWant, rangeOutcomes, wantStates } from '../../../src/ledger/wants.js'
-import { addCoverage } from '../../../src/ledger/coverage.js'
+import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 

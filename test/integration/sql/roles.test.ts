@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { insertFills } from '../../support/insertFills.js'
-import { addCoverage } from '../../../src/ledger/coverage.js'
+import { addCoverage } from '../../../src/ledger/verdicts.js'
 import type { RecorderDatabase } from '../../../src/db/database.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { recordInstruments, recordRpiSymbols } from '../../../src/ledger/instruments.js'

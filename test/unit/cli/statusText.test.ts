@@ -4,7 +4,7 @@ import { loadConfig } from '../../../src/config/resolve.js'
 import { streamNames } from '../../../src/market/stream.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
-import { statusReport } from '../../../src/serve/statusReport.js'
+import { statusReport } from '../../../src/serve/reporter.js'
 import { freshen, settableSource, type SettableSource } from '../../support/recorderSource.js'
 
 const now = Date.UTC(2026, 10, 20, 12, 0, 0)

@@ -13,7 +13,7 @@ import {
 import type { TimeRange } from '../../../market/timeRange.js'
 import { approximate } from '../format.js'
 import { type ChartGap, placesOf, type Slot } from './model.js'
-import { chartOptions, colour } from './style.js'
+import { chartOptions, colour } from './drawing.js'
 
 export interface ChartEvents {
   /** The pointer is over this place; null when it has left. */

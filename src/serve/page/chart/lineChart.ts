@@ -9,7 +9,7 @@ import {
   type WhitespaceData,
 } from 'lightweight-charts'
 import type { TimeRange } from '../../../market/timeRange.js'
-import { chartOptions, colour } from './style.js'
+import { chartOptions, colour } from './drawing.js'
 
 export interface Line {
   /** Name of the colour in the style sheet. */

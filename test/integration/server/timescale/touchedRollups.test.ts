@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { TouchedRollups } from '../../../../src/history/touchedRollups.js'
+import { TouchedRollups } from '../../../../src/history/worker.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { createLogger, type Logger } from '../../../../src/runtime/logger.js'
 import type { TimeRange } from '../../../../src/market/timeRange.js'

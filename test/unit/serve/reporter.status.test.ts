@@ -5,7 +5,7 @@ import type { DatabaseState } from '../../../src/serve/databaseProbe.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
 import { inWords } from '../../../src/runtime/text.js'
-import { statusReport } from '../../../src/serve/statusReport.js'
+import { statusReport } from '../../../src/serve/reporter.js'
 import { freshen, settableSource, type SettableSource } from '../../support/recorderSource.js'
 
 const now = 1_800_000_000_000

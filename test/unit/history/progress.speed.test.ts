@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createEstimator } from '../../../src/history/estimator.js'
+import { createEstimator } from '../../../src/history/progress.js'
 
 function looks() {
   let atMs = 0

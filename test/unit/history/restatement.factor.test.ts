@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { commonFactor, simplestBetween } from '../../../src/history/factor.js'
+import { commonFactor, simplestBetween } from '../../../src/history/restatement.js'
 import type { OpenRevision } from '../../../src/ledger/restatements.js'
 
 function decimal(units: bigint, scale: number): string {
