@@ -1,3 +1,6 @@
+import { spawnSync } from 'node:child_process'
+import dgram from 'node:dgram'
+import { once } from 'node:events'
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +9,7 @@ import { type TestContext, afterAll, beforeAll, expect, test } from 'vitest'
 import { lockNames, withSessionLock } from '../../src/db/locks.js'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { type TestDatabase, createTestDatabase } from '../support/database.js'
-import { type Running, startProgram } from '../support/program.js'
+import { entryPoint, type Running, startProgram } from '../support/program.js'
 import { startTcpProxy } from '../support/tcpProxy.js'
 
 /** Of the whole end: what is received has so long, and closing ten seconds more. A busy machine takes longer to get that far. */
@@ -27,7 +30,38 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function start(name: string, url: string, { onTestFinished }: Pick<TestContext, 'onTestFinished'>) {
+/** A command that starts another one in a file system of its own, where only a name server is asked that never responds. */
+const silentResolver = '127.0.0.153'
+const withSilentResolver = [
+  ...['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c'],
+  `printf 'nameserver ${silentResolver}\\noptions timeout:30 attempts:5\\n' > "$0" && mount --bind "$0" /etc/resolv.conf && exec "$@"`,
+  join(tmpdir(), `market-recorder-resolv-${process.pid}.conf`),
+]
+const [inSilence = '', ...asIn] = withSilentResolver
+const resolver = dgram.createSocket('udp4').unref()
+const isSilent =
+  spawnSync(inSilence, [...asIn, 'true']).status === 0 &&
+  (await Promise.race([
+    once(resolver.bind(53, silentResolver), 'listening').then(() => true),
+    once(resolver, 'error').then(() => false),
+  ]))
+const hint = isSilent ? '' : ' (SKIPPED: no name server of its own can be had here)'
+afterAll(async () => {
+  await rm(asIn.at(-1) ?? '', { force: true })
+  resolver.close()
+})
+
+interface Surroundings {
+  readonly serviceUrl?: string
+  readonly within?: readonly string[]
+}
+
+async function start(
+  name: string,
+  url: string,
+  { onTestFinished }: Pick<TestContext, 'onTestFinished'>,
+  { serviceUrl = simulator.url, within = [] }: Surroundings = {},
+) {
   const config = join(folder, `${name}.json`)
   const dataDir = join(folder, name)
   const settings = {
@@ -37,7 +71,8 @@ async function start(name: string, url: string, { onTestFinished }: Pick<TestCon
     serve: { port: 0 },
   }
   await writeFile(config, JSON.stringify(settings))
-  const daemon = startProgram(['start', '--config', config], { DATABASE_URL: url, EXCHANGE_BASE_URL: simulator.url })
+  const env = { DATABASE_URL: url, EXCHANGE_BASE_URL: serviceUrl }
+  const daemon = startProgram(['start', '--config', config], env, entryPoint, within)
   onTestFinished(async () => {
     daemon.process.kill('SIGKILL')
     await daemon.finished
@@ -88,6 +123,39 @@ test('a recorder ends in time while the service is silent', async (context) => {
   context.onTestFinished(() => simulator.control.clearFaults())
   await sleep(2_000)
   await terminate(daemon)
+})
+
+test.skipIf(!isSilent)(
+  `a recorder ends in time while the resolver is silent about the service${hint}`,
+  async (context) => {
+    const surroundings = { serviceUrl: 'http://service.silent.test', within: withSilentResolver }
+    const daemon = await start('unresolved', database.url, context, surroundings)
+    await daemon.printed(/the page is at/)
+    await sleep(3_000)
+    const { stderr, tookMs } = await terminate(daemon)
+    expect(stderr).not.toMatch(/^\s+at /m)
+    console.log(`ended ${Math.round(tookMs)} ms after SIGTERM`)
+  },
+)
+
+test.skipIf(!isSilent)(
+  `a start ends in time while the resolver is silent about the database${hint}`,
+  async (context) => {
+    const url = 'postgresql://recorder@database.silent.test/recorder'
+    const daemon = await start('unresolvable', url, context, { within: withSilentResolver })
+    await sleep(3_000)
+    const { tookMs } = await terminate(daemon)
+    console.log(`ended ${Math.round(tookMs)} ms after SIGTERM`)
+  },
+)
+
+test.skipIf(!isSilent)(`a command ends by itself while the resolver is silent about the database${hint}`, async () => {
+  const env = { DATABASE_URL: 'postgresql://recorder@database.silent.test/recorder' }
+  const startedMs = performance.now()
+  const { finished } = startProgram(['query', 'select 1'], env, entryPoint, withSilentResolver)
+  const { stderr } = await finished
+  expect(stderr).toMatch(/^error: [^\n]*\n$/)
+  console.log(`ended after ${Math.round(performance.now() - startedMs)} ms`)
 })
 
 test('a recorder records while another process is at work on the features of the database', async (context) => {

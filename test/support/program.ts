@@ -33,15 +33,21 @@ export interface Running {
   printed(pattern: RegExp): Promise<RegExpMatchArray>
 }
 
-/** Starts the built program as a user would. Of the environment it gets only PATH, HOME and what is given. */
+/**
+ * Starts the built program as a user would. Of the environment it gets only PATH, HOME and what is given.
+ *
+ * @param within a command that starts the command after it, in surroundings of its own
+ */
 export function startProgram(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   program = entryPoint,
+  within: readonly string[] = [],
 ): Running {
   if (!existsSync(program)) throw new Error(`${program} is not there: run npm run build first`)
   const { PATH = '', HOME = '' } = process.env
-  const child = spawn(process.execPath, [program, ...args], {
+  const [command = '', ...rest] = [...within, process.execPath, program, ...args]
+  const child = spawn(command, rest, {
     env: { PATH, HOME, ...env },
     cwd: ownFolder(),
     stdio: ['ignore', 'pipe', 'pipe'],
