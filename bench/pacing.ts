@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { favour } from './priority.js'
 import { createExchangeClient, type ExchangeClient } from '../src/exchange/client.js'
+import { futuresCalls } from '../src/exchange/formats/futures.js'
 import type { RequestOptions } from '../src/exchange/sender.js'
 import { type Operation, operations, specifiedPerSecond } from '../src/market/stream.js'
 import type { Report, SourceReport } from '../src/simulator/limits.js'
@@ -169,13 +170,11 @@ function request(client: ExchangeClient, operation: Operation, options: RequestO
       return client.pastFills({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' }, options)
     case 'spot-fills-history':
       return client.pastFills(spot, options)
-    case 'history-fund-rate':
-      return client.fundingRates({ ...spot, category: 'USDT-FUTURES' }, options)
-    case 'current-fund-rate':
-      return client.fundingForecasts({ category: 'USDT-FUTURES' }, options)
-    case 'liquidations':
-      return client.liquidations({ ...spot, category: 'USDT-FUTURES' }, options)
   }
+  const names = Object.keys(futuresCalls) as (keyof typeof futuresCalls)[]
+  const name = names.find((one) => futuresCalls[one].operation === operation)
+  if (name === undefined) throw new RangeError(`nothing asks for ${operation}`)
+  return client[name]({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' }, options)
 }
 
 const shareOf = ({ perSecond, run }: Result) => perSecond / run.safePerSecond

@@ -3,9 +3,8 @@ import { readResponse, type ServiceResponse } from '../src/exchange/response.js'
 import { candleFormat } from '../src/exchange/formats/candles.js'
 import { fillFormat, pastFillFormat } from '../src/exchange/formats/fills.js'
 import type { Format } from '../src/exchange/formats/format.js'
-import { fundingForecastFormat, fundingRateFormat } from '../src/exchange/formats/funding.js'
+import { futuresCalls } from '../src/exchange/formats/futures.js'
 import { instrumentFormat, rpiSymbolFormat } from '../src/exchange/formats/instruments.js'
-import { liquidationFormat } from '../src/exchange/formats/liquidations.js'
 import { orderBookFormat, rpiOrderBookFormat } from '../src/exchange/formats/orderBooks.js'
 import { readRows } from '../src/exchange/formats/rows.js'
 import { tickerFormat } from '../src/exchange/formats/tickers.js'
@@ -20,7 +19,7 @@ const reader =
   (response: ServiceResponse, operation: Operation, parameters: Readonly<Record<string, string>>) =>
     readRows(format, response, { operation, parameters, query, requestTime: 1_760_000_000_000, receivedAt: 0 })
 const candles = reader(candleFormat(0), { ...query, interval: '1m' })
-const readers: Readonly<Record<Operation, ReturnType<typeof reader>>> = {
+const readers: Partial<Record<Operation, ReturnType<typeof reader>>> = {
   instruments: reader(instrumentFormat, query),
   tickers: reader(tickerFormat, query),
   'rpi-symbols': reader(rpiSymbolFormat, {}),
@@ -31,10 +30,9 @@ const readers: Readonly<Record<Operation, ReturnType<typeof reader>>> = {
   'history-candles': candles,
   'futures-fills-history': reader(pastFillFormat, query),
   'spot-fills-history': reader(pastFillFormat, query),
-  'history-fund-rate': reader(fundingRateFormat, futures),
-  'current-fund-rate': reader(fundingForecastFormat, futures),
-  liquidations: reader(liquidationFormat, futures),
 }
+for (const { operation, format } of Object.values(futuresCalls))
+  readers[operation] = reader(format as Format<object, unknown>, futures)
 
 const field = fc.oneof(
   nastyText.map((text) => JSON.stringify(text)),
@@ -114,7 +112,8 @@ export function fuzzResponse(seed: number): () => Promise<'taken' | 'refused'> {
     try {
       const raw = { status, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
       const response = readResponse({ operation, parameters }, raw)
-      const read = await readers[operation](response, operation, parameters)
+      const read = await readers[operation]?.(response, operation, parameters)
+      if (read === undefined) throw new Error(`nothing reads ${operation}`)
       // It has to fit into the spool.
       JSON.stringify(read.rows.slice(0, 1_000))
       return 'taken'

@@ -1,23 +1,16 @@
 import type { Candle } from '../market/candle.js'
 import type { Fill, OrderBook, RpiOrderBook, RpiSymbol, Ticker } from '../market/rows.js'
-import type { FundingRate, Liquidation } from '../market/funding.js'
 import type { Instrument } from '../market/instrument.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
-import type { Operation, RowOf } from '../market/stream.js'
+import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { systemClock } from '../runtime/clock.js'
 import type { ExchangeError } from './errors.js'
 import { candleFormat, type CandleQuery } from './formats/candles.js'
 import { fillFormat, type FillQuery, pastFillFormat, pastFillParameters, type PastFillQuery } from './formats/fills.js'
 import type { Format } from './formats/format.js'
-import {
-  fundingForecastFormat,
-  type FundingForecastQuery,
-  fundingRateFormat,
-  type FundingRateQuery,
-} from './formats/funding.js'
+import { futuresCalls, type FuturesQuery } from './formats/futures.js'
 import { instrumentFormat, type InstrumentQuery, rpiSymbolFormat } from './formats/instruments.js'
-import { liquidationFormat, type LiquidationQuery } from './formats/liquidations.js'
 import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from './formats/orderBooks.js'
 import { type PossibleTimes, readRows } from './formats/rows.js'
 import { tickerFormat, type TickerQuery } from './formats/tickers.js'
@@ -58,7 +51,7 @@ export interface Page<Row> {
  * that fails for everybody is asked by one request at a time (`circuit.ts`); a rejection for the rate pauses all operations
  * (`pacing/penalty.ts`). A failure that lasts longer is the caller's: this layer has no memory of what was asked for.
  */
-export interface ExchangeClient {
+export interface ExchangeClient extends FuturesClient {
   instruments(query: InstrumentQuery, options?: RequestOptions): Promise<Page<Instrument>>
   rpiSymbols(options?: RequestOptions): Promise<Page<RpiSymbol>>
   tickers(query: TickerQuery, options?: RequestOptions): Promise<Page<Ticker>>
@@ -69,10 +62,6 @@ export interface ExchangeClient {
   pastFills(query: PastFillQuery, options?: RequestOptions): Promise<Page<Fill>>
   candles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
-  /** The three that follow may be absent, as the past of fills. */
-  fundingRates(query: FundingRateQuery, options?: RequestOptions): Promise<Page<FundingRate>>
-  fundingForecasts(query: FundingForecastQuery, options?: RequestOptions): Promise<Page<RowOf<'funding_forecasts'>>>
-  liquidations(query: LiquidationQuery, options?: RequestOptions): Promise<Page<Liquidation>>
   /**
    * Waits for a place within the limits, for a caller that decides only then what to ask for: by then it knows more. The
    * request that takes it goes in its options.
@@ -85,6 +74,16 @@ export interface ExchangeClient {
   resume(): void
   /** Closes the connections; what waits or is under way fails as `aborted`. */
   close(): void
+}
+
+type FuturesRow<Name extends keyof typeof futuresCalls> =
+  (typeof futuresCalls)[Name]['format'] extends Format<FuturesQuery, infer Row> ? Row : never
+/** What futures alone have. The service may lack it, as the past of fills. */
+type FuturesClient = {
+  [Name in keyof typeof futuresCalls]: (
+    query: FuturesQuery,
+    options?: RequestOptions,
+  ) => Promise<Page<FuturesRow<Name>>>
 }
 
 export interface ExchangeOptions extends SenderOptions {
@@ -123,6 +122,14 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     return call(operation, query, candleFormat(settleMs), request)
   }
 
+  const futures = Object.fromEntries(
+    Object.entries(futuresCalls).map(([name, { operation, format }]) => [
+      name,
+      (query: FuturesQuery, request?: RequestOptions) =>
+        call(operation, query, format as Format<FuturesQuery, unknown>, request),
+    ]),
+  ) as unknown as FuturesClient
+
   return {
     instruments: (query, request) => call('instruments', query, instrumentFormat, request),
     rpiSymbols: (request) => call('rpi-symbols', {}, rpiSymbolFormat, request),
@@ -140,9 +147,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       ),
     candles: (query, request) => candles('candles', query, request),
     historyCandles: (query, request) => candles('history-candles', query, request),
-    fundingRates: (query, request) => call('history-fund-rate', query, fundingRateFormat, request),
-    fundingForecasts: (query, request) => call('current-fund-rate', query, fundingForecastFormat, request),
-    liquidations: (query, request) => call('liquidations', query, liquidationFormat, request),
+    ...futures,
     turn: (operation, request) => sender.turn(operation, request),
     stats: () => sender.stats(),
     suspend: () => sender.suspend(),

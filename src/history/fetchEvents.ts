@@ -125,7 +125,7 @@ export async function fetchEvents<Row>(
   const refused: TimeRange[] = []
   let left = normalized(ranges)
   let isProven = false
-  /** The rows of numbered pages so far, and the oldest time of which they show everything. */
+  /** The last rows of numbered pages, with all that are not stored yet, and the oldest time of which everything was shown. */
   let shown: readonly Row[] = []
   let shownFrom = Number.POSITIVE_INFINITY
   let cursor: string | undefined
@@ -179,13 +179,18 @@ export async function fetchEvents<Row>(
     const isFull = response.rows.length >= pageRows || cursor !== undefined
     const rows = numbered === null ? response.rows : joinPages(shown, response.rows, numbered.textOf)
     const isStuck = numbered !== null && isFull && rows.length === shown.length
-    const oldest = Math.min(...rows.map(source.timeOf), Number.POSITIVE_INFINITY)
+    const oldest = rows.reduce((time, row) => Math.min(time, source.timeOf(row)), Number.POSITIVE_INFINITY)
     // More rows of the oldest millisecond may be on the next page.
     const from = isFull
       ? oldest + 1
       : Math.max(oldest - (numbered?.silentBelowMs ?? 0), Math.min(oldest, now() - reachMs))
     const covered = { from, to: Math.min(to, shownFrom) }
-    if (numbered !== null) [shown, shownFrom] = [rows, Math.min(shownFrom, covered.from)]
+    if (numbered !== null) {
+      shownFrom = Math.min(shownFrom, covered.from)
+      // The next page repeats no more than a page holds.
+      const lastPage = rows.length - Math.max(pageRows, response.rows.length)
+      shown = rows.filter((row, place) => place >= lastPage || source.timeOf(row) < shownFrom)
+    }
     const wanted = covered.from < covered.to ? intersect(left, [covered]) : []
     if (wanted.length > 0) {
       const inside = rows.filter((row) => source.timeOf(row) >= covered.from && source.timeOf(row) < covered.to)
@@ -222,8 +227,11 @@ export function joinPages<Row>(
   page: readonly Row[],
   textOf: (row: Row) => string,
 ): readonly Row[] {
-  const [ends, begins] = [above, page].map((rows) => rows.map(textOf)) as [string[], string[]]
-  let repeated = Math.min(ends.length, begins.length)
+  let repeated = Math.min(above.length, page.length)
+  const [ends, begins] = [above.slice(above.length - repeated), page].map((rows) => rows.map(textOf)) as [
+    string[],
+    string[],
+  ]
   const isRepetition = () => ends.slice(ends.length - repeated).every((text, place) => text === begins[place])
   while (!isRepetition()) repeated--
   return [...above, ...page.slice(repeated)]

@@ -3,6 +3,7 @@ import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { workedMs } from '../runtime/clock.js'
 import { bookText, brokenData, type ResponseData } from './responseData.js'
+import { createFutures } from './futures.js'
 import { candlePage, fillPage, pastFillPage } from './pages.js'
 import {
   candleQueryOf,
@@ -14,7 +15,6 @@ import {
   ServiceFailure,
   symbolOf,
   tradedCategoryOf,
-  wholeNumber,
 } from './parameters.js'
 import type { Quirks } from './world/quirks.js'
 import { nextTurn, sliceMs } from './turns.js'
@@ -115,28 +115,7 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
     return plain(pastFillPage(world, quirks(), { ...request, symbol }, at))
   }
 
-  /** Futures alone have funding and liquidations. */
-  const futuresOf = (operation: Operation, query: Query): TradedCategory => {
-    const category = tradedCategoryOf(operation, query, quirks())
-    if (category === 'SPOT') throw new ServiceFailure('400172', 'Parameter category verification failed')
-    return category
-  }
-
-  const fundingRates = (query: Query, at: TimeMs): ResponseData => {
-    const category = futuresOf('history-fund-rate', query)
-    const { symbol } = existing('history-fund-rate', category, symbolOf(query), at)
-    const page = Math.max(1, wholeNumber(query, 'cursor') ?? 1)
-    const limit = limitOf(query, 100, 100, 'refuse')
-    return plain({ resultList: world.fundingRates(category, symbol, at, page, limit) })
-  }
-
-  const liquidations = (query: Query, at: TimeMs): ResponseData => {
-    const category = futuresOf('liquidations', query)
-    const { symbol } = existing('liquidations', category, symbolOf(query), at)
-    const before = wholeNumber(query, 'cursor') ?? Number.POSITIVE_INFINITY
-    const { rows, next } = world.liquidations(category, symbol, at, before, limitOf(query, 100, 100, 'refuse'))
-    return plain({ list: rows, cursor: next === null ? '' : String(next) })
-  }
+  const futures = createFutures(world, quirks, existing)
 
   const candles = async (operation: 'candles' | 'history-candles', query: Query, at: TimeMs): Promise<ResponseData> => {
     const request = candleQueryOf(operation, query, quirks())
@@ -166,12 +145,8 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
       case 'futures-fills-history':
       case 'spot-fills-history':
         return pastFills(operation, query, at)
-      case 'history-fund-rate':
-        return fundingRates(query, at)
-      case 'current-fund-rate':
-        return plain(world.fundingForecasts(futuresOf('current-fund-rate', query), at))
-      case 'liquidations':
-        return liquidations(query, at)
+      default:
+        return plain(futures[operation](query, at))
     }
   }
 

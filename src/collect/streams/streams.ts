@@ -4,7 +4,7 @@ import { type StreamName, streamNames, streamTraits } from '../../market/stream.
 import { orderBooks, rpiOrderBooks } from './books.js'
 import { candles } from './candles.js'
 import { fills } from './fills.js'
-import { fundingForecasts, fundingRates, liquidations } from './futures.js'
+import { futuresStreams } from './futures.js'
 import { instruments, rpiSymbols, tickers } from './lists.js'
 import type { InstrumentStream, ListStream } from './stream.js'
 
@@ -17,9 +17,7 @@ export const streams = {
   rpi_order_books: rpiOrderBooks,
   fills,
   candles,
-  funding_rates: fundingRates,
-  funding_forecasts: fundingForecasts,
-  liquidations,
+  ...futuresStreams,
 } as const satisfies Readonly<Record<StreamName, unknown>>
 
 export type AnyStream = ListStream<unknown, unknown> | InstrumentStream<InstrumentKey, unknown>

@@ -1,0 +1,94 @@
+import type { FuturesCategory } from '../../market/funding.js'
+import { type FieldStream, type Operation, type RowOf, streamTraits } from '../../market/stream.js'
+import type { FieldType } from '../../market/values.js'
+import {
+  checkRepeated,
+  type Field,
+  optionalDecimal,
+  optionalInteger,
+  optionalKey,
+  optionalTime,
+  requiredDecimal,
+  requiredKey,
+  requiredTime,
+  requiredWord,
+} from './fields.js'
+import { anObject, type Format, noExtra } from './format.js'
+
+/** A request for rows of one future, or of all of a category. */
+export interface FuturesQuery {
+  readonly category: FuturesCategory
+  readonly symbol?: string
+  readonly period?: '5m'
+  readonly limit?: number
+  /** Names a further page: by its number from 1, or by what the page before gave. */
+  readonly cursor?: number | string
+}
+
+const readers: Partial<Record<FieldType, Field<unknown>>> = {
+  decimal: requiredDecimal,
+  'decimal?': optionalDecimal,
+  'integer?': optionalInteger,
+  text: requiredKey,
+  time: requiredTime,
+  'time?': optionalTime,
+  side: requiredWord(['buy', 'sell']),
+}
+
+/** An operation of futures, and its rows: the declared fields of a stream that the wire has. */
+interface FuturesCall<Row> {
+  readonly operation: Operation
+  readonly format: Format<FuturesQuery, Row>
+}
+
+/** @param names how the wire calls the fields. Rows without `ts` have the time of their response. */
+function call<Name extends FieldStream, Names extends { readonly [Field in keyof RowOf<Name>]?: string }>(
+  stream: Name,
+  names: Names,
+): FuturesCall<
+  Pick<RowOf<Name>, 'category' | 'symbol' | 'ts' | 'receivedAt' | 'extra' | (keyof Names & keyof RowOf<Name>)>
+> {
+  const { operation, fields } = streamTraits[stream]
+  const types: Readonly<Record<string, FieldType>> = { ...fields, ts: 'time' }
+  const read = Object.entries(names as Readonly<Record<string, string>>).map(([field, name]) => {
+    const reader = readers[types[field] as FieldType]
+    if (reader === undefined) throw new RangeError(`${stream}.${field} cannot be read from the wire`)
+    return { field, name, reader }
+  })
+  return {
+    operation,
+    format: {
+      shape: anObject,
+      fields: new Set(['symbol', ...read.map(({ name }) => name)]),
+      read(wire, { query, requestTime, receivedAt }, notes) {
+        const symbolOf = query.symbol === undefined ? requiredKey : optionalKey
+        const symbol = symbolOf(wire['symbol'], 'symbol', notes)
+        checkRepeated('symbol', symbol, query.symbol, notes)
+        const row: Record<string, unknown> = {
+          category: query.category,
+          symbol: query.symbol ?? symbol,
+          ts: requestTime,
+          receivedAt,
+          extra: noExtra,
+        }
+        for (const { field, name, reader } of read) row[field] = reader(wire[name], name, notes)
+        // Each field was read as what it is declared.
+        return row as RowOf<Name>
+      },
+      timeOf: ({ ts }) => ts,
+    },
+  }
+}
+
+/** What futures alone have. */
+export const futuresCalls = {
+  fundingRates: call('funding_rates', { ts: 'fundingRateTimestamp', fundingRate: 'fundingRate' }),
+  fundingForecasts: call('funding_forecasts', {
+    fundingRate: 'fundingRate',
+    intervalHours: 'fundingRateInterval',
+    nextUpdate: 'nextUpdate',
+    minRate: 'minFundingRate',
+    maxRate: 'maxFundingRate',
+  }),
+  liquidations: call('liquidations', { ts: 'ts', side: 'side', price: 'price', amount: 'amount' }),
+}
