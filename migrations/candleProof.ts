@@ -88,6 +88,14 @@ export const candleProof = sql.raw(`
         from unnest(late) as r
         ${adding};
       end if;
+      if not isempty(left_out) and of_type = 'market' then
+        -- Where fills are stored something was traded, and a candle is missing.
+        left_out := left_out - coalesce((
+          select range_agg(tstzrange(place, place + length))
+          from unnest(left_out) as r join market.fills t on t.category = of_category and t.symbol = of_symbol
+            and t.ts >= lower(r) and t.ts < upper(r) and t.ts >= lower(left_out) and t.ts < upper(left_out)
+          cross join lateral date_bin(length, t.ts, lower(r)) as place), '{}');
+      end if;
       if not isempty(left_out) then
         -- Parts of 1,440 places of candles.
         insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)

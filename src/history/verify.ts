@@ -5,6 +5,7 @@ import {
   candleSeries,
   coveredWithoutRows,
   type Disagreement,
+  fillsWithoutTrade,
   rollupsThatDiffer,
   rowsWithoutCoverage,
   rowsWithoutTrade,
@@ -29,6 +30,11 @@ const checks: readonly Check[] = [
   { name: 'what is covered is stored', concerns: () => true, run: coveredWithoutRows },
   { name: 'what is stored is covered', concerns: () => true, run: rowsWithoutCoverage },
   { name: 'where nothing was traded nothing is stored', concerns: () => true, run: rowsWithoutTrade },
+  {
+    name: 'where nothing was traded there are no fills',
+    concerns: ({ type }) => type === 'market',
+    run: fillsWithoutTrade,
+  },
   {
     name: "hours and days of the service agree with the service's minutes",
     concerns: ({ interval }) => interval === '1H' || interval === '1D',

@@ -155,6 +155,20 @@ export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSer
   return disagreements(minutes, rows, 'does not agree with its fills')
 }
 
+/** Fills where nothing is claimed to have been traded. */
+export async function fillsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
+  const { category, symbol } = series
+  const { rows } = await sql<Found>`
+    select lower(silent) as "from", upper(silent) as "to", count(*) as count
+    from recorder.known n
+    cross join lateral unnest(n.ranges) as silent
+    join market.fills f on f.category = ${category} and f.symbol = ${symbol} and f.ts >= lower(silent) and f.ts < upper(silent)
+    where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade')
+    group by silent
+    order by 1`.execute(db)
+  return disagreements(series, rows, 'fills are stored, but claimed is no trade')
+}
+
 function lengthOf({ interval }: CandleSeries) {
   return duration(intervalMs[interval])
 }

@@ -58,6 +58,7 @@ const checks = {
   stored: 'what is covered is stored',
   covered: 'what is stored is covered',
   silent: 'where nothing was traded nothing is stored',
+  silentFills: 'where nothing was traded there are no fills',
   rollups: "hours and days of the service agree with the service's minutes",
   volumes: 'volumes of minutes agree with the fills',
 }
@@ -65,6 +66,7 @@ const sound = {
   [checks.stored]: [],
   [checks.covered]: [],
   [checks.silent]: [],
+  [checks.silentFills]: [],
   [checks.rollups]: [],
   [checks.volumes]: [],
 }
@@ -128,6 +130,17 @@ describe('verify', () => {
       expect.stringMatching(/^BTCUSDT 1m 1 .*: volume [\d.]+, of fills [\d.]+$/),
     ])
     await sql(`update market.candles set base_volume = base_volume - 1 where ${candle}`)
+    expect(await verified()).toEqual(sound)
+
+    await sql(`insert into recorder.known (stream, category, symbol, type, interval, verdict, part, ranges)
+      values ('candles', 'SPOT', 'BTCUSDT', 'market', '1m', 'silent', '${at}',
+        tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute')))`)
+    const silenced = await verified()
+    expect(silenced[checks.silent]).toHaveLength(1)
+    expect(silenced[checks.silentFills]).toEqual([
+      expect.stringMatching(/^BTCUSDT 1m [1-9]\d* fills are stored, but claimed is no trade$/),
+    ])
+    await sql(`delete from recorder.known where verdict = 'silent' and part = '${at}'`)
     expect(await verified()).toEqual(sound)
   })
 })

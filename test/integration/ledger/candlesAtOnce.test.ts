@@ -6,7 +6,8 @@ import { noTradeRanges } from '../../support/noTradeRanges.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { untilSomebodyWaits } from '../../support/lockWait.js'
-import { aCandle, someTime } from '../../support/marketRows.js'
+import { insertFills } from '../../support/insertFills.js'
+import { aCandle, aFill, someTime } from '../../support/marketRows.js'
 import { stopSchedules } from '../../support/schedules.js'
 
 const minuteMs = intervalMs['1m']
@@ -21,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate market.candles, recorder.known`.execute(test.database.db)
+  await sql`truncate market.candles, market.fills, recorder.known`.execute(test.database.db)
 })
 
 async function covered(): Promise<string[]> {
@@ -60,6 +61,16 @@ describe('few candles of one series', () => {
     expect(atOnce.results[2]).toEqual({ inserted: 1, updated: 1, unchanged: 0, turnedUp: 1 })
     expect(atOnce.silent).toEqual([])
     expect(atOnce.gaps).toHaveLength(2)
+  })
+
+  it('claim no silence of minutes of which fills are stored', async () => {
+    const { db } = test.database
+    await insertFills(db, [aFill({ symbol: series.symbol, ts: someTime + 2.5 * minuteMs })])
+    await storeCandles(db, [at(0), at(4)], [range(1, 4)])
+    expect(await noTradeRanges(db, series)).toMatchObject([range(1, 2), range(3, 4)])
+    expect(await covered()).toHaveLength(2)
+    await storeCandles(db, [at(2)])
+    expect(await covered()).toHaveLength(1)
   })
 
   it('take back a silence that another writer notes while they are being stored', async () => {
