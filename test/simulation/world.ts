@@ -111,7 +111,12 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
         launchTime: plan.epochMs - plan.launchedBeforeMs,
       })),
       limits: { blockMs: 6_000, ...plan.limits },
-      quirks: { brotli: false, fillsBehindMs: plan.fillsBehindMs, candlesBehindMs: plan.candlesBehindMs },
+      quirks: {
+        brotli: false,
+        fillsBehindMs: plan.fillsBehindMs,
+        candlesBehindMs: plan.candlesBehindMs,
+        ...plan.fillsHistory,
+      },
     },
     {
       now: () => plan.epochMs + time.nowMs,

@@ -2,6 +2,7 @@ import { type Config, type Environment, resolveConfig } from '../../src/config/r
 import type { TradedCategory } from '../../src/market/category.js'
 import type { Operation } from '../../src/market/stream.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
+import type { Quirks } from '../../src/simulator/world/quirks.js'
 import { type PlannedFault, planFaults } from './faultPlan.js'
 
 /** What a seed makes of a world, before anything happens in it. */
@@ -18,6 +19,7 @@ export interface WorldPlan {
   readonly fillsBehindMs: number
   /** The same of candles: less than recorders wait before they take one for final. */
   readonly candlesBehindMs: number
+  readonly fillsHistory: FillsHistory
   readonly instruments: readonly WorldInstrument[]
   readonly rhythm: WorldRhythm
   readonly poolSize: number
@@ -31,6 +33,11 @@ export interface WorldInstrument {
   readonly fillsPerHour: number
   readonly hasRpi: boolean
 }
+
+/** What the service's history of fills makes of them, as quirks of the simulator. */
+type FillsHistory = Partial<
+  Pick<Quirks, 'noFillsHistory' | 'fillsHistoryIds' | 'capitalisedSides' | 'spotHistoryInSeconds' | 'hiddenFills'>
+>
 
 /** How often recorders ask. Most worlds are calm, so that an hour of theirs is over in seconds of ours. */
 export interface WorldRhythm {
@@ -83,6 +90,7 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
     },
     fillsBehindMs: oneOf(0, 0, 200, 1_500),
     candlesBehindMs: oneOf(0, 300, 1_500),
+    fillsHistory: planFillsHistory(createRandom(mix(seed, 5)), epochMs, minutes),
     launchedBeforeMs: between(600, 7_200) * 1_000,
     // The first is busy enough that what lasts for a minute costs some of its fills; others are quieter, some nearly silent.
     instruments: names.slice(0, about(1, names.length)).map((name, place) => ({
@@ -105,6 +113,21 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
       machines: machines.length,
     }),
   }
+}
+
+/** Half of the services have a history that tells the truth. Of the others each lies or fails in a way of its own. */
+function planFillsHistory(random: () => number, epochMs: number, minutes: number): FillsHistory {
+  const kind = random()
+  const spotHistoryInSeconds = random() < 0.1
+  const missing = (['code', 'notFound', 'html'] as const)[Math.floor(random() * 3)] ?? 'code'
+  if (kind < 0.5) return { spotHistoryInSeconds }
+  if (kind < 0.65) return { noFillsHistory: missing }
+  if (kind < 0.8) return { fillsHistoryIds: 'other', spotHistoryInSeconds }
+  const holes = Array.from({ length: 1 + Math.floor(random() * minutes) }, () => {
+    const from = epochMs + Math.floor(random() * minutes * 60_000)
+    return { from, to: from + Math.floor(100 * 300 ** random()), in: 'history' as const }
+  })
+  return { hiddenFills: holes, spotHistoryInSeconds }
 }
 
 /** The configuration of the recorders. What no user decides is faster here: a world lasts minutes. */
