@@ -8,7 +8,7 @@ interface InstalledProgram {
 }
 
 /** @param variable environment variable that says where it is; otherwise the usual folders are looked in */
-function findInstalled(names: readonly string[], variable: string, debianPackage: string): InstalledProgram {
+function findInstalled(names: readonly string[], variable: string, install: string): InstalledProgram {
   const given = process.env[variable]
   const candidates =
     given === undefined || given === ''
@@ -17,11 +17,13 @@ function findInstalled(names: readonly string[], variable: string, debianPackage
         )
       : [given]
   const path = candidates.find((candidate) => existsSync(candidate)) ?? null
-  const hint = `SKIPPED: no ${names[0] ?? ''} here; install it (Debian: apt-get install ${debianPackage}) or set ${variable}`
+  const hint = `SKIPPED: no ${names[0] ?? ''} here; install it (${install}) or set ${variable}`
   if (path === null) process.stderr.write(`${hint}\n`)
   return { path, hint: path === null ? ` (${hint})` : '' }
 }
 
-export const chromium = () => findInstalled(['chromium', 'chromium-browser', 'google-chrome'], 'CHROMIUM', 'chromium')
-export const prometheus = () => findInstalled(['prometheus'], 'PROMETHEUS', 'prometheus')
-export const promtool = () => findInstalled(['promtool'], 'PROMTOOL', 'prometheus')
+export const chromium = () =>
+  findInstalled(['chromium', 'chromium-browser', 'google-chrome'], 'CHROMIUM', 'Debian: apt-get install chromium')
+export const prometheus = () => findInstalled(['prometheus'], 'PROMETHEUS', 'Debian: apt-get install prometheus')
+export const promtool = () => findInstalled(['promtool'], 'PROMTOOL', 'Debian: apt-get install prometheus')
+export const jupyter = () => findInstalled(['jupyter'], 'JUPYTER', 'pip install -r examples/requirements.txt')
