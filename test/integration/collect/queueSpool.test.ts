@@ -1,5 +1,8 @@
-import { rm } from 'node:fs/promises'
+import { cp, rm } from 'node:fs/promises'
 import { describe, expect, test, vi } from 'vitest'
+import { countRows } from '../../../src/ledger/read/overview.js'
+import { marketTables } from '../../../src/market/stream.js'
+import { packageFile } from '../../../src/runtime/process.js'
 import { aBook, aCandle, aFill, aTicker } from '../../support/marketRows.js'
 import { batchOf } from '../../support/batches.js'
 import { at, queueUnderTest } from '../../support/queueUnderTest.js'
@@ -18,6 +21,29 @@ describe('the spool', () => {
     await own.goOn(11, 12)
     await own.isStored(13)
     expect((await own.query('select * from recorder_page.gap')).rows).toEqual([])
+  })
+
+  test('of a former commit is stored by the present one, rows of every stream', async () => {
+    await own.closeQueue()
+    await cp(packageFile('test/fixtures/spool'), own.folder, { recursive: true })
+    await own.query(`truncate ${marketTables.map((table) => `market.${table}`).join()}`)
+    await own.openQueue()
+    await expect.poll(() => own.queue.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false })
+    expect(await countRows(own.database.database.db)).toMatchObject({
+      instruments: 14,
+      rpi_symbols: 5,
+      tickers: 13,
+      order_books: 3,
+      rpi_order_books: 1,
+      fills: 100,
+      candles: 6,
+      funding_rates: 100,
+      funding_forecasts: 4,
+      liquidations: 99,
+    })
+    expect((await own.query('select from recorder.rejected_row')).rows).toEqual([])
+    expect((await own.query('select from recorder_page.gap')).rows).toEqual([])
+    expect(own.lines).toEqual([])
   })
 
   test('goes by nothing that was stored before the database was away: another one may have come back', async () => {
