@@ -12,12 +12,15 @@ test('SIGUSR1 opens no inspector', async () => {
   expect(stderr).not.toMatch(/debugger/i)
 })
 
-test('too few files that may be open are one line', () => {
+test.each([
+  ['files that may be open', '-n 20', 'too many open files; raise the limit (ulimit -n 1024)'],
+  ['memory', '-v 1500000', 'too little memory; raise the limit of virtual memory (ulimit -v unlimited)'],
+])('too little is one line: %s', (_, limit, why) => {
   const { status, stderr } = spawnSync(
     'sh',
-    ['-c', 'ulimit -n 20; exec "$0" "$1" start', process.execPath, entryPoint],
+    ['-c', `ulimit ${limit}; exec "$0" "$1" start`, process.execPath, entryPoint],
     { encoding: 'utf8' },
   )
-  expect(stderr).toBe('error: the program cannot be loaded: too many open files; raise the limit (ulimit -n 1024)\n')
+  expect(stderr).toBe(`error: the program cannot be loaded: ${why}\n`)
   expect(status).toBe(1)
 })
