@@ -148,4 +148,16 @@ export const mutations: readonly Mutation[] = [
     find: 'requestTime >= closeTime(openTime, query.interval) + settleMs',
     replace: 'requestTime >= closeTime(openTime, query.interval)',
   },
+  {
+    name: 'a history of other ids is stored beside the live fills',
+    file: 'src/ledger/pastFills.ts',
+    find: 'const refusal = whyRefused(known, fills)',
+    replace: 'const refusal = null',
+  },
+  {
+    name: 'a history that lacks fills is believed',
+    file: 'src/ledger/pastFills.ts',
+    find: 'const lacking = await minutesThatDiffer(trx, key, wanted)',
+    replace: 'const lacking: TimeRange[] = []',
+  },
 ]
