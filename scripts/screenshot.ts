@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util'
 import { chromium } from 'playwright-core'
 
 // Takes the picture of the page that the README shows: npm run screenshot [-- --minutes 4] [--chromium PATH]
-// The demo runs for some minutes first, with some weeks of history, so that there is something to see.
+// The demo runs for some minutes first, with some days of history, so that there is something to see.
 
 const { values } = parseArgs({
   options: {
@@ -26,7 +26,7 @@ try {
   const { page, service } = await addresses(demo)
   await backfill(service)
   await new Promise((resolve) => setTimeout(resolve, Number(values.minutes) * 60_000))
-  await takePicture(`${page}/?category=SPOT&symbol=BTCUSDT&interval=15m&coverage=USDT`)
+  await takePicture(`${page}/?category=SPOT&symbol=BTCUSDT&interval=15m`)
   console.log(values.output)
 } finally {
   demo.kill('SIGTERM')
@@ -46,8 +46,8 @@ async function addresses({ stdout }: ChildProcess): Promise<{ page: string; serv
 }
 
 async function backfill(service: string): Promise<void> {
-  const from = new Date(Date.now() - 50 * 86_400_000).toISOString()
-  const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', 'BALEUSDT', '--interval', '1m', '--from', from]
+  const from = new Date(Date.now() - 5 * 86_400_000).toISOString()
+  const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--interval', '1m', '--from', from]
   const to = new Date().toISOString()
   const child = spawn(process.execPath, [program, 'backfill', '--data-dir', folder, ...what, '--to', to], {
     env: { ...process.env, EXCHANGE_BASE_URL: service },
@@ -59,7 +59,7 @@ async function backfill(service: string): Promise<void> {
 async function takePicture(url: string): Promise<void> {
   const browser = await chromium.launch({ executablePath: values.chromium, args: ['--headless', '--no-sandbox'] })
   try {
-    const page = await browser.newPage({ viewport: { width: 1440, height: 900 }, colorScheme: 'dark' })
+    const page = await browser.newPage({ viewport: { width: 1440, height: 1415 }, colorScheme: 'dark' })
     await page.goto(url)
     await page.locator('.chart canvas').first().waitFor()
     await page.getByRole('radio', { name: '1 h', exact: true }).check()
@@ -67,8 +67,10 @@ async function takePicture(url: string): Promise<void> {
     await page.mouse.move(0, 0)
     await page.evaluate('scrollTo(0, 0)')
     await page.waitForTimeout(4000)
+    // On a busy machine, responses may be on their way over the disk just now.
+    await page.getByText('Recording', { exact: true }).waitFor({ timeout: 300_000 })
     mkdirSync(dirname(values.output), { recursive: true })
-    await page.screenshot({ path: values.output, fullPage: true })
+    await page.screenshot({ path: values.output })
   } finally {
     await browser.close()
   }
