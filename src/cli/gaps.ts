@@ -85,7 +85,9 @@ async function runGaps(options: GapsOptions): Promise<void> {
     try {
       const planned = await planSeries(db, gaps.flatMap(plannedOf), { again: false })
       const summary = await fetchMissing(session, db, planned, { kind: 'repair', again: false }, stop.signal)
-      await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary))
+      const [stream = 'rows', ...others] = new Set(gaps.map((gap) => gap.stream))
+      const what = others.length === 0 ? stream : 'rows'
+      await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary, what))
       for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
       if (summary.left > 0 || summary.failed.length > 0) throw new Failed()
     } finally {

@@ -3,6 +3,7 @@ import { ConfigError } from '../config/configError.js'
 import { printable } from '../runtime/text.js'
 import { packageVersion } from '../runtime/process.js'
 import { exitCodes, Failed, FailedAt } from './end.js'
+import { writeOut } from './output.js'
 
 /**
  * The command line. Only the commands that `isNeeded` names are loaded; the others are known by name and description, as
@@ -18,7 +19,9 @@ export async function createProgram(isNeeded: (name: string) => boolean = () => 
     program.addCommand(command.description(description))
   }
   // Commander hands neither the error output nor the exit to commands that were built on their own.
-  for (const command of [program, ...program.commands]) command.exitOverride()
+  for (const command of [program, ...program.commands]) {
+    command.exitOverride().configureOutput({ writeOut: (text) => void writeOut(text) })
+  }
   // List commands by name only, because the arguments of commands that are not loaded are unknown.
   return program.configureHelp({ subcommandTerm: (command) => command.name() })
 }

@@ -93,7 +93,7 @@ describe.skipIf(path === null)(`over a recorded market${hint}`, () => {
     expect(blocks.length).toBeGreaterThan(5)
     const script = join(folder, 'page.py')
     await writeFile(script, blocks.join('\n'))
-    const { stdout } = await run(join(dirname(path ?? ''), 'python'), [script], { env })
+    const { stdout } = await run(join(dirname(path ?? ''), 'python'), [script], { env, cwd: folder })
     expect(stdout).toMatch(/Decimal\('[\d.]+'\)/)
   })
 })
