@@ -58,15 +58,18 @@ function planWith(config: Config, universe: PlanUniverse): Plan {
   const perOperation = Object.fromEntries(
     operations.map((operation) => [operation, operationUse(operation)]),
   ) as Record<Operation, LimitUse>
+  const uses = [overall, ...Object.values(perOperation)]
+  const fits = uses.every((use) => isWithin(use.requestsPerSecond, use.safePerSecond))
   return {
-    fits: [overall, ...Object.values(perOperation)].every((use) => isWithin(use.requestsPerSecond, use.safePerSecond)),
+    fits,
     universe: { kind: universe.kind, instruments: countByCategory(universe) },
     streams,
     operations: perOperation,
     overall,
     bytesPerDay: streams.reduce((sum, stream) => sum + stream.bytesPerDay, 0),
     compressedBytesPerDay: streams.reduce((sum, stream) => sum + stream.compressedBytesPerDay, 0),
-    advice: advise(config, universe, allowed.perSecond),
+    // A stream that takes what fits may leave unused what is reserved for it, and others then have more than their share.
+    advice: fits ? [] : advise(config, universe, allowed.perSecond),
     notes: planNotes(config, universe, streams),
   }
 }

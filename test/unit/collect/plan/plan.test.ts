@@ -190,6 +190,22 @@ describe('what cannot fit', () => {
     expect(Math.min(...shares)).toBeGreaterThan(plan.overall.safePerSecond / plan.streams.length)
   })
 
+  test('there is no advice where a stream leaves unused what is reserved for it, and all fits', () => {
+    const config = withStreams(({ instruments, rpiSymbols, tickers, orderBooks, rpiOrderBooks, ...streams }) => {
+      for (const stream of [instruments, rpiSymbols, tickers, orderBooks, rpiOrderBooks]) stream.enabled = false
+      Object.assign(streams.candles, { intervals: ['5m', '12H'], types: ['mark'] })
+      Object.assign(streams.fills, { maxPollSeconds: 2 })
+      streams.fills.select.busiest = 1
+      streams.candles.select.busiest = Infinity
+    })
+    Object.assign(config.exchange, { latencyJitterMs: 0 })
+    config.exchange.limits.overallPerMinute = 4
+    const one = { category: 'COIN-FUTURES', status: 'online', kind: 'crypto', symbol: 'S0', hasRpi: false } as const
+    const instruments = [{ ...one, measuredFillsPerSecond: null, turnover24h: '94750' }]
+    const plan = planConfig(config, { kind: 'listed', instruments })
+    expect({ fits: plan.fits, advice: plan.advice }).toEqual({ fits: true, advice: [] })
+  })
+
   test('the advice, when followed, fits: any one alternative for each stream', () => {
     let refused = 0
     fc.assert(
