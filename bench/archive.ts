@@ -9,6 +9,7 @@ import { migrateToLatest } from '../src/db/migrate.js'
 import { startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
 import { benchBigDay } from './archiveBigDay.js'
 import { archiveFiles, loadBooks } from './archiveData.js'
+import { benchGrowth } from './archiveGrowth.js'
 import { killInBucket, killInFolder } from './archiveKills.js'
 import { type ArchiveBench, configure, runWell } from './archiveRuns.js'
 import type { Check } from './figures.js'
@@ -37,6 +38,7 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
     const checks: Check[] = []
     if (parts.includes('size')) checks.push(...(await measureSize(bench, values)))
     if (parts.includes('day')) checks.push(...(await benchBigDay(bench, Number(values.fills))))
+    if (parts.includes('growth')) checks.push(...(await benchGrowth(bench)))
     if (parts.includes('kills') && !values.bucket) checks.push(...(await killInFolder(bench, Number(values.kills))))
     if (parts.includes('kills') && values.bucket) checks.push(...(await killInBucket(bench, Number(values.kills))))
     const table = new Table({ head: ['what', 'measured', 'wanted', ''], style: { head: [], border: [] } })

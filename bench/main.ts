@@ -45,7 +45,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   archive: {
     run: benchArchive,
     summary:
-      'bytes a row of an archive; memory and time of a large day; its process killed again and again, in a folder or a bucket [--only size,day,kills] [--fills 5000000] [--candles 500000] [--books 20000] [--kills 20] [--bucket]',
+      'bytes a row of an archive; memory and time of a large day; how publishing tables grows; its process killed again and again, in a folder or a bucket [--only size,day,kills,growth] [--fills 5000000] [--candles 500000] [--books 20000] [--kills 20] [--bucket]',
   },
   sql: {
     run: benchSql,

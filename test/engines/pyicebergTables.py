@@ -1,4 +1,4 @@
-"""Prints what PyIceberg reads of each table of the catalog: rows, files and sums of its decimals, also of former snapshots."""
+"""Prints what PyIceberg, Polars and pandas read of each table of the catalog: rows, files and sums of its decimals, also of former snapshots."""
 
 import json
 import sys
@@ -21,6 +21,8 @@ def read(table, snapshot_id):
         for field in rows.schema
         if pa.types.is_decimal(field.type)
     }
+    # Polars and pandas by the same scan.
+    assert scan.to_polars().height == len(scan.to_pandas()) == rows.num_rows
     return {"rows": rows.num_rows, "files": len(list(scan.plan_files())), "sums": sums}
 
 

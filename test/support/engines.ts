@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { packageFile } from '../../src/runtime/process.js'
 
 interface Engine {
   /** The Python that has it; null when it is not installed. */
@@ -23,7 +24,7 @@ export function engine(name: 'pyiceberg' | 'duckdb' | 'spark' | 'trino' | 'click
 
 /** Runs a script of test/engines, which gets a request and prints a result, both as JSON. */
 export async function runEngine({ python }: Engine, script: string, request: object): Promise<unknown> {
-  const path = join(import.meta.dirname, '../engines', script)
+  const path = packageFile(`test/engines/${script}`)
   const running = promisify(execFile)(python ?? '', [path], { maxBuffer: 1 << 28 })
   running.child.stdin?.end(JSON.stringify(request))
   const { stdout } = await running
