@@ -78,16 +78,22 @@ export async function writeSnapshot(
   if (shown?.summary['manifests-sha256'] === hash && !isAnew) return null
 
   const known = shown === undefined || isAnew ? [] : await current.readList(target, shown['manifest-list'])
-  const months = monthsOf(parts, known)
+  const empty = shown === undefined || isAnew ? [] : (shown.summary[emptyMonths] ?? '').split(' ')
+  const months = monthsOf(parts, known).filter(({ name }) => !empty.includes(shortName(name)))
   const kept = months.flatMap(({ same }) => same ?? [])
   const fresh = new FreshFiles(context, table, base === null || isAnew ? [] : currentFields(base.metadata))
   // Below 2⁵³, because JSON has it, too.
   const id = 1 + Math.floor(random() * 2 ** 52)
   const own = { id, sequence: (base?.metadata['last-sequence-number'] ?? 0) + 1 }
   const changed: { readonly name: string; readonly entries: readonly ManifestEntry[] }[] = []
+  const stillEmpty = monthsOf(parts, [])
+    .map(({ name }) => shortName(name))
+    .filter((name) => empty.includes(name))
   for (const { name, parts: wanted, former, same } of months) {
-    const entries = same === undefined ? await entriesOf(fresh, wanted, former, own) : []
+    if (same !== undefined) continue
+    const entries = await entriesOf(fresh, wanted, former, own)
     if (entries.length > 0) changed.push({ name, entries })
+    else stillEmpty.push(shortName(name))
   }
   await fresh.requireUniform(parts)
 
@@ -111,7 +117,11 @@ export async function writeSnapshot(
     fields,
     partition,
     manifestList: await put(`snap-${id}.avro`, await writeAvro(listSchema, manifests, { 'format-version': '2' })),
-    summary: { ...summaryOf(manifests, id), 'manifests-sha256': hash },
+    summary: {
+      ...summaryOf(manifests, id),
+      'manifests-sha256': hash,
+      ...(stillEmpty.length > 0 && { [emptyMonths]: stillEmpty.join(' ') }),
+    },
     snapshotDays: context.snapshotDays,
   })
   // A killed process may have left metadata of this number, or another archiver may just have written some.
@@ -128,6 +138,13 @@ async function readBase(target: ArchiveTarget, pointer: string, isAnew: boolean)
     if (isAnew && error instanceof DamagedArchive) return null
     throw error
   }
+}
+
+/** Months whose days have no rows of a table. They have no manifest, and their days need not be read again. */
+const emptyMonths = 'empty-months'
+
+function shortName(name: string): string {
+  return name.slice(0, 24)
 }
 
 interface Month {

@@ -154,6 +154,29 @@ describe('the tables of an archive', () => {
     expect(await problems()).toEqual([])
   })
 
+  test('are published without another look at months that have not changed', async () => {
+    await publish()
+    const { db } = source.database
+    await insertFills(db, [fill(31 * dayMs)])
+    onTestFinished(async () => {
+      await sql`delete from market.fills where ts >= ${new Date(from + 31 * dayMs)}`.execute(db)
+    })
+    await archiveAll(source.database, target, later + 31 * dayMs)
+    const read: string[] = []
+    const watched: ArchiveTarget = {
+      ...target,
+      read: (path) => {
+        read.push(path)
+        return target.read(path)
+      },
+    }
+    const files = { folder: await target.stagingFolder(), compression: await loadZstd() }
+    await publishTables({ ...files, db, target: watched, now: () => later, snapshotDays: 30 }, [])
+    expect(read.filter((path) => path.startsWith('manifests/table=fills/day=2026-04'))).not.toEqual([])
+    expect(read.filter((path) => /^manifests\/.*\/day=2026-03/.test(path))).toEqual([])
+    expect(await problems()).toEqual([])
+  })
+
   test('show a correction as a snapshot, and what was there before in the one before', async () => {
     await publish()
     const first = await archivedFiles('fills')
