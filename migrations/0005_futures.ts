@@ -1,6 +1,39 @@
 import { type Kysely, sql } from 'kysely'
-import { commentOn, extraComment, keyComments, receivedAtComment } from './comments.js'
+import { commentOn, extraComment, keyComments, receivedAtComment, type RelationComments } from './comments.js'
 import { adding, finite } from './fragments.js'
+
+const momentColumns = `category market.category not null,
+      symbol text not null check (symbol <> ''),
+      ts timestamptz not null,
+      received_at timestamptz not null,
+      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object')`
+
+function sharesTable(what: string) {
+  return sql`
+    create table ${sql.table(`market.long_short_${what}`)} (
+      ${sql.raw(momentColumns)},
+      long_share numeric not null check (${finite('long_share')}),
+      short_share numeric not null check (${finite('short_share')}),
+      long_short_ratio numeric,
+      primary key (category, symbol, ts)
+    );`
+}
+
+function commentOnShares(what: string, operation: string): RelationComments {
+  return {
+    kind: 'table',
+    comment: `How ${what} divide into long and short, in five minutes. Source: ${operation}.`,
+    columns: {
+      ...keyComments,
+      ts: 'Time of the period, by the service.',
+      long_share: 'Share that is long, as a fraction.',
+      short_share: 'Share that is short, as a fraction.',
+      long_short_ratio: 'The first divided by the second; NULL where the service does not say.',
+      received_at: receivedAtComment,
+      extra: extraComment,
+    },
+  }
+}
 
 /** What moves futures beside their trades. */
 export async function up(db: Kysely<unknown>): Promise<void> {
@@ -29,6 +62,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
       primary key (category, symbol, ts)
     );
+
+    create table market.taker_flow (
+      ${sql.raw(momentColumns)},
+      buy_volume numeric not null check (${finite('buy_volume')}),
+      sell_volume numeric not null check (${finite('sell_volume')}),
+      primary key (category, symbol, ts)
+    );
+    ${sql.join(['ratios', 'accounts', 'positions'].map(sharesTable), sql` `)}
 
     -- The occurrence is part of the key, because liquidations have no id: two that are equal are two.
     create table market.liquidations (
@@ -111,6 +152,21 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         extra: extraComment,
       },
     },
+    'market.taker_flow': {
+      kind: 'table',
+      comment: 'Volume that takers bought and sold in five minutes. Source: futures-active-buy-sell.',
+      columns: {
+        ...keyComments,
+        ts: 'Time of the period, by the service.',
+        buy_volume: 'Volume that takers bought, as the service sends it.',
+        sell_volume: 'Volume that takers sold, as the service sends it.',
+        received_at: receivedAtComment,
+        extra: extraComment,
+      },
+    },
+    'market.long_short_ratios': commentOnShares('futures', 'futures-long-short'),
+    'market.long_short_accounts': commentOnShares('accounts', 'futures-account-long-short'),
+    'market.long_short_positions': commentOnShares('positions', 'futures-position-long-short'),
     'market.funding_forecasts': {
       kind: 'table',
       comment: 'The funding rate of the next settlement, as it forms, at a moment. Source: current-fund-rate.',

@@ -37,12 +37,15 @@ password: set DATABASE_URL in the environment to record into a database of your 
 /** Streams that a user decides about. The lists of instruments are always recorded, because other streams need them. */
 const { streams: defaultStreams, storage: defaultStorage, database: defaultDatabase } = resolveConfig({})
 const streamNames = Object.keys(defaultStreams).filter((name) => name !== 'instruments' && name !== 'rpiSymbols')
+const recordedByDefault = Object.entries(defaultStreams).flatMap(([name, { enabled }]) => (enabled ? [name] : []))
 
 export function initCommand(): Command {
   return new Command('init')
     .option('--out <file>', 'file to write', 'recorder.yaml')
     .option('--url <url>', "the service's address, without /api/v3")
-    .addOption(namesOption('--record <stream...>', 'streams to record (default: all)', streamNames))
+    .addOption(
+      namesOption('--record <stream...>', 'streams to record (default: all that the defaults record)', streamNames),
+    )
     .addOption(namesOption('--category <name...>', 'categories to cover (default: all that are traded)', categories))
     .option('--symbol <glob...>', "symbols to cover, such as 'BTC*' (default: all)")
     .addOption(
@@ -133,9 +136,11 @@ function defined(decisions: { [Key in keyof Decisions]: Decisions[Key] | undefin
 
 /** The configuration as YAML. It holds only what differs from the defaults. */
 function configurationText(decisions: Decisions): string {
-  const { url, record = streamNames, dataDir, archive, keepDays } = decisions
+  const { url, record = recordedByDefault, dataDir, archive, keepDays } = decisions
   const streams = Object.fromEntries(streamNames.map((name) => [name, streamOf(name, record, decisions)]))
-  const kept = streamNames.filter((name) => name in defaultStorage && streams[name]?.enabled !== false)
+  const kept = streamNames.filter(
+    (name) => name in defaultStorage && record.includes(name) && streams[name]?.enabled !== false,
+  )
   const parts = {
     exchange: url === undefined ? {} : { baseUrl: url },
     database: dataDir === undefined ? {} : { dataDir },
@@ -152,7 +157,7 @@ function configurationText(decisions: Decisions): string {
 }
 
 interface StreamOptions {
-  readonly enabled?: false
+  readonly enabled?: boolean
   readonly categories?: readonly string[]
   readonly select?: { readonly categories?: readonly string[]; readonly symbols?: readonly string[] }
 }
@@ -166,10 +171,12 @@ function streamOf(name: string, record: readonly string[], { category, symbol }:
       ? options.categories
       : []
   const covered = category?.filter((each) => possible.includes(each) || (selects && each === 'MARGIN'))
-  if (!record.includes(name) || covered?.length === 0) return { enabled: false }
-  if (!selects) return covered === undefined ? {} : { categories: covered }
+  const isRecorded = record.includes(name) && covered?.length !== 0
+  const enabled = isRecorded === options.enabled ? {} : { enabled: isRecorded }
+  if (!isRecorded) return enabled
+  if (!selects) return { ...enabled, ...(covered && { categories: covered }) }
   const select = { ...(covered && { categories: covered }), ...(symbol && { symbols: symbol }) }
-  return Object.keys(select).length === 0 ? {} : { select }
+  return Object.keys(select).length === 0 ? enabled : { ...enabled, select }
 }
 
 function nextSteps(out: string, { exchange, database }: Config): string {

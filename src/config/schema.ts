@@ -141,6 +141,8 @@ const collector = z
 
 /** How the table of a stream is kept. */
 function table(name: TimeStream) {
+  const { options: group } = streamTraits[name]
+  const names = timeStreams.filter((other) => streamTraits[other].options === group)
   const { chunkHours, columnstoreAfterHours }: TimeTableShape = streamTraits[name].table
   return z
     .strictObject({
@@ -148,7 +150,7 @@ function table(name: TimeStream) {
     })
     .prefault({})
     .transform((options) => ({ ...options, chunkHours, columnstoreAfterHours }))
-    .describe(`market.${name}`)
+    .describe(names.map((one) => `market.${one}`).join(', '))
 }
 
 type TableOptions = Record<(typeof streamTraits)[TimeStream]['options'], ReturnType<typeof table>>

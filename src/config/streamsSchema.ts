@@ -192,6 +192,15 @@ const allStreams = z.strictObject({
     })
     .prefault({})
     .describe('Liquidations of futures, of which the service shows those of the last three days.'),
+  positioning: z
+    .strictObject({
+      enabled: enabled.unwrap().default(false).describe('Whether the four streams are recorded.'),
+      select,
+    })
+    .prefault({})
+    .describe(
+      'Taker flow and long/short ratios of futures, by periods of five minutes. The service allows one request a second for each of the four.',
+    ),
 })
 
 export const streams = allStreams.superRefine(refuseMissingLists).prefault({}).describe('What is recorded.')

@@ -27,6 +27,10 @@ export const operationTraits = {
   'history-fund-rate': { perSecond: 20, mayLack: true, isInObject: true },
   'current-fund-rate': { perSecond: 20, mayLack: true },
   liquidations: { perSecond: 10, mayLack: true, isInObject: true },
+  'futures-active-buy-sell': { perSecond: 1, mayLack: true },
+  'futures-long-short': { perSecond: 1, mayLack: true },
+  'futures-account-long-short': { perSecond: 1, mayLack: true },
+  'futures-position-long-short': { perSecond: 1, mayLack: true },
 } as const satisfies Readonly<Record<string, OperationTraits>>
 
 export type Operation = keyof typeof operationTraits
@@ -68,6 +72,15 @@ interface StreamTraits {
 
 const momentsOf = { series: ['category', 'symbol'], time: 'ts', after: [] } as const
 const bookFields = { bidPrices: 'decimals', bidSizes: 'decimals', askPrices: 'decimals', askSizes: 'decimals' } as const
+
+/** Of periods of five minutes. Streams that people want together share their options. */
+const ofPositioning = {
+  options: 'positioning',
+  table: { ...momentsOf, chunkHours: 168, columnstoreAfterHours: 192 },
+  isRepeatable: true,
+  isOfFutures: true,
+} as const
+const shareFields = { longShare: 'decimal', shortShare: 'decimal', longShortRatio: 'decimal?' } as const
 
 /** The streams that are recorded, each named as the table that holds it. */
 export const streamTraits = {
@@ -179,6 +192,30 @@ export const streamTraits = {
     isRepeatable: true,
     isProven: true,
     isOfFutures: true,
+  },
+  taker_flow: {
+    operation: 'futures-active-buy-sell',
+    title: 'Taker flow',
+    fields: { buyVolume: 'decimal', sellVolume: 'decimal' },
+    ...ofPositioning,
+  },
+  long_short_ratios: {
+    operation: 'futures-long-short',
+    title: 'Long/short ratios',
+    fields: shareFields,
+    ...ofPositioning,
+  },
+  long_short_accounts: {
+    operation: 'futures-account-long-short',
+    title: 'Long/short accounts',
+    fields: shareFields,
+    ...ofPositioning,
+  },
+  long_short_positions: {
+    operation: 'futures-position-long-short',
+    title: 'Long/short positions',
+    fields: shareFields,
+    ...ofPositioning,
   },
 } as const satisfies Readonly<Record<string, StreamTraits>>
 

@@ -1,18 +1,9 @@
 import pg from 'pg'
+import { resolveConfig, storageOf } from '../../src/config/resolve.js'
 import type { StorageSettings } from '../../src/server/timescale/changes.js'
 
 /** How the tables are kept where the server has TimescaleDB. */
-export const testStorage: StorageSettings = {
-  tickers: { chunkHours: 24, columnstoreAfterHours: 48 },
-  order_books: { chunkHours: 6, columnstoreAfterHours: 24 },
-  rpi_order_books: { chunkHours: 6, columnstoreAfterHours: 24 },
-  fills: { chunkHours: 24, columnstoreAfterHours: 72 },
-  candles: { chunkHours: 168, columnstoreAfterHours: 336 },
-  funding_rates: { chunkHours: 720, columnstoreAfterHours: 1440 },
-  funding_forecasts: { chunkHours: 168, columnstoreAfterHours: 192 },
-  liquidations: { chunkHours: 720, columnstoreAfterHours: 168 },
-  rejected_row: { retentionDays: 30 },
-}
+export const testStorage: StorageSettings = storageOf(resolveConfig({}))
 
 /** The same server, another database. */
 export function databaseUrl(serverUrl: string, name: string): string {

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../src/db/schema.js'
 import { hourMs, type TimeMs } from '../../src/market/values.js'
 
-/** Stores a settled rate, a forming one, and two equal liquidations of an hour after `from`. */
+/** Stores a settled rate, a forming one, two equal liquidations, and positioning of an hour after `from`. */
 export async function insertFutures(db: Kysely<Database>, from: TimeMs): Promise<void> {
   const after = (hours: number) => new Date(from + hours * hourMs)
   const key = sql`'USDT-FUTURES', 'BTCUSDT', ${after(1)}::timestamptz`
@@ -14,4 +14,9 @@ export async function insertFutures(db: Kysely<Database>, from: TimeMs): Promise
     select ${key}, 'sell', 60000.10, 0.50, occurrence, ${after(2)}::timestamptz from generate_series(1, 2) as occurrence`.execute(
     db,
   )
+  await sql`insert into market.taker_flow (category, symbol, ts, buy_volume, sell_volume, received_at)
+    values (${key}, 12.50, 8.250, ${after(2)})`.execute(db)
+  for (const table of ['long_short_ratios', 'long_short_accounts', 'long_short_positions'])
+    await sql`insert into ${sql.table(`market.${table}`)} (category, symbol, ts, long_share, short_share, received_at)
+      values (${key}, 0.6000, 0.4000, ${after(2)})`.execute(db)
 }

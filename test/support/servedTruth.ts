@@ -189,6 +189,19 @@ function liquidations(answer: ServedResponse): TruthRow[] {
   })
 }
 
+function periods(answer: ServedResponse, valuesOf: (row: Wire) => TruthRow): TruthRow[] {
+  const { category = null, symbol = null } = answer.parameters
+  return (answer.data as Wire[]).map((row) => ({ category, symbol, ts: time(row, 'ts'), ...valuesOf(row) }))
+}
+
+function shares(row: Wire, of: string): TruthRow {
+  return {
+    long_share: decimal(row, `long${of}Ratio`),
+    short_share: decimal(row, `short${of}Ratio`),
+    long_short_ratio: decimal(row, `longShort${of}Ratio`),
+  }
+}
+
 /** Test symbols have no bounds, and are no part of the market. */
 function forecasts(answer: ServedResponse): TruthRow[] {
   const rows = (answer.data as Wire[]).filter((row) => value(row, 'minFundingRate') !== null)
@@ -219,6 +232,10 @@ export const keyColumns = {
   funding_rates: ['category', 'symbol', 'ts'],
   funding_forecasts: ['category', 'symbol', 'ts'],
   liquidations: ['category', 'symbol', 'ts', 'side', 'price', 'amount', 'occurrence'],
+  taker_flow: ['category', 'symbol', 'ts'],
+  long_short_ratios: ['category', 'symbol', 'ts'],
+  long_short_accounts: ['category', 'symbol', 'ts'],
+  long_short_positions: ['category', 'symbol', 'ts'],
 } as const
 export type RecordedTable = keyof typeof keyColumns
 
@@ -240,6 +257,10 @@ const tableOf: Readonly<Record<string, RecordedTable>> = {
   'history-fund-rate': 'funding_rates',
   'current-fund-rate': 'funding_forecasts',
   liquidations: 'liquidations',
+  'futures-active-buy-sell': 'taker_flow',
+  'futures-long-short': 'long_short_ratios',
+  'futures-account-long-short': 'long_short_accounts',
+  'futures-position-long-short': 'long_short_positions',
 }
 
 /** Whether rows of a response need not be stored: those of the past are, once they join what is stored, or are asked for again. */
@@ -263,6 +284,10 @@ export function servedTruth(
     funding_rates: new Map(),
     funding_forecasts: new Map(),
     liquidations: new Map(),
+    taker_flow: new Map(),
+    long_short_ratios: new Map(),
+    long_short_accounts: new Map(),
+    long_short_positions: new Map(),
   }
   for (const answer of answers) {
     const table = tableOf[answer.operation]
@@ -302,5 +327,16 @@ function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
       return rates(answer)
     case 'liquidations':
       return liquidations(answer)
+    case 'futures-active-buy-sell':
+      return periods(answer, (row) => ({
+        buy_volume: decimal(row, 'buyVolume'),
+        sell_volume: decimal(row, 'sellVolume'),
+      }))
+    case 'futures-long-short':
+      return periods(answer, (row) => shares(row, ''))
+    case 'futures-account-long-short':
+      return periods(answer, (row) => shares(row, 'Account'))
+    case 'futures-position-long-short':
+      return periods(answer, (row) => shares(row, 'Position'))
   }
 }

@@ -2,6 +2,7 @@ import { type Batch, seriesKey } from '../../ledger/batch.js'
 import type { StoredBatch, StoreOutcome } from '../../ledger/storeBatches.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { StreamName } from '../../market/stream.js'
+import { onAbort } from '../../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor, within } from '../../runtime/clock.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import { messageOf } from '../../runtime/text.js'
@@ -129,7 +130,7 @@ export class Lane {
   async close(signal: AbortSignal): Promise<void> {
     const { clock, spool } = this.#options
     const isOver = new Promise<void>((resolve) => {
-      signal.addEventListener('abort', () => resolve())
+      onAbort(signal, resolve)
       this.#onFailure = resolve
     })
     while (!signal.aborted && this.#failures === 0 && this.#reading !== undefined)

@@ -1,4 +1,7 @@
 import type { Config } from '../../config/resolve.js'
+import type { ExchangeClient, Page } from '../../exchange/client.js'
+import type { FuturesQuery } from '../../exchange/formats/futures.js'
+import type { RequestOptions } from '../../exchange/sender.js'
 import type { FuturesTarget } from '../../ledger/batch.js'
 import {
   fundingPageRows,
@@ -9,8 +12,8 @@ import {
   type Liquidation,
   liquidationPageRows,
 } from '../../market/funding.js'
-import type { RowOf } from '../../market/stream.js'
-import { hourMs } from '../../market/values.js'
+import type { RowOf, StreamName } from '../../market/stream.js'
+import { dayMs, hourMs, minuteMs } from '../../market/values.js'
 import { expectedFillsPerSecond } from '../universe/planUniverse.js'
 import { type InstrumentStream, type ListStream, type RowBytes, secondsPerDay } from './stream.js'
 
@@ -33,6 +36,23 @@ function eachFuture<Row extends { readonly receivedAt: number }>(
     bytes: () => bytes,
     ...own,
   }
+}
+
+/** Periods of five minutes, of which a response shows some hours. */
+function positioning<Row extends { readonly receivedAt: number }>(
+  name: StreamName,
+  ask: (client: ExchangeClient, query: FuturesQuery, options: RequestOptions) => Promise<Page<Row>>,
+): FutureStream<Row> {
+  return eachFuture(
+    () => 5 * minuteMs,
+    { plain: 130, compressed: 12 },
+    {
+      name,
+      select: ({ streams }) => streams.positioning.select,
+      fetch: (client, key, options) => ask(client, { ...key, period: '5m' }, options),
+      rowsPerDayOf: () => () => dayMs / (5 * minuteMs),
+    },
+  )
 }
 
 /** What futures alone have. Bytes of plain rows were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate. */
@@ -80,5 +100,11 @@ export const futuresStreams = {
         return rows.length === 0 ? null : `${newest} ${rows.filter(({ ts }) => ts === newest).length}`
       },
     },
+  ),
+  taker_flow: positioning('taker_flow', (client, ...request) => client.takerFlow(...request)),
+  long_short_ratios: positioning('long_short_ratios', (client, ...request) => client.longShortRatios(...request)),
+  long_short_accounts: positioning('long_short_accounts', (client, ...request) => client.longShortAccounts(...request)),
+  long_short_positions: positioning('long_short_positions', (client, ...request) =>
+    client.longShortPositions(...request),
   ),
 }

@@ -90,5 +90,24 @@ export const futuresCalls = {
     minRate: 'minFundingRate',
     maxRate: 'maxFundingRate',
   }),
+  takerFlow: call('taker_flow', { ts: 'ts', buyVolume: 'buyVolume', sellVolume: 'sellVolume' }),
+  longShortRatios: call('long_short_ratios', {
+    ts: 'ts',
+    longShare: 'longRatio',
+    shortShare: 'shortRatio',
+    longShortRatio: 'longShortRatio',
+  }),
+  longShortAccounts: call('long_short_accounts', {
+    ts: 'ts',
+    longShare: 'longAccountRatio',
+    shortShare: 'shortAccountRatio',
+    longShortRatio: 'longShortAccountRatio',
+  }),
+  longShortPositions: call('long_short_positions', {
+    ts: 'ts',
+    longShare: 'longPositionRatio',
+    shortShare: 'shortPositionRatio',
+    longShortRatio: 'longShortPositionRatio',
+  }),
   liquidations: call('liquidations', { ts: 'ts', side: 'side', price: 'price', amount: 'amount' }),
 }

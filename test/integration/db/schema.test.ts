@@ -12,6 +12,9 @@ afterAll(() => test?.drop())
 /** Relations whose columns a list of fields describes; migrate.test.ts compares these. */
 type Described = 'market.instruments' | 'market.instrument_history'
 
+const moment = { category: 'value', symbol: 'value', ts: 'value', received_at: 'value', extra: 'value' } as const
+const shares = { ...moment, long_share: 'value', short_share: 'value', long_short_ratio: 'null' } as const
+
 /** `null` for a column that may be null. The compiler compares these with src/db/schema.ts, and the test with the catalogue. */
 const columns: {
   readonly [Relation in Exclude<keyof Database, Described>]: {
@@ -130,6 +133,10 @@ const columns: {
     received_at: 'value',
     extra: 'value',
   },
+  'market.taker_flow': { ...moment, buy_volume: 'value', sell_volume: 'value' },
+  'market.long_short_ratios': shares,
+  'market.long_short_accounts': shares,
+  'market.long_short_positions': shares,
   'market.candles': {
     category: 'value',
     symbol: 'value',

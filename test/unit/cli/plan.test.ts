@@ -1,4 +1,4 @@
-import { streamNames } from '../../../src/market/stream.js'
+import { enabledStreams } from '../../../src/collect/streams/streams.js'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { openExchange } from '../../../src/app.js'
 import { Failed } from '../../../src/cli/end.js'
@@ -124,7 +124,9 @@ describe('plan', () => {
     await plan('--json')
     const printed = JSON.parse(output()) as Plan
     expect(printed).toMatchObject({ fits: true, universe: { kind: 'listed' }, advice: [] })
-    expect(printed.streams.map(({ stream }) => stream)).toEqual(streamNames)
+    expect(printed.streams.map(({ stream }) => stream)).toEqual(
+      enabledStreams(loadConfig({ env: {} })).map(({ name }) => name),
+    )
   })
 
   test('warns of a category that is missing, and plans for the others', async () => {

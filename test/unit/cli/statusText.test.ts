@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { type Screen, statusText, storedText } from '../../../src/cli/statusText.js'
 import { loadConfig } from '../../../src/config/resolve.js'
-import { streamNames } from '../../../src/market/stream.js'
+import { type StreamName, streamNames } from '../../../src/market/stream.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
 import { statusReport } from '../../../src/serve/reporter.js'
@@ -85,15 +85,4 @@ test('without a recorder it says what the database holds', () => {
   expect(shown).toMatch(/fills +none of the last two days/)
 })
 
-const emptyNewest = {
-  instruments: null,
-  rpi_symbols: null,
-  tickers: null,
-  order_books: null,
-  rpi_order_books: null,
-  fills: null,
-  candles: null,
-  funding_rates: null,
-  funding_forecasts: null,
-  liquidations: null,
-}
+const emptyNewest = Object.fromEntries(streamNames.map((name) => [name, null])) as Record<StreamName, null>

@@ -28,8 +28,12 @@ const timeTables = [
   'funding_forecasts',
   'funding_rates',
   'liquidations',
+  'long_short_accounts',
+  'long_short_positions',
+  'long_short_ratios',
   'order_books',
   'rpi_order_books',
+  'taker_flow',
   'tickers',
 ]
 const rollups = ['ohlcv_15m', 'ohlcv_1d', 'ohlcv_1h', 'ohlcv_4h', 'ohlcv_5m']
@@ -87,8 +91,12 @@ describe('the time-series features', () => {
       'market.funding_forecasts: category,symbol / ts',
       'market.funding_rates: category,symbol / ts',
       'market.liquidations: category,symbol / ts,side,price,amount,occurrence',
+      'market.long_short_accounts: category,symbol / ts',
+      'market.long_short_positions: category,symbol / ts',
+      'market.long_short_ratios: category,symbol / ts',
       'market.order_books: category,symbol / ts',
       'market.rpi_order_books: category,symbol / ts',
+      'market.taker_flow: category,symbol / ts',
       'market.tickers: category,symbol / ts',
     ])
   })

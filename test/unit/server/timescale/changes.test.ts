@@ -58,6 +58,10 @@ describe('changes that are needed', () => {
       'make market.funding_rates a hypertable with chunks of 30 days',
       'make market.funding_forecasts a hypertable with chunks of 7 days',
       'make market.liquidations a hypertable with chunks of 30 days',
+      'make market.taker_flow a hypertable with chunks of 7 days',
+      'make market.long_short_ratios a hypertable with chunks of 7 days',
+      'make market.long_short_accounts a hypertable with chunks of 7 days',
+      'make market.long_short_positions a hypertable with chunks of 7 days',
     ])
   })
 
