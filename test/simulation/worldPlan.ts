@@ -123,7 +123,7 @@ function planFillsHistory(random: () => number, epochMs: number, minutes: number
   if (kind < 0.5) return { spotHistoryInSeconds }
   if (kind < 0.65) return { noFillsHistory: missing }
   if (kind < 0.8) return { fillsHistoryIds: 'other', spotHistoryInSeconds }
-  const holes = Array.from({ length: 1 + Math.floor(random() * minutes) }, () => {
+  const holes = Array.from({ length: 1 + Math.floor(random() * minutes * 4) }, () => {
     const from = epochMs + Math.floor(random() * minutes * 60_000)
     return { from, to: from + Math.floor(100 * 300 ** random()), in: 'history' as const }
   })
