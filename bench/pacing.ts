@@ -170,11 +170,13 @@ function request(client: ExchangeClient, operation: Operation, options: RequestO
       return client.pastFills({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' }, options)
     case 'spot-fills-history':
       return client.pastFills(spot, options)
+    default: {
+      const names = Object.keys(futuresCalls) as (keyof typeof futuresCalls)[]
+      const name = names.find((one) => futuresCalls[one].operation === operation)
+      if (name === undefined) throw new RangeError(`nothing asks for ${operation}`)
+      return client[name]({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' }, options)
+    }
   }
-  const names = Object.keys(futuresCalls) as (keyof typeof futuresCalls)[]
-  const name = names.find((one) => futuresCalls[one].operation === operation)
-  if (name === undefined) throw new RangeError(`nothing asks for ${operation}`)
-  return client[name]({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' }, options)
 }
 
 const shareOf = ({ perSecond, run }: Result) => perSecond / run.safePerSecond

@@ -33,7 +33,12 @@ afterAll(async () => {
 /** A command that starts another one in a file system of its own, where only a name server is asked that never responds. */
 const silentResolver = '127.0.0.153'
 const withSilentResolver = [
-  ...['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c'],
+  'unshare',
+  '--user',
+  '--map-root-user',
+  '--mount',
+  'sh',
+  '-c',
   `printf 'nameserver ${silentResolver}\\noptions timeout:30 attempts:5\\n' > "$0" && mount --bind "$0" /etc/resolv.conf && exec "$@"`,
   join(tmpdir(), `market-recorder-resolv-${process.pid}.conf`),
 ]

@@ -256,7 +256,7 @@ describe('the tables of an archive', () => {
     }
     const series = ['SPOT', 'BTCUSDT', 'candles', 'market', '1m']
     const [begin, midnight, end, detectedAt] = [0, 1, 1.5, 3].map((days) => BigInt(from + days * dayMs) * 1000n)
-    const rest = [expect.anything(), expect.anything(), 2160n, detectedAt]
+    const rest: unknown[] = [expect.anything(), expect.anything(), 2160n, detectedAt]
     expect(rows).toEqual([
       [...series, begin, midnight, ...rest],
       [...series, midnight, end, ...rest],
