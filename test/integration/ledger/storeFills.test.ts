@@ -135,7 +135,8 @@ describe('a gap', () => {
       [-2 * dayMs, -60_000],
       [120_000, 130_000],
     ])
-    expect(read).toBeLessThan(100)
+    // An hour of them lies before the claim; each may be read twice.
+    expect(read).toBeLessThan(500)
   })
 })
 
