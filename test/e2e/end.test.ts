@@ -133,8 +133,11 @@ test('a recorder ends in time while the service is silent', async (context) => {
 test.skipIf(!isSilent)(
   `a recorder ends in time while the resolver is silent about the service${hint}`,
   async (context) => {
+    // A database of another service would be refused.
+    const own = await createTestDatabase()
+    context.onTestFinished(() => own.drop())
     const surroundings = { serviceUrl: 'http://service.silent.test', within: withSilentResolver }
-    const daemon = await start('unresolved', database.url, context, surroundings)
+    const daemon = await start('unresolved', own.url, context, surroundings)
     await daemon.printed(/the page is at/)
     await sleep(3_000)
     const { stderr, tookMs } = await terminate(daemon)
