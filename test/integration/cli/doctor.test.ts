@@ -60,12 +60,12 @@ it('a server whose locks do not suffice for the chunks of a table is a warning',
   expect(await locks()).toMatchObject({ verdict: 'ok' })
   await sql`do $$ begin
     execute 'create table market.many (ts timestamptz)';
-    for part in 1..100 loop
+    for part in 1..150 loop
       execute format('create table market.many_%s () inherits (market.many)', part);
       for place in 1..30 loop execute format('create index on market.many_%s (ts)', part); end loop;
     end loop;
   end $$`.execute(database.database.db)
-  expect((await locks())?.detail).toContain('takes 3100 locks')
+  expect((await locks())?.detail).toContain('takes 4650 locks')
   expect((await locks())?.verdict).toBe('warning')
   expect((await locks())?.detail).toContain('max_locks_per_transaction')
 })
