@@ -5,6 +5,9 @@ import { fills, queueUnderTest } from '../../support/queueUnderTest.js'
 const own = queueUnderTest()
 const patience = { timeout: 60_000, interval: 20 }
 
+/** Other tests run on the same server. */
+const isOwn = `application_name = 'queue test' and datname = current_database()`
+
 describe('a database that works', () => {
   test('has the rows when the write is done', async () => {
     await own.goOn(1, 3)
@@ -93,8 +96,7 @@ describe('a database that does not take rows: nothing waits, and all is there wh
 
   test('read-only', async () => {
     const name = new URL(own.database.url).pathname.slice(1)
-    const end = () =>
-      own.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'queue test'`)
+    const end = () => own.query(`select pg_terminate_backend(pid) from pg_stat_activity where ${isOwn}`)
     await check(
       async () => {
         await own.query(`alter database ${name} set default_transaction_read_only = on`)
@@ -142,12 +144,10 @@ describe('a database that does not take rows: nothing waits, and all is there wh
     await holder.query('lock table market.fills in access exclusive mode')
     const written = own.queue.write(fills(1))
     await vi.waitFor(async () => {
-      const { rows } = await own.query(
-        `select pid from pg_stat_activity where application_name = 'queue test' and wait_event_type = 'Lock'`,
-      )
+      const { rows } = await own.query(`select pid from pg_stat_activity where ${isOwn} and wait_event_type = 'Lock'`)
       expect(rows).toHaveLength(1)
     }, patience)
-    await own.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'queue test'`)
+    await own.query(`select pg_terminate_backend(pid) from pg_stat_activity where ${isOwn}`)
     await written
     await holder.query('rollback')
     holder.release()
