@@ -272,17 +272,20 @@ class RowLease implements Lease {
    * after a restart.
    */
   async #goOnWithout(sentAt: Moment): Promise<void> {
-    const { isPatient, noteFile, disk = systemDisk, logger } = this.#options
-    if (isPatient !== true || this.#right.holds()) return
-    const note = noteFile === undefined ? null : await readNote<LeaseNote>(disk, noteFile)
-    if (this.#noted ?? (note?.egress === this.#egress && note.isContended === true)) return
+    const { isPatient, logger } = this.#options
+    if (isPatient !== true || this.#right.holds() || (this.#noted ?? (await this.#wasContended()))) return
     logger.warn(`the database is away; recording to disk, since no other recorder was seen for ${this.#egress}`)
     this.#right.proven(sentAt, true)
   }
 
-  /**
-   * Notes whether another recorder waits, for a start without the database. The file is written only when this changes.
-   */
+  /** Whether another recorder waited, or had the right, when this machine last asked. */
+  async #wasContended(): Promise<boolean> {
+    const { noteFile, disk = systemDisk } = this.#options
+    const note = noteFile === undefined ? null : await readNote<LeaseNote>(disk, noteFile)
+    return note?.egress === this.#egress && note.isContended === true
+  }
+
+  /** Notes whether another recorder waits, for a start without the database. The file is written only when this changes. */
   #note(isContended: boolean): void {
     const { noteFile, disk = systemDisk, logger } = this.#options
     if (this.#noted === isContended) return

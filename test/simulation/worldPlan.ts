@@ -35,9 +35,7 @@ export interface WorldInstrument {
 }
 
 /** What the service's history of fills makes of them, as quirks of the simulator. */
-type FillsHistory = Partial<
-  Pick<Quirks, 'noFillsHistory' | 'fillsHistoryIds' | 'capitalisedSides' | 'spotHistoryInSeconds' | 'hiddenFills'>
->
+type FillsHistory = Partial<Pick<Quirks, 'noFillsHistory' | 'fillsHistoryIds' | 'spotHistoryInSeconds' | 'hiddenFills'>>
 
 /** How often recorders ask. Most worlds are calm, so that an hour of theirs is over in seconds of ours. */
 export interface WorldRhythm {
