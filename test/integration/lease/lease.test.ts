@@ -1,3 +1,6 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { pino } from 'pino'
@@ -188,22 +191,30 @@ describe('the right to send from an address', () => {
   })
 
   test.concurrent('comes back to a start without the database that was too busy to renew', async (context) => {
-    const { proxy, proxied, acquire } = await anAddress(context)
+    const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
     await proxy.refuse()
     const state = { sleptMs: 0 }
     const clock = { ...systemClock, now: () => Date.now() + state.sleptMs }
-    const lease = await acquire(proxied, { clock, isPatient: true })
+    const folder = await mkdtemp(join(tmpdir(), 'market-recorder-lease-'))
+    context.onTestFinished(() => rm(folder, { recursive: true, force: true }))
+    const noteFile = join(folder, 'lease.json')
+    const lease = await acquire(proxied, { clock, isPatient: true, noteFile })
     expect(lease.maySend).toBe(true)
     state.sleptMs = 60_000
     expect(lease.check()).toBe(false)
     await vi.waitFor(() => expect(lease.maySend).toBe(true), within)
     // Once another recorder was seen, only the database says who may send.
     await proxy.restore()
-    await vi.waitFor(() => expect(lease.maySend).toBe(true), within)
-    await sleep(leaseMs)
+    const isNoted = (isContended: boolean) =>
+      vi.waitFor(
+        async () => expect(JSON.parse(await readFile(noteFile, 'utf8'))).toMatchObject({ isContended }),
+        within,
+      )
+    await isNoted(false)
     const ending = new AbortController()
     const other = acquire(database.url, { signal: ending.signal }).catch(() => undefined)
-    await sleep(leaseMs)
+    await isWaitedFor()
+    await isNoted(true)
     await proxy.refuse()
     state.sleptMs = 120_000
     expect(lease.check()).toBe(false)
