@@ -1,7 +1,7 @@
 import type { Config } from './config/resolve.js'
 import type { Logger } from './runtime/logger.js'
 import { systemClock, within } from './runtime/clock.js'
-import { openDatabase, type RecorderDatabase } from './db/database.js'
+import type { RecorderDatabase } from './db/database.js'
 import {
   embeddedFolder,
   type EmbeddedOptions,
@@ -43,6 +43,8 @@ export async function openStore(
       : undefined
   const url = embedded?.url ?? configuredUrl ?? ''
   try {
+    // A command that only reads need not load what builds statements.
+    const { openDatabase } = await import('./db/database.js')
     const database = openDatabase({ url, poolSize, applicationName: 'market-recorder' })
     return {
       database,
@@ -63,8 +65,7 @@ export async function openStore(
 }
 
 /**
- * Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one. It stands
- * apart from openStore, because a command that only reads need not load the rest.
+ * Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one.
  */
 export async function openReader(
   { database: { url, readUrl, dataDir, poolSize } }: Config,

@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
-import { type Config, setsOptions } from '../config/resolve.js'
+import { setsOptions } from '../config/environment.js'
+import type { Config } from '../config/resolve.js'
 import type { TimeMs } from '../market/values.js'
 
 /** The configuration where nobody sets anything: the build computes it, because the schema takes longer to load than most commands to run. */

@@ -4,8 +4,7 @@ import Table from 'cli-table3'
 import { categories } from '../market/category.js'
 import type { Config } from '../config/resolve.js'
 import { openReader } from '../openStore.js'
-import { printable, printableJson } from '../runtime/text.js'
-import { csvLine } from '../files/export/files.js'
+import { csvLine, printable, printableJson } from '../runtime/text.js'
 import {
   type ArrayElements,
   errorExcerpt,

@@ -1,6 +1,7 @@
 import { type Logger, pino } from 'pino'
 import { type Recorder, startRecorder } from '../../src/app.js'
-import type { Config, Environment } from '../../src/config/resolve.js'
+import type { Environment } from '../../src/config/environment.js'
+import type { Config } from '../../src/config/resolve.js'
 import type { Service } from '../../src/simulator/service.js'
 import type { DatabaseLink } from './databaseLink.js'
 import type { SimulatedDatabase } from './driver.js'

@@ -1,4 +1,5 @@
-import { type Config, type Environment, resolveConfig } from '../../src/config/resolve.js'
+import type { Environment } from '../../src/config/environment.js'
+import { type Config, resolveConfig } from '../../src/config/resolve.js'
 import type { TradedCategory } from '../../src/market/category.js'
 import type { Operation } from '../../src/market/stream.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'

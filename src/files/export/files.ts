@@ -6,16 +6,7 @@ import { type ParquetColumn, parquetColumn } from '../parquet/columns.js'
 import { type DecimalExtent, shapeFor } from '../parquet/decimals.js'
 import { createParquetFile } from '../parquet/file.js'
 import { loadZstd } from '../parquet/zstd.js'
-
-/** A line of CSV (RFC 4180) without its end. NULL is nothing at all, an empty text is "". */
-export function csvLine(values: readonly (string | null)[]): string {
-  return values.map(csvValue).join(',')
-}
-
-function csvValue(value: string | null): string {
-  if (value === null) return ''
-  return value === '' || /[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value
-}
+import { csvLine } from '../../runtime/text.js'
 
 export const exportFormats = ['parquet', 'csv'] as const
 

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { environmentOptions, resolveConfig, secretVariables, setsOptions } from '../../../src/config/resolve.js'
+import { environmentOptions, secretVariables, setsOptions } from '../../../src/config/environment.js'
+import { resolveConfig } from '../../../src/config/resolve.js'
 
 const read = [...Object.keys(environmentOptions), ...secretVariables.map((name) => `${name}_FILE`)]
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { csvLine } from '../../../../src/files/export/files.js'
+import { csvLine } from '../../../src/runtime/text.js'
 
 /** A reader of RFC 4180, for one line whose values may hold line ends. */
 function valuesOf(line: string): (string | null)[] {

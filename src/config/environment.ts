@@ -1,0 +1,61 @@
+// Stands apart from the schema, which takes longer to load than most commands take to run.
+import { readText } from './configError.js'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Environment variables that take precedence over the file, with the option that each one sets. */
+export const environmentOptions = {
+  DATABASE_URL: ['database', 'url'],
+  DATABASE_READ_URL: ['database', 'readUrl'],
+  EXCHANGE_BASE_URL: ['exchange', 'baseUrl'],
+  EXCHANGE_LOCAL_ADDRESS: ['exchange', 'localAddress'],
+  EXCHANGE_PROXY: ['exchange', 'proxy'],
+  COLLECTOR_EGRESS: ['collector', 'egress'],
+  SERVE_PORT: ['serve', 'port'],
+  LOG_LEVEL: ['log', 'level'],
+} as const
+
+/** Variables of which `<name>_FILE` may name a file instead: a secret in a file stays out of what other programs can see. */
+export const secretVariables = ['DATABASE_URL', 'DATABASE_READ_URL', 'EXCHANGE_PROXY'] as const
+
+/** Returns true if the environment sets at least one option. */
+export function setsOptions(env: Environment): boolean {
+  const variables = [...Object.keys(environmentOptions), ...secretVariables.map((name) => `${name}_FILE`)]
+  // Many shell scripts set a variable to the empty string to mean "not set".
+  return variables.some((name) => env[name] !== undefined && env[name] !== '')
+}
+
+/** The environment with the secrets that its variables `<name>_FILE` name. */
+export function withSecretFiles(env: Environment): Environment {
+  const fromFiles: Record<string, string> = {}
+  for (const variable of secretVariables) {
+    const url = env[variable]
+    const file = env[`${variable}_FILE`]
+    if (file === undefined || file === '' || (url !== undefined && url !== '')) continue
+    fromFiles[variable] = readText(
+      file,
+      `${variable}_FILE is the path of a file that holds what ${variable} would`,
+    ).trim()
+  }
+  return { ...env, ...fromFiles }
+}
+
+/** Sets the options of the environment in what a file says. `variableAt` names the variable that has set an option. */
+export function withEnvironment(value: unknown, env: Environment) {
+  const used = new Map<string, string>()
+  let input = value
+  for (const [variable, [section, key]] of Object.entries(environmentOptions)) {
+    const text = env[variable]
+    // Set but empty is how many a shell script says "not set".
+    if (text === undefined || text === '' || !isRecord(input)) continue
+    const inner = input[section] ?? {}
+    if (!isRecord(inner)) continue
+    input = { ...input, [section]: { ...inner, [key]: key === 'port' && /^\d+$/.test(text) ? Number(text) : text } }
+    used.set(`${section}.${key}`, variable)
+  }
+  return { input, variableAt: (path: readonly PropertyKey[]) => used.get(path.join('.')) }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
