@@ -22,7 +22,7 @@ const longest = [
   'integration/files/archive/bucket',
   'integration/history/gaps',
   'integration/collect/fleet',
-  'integration/cli/badInput',
+  'e2e/cli/badInput',
   'integration/lease/lease',
   'integration/history/pastLiquidations',
   'integration/exchange/simulator',
