@@ -42,17 +42,24 @@ export interface BackfillSession {
   close(): Promise<void>
 }
 
+/**
+ * A command that waits must not take the budget from a recorder that only was too busy to renew its lease: the recorder would
+ * then record nothing until the command ends.
+ */
+const takeAfterMs = 15_000
+
 export async function openSession(options: SessionOptions): Promise<BackfillSession> {
   const { db, url, openClient, egress, clock, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
   let lease: Lease | undefined
   const client = openClient(() => lease?.check() ?? false)
-  const acquire = () =>
+  const acquire = (patience: { readonly takeAfterMs?: number } = {}) =>
     acquireLease(url, egress, {
       logger,
       clock,
       signal,
+      ...patience,
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
     })
   let worker: HistoryWorker | undefined
@@ -87,7 +94,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     },
     work() {
       if (lease !== undefined) return startWorker()
-      takingOver = acquire().then(
+      takingOver = acquire({ takeAfterMs }).then(
         (acquired) => {
           lease = acquired
           startWorker()

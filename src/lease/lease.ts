@@ -14,7 +14,7 @@ import {
   releaseRow,
   renewRow,
   type RunQuery,
-  type SeenRecorder,
+  type Sharing,
   type Stamp,
   takeRow,
 } from './leaseRow.js'
@@ -37,26 +37,12 @@ export interface LeaseOptions {
   /** Where to note whether another recorder waits, for a start without the database. */
   readonly noteFile?: string
   readonly disk?: Disk
+  /** How long the row of another owner must be seen unrenewed before it is taken. Default and least: 3.5 s. */
+  readonly takeAfterMs?: number
   /** Do not give up when the database is away at first. */
   readonly isPatient?: boolean
   /** The part that this recorder takes in sharing the work; without it, it takes none. */
   readonly sharing?: Sharing
-}
-
-export interface Sharing {
-  /** A name that all recorders have that share the work. */
-  readonly fleet: string
-  /** Requests a minute that the service allows its address. */
-  readonly weight: number
-  readonly place: string
-  /** Returns true if the other recorders can rely on this one for its part of the work. */
-  takesPart(): boolean
-  /**
-   * Called about once a second with the recorders that are there.
-   *
-   * @param connectedMs how long the connection to the database has lasted
-   */
-  onSight(recorders: readonly SeenRecorder[], connectedMs: number): void
 }
 
 /** The right to send requests from an address. */
@@ -238,7 +224,8 @@ class RowLease implements Lease {
   /** Takes the row, or looks at the one of another recorder. */
   async #claim(sentAt: Moment): Promise<void> {
     const watch = this.#watch
-    const isOver = watch !== null && this.#clock.monotonicMs() - watch.sinceMs >= leaseMs
+    const takeAfterMs = watch?.stamp === 'absent' ? leaseMs : (this.#options.takeAfterMs ?? leaseMs)
+    const isOver = watch !== null && this.#clock.monotonicMs() - watch.sinceMs >= takeAfterMs
     if (watch === null || watch.stamp === 'free' || isOver) {
       const taken = await takeRow(this.#run, this.#claimant, isOver ? watch.stamp : null)
       if (taken !== null) {

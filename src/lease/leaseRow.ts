@@ -26,6 +26,23 @@ export interface SeenRecorder {
   readonly silentMs: number
 }
 
+/** What a recorder needs to share the work. */
+export interface Sharing {
+  /** A name that all recorders have that share the work. */
+  readonly fleet: string
+  /** Requests a minute that the service allows its address. */
+  readonly weight: number
+  readonly place: string
+  /** Returns true if the other recorders can rely on this one for its part of the work. */
+  takesPart(): boolean
+  /**
+   * Called about once a second with the recorders that are there.
+   *
+   * @param connectedMs how long the connection to the database has lasted
+   */
+  onSight(recorders: readonly SeenRecorder[], connectedMs: number): void
+}
+
 /** The state of a row at one look: it changes with each renewal. `absent` without a row, `free` when it was given back. */
 export type Stamp = string
 

@@ -157,6 +157,24 @@ describe('the right to send from an address', () => {
     await second
   })
 
+  test.concurrent('is not taken by a patient command from an owner that is only late', async (context) => {
+    const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
+    const first = await acquire(proxied)
+    let second: Lease | undefined
+    const waiting = acquire(database.url, { takeAfterMs: 3 * leaseMs }).then((lease) => (second = lease))
+    await isWaitedFor()
+    await sleep(aLookMs)
+    const stalledMs = performance.now()
+    proxy.stall()
+    await sleep(leaseMs + aLookMs)
+    expect([first.check(), second]).toEqual([false, undefined])
+    await proxy.restore()
+    await vi.waitFor(() => expect(first.check()).toBe(true), within)
+    await proxy.refuse()
+    expect((await waiting).maySend).toBe(true)
+    expect(performance.now() - stalledMs).toBeGreaterThan(3 * leaseMs)
+  })
+
   test.concurrent('belongs to a row and not to a session', async (context) => {
     const { acquire, query } = await anAddress(context)
     const first = await acquire()
