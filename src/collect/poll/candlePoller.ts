@@ -43,6 +43,8 @@ export class CandleResponses {
   }
 }
 
+/** How long the responses of a series must be empty bodies until they count as its lack of candles. */
+const believedAfterMs = 30_000
 /** Without a trade for so long, an instrument ranks as one that does not trade, whatever its ticker says. */
 const silentAfterMs = 6 * hourMs
 
@@ -64,8 +66,8 @@ export function candlePoller(
   let due: CandleTarget[] = []
   /** Series that are due because a ticker claims that there is news. */
   const claimed = new Set<string>()
-  /** Series whose last response was an empty body. */
-  const doubted = new Set<string>()
+  /** When responses of a series began to be empty bodies, on the monotonic clock. */
+  const doubted = new Map<string, number>()
   const noting: typeof stream = {
     ...stream,
     async fetch(client, target, options) {
@@ -79,13 +81,14 @@ export function candlePoller(
     },
   }
 
-  // An empty body may come from a proxy. From the service, which has no candle of the series, the next one is empty as well.
+  // An empty body may come from a proxy. From the service, which has no candle of the series, a later one is empty as well.
   const isBelieved = (target: CandleTarget, hasEnvelope: boolean) => {
     const key = seriesText(target)
-    const isRepeated = doubted.has(key)
+    const now = clock.monotonicMs()
+    const since = doubted.get(key) ?? now
     if (hasEnvelope) doubted.delete(key)
-    else doubted.add(key)
-    return hasEnvelope || isRepeated
+    else doubted.set(key, since)
+    return hasEnvelope || now - since >= believedAfterMs
   }
   const report = () => {
     const { quiet, late } = candles.counts(clock.monotonicMs())

@@ -178,7 +178,7 @@ test('a response that neither the database nor the disk took is as if it had not
   expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000])
 })
 
-test('a single empty body is as if no response had come: the next one comes after the next close and reaches as far back', async () => {
+test('empty bodies of a moment are as if no response had come: the next one comes after the next close and reaches as far back', async () => {
   const target = targetOf('EMPTY', '1m')
   traded = [minute(-30), minute(-1)]
   const requestAfterClose = async (index: number, requests: number, body: 'empty' | 'whole') => {
@@ -194,12 +194,14 @@ test('a single empty body is as if no response had come: the next one comes afte
   isEmpty = true
   poller.retarget([target])
   await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(1)
-  await requestAfterClose(1, 2, 'whole')
+  // The first request came just before a close.
+  await requestAfterClose(0.1, 2, 'empty')
+  await requestAfterClose(1, 3, 'whole')
   await isAnswered(target)
-  await requestAfterClose(2, 3, 'empty')
-  await requestAfterClose(3, 4, 'whole')
+  await requestAfterClose(2, 4, 'empty')
+  await requestAfterClose(3, 5, 'whole')
   await isAnswered(target)
-  expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000, 3, 4])
+  expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000, 1000, 3, 4])
 })
 
 test('a trade that a ticker tells of while a response is on its way is news: the response may not hold it', async () => {
