@@ -115,7 +115,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a successor does not wait for the lease of its predecessor to end',
     file: 'src/lease/lease.ts',
-    find: 'this.#clock.monotonicMs() - watch.sinceMs >= leaseMs',
+    find: 'this.#clock.monotonicMs() - watch.sinceMs >= takeAfterMs',
     replace: 'this.#clock.monotonicMs() - watch.sinceMs >= 0',
   },
   {
