@@ -14,7 +14,7 @@ import { createEstimator } from './progress.js'
 import { OperationStates } from './reach.js'
 import { startFillRepair } from './pastFills.js'
 import { startFuturesRepair } from './pastFutures.js'
-import { startRepair } from './repair.js'
+import { startCandleRepair } from './candleRepair.js'
 import { startReview } from './review.js'
 import { startHistoryWorker } from './worker.js'
 
@@ -57,7 +57,7 @@ export function startHistory(options: HistoryOptions): History {
   const { enabled, settleMs } = config.streams.candles
   const states = new OperationStates(clock)
   const worker = startHistoryWorker({ ...options, states, settleMs })
-  const repair = enabled ? startRepair({ ...options, settleMs }) : null
+  const repair = enabled ? startCandleRepair({ ...options, settleMs }) : null
   const review = startReview(options)
   const fillRepair = config.streams.fills.enabled ? startFillRepair({ ...options, states }) : null
   const futuresRepair = startFuturesRepair({ ...options, streams: repairedFutures(config) })

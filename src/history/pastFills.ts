@@ -4,7 +4,7 @@ import { instrumentText, tradedCategories, type TradedCategory } from '../market
 import { type Fill, fillsPerPage } from '../market/rows.js'
 import type { Operation } from '../market/stream.js'
 import { type TimeRange, union } from '../market/timeRange.js'
-import { dayMs } from '../market/values.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 import { backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import {
@@ -111,39 +111,58 @@ export class FillRepair {
 
   /** Goes through the next gaps, the newest first, and begins again after the oldest. */
   look = async (): Promise<void> => {
-    const { db, clock, isOwn, states } = this.#options
+    const { db, clock } = this.#options
     const now = clock.now()
-    const since = now - fillReachMs
-    await loseGaps(db, 'fills', since)
+    const reachedSince = now - fillReachMs
+    // A gap is lost for good once the service's history does not reach it any more.
+    await loseGaps(db, 'fills', reachedSince)
+    const gaps: FillGap[] = []
+    for (const operation of ['spot-fills-history', 'futures-fills-history'] as const) {
+      const probe = await this.#followOperation(operation, reachedSince)
+      if (probe !== null) gaps.push(probe)
+    }
+    gaps.push(...(await this.#nextGaps(now, reachedSince)))
     const wants = new Map<string, NewWant>()
-    const want = (gap: FillKey & { readonly range: TimeRange }) => {
+    for (const gap of gaps) {
       const known = wants.get(instrumentText(gap))?.ranges ?? []
       wants.set(instrumentText(gap), wantOf(gap, union(known, [gap.range])))
     }
-    for (const operation of ['spot-fills-history', 'futures-fills-history'] as const) {
-      const categories = tradedCategories.filter((category) => fillOperationOf(category) === operation)
-      const state = states.stateOf(operation)
-      if (state === 'absent') await loseGaps(db, 'fills', 'infinity', categories)
-      else if (state === 'present' && !this.#found.has(operation)) {
-        await reopenGaps(db, 'fills', since, categories)
-        this.#found.add(operation)
-      } else if (state === 'unknown') {
-        const gap = await lostFillGap(db, categories, since)
-        if (gap !== null) want(gap)
-      }
-    }
-    const before = this.#place ?? { notedAt: now - settleMs, id: Number.MAX_SAFE_INTEGER }
-    const gaps = await openFillGaps(db, { since, before, limit: gapsPerLook })
-    this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
-    for (const gap of gaps) {
-      if (!isOwn(gap) || states.stateOf(fillOperationOf(gap.category)) === 'resting') continue
-      const { attempts, attemptedAt } = gap
-      if (attempts > 0 && (attemptedAt === null || now < attemptedAt + backoffMs(attempts, again))) continue
-      want(gap)
-    }
     await insertWants(db, [...wants.values()])
   }
+
+  /**
+   * Gaps are lost while the service lacks the operation, and open again once it has it. Where that is not known, resolves to a
+   * lost gap whose request will tell.
+   */
+  async #followOperation(operation: Operation, reachedSince: TimeMs): Promise<FillGap | null> {
+    const { db, states } = this.#options
+    const categories = tradedCategories.filter((category) => fillOperationOf(category) === operation)
+    const state = states.stateOf(operation)
+    if (state === 'unknown') return lostFillGap(db, categories, reachedSince)
+    if (state === 'absent') await loseGaps(db, 'fills', 'infinity', categories)
+    else if (state === 'present' && !this.#found.has(operation)) {
+      await reopenGaps(db, 'fills', reachedSince, categories)
+      this.#found.add(operation)
+    }
+    return null
+  }
+
+  /** The next open gaps of this recorder's instruments that are due. */
+  async #nextGaps(now: TimeMs, reachedSince: TimeMs): Promise<FillGap[]> {
+    const { db, isOwn, states } = this.#options
+    const before = this.#place ?? { notedAt: now - settleMs, id: Number.MAX_SAFE_INTEGER }
+    const gaps = await openFillGaps(db, { since: reachedSince, before, limit: gapsPerLook })
+    this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
+    return gaps.filter(
+      ({ attempts, attemptedAt, ...gap }) =>
+        isOwn(gap) &&
+        states.stateOf(fillOperationOf(gap.category)) !== 'resting' &&
+        (attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))),
+    )
+  }
 }
+
+type FillGap = FillKey & { readonly range: TimeRange }
 
 function wantOf(key: FillKey, ranges: readonly TimeRange[]): NewWant {
   const what = { kind: 'repair', again: false, isUrgent: false, hasOpenBeginning: false } as const

@@ -20,7 +20,8 @@ import { keyColumns, ofSeries, type Series, seriesColumns } from '../db/series.j
  * | nothing                | before the beginning   | `addEmptyRanges`                | the service has nothing on both sides          |
  * | nothing                | unanswered             | `replaceUnanswered`             | no response shows anything                     |
  * | nothing                | missing, lost          | `recordGap`, `claimEvents`, …   | rows did not come, and may or may not do later |
- * | missing                | lost, and back         | `loseGaps`, `reopenGaps`        | the service has no history that far, or has    |
+ * | missing                | lost                   | `loseGaps`                      | the service's history does not reach it        |
+ * | lost                   | missing                | `reopenGaps`                    | the service has a history after all            |
  * | missing, lost          | repaired               | `settleGaps`, `claimEvents`, …  | the range is recorded by now                   |
  * | missing, lost          | nothing, then recorded | `removeGap`                     | candles show that no fill was lost             |
  * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed anew                  |

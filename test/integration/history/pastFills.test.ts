@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { OperationStates } from '../../../src/history/reach.js'
-import { FillRepair, type FillRepairOptions, fillRefusals } from '../../../src/history/pastFills.js'
+import { fillReachMs, FillRepair, type FillRepairOptions, fillRefusals } from '../../../src/history/pastFills.js'
 import { startHistoryWorker } from '../../../src/history/worker.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
@@ -171,6 +171,18 @@ describe('a gap in fills', () => {
     await repair(service)
     expect(await gaps()).toMatchObject([{ state: 'repaired' }])
     expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
+  })
+
+  it('is lost once the history does not reach its end any more, and not before', async () => {
+    const service = await startService()
+    const { gap } = await recordAround(service, minuteMs)
+    const before = await storedIds()
+    const at = (time: number) => ({ clock: { ...systemClock, now: () => time } })
+    await repair(service, at(gap.to + fillReachMs))
+    expect(await gaps()).toMatchObject([{ state: 'lost' }])
+    expect(await storedIds()).toEqual(before)
+    await repair(service, at(gap.to + fillReachMs - 1))
+    expect(await gaps()).toMatchObject([{ state: 'repaired' }])
   })
 
   it('is left to the recorder that requests the instrument', async () => {

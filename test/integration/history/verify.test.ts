@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findGaps } from '../../../src/history/repair.js'
+import { findGaps } from '../../../src/history/candleRepair.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { verify } from '../../../src/history/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'

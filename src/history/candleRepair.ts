@@ -35,7 +35,7 @@ const again: Backoff = { minMs: 60_000, maxMs: dayMs, factor: 10 }
  * Looks for gaps in the recorded candles and has them filled before any backfill. A restart or an
  * outage leaves one between two covered stretches. Overdue candles after the last stretch are one, too.
  */
-export function startRepair(options: RepairOptions): Routine {
+export function startCandleRepair(options: RepairOptions): Routine {
   return startRoutine('repair', options, options.everyMs ?? 60_000, () => repairOnce(options))
 }
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startHistoryWorker } from '../../../src/history/worker.js'
-import { startRepair } from '../../../src/history/repair.js'
+import { startCandleRepair } from '../../../src/history/candleRepair.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import { systemClock } from '../../../src/runtime/clock.js'
@@ -57,7 +57,7 @@ describe('the daemon', () => {
     const logger = createLogger('silent')
     const options = { db, settleMs, clock: systemClock, logger }
     const worker = startHistoryWorker({ ...options, client })
-    const repair = startRepair({ ...options, series: () => [series], everyMs: 100 })
+    const repair = startCandleRepair({ ...options, series: () => [series], everyMs: 100 })
     try {
       await expect
         .poll(async () => (await listGaps(db)).map(({ state }) => state), { timeout: 60_000 })
