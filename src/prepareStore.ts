@@ -86,8 +86,7 @@ export async function prepareOrWait(
     return { isAway: false, prepared: Promise.resolve(true) }
   } catch (error) {
     // A reader's open transaction that a change of a table would have to wait for: no reason not to record.
-    const isHeldUp = isLockedError(error) || (error instanceof Error && isLockedError(error.cause))
-    if (store.isEmbedded || !(isAway(error) || isHeldUp)) throw error
+    if (store.isEmbedded || !(isAway(error) || isLockedError(error))) throw error
     logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
   }
   const prepared = untilDone(prepare, options, 'the database is not ready').then((isDone) => {

@@ -9,6 +9,7 @@ import * as archive from '../../migrations/0007_archive.js'
 import * as analysis from '../../migrations/0008_analysis.js'
 import * as roles from '../../migrations/0009_roles.js'
 import { callFunction, type RecorderDatabase } from './database.js'
+import { isConnectionError } from './databaseError.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/text.js'
 
@@ -71,6 +72,8 @@ async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
   })
   const { error, results = [] } = await migrator.migrateToLatest()
   if (error === undefined) return results.map(({ migrationName }) => migrationName)
+  // A database that was away or busy is none of the migration's doing, and may be tried again.
+  if (error instanceof Error && isConnectionError(error)) throw error
   const failed = results.find(({ status }) => status === 'Error')?.migrationName ?? 'before the first'
   throw new Error(`migration failed (${failed}), nothing was changed: ${messageOf(error)}`, { cause: error })
 }

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { afterEach, describe, expect, it } from 'vitest'
 import { instrumentFields } from '../../../src/market/instrument.js'
 import { openDatabase } from '../../../src/db/database.js'
-import { describeDatabaseError } from '../../../src/db/databaseError.js'
+import { describeDatabaseError, isAway } from '../../../src/db/databaseError.js'
 import { migrateToLatest, pendingMigrations } from '../../../src/db/migrate.js'
 import { countRows } from '../../../src/ledger/read/overview.js'
 import { marketTables } from '../../../src/market/stream.js'
@@ -87,6 +87,24 @@ describe('migrations', () => {
     await sql`create schema market; create table market.fills ()`.execute(database.db)
     await expect(migrateToLatest(database)).rejects.toThrow(/0002_market_data.*nothing was changed.*fills/)
     await sql`drop table market.fills`.execute(database.db)
+    expect((await migrateToLatest(database)).applied).toEqual(all)
+  })
+
+  it('are tried again after the server has ended their session', async () => {
+    const { database } = await emptyDatabase()
+    const other = await database.pool.connect()
+    await other.query('begin')
+    await other.query('create schema market')
+    const migrated = migrateToLatest(database).catch((error: unknown) => error)
+    const end = () =>
+      database.pool.query<{ pid: number }>(
+        `select pid, pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+    await expect.poll(async () => (await end()).rows.length).toBe(1)
+    expect(isAway(await migrated)).toBe(true)
+    await other.query('rollback')
+    other.release()
     expect((await migrateToLatest(database)).applied).toEqual(all)
   })
 
