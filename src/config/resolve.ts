@@ -39,7 +39,7 @@ type Table = Config['storage'][(typeof streamTraits)[TimeStream]['options']] & {
   readonly isArchived: boolean
 }
 
-type Storage = Readonly<Record<TimeStream, Table>> & { readonly rejected_row: Config['storage']['rejectedRows'] }
+type Storage = Readonly<Record<TimeStream, Table>>
 
 /** How each table is kept, by its name. */
 export function storageOf({ storage, archive }: Config): Storage {
@@ -47,7 +47,7 @@ export function storageOf({ storage, archive }: Config): Storage {
     const isArchived = hasArchive(archive) && archive.tables.includes(name)
     return [name, { ...storage[streamTraits[name].options], isArchived }] as const
   })
-  return { ...(Object.fromEntries(kept) as Record<TimeStream, Table>), rejected_row: storage.rejectedRows }
+  return Object.fromEntries(kept) as Record<TimeStream, Table>
 }
 
 /** How long the table of a stream keeps its rows; null: for ever. */

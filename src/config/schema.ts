@@ -157,17 +157,7 @@ type TableOptions = Record<(typeof streamTraits)[TimeStream]['options'], ReturnT
 const tables = timeStreams.map((name) => [streamTraits[name].options, table(name)])
 
 const storage = z
-  .strictObject({
-    ...(Object.fromEntries(tables) as TableOptions),
-    rejectedRows: z
-      .strictObject({
-        retentionDays: whole(1, 36_500)
-          .default(30)
-          .describe('Age since it was last seen at which a row that could not be understood is removed.'),
-      })
-      .prefault({})
-      .describe('recorder.rejected_row'),
-  })
+  .strictObject(Object.fromEntries(tables) as TableOptions)
   .prefault({})
   .describe('How long rows are kept.')
 

@@ -183,13 +183,7 @@ const allStreams = z.strictObject({
     .prefault({})
     .describe('Funding rates of futures as they form, once a minute.'),
   liquidations: z
-    .strictObject({
-      enabled,
-      everySeconds: whole(1, 86_400)
-        .default(300)
-        .describe('Seconds between two requests for an instrument. Quiet ones are asked less often.'),
-      select,
-    })
+    .strictObject({ enabled, select })
     .prefault({})
     .describe('Liquidations of futures, of which the service shows those of the last three days.'),
   positioning: z

@@ -1,4 +1,3 @@
-import type { Config } from '../../config/resolve.js'
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { FuturesQuery } from '../../exchange/formats/futures.js'
 import type { RequestOptions } from '../../exchange/sender.js'
@@ -21,16 +20,16 @@ type FutureStream<Row> = InstrumentStream<FutureKey, Row>
 
 /** A stream of which each future is requested by itself, once in a cycle. @param bytes of a row */
 function eachFuture<Row extends { readonly receivedAt: number }>(
-  everyMs: (config: Config) => number,
+  everyMs: number,
   bytes: RowBytes,
   own: Pick<FutureStream<Row>, 'name' | 'select' | 'fetch' | 'rowsPerDayOf'> & Partial<FutureStream<Row>>,
 ): FutureStream<Row> {
   return {
     kind: 'instruments',
-    trigger: (config) => ({ kind: 'cycle', everyMs: everyMs(config) }),
+    trigger: () => ({ kind: 'cycle', everyMs }),
     covers: isFuture,
     targetsOf: (_config, keys) => keys.filter(isFuture).map(({ category, symbol }) => ({ category, symbol })),
-    costOf: (config) => () => 1000 / everyMs(config),
+    costOf: () => () => 1000 / everyMs,
     // Each response counts as news. Only an instrument without any rows is asked less often.
     contentOf: ([first]) => (first === undefined ? null : String(first.receivedAt)),
     bytes: () => bytes,
@@ -44,7 +43,7 @@ function positioning<Row extends { readonly receivedAt: number }>(
   ask: (client: ExchangeClient, query: FuturesQuery, options: RequestOptions) => Promise<Page<Row>>,
 ): FutureStream<Row> {
   return eachFuture(
-    () => 5 * minuteMs,
+    5 * minuteMs,
     { plain: 130, compressed: 12 },
     {
       name,
@@ -58,7 +57,7 @@ function positioning<Row extends { readonly receivedAt: number }>(
 /** What futures alone have. Bytes of plain rows were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate. */
 export const futuresStreams = {
   funding_rates: eachFuture<FundingRate>(
-    () => hourMs,
+    hourMs,
     { plain: 130, compressed: 12 },
     {
       name: 'funding_rates',
@@ -87,7 +86,7 @@ export const futuresStreams = {
     bytes: { plain: 150, compressed: 12 },
   } satisfies ListStream<FuturesTarget, RowOf<'funding_forecasts'>>,
   liquidations: eachFuture<Liquidation>(
-    ({ streams }) => streams.liquidations.everySeconds * 1000,
+    5 * minuteMs,
     { plain: 170, compressed: 20 },
     {
       name: 'liquidations',

@@ -246,7 +246,4 @@ interface TableSettings {
 }
 
 /** Storage settings of every table, by table name. */
-export type StorageSettings = Readonly<Record<TimeStream, TableSettings>> & {
-  /** Age at which rows that could not be understood are removed, days since they were last seen. */
-  readonly rejected_row: { readonly retentionDays: number }
-}
+export type StorageSettings = Readonly<Record<TimeStream, TableSettings>>

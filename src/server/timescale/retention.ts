@@ -6,6 +6,9 @@ import { detectServer } from './server.js'
 import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
 import type { StorageSettings } from './changes.js'
 
+/** Age at which rows that could not be understood are removed, since they were last seen. */
+const rejectedDays = 30
+
 /** Few enough that a statement ends soon and holds nobody up. */
 const rowsPerDelete = 10_000
 
@@ -33,7 +36,7 @@ export async function applyRetention(
     const what = await removeRows[kind](db, table, before, signal)
     if (what !== undefined) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
   }
-  const before = new Date(now - settings.rejected_row.retentionDays * dayMs)
+  const before = new Date(now - rejectedDays * dayMs)
   const rejected = await deleteRejected(db, before, signal)
   if (rejected > 0) removed.push(`removed ${rejected} of recorder.rejected_row from before ${before.toISOString()}`)
   return removed
