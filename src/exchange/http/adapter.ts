@@ -88,6 +88,8 @@ export interface RequestMoments {
   readonly onSent: () => void
   /** The head of the response is here. */
   readonly onResponse: () => void
+  /** The last byte of the response is here. It may still have to be decompressed. */
+  readonly onReceived?: () => void
 }
 
 interface HttpResponse {
@@ -181,6 +183,7 @@ function receive(dispatcher: Dispatcher, config: InternalAxiosRequestConfig): Pr
         },
         onResponseEnd() {
           signal?.removeEventListener?.('abort', onAbort)
+          moments?.onReceived?.()
           if (head !== undefined) resolve({ ...head, body: Buffer.concat(chunks, bytes) })
         },
         onResponseError: (_, error) => end(error),

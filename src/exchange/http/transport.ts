@@ -152,7 +152,8 @@ async function get(instance: Axios, address: string, options: TransportRequest):
     const { status, data, headers } = await instance.get<Buffer>(query === '' ? address : `${address}?${query}`, {
       signal: cut.signal,
       maxContentLength,
-      moments,
+      // What is here in time is kept, however long a busy machine takes to decompress it.
+      moments: { ...moments, onReceived: () => stopTimer() },
     })
     return {
       status,

@@ -1,9 +1,14 @@
+import { pbkdf2 } from 'node:crypto'
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
+import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it, test } from 'vitest'
 import { ExchangeError } from '../../../../src/exchange/errors.js'
 import type { RequestMoments } from '../../../../src/exchange/http/adapter.js'
 import { createTransport, type Transport, type TransportOptions } from '../../../../src/exchange/http/transport.js'
+
+const hashForLong = promisify(pbkdf2)
 
 const ok = 'HTTP/1.1 200 OK\r\n'
 const response = (body: string) => `${ok}content-length: ${body.length}\r\n\r\n${body}`
@@ -90,6 +95,25 @@ test('a response that has come is read, although the process stood still until i
   expect(await get('first')).toBe('[]')
   standsStill = true
   expect(await get('second')).toBe('[]')
+})
+
+test('a response that has come in time is kept, although its decompression waits for a busy machine', async () => {
+  const body = gzipSync('[]')
+  const head = `${ok}content-encoding: gzip\r\ncontent-length: ${body.length}\r\n\r\n`
+  const timeoutMs = 150
+  let work: Promise<unknown> = Promise.resolve()
+  await start(
+    ({ socket }) => {
+      // All threads that decompress are busy when the response comes.
+      work = Promise.all(Array.from({ length: 16 }, () => hashForLong('secret', 'salt', 400_000, 64, 'sha512')))
+      socket.write(Buffer.concat([Buffer.from(head), body]))
+    },
+    { timeoutMs },
+  )
+  const startedMs = performance.now()
+  expect(await get('compressed')).toBe('[]')
+  expect(performance.now() - startedMs).toBeGreaterThan(timeoutMs)
+  await work
 })
 
 describe('connections', () => {
