@@ -123,7 +123,15 @@ function exampleLines(node: SchemaNode, indent: string): string[] {
         const about = inner.map(([, { description = '' }]) => `${indent}# ${child.description}: ${description}`)
         return [...space, ...about, `${indent}# ${key}: { ${inner.map(([name]) => `${name}:`).join(', ')} }`]
       }
-      return [...space, ...comment, `${indent}${key}:`, ...exampleLines(child, `${indent}  `)]
+      const below = exampleLines(child, `${indent}  `)
+      const isEmpty = below.every((line) => line.trimStart().startsWith('#'))
+      if (!isEmpty) return [...space, ...comment, `${indent}${key}:`, ...below]
+      return [
+        ...space,
+        ...comment,
+        `${indent}# ${key}:`,
+        ...below.map((line) => `${indent}#   ${line.replace(/^ *# /, '')}`),
+      ]
     }
     const value = child.default === undefined ? `# ${key}:` : `${key}: ${yamlValue(child.default)}`
     return [...comment, `${indent}${value}`]

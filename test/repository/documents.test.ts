@@ -27,7 +27,7 @@ describe('config/recorder.example.yaml', () => {
     const schema = JSON.parse(readRepositoryFile('config/recorder.schema.json')) as SchemaNode
     // Options without a default stand in comments.
     const uncommented = readRepositoryFile('config/recorder.example.yaml').replaceAll(
-      /^( *)# (\w+:(?: \{.*\})?)$/gm,
+      /^( *)# ( *\w+:(?: \{.*\})?)$/gm,
       '$1$2',
     )
     expect(namesIn(parse(uncommented))).toEqual(optionsIn(schema))
