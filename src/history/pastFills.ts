@@ -29,7 +29,7 @@ export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven' | 'lacking',
   'other ids': 'the history of fills names them by other ids than the service does live: it is not used',
   'other values': 'the history of fills gives stored ones another time, price, size or side: it is not used',
   incomplete: 'the history of fills lacks some that are stored: it is not used',
-  lacking: 'the history of fills lacks some that the candle of the minute counts',
+  lacking: 'the candle of the minute counts other fills than their history has, or is still to come',
   unproven: 'no fill shows whether the history of fills has the same ids as the service does live',
 }
 

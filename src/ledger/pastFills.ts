@@ -7,7 +7,7 @@ import { columnNames, instant, toDate } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
-import { instrumentStream, ofInstrument, ofSeries } from '../db/series.js'
+import { candleStream, instrumentStream, ofInstrument, ofSeries, type Series } from '../db/series.js'
 import { addCoverage, gapRange, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
 import { recordGap } from './gaps.js'
 
@@ -22,7 +22,7 @@ export type JoinRefusal = 'other ids' | 'other values' | 'incomplete'
 export interface StoredPastFills {
   readonly inserted: number
   readonly refusal: JoinRefusal | null
-  /** Wanted minutes that lack fills by their candle. They are not claimed. */
+  /** Wanted minutes whose candle does not confirm the fills. They are not claimed. */
   readonly lacking: Ranges
 }
 
@@ -71,7 +71,7 @@ interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
 
 /**
  * Stores a page of a history of fills with its proof, if the stored fills of its time are all among its own. Otherwise
- * nothing changes. Minutes whose closed candle counts other fills are not claimed.
+ * nothing changes. Minutes whose candle counts other fills, or is still to come, are not claimed.
  *
  * @param covered the time of which the page shows everything
  * @param wanted parts of it to be claimed
@@ -104,7 +104,7 @@ export async function storePastFills(
         select ${columnNames(table.columns)}, 'history' from ${table.source(fresh)} as incoming
         order by ${keyOrder(table.key)} on conflict do nothing`.execute(trx)
     }
-    const lacking = await minutesThatDiffer(trx, key, wanted)
+    const lacking = await unconfirmedMinutes(trx, key, wanted)
     const proven = subtract(wanted, lacking)
     if (proven.length > 0) {
       await addCoverage(trx, streamOf(key), proven)
@@ -141,31 +141,47 @@ function isSame(a: string, b: string): boolean {
   return trimmed(a) === trimmed(b)
 }
 
-/** Minutes that are recorded whole if the wanted ranges are, and whose closed candle has another volume than the fills. */
-async function minutesThatDiffer(trx: Kysely<Database>, key: FillKey, wanted: Ranges): Promise<TimeRange[]> {
+/**
+ * Minutes that are recorded whole if the wanted ranges are, and whose candle does not confirm that: it has another volume than the
+ * fills, or it is still to come. Where no candles of a minute are recorded before it, nothing is to come.
+ */
+async function unconfirmedMinutes(trx: Kysely<Database>, key: FillKey, wanted: Ranges): Promise<TimeRange[]> {
   const [first, last] = [wanted[0], wanted.at(-1)]
   if (first === undefined || last === undefined) return []
+  const candles = candleStream({ ...key, type: 'market', interval: '1m' })
   // Fills of coin futures are sized in quote coin.
   const volume = sql.ref(key.category === 'COIN-FUTURES' ? 'c.quote_turnover' : 'c.base_volume')
   const [from, to] = [Math.floor(first.from / minuteMs) * minuteMs, last.to]
+  const around = (series: Series) => sql`
+    select coalesce(range_agg(r), '{}') as ranges from recorder.known k cross join lateral unnest(k.ranges) as r
+    where ${knownOf(series, 'recorded', 'k')} and k.part < ${instant(to + minuteMs)}
+      and k.ranges && ${timeRange({ from, to: to + minuteMs })}`
   const { rows } = await sql<TimeRange>`
-    with whole as materialized (
-      select coalesce(range_agg(r), '{}') + ${multirange(wanted)} as ranges
-      from recorder.known k cross join lateral unnest(k.ranges) as r
-      where ${knownOf(streamOf(key), 'recorded', 'k')} and k.part < ${instant(to + minuteMs)}
-        and k.ranges && ${timeRange({ from, to: to + minuteMs })}
+    with fills as materialized (${around(streamOf(key))}),
+    candles as materialized (${around(candles)}),
+    recorded as materialized (
+      select lower(first.ranges) as since, upper(last.ranges) + interval '1 hour' as until from
+        (select ranges from recorder.known where ${knownOf(candles, 'recorded')} order by part limit 1) as first,
+        (select ranges from recorder.known where ${knownOf(candles, 'recorded')} order by part desc limit 1) as last
+    ),
+    whole as materialized (
+      select m as open_time, minute
+      from generate_series(${instant(from)}, ${instant(to - 1)}, interval '1 minute') as m
+      cross join lateral tstzrange(m, m + interval '1 minute') as minute
+      cross join fills
+      where ${multirange(wanted)} && minute and fills.ranges + ${multirange(wanted)} @> minute
     )
     select c.open_time as "from", c.open_time + interval '1 minute' as "to"
-    from market.candles c
-    cross join whole
-    cross join lateral tstzrange(c.open_time, c.open_time + interval '1 minute') as minute
+    from whole join market.candles c using (open_time)
     cross join lateral (
       select coalesce(sum(size), 0) as size from market.fills f
       where ${ofInstrument(key, 'f')} and f.ts >= c.open_time and f.ts < c.open_time + interval '1 minute'
     ) as f
     where ${ofInstrument(key, 'c')} and c.type = 'market' and c.interval = '1m' and c.is_closed
-      and c.open_time >= ${instant(from)} and c.open_time < ${instant(to)}
-      and ${multirange(wanted)} && minute and whole.ranges @> minute and ${volume} <> f.size
+      and c.open_time >= ${instant(from)} and c.open_time < ${instant(to)} and ${volume} <> f.size
+    union
+    select open_time, open_time + interval '1 minute' from whole cross join candles cross join recorded
+    where open_time >= recorded.since and open_time < recorded.until and not candles.ranges @> minute
     order by 1`.execute(trx)
   return rows
 }

@@ -6,6 +6,8 @@ import { systemClock } from '../../../src/runtime/clock.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
 import type { TradedCategory } from '../../../src/market/category.js'
+import type { TimeRange } from '../../../src/market/timeRange.js'
+import { candleStream } from '../../../src/db/series.js'
 import { hourMs, minuteMs } from '../../../src/market/values.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
@@ -56,6 +58,19 @@ async function recordAround({ world }: Simulator, gapMs: number, category: Trade
   await addCoverage(db, series, [{ from: gap.to, to: Math.max(...times) }])
   await recordGap(db, { ...series, range: gap, reason: 'away', detectedAt: now - hourMs })
   return { truth, gap, series }
+}
+
+async function recordCandles({ world }: Simulator, { from, to }: TimeRange): Promise<void> {
+  const series = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
+  const rows = world.candles(series, from, to, now)
+  await storeCandles(
+    test.database.db,
+    rows.map(([openTime, open, high, low, close, baseVolume, quoteTurnover]) => {
+      const values = { open, high, low, close, baseVolume, quoteTurnover }
+      return { ...series, ...values, openTime: Number(openTime), isClosed: true }
+    }),
+  )
+  await addCoverage(test.database.db, candleStream(series), [{ from, to }])
 }
 
 /** Has gaps wanted and fetched, as the recorder does. */
@@ -140,15 +155,7 @@ describe('a gap in fills', () => {
     const hidden = { from: middle, to: middle + minuteMs }
     const service = await startService({ hiddenFills: [{ ...hidden, in: 'history' }] })
     const { truth } = await recordAround(service, 10 * minuteMs)
-    const candles = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
-    const rows = service.world.candles(candles, now - 12 * hourMs, now - 10 * hourMs, now)
-    await storeCandles(
-      test.database.db,
-      rows.map(([openTime, open, high, low, close, baseVolume, quoteTurnover]) => {
-        const values = { open, high, low, close, baseVolume, quoteTurnover }
-        return { ...candles, ...values, openTime: Number(openTime), isClosed: true }
-      }),
-    )
+    await recordCandles(service, { from: now - 12 * hourMs, to: now - 10 * hourMs })
     await repair(service)
     const isHidden = (ts: number) => ts >= hidden.from && ts < hidden.to
     expect(await storedIds()).toEqual(truth.filter(({ ts }) => !isHidden(Number(ts))).map(({ execId }) => execId))
@@ -158,6 +165,19 @@ describe('a gap in fills', () => {
     await repair(service)
     expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
     expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+  })
+
+  it('stays open until the candles of its minutes are there', async () => {
+    const service = await startService()
+    const { truth } = await recordAround(service, 10 * minuteMs)
+    await recordCandles(service, { from: now - 12 * hourMs, to: now - 11 * hourMs + 5 * minuteMs })
+    await repair(service)
+    expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
+    expect(await gaps()).toContainEqual(expect.objectContaining({ state: 'open', reason: fillRefusals.lacking }))
+    await recordCandles(service, { from: now - 12 * hourMs, to: now - 10 * hourMs })
+    await test.database.pool.query('truncate recorder.want cascade')
+    await repair(service)
+    expect((await gaps()).map(({ state }) => state)).not.toContain('open')
   })
 
   it('counts as lost while the service has no history, and is filled when it has one', async () => {
