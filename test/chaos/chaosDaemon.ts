@@ -61,6 +61,9 @@ export class ChaosDaemon {
       this.exitCode = child.exitCode
       if (!this.#isWanted) return
       this.unexpectedEnds++
+      this.#log.write(
+        `ended by itself: code ${child.exitCode}, signal ${child.signalCode}, ${new Date().toISOString()}\n`,
+      )
       await sleep(500)
     }
   }

@@ -59,6 +59,12 @@ export async function compareTables(
 ): Promise<TableReport[]> {
   const truth = servedTruth(journal, settleMs)
   let safe: ReturnType<typeof servedTruth> | undefined
+  // Pages of the past are stored together once the last of them has come, or are asked for again.
+  const cursors = new Set(journal.map(({ parameters }) => parameters['cursor']))
+  const beginsPast = ({ data }: ServedResponse) => {
+    const { cursor } = (data ?? {}) as { readonly cursor?: string }
+    return cursor !== undefined && cursors.has(cursor)
+  }
   /** Asked of rows that are missing: mostly there are none. */
   const isSafe = (table: RecordedTable, key: string) => {
     if (table === 'candles' && closesAt(key) + settleMs > stoppedAt) return false
@@ -66,6 +72,7 @@ export async function compareTables(
       journal.filter(
         (answer) =>
           !isOptional(answer) &&
+          !beginsPast(answer) &&
           answer.isLastOfConnection === undefined &&
           ageAtKill(answer.deliveredAtMs, deadTimes) === null,
       ),
@@ -77,14 +84,14 @@ export async function compareTables(
   const circumstances = (table: RecordedTable, key: string) =>
     journal
       .filter((answer) => servedTruth([answer], settleMs)[table].has(key))
-      .map(({ atMs, deliveredAtMs = 0 }) => {
+      .map(({ operation, atMs, deliveredAtMs = 0 }) => {
         const around = history
           .filter(({ from, to }) => from - 1_000 < deliveredAtMs && atMs < to + 1_000)
           .map(({ from, to, what }) => `${what} from ${from - deliveredAtMs} to ${to - deliveredAtMs} ms`)
         const kills = deadTimes
           .filter(({ from }) => Math.abs(from - deliveredAtMs) < 30_000)
           .map(({ from, slowestMs = 0 }) => `killed ${from - deliveredAtMs} ms later, a disk took ${slowestMs} ms`)
-        const when = `asked ${deliveredAtMs - atMs} ms before it was delivered`
+        const when = `${operation} delivered at ${new Date(deliveredAtMs).toISOString()}, asked ${deliveredAtMs - atMs} ms before`
         return [when, ...kills, ...around].join('; ')
       })
       .join(' | ')
