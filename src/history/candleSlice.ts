@@ -10,8 +10,7 @@ import {
 } from '../market/candle.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { addEmptyRanges, missingCandles, openGaps, replaceGaps } from '../ledger/missing.js'
-import { loadReach, saveReach } from '../ledger/candleReach.js'
+import { addEmptyRanges, loadReach, missingCandles, openGaps, replaceGaps, saveReach } from '../ledger/missing.js'
 import type { Slice } from '../ledger/slices.js'
 import {
   confirmNoTrade,

@@ -2,9 +2,16 @@ import { filledBy, type Grid, withCandles } from '../market/candle.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/clock.js'
-import { isSampled, windowsBelow } from './below.js'
+import {
+  candleSources,
+  isSampled,
+  pagePlaces,
+  type PageRequest,
+  type PageResponse,
+  type Source,
+  windowsBelow,
+} from './sources.js'
 import type { Reach } from './reach.js'
-import { candleSources, pagePlaces, type PageRequest, type PageResponse, type Source } from './sources.js'
 
 export interface FetchTask {
   readonly lengthMs: number

@@ -1,4 +1,4 @@
-import type { KnownReach } from '../ledger/candleReach.js'
+import type { KnownReach } from '../ledger/missing.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Operation } from '../market/stream.js'
 import { dayMs } from '../market/values.js'

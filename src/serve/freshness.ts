@@ -1,6 +1,6 @@
 import { parse as parseCron } from 'node-cron'
 import { isOfEachDay } from '../collect/schedule/cron.js'
-import type { StreamStats } from '../collect/streams/streamStats.js'
+import type { StreamStats } from '../collect/streams/stream.js'
 import { type AnyStream, enabledStreams } from '../collect/streams/streams.js'
 import type { Config } from '../config/resolve.js'
 import { type StreamName, streamNames } from '../market/stream.js'

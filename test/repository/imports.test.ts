@@ -66,7 +66,7 @@ describe('the checker', () => {
 
   test.each([
     ['src/main.ts', "import { runProgram } from './cli/program.js'"],
-    ['src/serve/a.ts', "import { x } from '../collect/streams/streamStats.js'"],
+    ['src/serve/a.ts', "import { x } from '../collect/streams/stream.js'"],
     ['src/db/a.ts', "import * as first from '../../migrations/0001_first.js'\nimport pg from 'pg'"],
     ['src/exchange/a.ts', "import axios, { type AxiosInstance } from 'axios'\nimport { x } from './pacer.js'"],
     ['src/collect/a.ts', "import type { Config } from '../config/resolve.js'\n// import x from '../app.js'"],

@@ -14,7 +14,7 @@ import { Incidents } from '../../runtime/incidents.js'
 import type { Logger } from '../../runtime/logger.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { messageOf } from '../../runtime/text.js'
-import { type CollectorStats, createStats } from '../streams/streamStats.js'
+import { type CollectorStats, createStats } from '../streams/stream.js'
 import { Lane, type LaneOptions, type Store } from './lane.js'
 import { type SetAside, Spool, type SpoolOptions } from './spool.js'
 

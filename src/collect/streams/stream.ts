@@ -3,10 +3,11 @@ import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
 import { type Category, type InstrumentKey, isTradedCategory, type TradedCategory } from '../../market/category.js'
-import type { StreamName } from '../../market/stream.js'
-import type { Select } from '../universe/select.js'
+import { type StreamName, streamNames } from '../../market/stream.js'
+import type { LeftOut, Select } from '../universe/select.js'
 import type { PlanInstrument } from '../universe/planUniverse.js'
 import type { Universe } from '../universe/universe.js'
+import type { TimeMs } from '../../market/values.js'
 
 /** Bytes that a row takes with its index, before and after compression. */
 export interface RowBytes {
@@ -83,4 +84,55 @@ export const secondsPerDay = 86_400
 /** Instruments of a selection that have a market. Margin trades on the spot books. */
 export function traded(keys: readonly InstrumentKey[]): { category: TradedCategory; symbol: string }[] {
   return keys.flatMap(({ category, symbol }) => (isTradedCategory(category) ? [{ category, symbol }] : []))
+}
+
+/** Present state of a stream, and its counts since the process started. */
+export interface StreamStats {
+  /** Instruments, series or lists that the stream covers now. */
+  targets: number
+  /** Targets that are requested less often, because their responses bring nothing. */
+  quietTargets: number
+  /** Overdue targets, among those that are requested at the usual interval. */
+  lateTargets: number
+  /** Instruments that the stream could cover but does not, by reason. */
+  leftOut: LeftOut
+  responses: number
+  failures: number
+  /** Polls skipped because the previous one was still under way. */
+  skippedPolls: number
+  rowsWritten: number
+  rowsUnchanged: number
+  rowsRejected: number
+  /** Rows that were lost because neither database nor spool could take them. */
+  rowsDropped: number
+  gapsFound: number
+  lastStoredAt: TimeMs | null
+  /** Last time at which the stream had nothing to request; null if it never had. */
+  lastIdleAt: TimeMs | null
+}
+
+export type CollectorStats = Readonly<Record<StreamName, StreamStats>>
+
+export function createStats(): CollectorStats {
+  return Object.fromEntries(
+    streamNames.map((name) => [
+      name,
+      {
+        targets: 0,
+        quietTargets: 0,
+        lateTargets: 0,
+        leftOut: { kind: 0, turnover: 0, number: 0, limits: 0 },
+        responses: 0,
+        failures: 0,
+        skippedPolls: 0,
+        rowsWritten: 0,
+        rowsUnchanged: 0,
+        rowsRejected: 0,
+        rowsDropped: 0,
+        gapsFound: 0,
+        lastStoredAt: null,
+        lastIdleAt: null,
+      } satisfies StreamStats,
+    ]),
+  ) as Record<StreamName, StreamStats>
 }

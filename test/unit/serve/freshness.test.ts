@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createStats } from '../../../src/collect/streams/streamStats.js'
+import { createStats } from '../../../src/collect/streams/stream.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import { freshnessLimits, freshnessOf, longestPauseMs } from '../../../src/serve/freshness.js'
 

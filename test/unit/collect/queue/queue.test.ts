@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { Queue } from '../../../../src/collect/queue/queue.js'
-import { type CollectorStats, createStats } from '../../../../src/collect/streams/streamStats.js'
+import { type CollectorStats, createStats } from '../../../../src/collect/streams/stream.js'
 import type { Batch } from '../../../../src/ledger/batch.js'
 import type { StoreOutcome } from '../../../../src/ledger/storeBatches.js'
 import { type Clock, systemClock } from '../../../../src/runtime/clock.js'
