@@ -19,14 +19,14 @@ const longest = [
   'integration/files/archive/mutations',
   'integration/files/iceberg/tables',
   'integration/files/archive/archive',
-  'integration/files/archive/bucket',
+  'e2e/archive/bucket',
   'integration/history/gaps',
   'integration/collect/fleet',
   'e2e/cli/badInput',
   'integration/lease/lease',
   'integration/history/pastLiquidations',
   'integration/exchange/simulator',
-  'integration/server/embedded/embedded',
+  'e2e/embedded/embedded',
   'integration/collect/missingCategory',
 ]
 /** After those, from the longest to the shortest. */

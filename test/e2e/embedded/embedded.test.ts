@@ -8,17 +8,17 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { startEmbeddedPostgres } from '../../../../src/server/embedded/embedded.js'
-import { readServerState } from '../../../../src/server/embedded/process.js'
-import { lastingPort } from '../../../support/lastingPort.js'
+import { startEmbeddedPostgres } from '../../../src/server/embedded/embedded.js'
+import { readServerState } from '../../../src/server/embedded/process.js'
+import { lastingPort } from '../../support/lastingPort.js'
 
 const isRoot = process.getuid?.() === 0
-const program = fileURLToPath(new URL('../../../support/embeddedOwner.mjs', import.meta.url))
+const program = fileURLToPath(new URL('../../support/embeddedOwner.mjs', import.meta.url))
 const directories: string[] = []
 const owners: ChildProcess[] = []
 
 beforeAll(() => {
-  const built = fileURLToPath(new URL('../../../../dist/src/server/embedded/embedded.js', import.meta.url))
+  const built = fileURLToPath(new URL('../../../dist/src/server/embedded/embedded.js', import.meta.url))
   if (!existsSync(built))
     throw new Error('these tests run the built program in processes of its own: run npm run build')
 })

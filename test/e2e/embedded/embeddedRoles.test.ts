@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../../src/server/embedded/embedded.js'
-import { runProgram } from '../../../support/program.js'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../src/server/embedded/embedded.js'
+import { runProgram } from '../../support/program.js'
 
 const settings = { fsync: 'off' }
 let folder: string
