@@ -68,8 +68,9 @@ export async function measureDaemon(): Promise<Check[]> {
       const used = (await cpuSeconds(pid)) - before
       const own = await sentTo(simulator)
       const { cpuSeconds: loopSeconds, failures } = await loop
-      // It does not pace itself, so the service refuses one now and then; more would make it look cheaper than it is.
-      if (failures > requests.length / 50) throw new Error(`${failures} requests of the loop failed`)
+      // It does not pace itself, so the service refuses some. A refusal costs it less than a response, so the ratio is no better
+      // for the daemon than without them.
+      if (failures > requests.length / 20) throw new Error(`${failures} requests of the loop failed`)
       ratios.push(used / own.length / (loopSeconds / requests.length))
       console.log(
         `daemon and loop: ${used.toFixed(2)} and ${loopSeconds.toFixed(2)} s for ${own.length} and ${requests.length} requests`,

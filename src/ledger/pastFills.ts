@@ -157,7 +157,7 @@ async function unconfirmedMinutes(trx: Kysely<Database>, key: FillKey, wanted: R
     where ${knownOf(series, 'recorded', 'k')} and k.part < ${instant(to + minuteMs)}
       and k.ranges && ${timeRange({ from, to: to + minuteMs })}`
   const { rows } = await sql<TimeRange>`
-    with fills as materialized (${around(streamOf(key))}),
+    with fills as materialized (select ranges + ${multirange(wanted)} as ranges from (${around(streamOf(key))}) as known),
     candles as materialized (${around(candles)}),
     recorded as materialized (
       select lower(first.ranges) as since, upper(last.ranges) + interval '1 hour' as until from
@@ -169,7 +169,7 @@ async function unconfirmedMinutes(trx: Kysely<Database>, key: FillKey, wanted: R
       from generate_series(${instant(from)}, ${instant(to - 1)}, interval '1 minute') as m
       cross join lateral tstzrange(m, m + interval '1 minute') as minute
       cross join fills
-      where ${multirange(wanted)} && minute and fills.ranges + ${multirange(wanted)} @> minute
+      where ${multirange(wanted)} && minute and fills.ranges @> minute
     )
     select c.open_time as "from", c.open_time + interval '1 minute' as "to"
     from whole join market.candles c using (open_time)
