@@ -60,6 +60,7 @@ describe('the packed program', () => {
     expect((await fetch(new URL(script, page))).status).toBe(200)
     const count = 'select count(*) > 0 as recorded from market.instruments'
     const answer = await startProgram(['query', '--json', '--data-dir', dataDir, count], {}, program).finished
+    expect(answer.stderr).toBe('')
     expect(JSON.parse(answer.stdout)).toEqual([{ recorded: true }])
     demo.process.kill('SIGTERM')
     expect((await demo.finished).exitCode).toBe(0)

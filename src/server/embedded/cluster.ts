@@ -12,8 +12,9 @@ const largestLogBytes = 10_000_000
 /** For a small machine that does other things too. */
 const tuning = {
   shared_buffers: '128MB',
-  max_connections: '60',
-  reserved_connections: '40',
+  // Readers are let in while fewer than 67 connections are open, of whomever: more than recorder, page, commands and readers take.
+  max_connections: '100',
+  reserved_connections: '30',
   effective_cache_size: '512MB',
   maintenance_work_mem: '64MB',
   work_mem: '16MB',

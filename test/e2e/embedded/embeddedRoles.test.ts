@@ -58,6 +58,24 @@ describe('the logins of a new embedded server', () => {
     }
   })
 
+  it('let people ask while the recorder has all its connections open', async () => {
+    const clients: pg.Client[] = []
+    try {
+      for (const [url, count] of [
+        [server.url, 40],
+        [server.readUrl, 12],
+      ] as const)
+        for (let i = 0; i < count; i++) {
+          const client = new pg.Client({ connectionString: url })
+          await client.connect()
+          clients.push(client)
+        }
+    } finally {
+      await Promise.all(clients.map((client) => client.end()))
+    }
+    expect(clients).toHaveLength(52)
+  })
+
   it('are one that owns the database and one that only reads', async () => {
     await ask(server.url, 'create schema market')
     await ask(server.url, 'create table market.mine (i integer)')
