@@ -25,7 +25,7 @@ async function bytesIn(root: string): Promise<number> {
 }
 
 const calmMs = 2_000
-const patienceMs = 240_000
+const patienceMs = 600_000
 
 /** Resolves when nothing has been in the spool for a while: all of it has been stored. A busy machine may take its time. */
 export async function untilReplayed(root: string): Promise<void> {
