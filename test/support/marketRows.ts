@@ -1,4 +1,4 @@
-import type { Candle } from '../../src/market/candle.js'
+import type { Candle, CandleSeries } from '../../src/market/candle.js'
 import {
   type Fill,
   type OrderBook,
@@ -27,6 +27,14 @@ export function aFill(changes: Partial<Fill> = {}): Fill {
     extra: {},
     ...changes,
   }
+}
+
+/** A closed candle of a series, from its row as the service sends it. */
+export function closedCandle(series: CandleSeries, row: readonly string[]): Candle {
+  const [openTime, open = '', high = '', low = '', close = '', baseVolume = '', quoteTurnover = ''] = row
+  const { category, symbol, type, interval } = series
+  const values = { open, high, low, close, baseVolume, quoteTurnover }
+  return { category, symbol, type, interval, ...values, openTime: Number(openTime), isClosed: true }
 }
 
 export function aCandle(changes: Partial<Candle> = {}): Candle {

@@ -9,6 +9,7 @@ import { type Simulator, startSimulator } from '../../../src/simulator/server.js
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { claims, clientOf, settleMs, storedCandles, trueCandles } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { closedCandle } from '../../support/marketRows.js'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -39,17 +40,7 @@ describe('the daemon', () => {
     const outage = { from: minute - 20 * hourMs, to: minute - 18 * hourMs }
     const live = trueCandles(simulator, series, recorded, now)
       .filter(([openTime]) => Number(openTime) < outage.from || Number(openTime) >= outage.to)
-      .map(([openTime = '', open = '', high = '', low = '', close = '', baseVolume = '', quoteTurnover = '']) => ({
-        ...series,
-        openTime: Number(openTime),
-        open,
-        high,
-        low,
-        close,
-        baseVolume,
-        quoteTurnover,
-        isClosed: true,
-      }))
+      .map((row) => closedCandle(series, row))
     await db.transaction().execute((trx) => storeCandles(trx, live))
 
     const priorities = new Set<string>()

@@ -15,6 +15,7 @@ import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { clientOf } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
+import { closedCandle } from '../../support/marketRows.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 
 const now = Date.UTC(2026, 10, 20)
@@ -65,10 +66,7 @@ async function recordCandles({ world }: Simulator, { from, to }: TimeRange): Pro
   const rows = world.candles(series, from, to, now)
   await storeCandles(
     test.database.db,
-    rows.map(([openTime, open, high, low, close, baseVolume, quoteTurnover]) => {
-      const values = { open, high, low, close, baseVolume, quoteTurnover }
-      return { ...series, ...values, openTime: Number(openTime), isClosed: true }
-    }),
+    rows.map((row) => closedCandle(series, row)),
   )
   await addCoverage(test.database.db, candleStream(series), [{ from, to }])
 }

@@ -7,6 +7,7 @@ import { createWorld, type World } from '../../../../src/simulator/world/world.j
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { refreshRollups, rollups } from '../../../../src/server/timescale/rollups.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
+import { closedCandle } from '../../../support/marketRows.js'
 import { stopSchedules } from '../../../support/schedules.js'
 
 const hourMs = 3_600_000
@@ -39,17 +40,7 @@ function served(of: World, category: TradedCategory, symbol: string, interval: I
   return of
     .candles(series, from, to, to)
     .filter(([openTime]) => Number(openTime) + intervalMs[interval] <= to)
-    .map(([openTime, open, high, low, close, baseVolume, quoteTurnover]) => ({
-      ...series,
-      openTime: Number(openTime),
-      open,
-      high,
-      low,
-      close,
-      baseVolume,
-      quoteTurnover,
-      isClosed: true,
-    }))
+    .map((row) => closedCandle(series, row))
 }
 
 let created: TestDatabase
