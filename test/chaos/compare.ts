@@ -4,7 +4,7 @@ import type { Category } from '../../src/market/category.js'
 import type { ServedResponse } from '../../src/simulator/control.js'
 import type { FillRow } from '../../src/simulator/world/fillRows.js'
 import type { World } from '../../src/simulator/world/world.js'
-import { isOptional, keyColumns, type RecordedTable, servedTruth, type TruthRow } from '../support/servedTruth.js'
+import { keyColumns, type RecordedTable, servedTruth, type TruthRow, withoutPast } from '../support/servedTruth.js'
 import { storedRows } from '../support/storedRows.js'
 
 /** When the daemon was dead: from the kill to the next start, by the wall clock. */
@@ -59,22 +59,12 @@ export async function compareTables(
 ): Promise<TableReport[]> {
   const truth = servedTruth(journal, settleMs)
   let safe: ReturnType<typeof servedTruth> | undefined
-  // Pages of the past are stored together once the last of them has come, or are asked for again.
-  const cursors = new Set(journal.map(({ parameters }) => parameters['cursor']))
-  const beginsPast = ({ data }: ServedResponse) => {
-    const { cursor } = (data ?? {}) as { readonly cursor?: string }
-    return cursor !== undefined && cursors.has(cursor)
-  }
   /** Asked of rows that are missing: mostly there are none. */
   const isSafe = (table: RecordedTable, key: string) => {
     if (table === 'candles' && closesAt(key) + settleMs > stoppedAt) return false
     safe ??= servedTruth(
-      journal.filter(
-        (answer) =>
-          !isOptional(answer) &&
-          !beginsPast(answer) &&
-          answer.isLastOfConnection === undefined &&
-          ageAtKill(answer.deliveredAtMs, deadTimes) === null,
+      withoutPast(journal).filter(
+        (answer) => answer.isLastOfConnection === undefined && ageAtKill(answer.deliveredAtMs, deadTimes) === null,
       ),
       settleMs,
     )
