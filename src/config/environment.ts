@@ -21,17 +21,15 @@ export const secretVariables = ['DATABASE_URL', 'DATABASE_READ_URL', 'EXCHANGE_P
 /** Returns true if the environment sets at least one option. */
 export function setsOptions(env: Environment): boolean {
   const variables = [...Object.keys(environmentOptions), ...secretVariables.map((name) => `${name}_FILE`)]
-  // Many shell scripts set a variable to the empty string to mean "not set".
-  return variables.some((name) => env[name] !== undefined && env[name] !== '')
+  return variables.some((name) => isSet(env[name]))
 }
 
 /** The environment with the secrets that its variables `<name>_FILE` name. */
 export function withSecretFiles(env: Environment): Environment {
   const fromFiles: Record<string, string> = {}
   for (const variable of secretVariables) {
-    const url = env[variable]
     const file = env[`${variable}_FILE`]
-    if (file === undefined || file === '' || (url !== undefined && url !== '')) continue
+    if (!isSet(file) || isSet(env[variable])) continue
     fromFiles[variable] = readText(
       file,
       `${variable}_FILE is the path of a file that holds what ${variable} would`,
@@ -46,14 +44,18 @@ export function withEnvironment(value: unknown, env: Environment) {
   let input = value
   for (const [variable, [section, key]] of Object.entries(environmentOptions)) {
     const text = env[variable]
-    // Set but empty is how many a shell script says "not set".
-    if (text === undefined || text === '' || !isRecord(input)) continue
+    if (!isSet(text) || !isRecord(input)) continue
     const inner = input[section] ?? {}
     if (!isRecord(inner)) continue
     input = { ...input, [section]: { ...inner, [key]: key === 'port' && /^\d+$/.test(text) ? Number(text) : text } }
     used.set(`${section}.${key}`, variable)
   }
   return { input, variableAt: (path: readonly PropertyKey[]) => used.get(path.join('.')) }
+}
+
+/** Many shell scripts set a variable to the empty string to mean "not set". */
+function isSet(text: string | undefined): text is string {
+  return text !== undefined && text !== ''
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
