@@ -9,6 +9,7 @@ import { backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import {
   explainFills,
+  type FillGap,
   fillNeighbours,
   type FillKey,
   type GapPlace,
@@ -116,7 +117,7 @@ export class FillRepair {
     const reachedSince = now - fillReachMs
     // A gap is lost for good once the service's history does not reach it any more.
     await loseGaps(db, 'fills', reachedSince)
-    const gaps: FillGap[] = []
+    const gaps: WantedGap[] = []
     for (const operation of ['spot-fills-history', 'futures-fills-history'] as const) {
       const probe = await this.#followOperation(operation, reachedSince)
       if (probe !== null) gaps.push(probe)
@@ -134,7 +135,7 @@ export class FillRepair {
    * Gaps are lost while the service lacks the operation, and open again once it has it. Where that is not known, resolves to a
    * lost gap whose request will tell.
    */
-  async #followOperation(operation: Operation, reachedSince: TimeMs): Promise<FillGap | null> {
+  async #followOperation(operation: Operation, reachedSince: TimeMs): Promise<WantedGap | null> {
     const { db, states } = this.#options
     const categories = tradedCategories.filter((category) => fillOperationOf(category) === operation)
     const state = states.stateOf(operation)
@@ -154,15 +155,16 @@ export class FillRepair {
     const gaps = await openFillGaps(db, { since: reachedSince, before, limit: gapsPerLook })
     this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
     return gaps.filter(
-      ({ attempts, attemptedAt, ...gap }) =>
-        isOwn(gap) &&
-        states.stateOf(fillOperationOf(gap.category)) !== 'resting' &&
-        (attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))),
+      (gap) => isOwn(gap) && states.stateOf(fillOperationOf(gap.category)) !== 'resting' && isDue(gap, now),
     )
   }
 }
 
-type FillGap = FillKey & { readonly range: TimeRange }
+type WantedGap = Pick<FillGap, keyof FillKey | 'range'>
+
+function isDue({ attempts, attemptedAt }: FillGap, now: TimeMs): boolean {
+  return attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))
+}
 
 function wantOf(key: FillKey, ranges: readonly TimeRange[]): NewWant {
   const what = { kind: 'repair', again: false, isUrgent: false, hasOpenBeginning: false } as const
