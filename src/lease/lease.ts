@@ -224,7 +224,7 @@ class RowLease implements Lease {
   /** Takes the row, or looks at the one of another recorder. */
   async #claim(sentAt: Moment): Promise<void> {
     const watch = this.#watch
-    const takeAfterMs = watch?.stamp === 'absent' ? leaseMs : (this.#options.takeAfterMs ?? leaseMs)
+    const takeAfterMs = watch?.stamp === 'absent' ? leaseMs : Math.max(leaseMs, this.#options.takeAfterMs ?? 0)
     const isOver = watch !== null && this.#clock.monotonicMs() - watch.sinceMs >= takeAfterMs
     if (watch === null || watch.stamp === 'free' || isOver) {
       const taken = await takeRow(this.#run, this.#claimant, isOver ? watch.stamp : null)
