@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { basename } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { type RepositoryFile, repositoryFiles, repositoryRoot } from '../support/repositoryFiles.js'
@@ -85,6 +86,11 @@ test('nothing names a folder of the machine it was written on', () => {
       .map((line) => `${path}: ${line}`),
   )
   expect(found).toEqual([])
+})
+
+test('nothing is a link, which may lead out of the checkout', () => {
+  const listing = execFileSync('git', ['ls-files', '--stage'], { cwd: repositoryRoot, encoding: 'utf8' })
+  expect(listing.split('\n').filter((line) => line.startsWith('120000'))).toEqual([])
 })
 
 test('nothing refers to where the project is planned: reasons stand in the text itself', () => {
