@@ -6,14 +6,8 @@ import pg from 'pg'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { ChaosDaemon } from './chaosDaemon.js'
 import { type ChaosDatabase, startChaosDatabase } from './chaosDatabase.js'
-import {
-  compareGaps,
-  compareTables,
-  type DeadTime,
-  type GapReport,
-  type Happened,
-  type TableReport,
-} from './compare.js'
+import { compareGaps, type GapReport } from './compareGaps.js'
+import { compareTables, type DeadTime, type Happened, type TableReport } from './compareTables.js'
 import { lastingPort } from '../support/lastingPort.js'
 import { type ChaosEvent, eventText, planChaos, type Spacing } from './events.js'
 import { type MachinePace, watchMachinePace } from './machinePace.js'

@@ -1,6 +1,6 @@
 import type { Fault } from '../../src/simulator/faults.js'
 import type { Service } from '../../src/simulator/service.js'
-import type { DeadTime } from '../chaos/compare.js'
+import type { DeadTime } from '../chaos/compareTables.js'
 import type { SimulatedDatabase } from './driver.js'
 import { droppedWithoutNote, type PlannedFault, faultText } from './faultPlan.js'
 import { clearWay } from './network.js'

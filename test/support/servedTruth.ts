@@ -263,20 +263,6 @@ const tableOf: Readonly<Record<string, RecordedTable>> = {
   'futures-position-long-short': 'long_short_positions',
 }
 
-/**
- * Responses without those of the past, which are stored once they join what is stored, or are asked for again. A walk into the past
- * of liquidations begins with a page that nothing but the next request tells from a live one.
- */
-export function withoutPast(responses: readonly ServedResponse[]): ServedResponse[] {
-  const cursors = new Set(responses.map(({ parameters }) => parameters['cursor']))
-  return responses.filter(({ operation, parameters, data }) => {
-    const { cursor } = (data ?? {}) as { readonly cursor?: string }
-    const isOfWalk = operation === 'liquidations' && parameters['cursor'] !== undefined
-    const beginsWalk = cursor !== undefined && cursors.has(cursor)
-    return !operation.endsWith('-fills-history') && !isOfWalk && !beginsWalk
-  })
-}
-
 /** Everything that was served in a complete answer, by table and key. */
 export function servedTruth(
   answers: readonly ServedResponse[],

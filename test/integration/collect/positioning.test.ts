@@ -6,6 +6,7 @@ import { type Simulator, startSimulator } from '../../../src/simulator/server.js
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { servedTruth } from '../../support/servedTruth.js'
 import { differences, storedRows } from '../../support/storedRows.js'
+import { storeSpooled } from '../../support/storeSpooled.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const tables = ['taker_flow', 'long_short_ratios', 'long_short_accounts', 'long_short_positions'] as const
@@ -47,6 +48,7 @@ it('periods are stored as they were served, after faults and a restart', async (
     }
     await vi.waitFor(enough, { timeout: 60_000, interval: 200 })
     await recorder.stop()
+    await storeSpooled(dataDir, database.database)
   }
   const truth = servedTruth(simulator.control.journal(), 0)
   for (const table of tables) {
