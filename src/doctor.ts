@@ -95,7 +95,7 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
       const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {
         findings.push({ what: 'categories', verdict: 'warning', detail: oneLine(error) })
       })
-      return { findings, universe }
+      return { findings, universe: universe.planned() }
     } finally {
       client.close()
     }

@@ -5,10 +5,9 @@ import { type FleetPlan, planFleet } from '../collect/fleet/fleetPlan.js'
 import type { Plan } from '../collect/plan/plan.js'
 import type { Advice } from '../collect/plan/advice.js'
 import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniverse.js'
-import { readUniverse } from '../collect/universe/universe.js'
+import { readUniverse, type Universe } from '../collect/universe/universe.js'
 import type { Config } from '../config/resolve.js'
 import { ExchangeError } from '../exchange/errors.js'
-import { instrumentText } from '../market/category.js'
 import { grouped, inBytes, messageOf } from '../runtime/text.js'
 import { createLogger } from '../runtime/logger.js'
 import { openDatabase } from '../db/database.js'
@@ -60,7 +59,7 @@ export async function refuseOverload(
   if (options.allowOverload === true) return
   let universe: PlanUniverse
   try {
-    universe = await askUniverse(config)
+    universe = (await askUniverse(config)).planned()
   } catch (error) {
     if (!(error instanceof ExchangeError)) throw error
     if (options.wait !== true) {
@@ -83,7 +82,9 @@ export async function refuseOverload(
 async function universeToPlanFor(config: Config): Promise<PlanUniverse> {
   if (config.exchange.baseUrl === undefined) return assumedUniverse()
   try {
-    return await withRecordedRates(config, await askUniverse(config))
+    const universe = await askUniverse(config)
+    await readRecordedRates(config, universe)
+    return universe.planned()
   } catch (error) {
     const reason = messageOf(error)
     process.stderr.write(`warning: the service did not list its instruments, planning for assumed ones: ${reason}\n`)
@@ -94,10 +95,10 @@ async function universeToPlanFor(config: Config): Promise<PlanUniverse> {
 /** How long the database may take to say what it has: it only makes the plan better. */
 const ratesWithinMs = 5_000
 
-/** Rates of fills as they were recorded lately, where a database is configured and responds, in place of those from turnover. */
-async function withRecordedRates(config: Config, universe: PlanUniverse): Promise<PlanUniverse> {
+/** Takes the rates of fills that were recorded lately, where a database is configured and responds. */
+async function readRecordedRates(config: Config, universe: Universe): Promise<void> {
   const { url } = config.database
-  if (url === undefined) return universe
+  if (url === undefined) return
   const database = openDatabase({
     url,
     poolSize: 1,
@@ -105,22 +106,15 @@ async function withRecordedRates(config: Config, universe: PlanUniverse): Promis
     statementTimeoutMs: ratesWithinMs,
   })
   try {
-    const rates = await recentFillRates(database.db, Date.now())
-    const perSecond = new Map(rates.map((rate) => [instrumentText(rate), rate.perSecond]))
-    const instruments = universe.instruments.map((instrument) => ({
-      ...instrument,
-      measuredFillsPerSecond: perSecond.get(instrumentText(instrument)) ?? null,
-    }))
-    return { ...universe, instruments }
+    universe.setFillRates(await recentFillRates(database.db, Date.now()))
   } catch {
-    // Not there, or not migrated yet: turnover tells something as well, and the plan says which of the two it went by.
-    return universe
+    // Without the database or its tables, rates come from turnover. The plan says which of the two it went by.
   } finally {
     await database.close()
   }
 }
 
-async function askUniverse(config: Config): Promise<PlanUniverse> {
+async function askUniverse(config: Config): Promise<Universe> {
   // A person is waiting for the response: one more attempt is enough.
   const retry = { ...config.exchange.retry, attempts: Math.min(2, config.exchange.retry.attempts) }
   const client = openExchange({ ...config, exchange: { ...config.exchange, retry } }, createLogger('silent'))

@@ -207,48 +207,31 @@ export async function readUniverse(
   client: ExchangeClient,
   signal: AbortSignal,
   onMissing: (error: ExchangeError) => void,
-): Promise<PlanUniverse> {
+): Promise<Universe> {
+  const universe = new Universe()
   const missing: ExchangeError[] = []
-  const orMissing = async <Row>(rows: Promise<readonly Row[]>): Promise<readonly Row[]> => {
+  const rowsOf = async <Row>(page: Promise<Page<Row>>): Promise<readonly Row[]> => {
     try {
-      return await rows
+      return (await page).rows
     } catch (error) {
       if (!(error instanceof ExchangeError) || error.kind !== 'unknown-category') throw error
       missing.push(error)
       return []
     }
   }
-  const [instruments, tickers, rpiSymbols] = await Promise.all([
-    Promise.all(
-      categories.map(async (category) => {
-        const rows = await orMissing(rowsOf(client.instruments({ category }, { signal })))
-        return rows.map((row) => ({ category, symbol: row.symbol, status: row.status, kind: kindOf(row) }))
-      }),
-    ),
-    Promise.all(
-      tradedCategories.map(async (category) => {
-        const rows = await orMissing(rowsOf(client.tickers({ category }, { signal })))
-        return rows.map((ticker) => ({ ...ticker, category }))
-      }),
-    ),
+  const instruments = categories.map(async (category) => {
+    universe.setInstruments(category, await rowsOf(client.instruments({ category }, { signal })))
+  })
+  const tickers = tradedCategories.map((category) => rowsOf(client.tickers({ category }, { signal })))
+  const [pages, rpiSymbols] = await Promise.all([
+    Promise.all(tickers),
     client.rpiSymbols({ signal }),
+    Promise.all(instruments),
   ])
+  universe.setTickers(pages.flat())
+  universe.setRpiSymbols(rpiSymbols.rows)
   const [first] = missing
-  if (first !== undefined && instruments.every((rows) => rows.length === 0)) throw first
+  if (first !== undefined && universe.planned().instruments.length === 0) throw first
   for (const error of missing) onMissing(error)
-  const tickerOf = new Map(tickers.flat().map((ticker) => [instrumentText(ticker), ticker]))
-  const withRpi = new Set(rpiSymbols.rows.map(instrumentText))
-  return {
-    kind: 'listed',
-    instruments: instruments.flat().map((instrument) => {
-      const key = instrumentText(instrument)
-      const ticker = tickerOf.get(key)
-      const turnover24h = ticker === undefined ? null : turnoverHere(instrument.kind, ticker)
-      return { ...instrument, turnover24h, hasRpi: withRpi.has(key), measuredFillsPerSecond: null }
-    }),
-  }
-}
-
-async function rowsOf<Row>(page: Promise<Page<Row>>): Promise<readonly Row[]> {
-  return (await page).rows
+  return universe
 }
