@@ -28,7 +28,7 @@ import { type Ownership, ownsEverything } from './universe/select.js'
 import { Universe } from './universe/universe.js'
 import { WholeLists } from './universe/wholeLists.js'
 
-interface CollectorDependencies {
+export interface CollectorDependencies {
   readonly config: Config
   readonly client: ExchangeClient
   /** Where responses become durable. It stays open when the collector has stopped. */

@@ -33,7 +33,7 @@ export interface HistoryOptions {
 }
 
 /** A series that is being backfilled or repaired, or could not be. */
-export interface HistoryReport {
+interface HistoryReport {
   readonly id: string
   readonly what: string
   readonly state: 'waiting' | 'running' | 'failed'

@@ -1,37 +1,19 @@
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { OpenQueue, Queue } from '../collect/queue/queue.js'
 import type { FleetReport } from '../collect/fleet/fleet.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
 import type { CollectorStats } from '../collect/streams/stream.js'
-import { type Operation, streamNames } from '../market/stream.js'
+import { streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
-import type { Collector } from '../collect/collector.js'
+import type { Collector, CollectorDependencies } from '../collect/collector.js'
 import { type Clock, within } from '../runtime/clock.js'
-import { makeFolder } from '../runtime/disk.js'
-
-interface Use {
-  readonly used: number
-  readonly limit: number
-}
+import { makeFolder, readNote, systemDisk } from '../runtime/disk.js'
+import { isRunning } from '../runtime/process.js'
 
 /** How much of the service's limits is in use and who waits. */
-export interface BudgetUse {
-  readonly waiting: Readonly<
-    Record<
-      'live' | 'repair' | 'backfill',
-      { readonly count: number; readonly oldestWaitMs: number; readonly overdueMs: number }
-    >
-  >
-  /** Requests in the last second. */
-  readonly operations: Readonly<Record<Operation, Use>>
-  /** Requests in the last minute. */
-  readonly overall: Use
-  readonly inFlight: number
-  readonly pausedMs: number
-  readonly rate: number
-}
+export type BudgetUse = ReturnType<CollectorDependencies['client']['stats']>
 
 /** Responses in memory that are not committed yet. */
 type Backlog = Pick<ReturnType<Queue['backlog']>, 'batches' | 'rows' | 'oldestReceivedAt'>
@@ -125,33 +107,21 @@ export async function writeAddress(dataDir: string, url: string): Promise<void> 
 
 /** The address that a server has left; null when there is none. It may no longer be there. */
 export async function readAddress(dataDir: string): Promise<string | null> {
-  return (await readNote(dataDir))?.url ?? null
+  return (await readAddressNote(dataDir)).url ?? null
 }
 
-async function readNote(dataDir: string): Promise<Partial<Address> | null> {
-  try {
-    const note = JSON.parse(await readFile(join(dataDir, fileName), 'utf8')) as Partial<Address>
-    return typeof note.url === 'string' && /^https?:\/\//.test(note.url) ? note : null
-  } catch {
-    return null
-  }
+async function readAddressNote(dataDir: string): Promise<Partial<Address>> {
+  const note = await readNote<Address>(systemDisk, join(dataDir, fileName))
+  return /^https?:\/\//.test(note?.url ?? '') ? (note ?? {}) : {}
 }
 
 /** The address that a server has left, if it still serves there; else null. After a crash another may have its port. */
 export async function respondingAddress(clock: Clock, dataDir: string): Promise<string | null> {
-  const { url, pid } = (await readNote(dataDir)) ?? {}
+  const { url, pid } = await readAddressNote(dataDir)
   if (url === undefined || pid === undefined || !isRunning(pid)) return null
   const request = fetch(new URL('/healthz', url)).catch(() => null)
   const response = await within(clock, patienceMs, request, null)
   return response?.ok === true ? url : null
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }
 
 /** Takes the address away again, unless another server has left its own since. */
