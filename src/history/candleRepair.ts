@@ -3,15 +3,15 @@ import { type CandleSeries, gridOf, intervalMs, seriesText, withCandles } from '
 import { isTradedCategory } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, type TimeMs } from '../market/values.js'
-import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
+import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
 import { candleStream } from '../db/series.js'
-import { earlierRepairs, insertWants, type NewWant } from '../ledger/wants.js'
+import { insertWants, type NewWant, repairAttempts } from '../ledger/wants.js'
 import { listGaps, recordGap } from '../ledger/gaps.js'
 import { isSparse } from '../ledger/noTrade.js'
 import type { Database } from '../db/schema.js'
-import { type Routine, startRoutine } from './routine.js'
+import { isDueAgain, repairOf, type Routine, startRoutine } from './repair.js'
 
 export interface RepairOptions {
   readonly db: Kysely<Database>
@@ -28,8 +28,6 @@ export interface RepairOptions {
 
 /** Gaps older than this are not repaired. A backfill of their range fills them. */
 const lookbackMs = 7 * dayMs
-/** The wait before a gap that a repair did not fill is requested again. */
-const again: Backoff = { minMs: 60_000, maxMs: dayMs, factor: 10 }
 
 /**
  * Looks for gaps in the recorded candles and has them filled before any backfill. A restart or an
@@ -47,17 +45,13 @@ async function repairOnce(options: RepairOptions): Promise<void> {
   const due: NewWant[] = []
   for (const gaps of await findGaps(db, series(), now, options)) {
     const [first] = gaps.missing
-    const { count, endedAt } =
-      first === undefined ? { count: 0, endedAt: null } : await earlierRepairs(db, candleStream(gaps.series), first)
-    // An earlier repair is still open, or the next attempt is not due yet.
-    if (count > 0 && (endedAt === null || now < endedAt + backoffMs(count, again))) continue
+    if (first === undefined || !isDueAgain(await repairAttempts(db, candleStream(gaps.series), first), now)) continue
     // A sparse series may have had no trade there, so no gap is recorded before the service responds.
     for (const range of (await isSparse(db, gaps.series)) ? [] : gaps.missing) {
       const reason = 'not recorded: the recorder or the service was away'
       await recordGap(db, { ...candleStream(gaps.series), range, reason })
     }
-    const what = { kind: 'repair', again: false, isUrgent: false, hasOpenBeginning: false } as const
-    due.push({ ...what, series: candleStream(gaps.series), ranges: gaps.missing, floor: now - lookbackMs })
+    due.push({ ...repairOf(candleStream(gaps.series), gaps.missing), floor: now - lookbackMs })
   }
   await insertWants(db, due)
   if (due.length > 0) logger.info(`repair: ${due.length} series have gaps; they are being filled`)

@@ -3,9 +3,9 @@ import type { ExchangeClient } from '../exchange/client.js'
 import { instrumentText, tradedCategories, type TradedCategory } from '../market/category.js'
 import { type Fill, fillsPerPage } from '../market/rows.js'
 import type { Operation } from '../market/stream.js'
-import { type TimeRange, union } from '../market/timeRange.js'
+import { union } from '../market/timeRange.js'
 import { dayMs, type TimeMs } from '../market/values.js'
-import { backoffMs, type Clock } from '../runtime/clock.js'
+import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import {
   explainFills,
@@ -24,7 +24,7 @@ import type { Database } from '../db/schema.js'
 import { instrumentStream } from '../db/series.js'
 import type { EventHistory } from './fetchEvents.js'
 import type { OperationStates } from './reach.js'
-import { type Routine, startRoutine } from './routine.js'
+import { isDueAgain, repairOf, type Routine, startRoutine } from './repair.js'
 
 export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven' | 'lacking', string>> = {
   'other ids': 'the history of fills names them by other ids than the service does live: it is not used',
@@ -91,8 +91,6 @@ export interface FillRepairOptions {
 const gapsPerLook = 500
 /** The service's history may be some seconds behind its newest fills. */
 const settleMs = 20_000
-/** The wait before a gap that was not filled is wanted again. */
-const again = { minMs: 60_000, maxMs: dayMs, factor: 10 }
 
 /** Has gaps in the recorded fills filled from the service's history of them, where it has one, until stopped. */
 export function startFillRepair(options: FillRepairOptions): Routine {
@@ -126,7 +124,7 @@ export class FillRepair {
     const wants = new Map<string, NewWant>()
     for (const gap of gaps) {
       const known = wants.get(instrumentText(gap))?.ranges ?? []
-      wants.set(instrumentText(gap), wantOf(gap, union(known, [gap.range])))
+      wants.set(instrumentText(gap), repairOf(instrumentStream('fills', gap), union(known, [gap.range])))
     }
     await insertWants(db, [...wants.values()])
   }
@@ -155,18 +153,9 @@ export class FillRepair {
     const gaps = await openFillGaps(db, { since: reachedSince, before, limit: gapsPerLook })
     this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
     return gaps.filter(
-      (gap) => isOwn(gap) && states.stateOf(fillOperationOf(gap.category)) !== 'resting' && isDue(gap, now),
+      (gap) => isOwn(gap) && states.stateOf(fillOperationOf(gap.category)) !== 'resting' && isDueAgain(gap, now),
     )
   }
 }
 
 type WantedGap = Pick<FillGap, keyof FillKey | 'range'>
-
-function isDue({ attempts, attemptedAt }: FillGap, now: TimeMs): boolean {
-  return attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))
-}
-
-function wantOf(key: FillKey, ranges: readonly TimeRange[]): NewWant {
-  const what = { kind: 'repair', again: false, isUrgent: false, hasOpenBeginning: false } as const
-  return { ...what, series: instrumentStream('fills', key), ranges, floor: ranges[0]?.from ?? 0 }
-}

@@ -13,18 +13,17 @@ import {
 } from '../market/funding.js'
 import type { InstrumentKey } from '../market/category.js'
 import { subtract } from '../market/timeRange.js'
-import { dayMs } from '../market/values.js'
-import { backoffMs, type Clock } from '../runtime/clock.js'
+import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { inTransaction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream } from '../db/series.js'
-import { loseGaps, type MissingOfInstrument, missingOfStream } from '../ledger/events.js'
+import { loseGaps, missingOfStream } from '../ledger/events.js'
 import { storeFundingRates } from '../ledger/fundingRates.js'
 import { liquidationText, storeLiquidations } from '../ledger/liquidations.js'
 import { insertWants } from '../ledger/wants.js'
 import type { EventHistory } from './fetchEvents.js'
-import { type Routine, startRoutine } from './routine.js'
+import { isDueAgain, repairOf, type Routine, startRoutine } from './repair.js'
 
 export function fundingHistory(db: Kysely<Database>): EventHistory<FundingRate> {
   return {
@@ -85,8 +84,6 @@ export interface FuturesRepairOptions {
 }
 
 const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
-/** The wait before what was not found is wanted again. */
-const again = { minMs: 60_000, maxMs: dayMs, factor: 10 }
 
 /**
  * Has settled rates and liquidations fetched that are missing: those from before an instrument was recorded at first,
@@ -98,22 +95,14 @@ export function startFuturesRepair(options: FuturesRepairOptions): Routine {
 
 async function wantMissing({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
   const now = clock.now()
-  const what = { kind: 'repair', again: false, isUrgent: false, hasOpenBeginning: false } as const
-  const isDue = ({ attempts, attemptedAt }: MissingOfInstrument) =>
-    attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))
   for (const { name, keptMs } of streams) {
     await loseGaps(db, name, now - reachMs[name])
     const since = now - Math.min(reachMs[name] - leavesWithinMs, keptMs ?? Infinity)
     const found = await missingOfStream(db, name, since)
-    const due = found.filter((one) => isOwn(one) && isDue(one))
+    const due = found.filter((one) => isOwn(one) && isDueAgain(one, now))
     await insertWants(
       db,
-      due.map(({ missing, ...key }) => ({
-        ...what,
-        series: instrumentStream(name, key),
-        ranges: missing,
-        floor: missing[0]?.from ?? 0,
-      })),
+      due.map(({ missing, ...key }) => repairOf(instrumentStream(name, key), missing)),
     )
   }
 }

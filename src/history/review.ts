@@ -9,7 +9,7 @@ import { askedOnce, unconfirmedParts } from '../ledger/noTrade.js'
 import { type DueReview, dueReviews, type Fraction, seriesToReadAgain } from '../ledger/restatements.js'
 import type { Database } from '../db/schema.js'
 import { candleStream } from '../db/series.js'
-import { type Routine, startRoutine } from './routine.js'
+import { type Routine, startRoutine } from './repair.js'
 
 export interface ReviewOptions {
   readonly db: Kysely<Database>

@@ -7,6 +7,7 @@ import { instant, toDate } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { sameSeries, type Series } from '../db/series.js'
+import { attemptsWhere, type RepairAttempts } from './wants.js'
 import { is, knownOf, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 
 /** Adds what responses prove of an instrument, and books what lies between as gaps. Resolves to the number of new gaps. */
@@ -51,11 +52,8 @@ export async function reopenGaps(
 }
 
 /** What is missing of an instrument, and how often it was wanted in vain. */
-export interface MissingOfInstrument extends InstrumentKey {
+interface MissingOfInstrument extends InstrumentKey, RepairAttempts {
   readonly missing: readonly TimeRange[]
-  readonly attempts: number
-  /** When the last attempt ended; null while one is open. */
-  readonly attemptedAt: TimeMs | null
 }
 
 /** What is missing since a time, up to what is proven last, of each instrument that a stream has anything of. */
@@ -66,15 +64,12 @@ export async function missingOfStream(
 ): Promise<MissingOfInstrument[]> {
   const begin = instant(since)
   const { rows } = await sql<Omit<MissingOfInstrument, 'missing'> & { readonly ranges: [TimeMs, TimeMs][] }>`
-    select k.category, k.symbol, ${rangesAsJson('m.missing')} as ranges, w.attempts, w.ended as "attemptedAt"
+    select k.category, k.symbol, ${rangesAsJson('m.missing')} as ranges, w.*
     from recorder.known k
     cross join lateral (
       select tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges as missing
     ) m
-    cross join lateral (
-      select count(*) as attempts, case when bool_and(ended_at is not null) then max(ended_at) end as ended
-      from recorder.want w where ${sameSeries('w', 'k')} and w.kind = 'repair' and w.ranges && m.missing
-    ) w
+    cross join lateral (${attemptsWhere(sql`${sameSeries('w', 'k')} and w.ranges && m.missing`)}) w
     where k.stream = ${stream} and ${is('recorded', 'k')} and k.part = '-infinity' and not isempty(m.missing)`.execute(
     db,
   )

@@ -266,22 +266,24 @@ export async function countOpenWants(db: Kysely<Database>, kind: WantKind): Prom
   return count
 }
 
-/** How often a range was wanted as a repair in the last days, and when the last of these ended; null while it is open. */
-export async function earlierRepairs(
-  db: Kysely<Database>,
-  series: Series,
-  range: TimeRange,
-): Promise<{ readonly count: number; readonly endedAt: TimeMs | null }> {
-  const ends = await db
-    .selectFrom('recorder.want')
-    .select('ended_at as endedAt')
-    .where(ofSeries(series))
-    .where('kind', '=', 'repair')
-    .where('ranges', '&&', multirange([range]))
-    .execute()
-  const times = ends.map(({ endedAt }) => endedAt ?? Number.POSITIVE_INFINITY)
-  const last = Math.max(...times)
-  return { count: times.length, endedAt: Number.isFinite(last) ? last : null }
+/** How often something was wanted as a repair in the last days. */
+export interface RepairAttempts {
+  readonly attempts: number
+  /** When the last attempt ended; null while one is open. */
+  readonly attemptedAt: TimeMs | null
+}
+
+/** The repairs `w` that a condition finds, as one row of `RepairAttempts`. */
+export function attemptsWhere(condition: RawBuilder<unknown>): RawBuilder<RepairAttempts> {
+  return sql`
+    select count(*) as attempts, case when bool_and(ended_at is not null) then max(ended_at) end as "attemptedAt"
+    from recorder.want w where w.kind = 'repair' and ${condition}`
+}
+
+/** How often a range of a series was wanted as a repair. */
+export async function repairAttempts(db: Kysely<Database>, series: Series, range: TimeRange): Promise<RepairAttempts> {
+  const { rows } = await attemptsWhere(sql`${ofSeries(series)} and w.ranges && ${multirange([range])}`).execute(db)
+  return rows[0] ?? { attempts: 0, attemptedAt: null }
 }
 
 export interface RangeOutcome extends TimeRange {
