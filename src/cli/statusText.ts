@@ -41,6 +41,8 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
         )
   const running = inWords(status.time - status.startedAt)
   const leftOut = leftOutLines(status.streams)
+  const [head = '', ...streams] = streamTable(status.streams, paint, screen.columns < wideColumns).split('\n')
+  const off = streams.filter((_, place) => status.streams[place]?.state === 'off')
   const operations = inLines(
     budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`),
     3,
@@ -49,7 +51,8 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
     `${paint('market-recorder', 'bold')} ${status.version} · ${health} · up ${running} · egress ${status.egress} · ${clock(status.time)} UTC`,
     ...problems.map(({ message, isBlocking }) => paint(`  ! ${message}`, isBlocking ? 'red' : 'yellow')),
     '',
-    ...streamTable(status.streams, paint, screen.columns < wideColumns).split('\n'),
+    head,
+    ...streams,
     ...leftOut,
     '',
     `Requests   ${bar(budget.overall.used, budget.overall.limit)} ${grouped(budget.overall.used)} of ${grouped(budget.overall.limit)} a minute` +
@@ -71,7 +74,7 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
       incidents.length - shownIncidents,
     ),
   ]
-  return fitted(lines, [operations, leftOut, ['']], screen).join('\n')
+  return fitted(lines, [operations, leftOut, [''], off], screen).join('\n')
 }
 
 /** Leaves out one group of lines after the other while there are too many, and then the last ones. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type Screen, statusText, storedText } from '../../../src/cli/statusText.js'
+import { enabledStreams } from '../../../src/collect/streams/streams.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import { type StreamName, streamNames } from '../../../src/market/stream.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
@@ -49,14 +50,14 @@ describe('the status on a terminal', () => {
     expect(lines[2]).toContain('fills: nothing stored for 2 h')
   })
 
-  test('fits the screen, with what is wrong and every stream', () => {
+  test('fits the screen, with what is wrong and every stream that is recorded', () => {
     const screen = { columns: 80, rows: 23 }
     const shown = text(({ state }) => void (state.stats.fills.lastStoredAt = now - 7_200_000), false, screen)
     const lines = shown.split('\n')
     expect(lines.length).toBeLessThanOrEqual(23)
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80)
     expect(lines[1]).toBe('  ! The database does not respond: refused')
-    for (const name of streamNames) expect(shown).toMatch(new RegExp(`^${name} `, 'm'))
+    for (const { name } of enabledStreams(loadConfig({ env: {} }))) expect(shown).toMatch(new RegExp(`^${name} `, 'm'))
     for (const label of ['Requests', 'Waiting', 'Database', 'Gaps', 'Process']) {
       expect(shown).toMatch(new RegExp(`^${label} `, 'm'))
     }
