@@ -2,11 +2,22 @@ import { type Kysely, sql } from 'kysely'
 import { commentOn, extraComment, keyComments, receivedAtComment, type RelationComments } from './comments.js'
 import { adding, finite } from './fragments.js'
 
-const momentColumns = `category market.category not null,
-      symbol text not null check (symbol <> ''),
+const keyColumns = `category market.category not null,
+      symbol text not null check (symbol <> '')`
+const momentColumns = `${keyColumns},
       ts timestamptz not null,
       received_at timestamptz not null,
       extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object')`
+
+/** A row of a list is kept by its versions. */
+const versionColumns = `extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
+      valid_from timestamptz not null,
+      valid_to timestamptz check (valid_to > valid_from)`
+const versionComments = {
+  extra: `${extraComment} As they were when this version was first seen.`,
+  valid_from: 'When the recorder first saw this version.',
+  valid_to: 'When the recorder first saw it changed or gone (exclusive); NULL while it holds.',
+}
 
 function sharesTable(what: string) {
   return sql`
@@ -70,6 +81,41 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (category, symbol, ts)
     );
     ${sql.join(['ratios', 'accounts', 'positions'].map(sharesTable), sql` `)}
+
+    create table market.index_components (
+      ${sql.raw(keyColumns)},
+      exchange text not null check (exchange <> ''),
+      spot_pair text not null check (spot_pair <> ''),
+      weight numeric not null check (${finite('weight')}),
+      equivalent_price numeric,
+      ${sql.raw(versionColumns)},
+      primary key (category, symbol, exchange, spot_pair, valid_from)
+    );
+    create unique index index_components_one_open on market.index_components (category, symbol, exchange, spot_pair)
+      where valid_to is null;
+
+    create table market.position_tiers (
+      ${sql.raw(keyColumns)},
+      tier integer not null check (tier >= 0),
+      min_value numeric not null check (${finite('min_value')}),
+      max_value numeric,
+      leverage numeric not null check (${finite('leverage')}),
+      margin_rate numeric not null check (${finite('margin_rate')}),
+      ${sql.raw(versionColumns)},
+      primary key (category, symbol, tier, valid_from)
+    );
+    create unique index position_tiers_one_open on market.position_tiers (category, symbol, tier)
+      where valid_to is null;
+
+    create table market.open_interest_limits (
+      ${sql.raw(keyColumns)},
+      notional_value numeric not null check (${finite('notional_value')}),
+      total_notional_value numeric,
+      ${sql.raw(versionColumns)},
+      primary key (category, symbol, valid_from)
+    );
+    create unique index open_interest_limits_one_open on market.open_interest_limits (category, symbol)
+      where valid_to is null;
 
     -- The occurrence is part of the key, because liquidations have no id: two that are equal are two.
     create table market.liquidations (
@@ -167,6 +213,45 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     'market.long_short_ratios': commentOnShares('futures', 'futures-long-short'),
     'market.long_short_accounts': commentOnShares('accounts', 'futures-account-long-short'),
     'market.long_short_positions': commentOnShares('positions', 'futures-position-long-short'),
+    'market.index_components': {
+      kind: 'table',
+      comment: 'A component of the index of a future over a period. Source: index-components.',
+      columns: {
+        ...keyComments,
+        exchange: 'Exchange that the price comes from.',
+        spot_pair: 'Its spot pair.',
+        weight: 'Weight in the index, as the service sends it.',
+        equivalent_price:
+          'Its price when this version was first seen, in the terms of the index. It moves all the time and opens no version. NULL where the service does not say.',
+        ...versionComments,
+      },
+    },
+    'market.position_tiers': {
+      kind: 'table',
+      comment:
+        'A tier of the positions in a future over a period. Source: position-tier; the names of its fields are assumed.',
+      columns: {
+        ...keyComments,
+        tier: 'Number of the tier, from the smallest positions on.',
+        min_value: 'Smallest position of the tier, by value (assumed: in quote coin). On the wire minTierValue.',
+        max_value: 'Largest position of the tier; NULL where the service does not say. On the wire maxTierValue.',
+        leverage: 'Highest leverage.',
+        margin_rate: 'Maintenance margin, as a fraction of the value of a position. On the wire mmr.',
+        ...versionComments,
+      },
+    },
+    'market.open_interest_limits': {
+      kind: 'table',
+      comment:
+        'How large positions in a future may be over a period. Source: oi-limit; the names of its fields are assumed.',
+      columns: {
+        ...keyComments,
+        notional_value: 'Assumed: the most that one account may hold, in quote coin. On the wire notionalValue.',
+        total_notional_value:
+          'Assumed: the most that an account may hold with its sub-accounts, in quote coin; NULL where the service does not say. On the wire totalNotionalValue.',
+        ...versionComments,
+      },
+    },
     'market.funding_forecasts': {
       kind: 'table',
       comment: 'The funding rate of the next settlement, as it forms, at a moment. Source: current-fund-rate.',

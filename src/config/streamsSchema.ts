@@ -86,6 +86,7 @@ const selection = z
 const select = selection.prefault({}).describe('Which instruments the stream covers.')
 
 const enabled = z.boolean().default(true).describe('Whether the stream is recorded.')
+const off = z.boolean().default(false)
 
 const instruments = z
   .strictObject({
@@ -101,10 +102,10 @@ const instruments = z
 const rpiSymbols = z
   .strictObject({
     enabled,
-    schedule: schedule.default('30 */10 * * * *').describe('When the list is read: cron with seconds, UTC.'),
   })
   .prefault({})
-  .describe('The list of symbols that have RPI quotes.')
+  .transform((options) => ({ ...options, schedule: '30 */10 * * * *' }))
+  .describe('The list of symbols that have RPI quotes, every ten minutes.')
 
 const tickers = z
   .strictObject({
@@ -188,12 +189,18 @@ const allStreams = z.strictObject({
     .describe('Liquidations of futures, of which the service shows those of the last three days.'),
   positioning: z
     .strictObject({
-      enabled: enabled.unwrap().default(false).describe('Whether the four streams are recorded.'),
+      enabled: off.describe('Whether the four streams are recorded.'),
       select,
     })
     .prefault({})
     .describe(
       'Taker flow and long/short ratios of futures, by periods of five minutes. The service allows one request a second for each of the four.',
+    ),
+  futuresTerms: z
+    .strictObject({ enabled: off.describe('Whether the three lists are recorded.') })
+    .prefault({})
+    .describe(
+      'Lists of futures that change now and then, read once an hour: components of indexes and tiers of positions, of the futures that fundingRates.select covers, and limits of open interest, of all.',
     ),
 })
 

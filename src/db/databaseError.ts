@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { fieldStreams, streamTraits } from '../market/stream.js'
+import { fieldStreams, isOfVersions, streamTraits } from '../market/stream.js'
 import type { FieldType } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { snakeCase } from './columns.js'
@@ -156,6 +156,7 @@ export const rowChecks: ReadonlySet<string> = new Set([
   // Checks of whole rows: sides of a book that are equally long, and periods that end after they begin.
   'instrument_history_check',
   'rpi_symbols_check',
+  ...fieldStreams.filter(isOfVersions).map((name) => `${name}_check`),
   'order_books_check',
   'order_books_check1',
   'rpi_order_books_check',

@@ -1,5 +1,6 @@
 import { CompiledQuery, type Kysely } from 'kysely'
 import { callFunction } from './database.js'
+import type { StreamName } from '../market/stream.js'
 import type { Database } from './schema.js'
 import { hostname } from 'node:os'
 import { randomName } from '../runtime/randomness.js'
@@ -16,7 +17,7 @@ import { systemClock } from '../runtime/clock.js'
  * | reconcile                  | start and migrate, changing features      | a session          | seconds to hours        |
  * | archive                    | who writes the archive or restores from it | a session         | minutes to hours        |
  * | instruments CATEGORY       | the writer of a list of instruments       | a transaction      | milliseconds            |
- * | rpi-symbols                | the writer of the RPI list                | a transaction      | milliseconds            |
+ * | versions STREAM            | the writer of another list                | a transaction      | milliseconds            |
  * | wants                      | who adds a want or takes a slice          | a transaction      | milliseconds            |
  * | a row of recorder.known    | the writer of fills of an instrument      | a transaction      | milliseconds            |
  * | recorder.migration_lock    | start and migrate, changing the schema    | a transaction      | seconds                 |
@@ -25,7 +26,7 @@ export const lockNames = {
   reconcile: 'reconcile',
   archive: 'archive',
   instruments: (category: string) => `instruments ${category}`,
-  rpiSymbols: 'rpi-symbols',
+  versions: (stream: StreamName) => `versions ${stream}`,
   wants: 'wants',
 } as const
 

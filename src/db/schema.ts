@@ -1,7 +1,7 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { Candle, CandleType, Interval } from '../market/candle.js'
 import type { Category } from '../market/category.js'
-import type { FieldsOf, FieldStream, RowOf, StreamName } from '../market/stream.js'
+import type { FieldsOf, FieldStream, RowOf, StreamName, VersionStream } from '../market/stream.js'
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
 import type { InstrumentColumns, SnakeCase } from './columns.js'
 
@@ -92,9 +92,18 @@ type IntegerColumns<Name extends FieldStream> = {
 
 /** The tables of streams with declared fields, and what the database adds to some of them. */
 type FieldTables = {
-  [Name in FieldStream as `market.${Name}`]: Omit<ColumnsOf<RowOf<Name>>, keyof IntegerColumns<Name>> &
+  [Name in FieldStream as `market.${Name}`]: Omit<
+    ColumnsOf<Name extends VersionStream ? Omit<RowOf<Name>, 'ts' | 'receivedAt'> : RowOf<Name>>,
+    keyof IntegerColumns<Name>
+  > &
     IntegerColumns<Name> &
-    (Name extends keyof AddedColumns ? AddedColumns[Name] : unknown)
+    (Name extends keyof AddedColumns ? AddedColumns[Name] : unknown) &
+    (Name extends VersionStream ? Period : unknown)
+}
+/** When a version was first seen, and when it was first seen changed or gone. */
+interface Period {
+  valid_from: Instant
+  valid_to: NullableInstant
 }
 interface AddedColumns {
   order_books: BookTop

@@ -25,7 +25,7 @@ export async function inStatements<Row>(
 }
 
 /** A table with a column for each field of its rows, named after it. */
-interface RowTable<Row> {
+export interface RowTable<Row> {
   readonly name: string
   /** Names of the key's columns. */
   readonly key: readonly string[]
@@ -51,19 +51,18 @@ type StoredRow<Name extends FieldStream> = Omit<RowOf<Name>, 'category'> & { rea
 
 const streamTables = new Map(
   fieldStreams.map((name) => {
-    const { table, fields } = streamTraits[name]
-    const kinds = Object.entries<FieldType>(fields).map(([field, type]) => [field, type.replace('?', '')])
-    return [
-      name,
-      rowTable<Record<string, ColumnValue>>(`market.${name}`, [...table.series, table.time, ...table.after], {
-        category: 'category',
-        symbol: 'text',
-        ts: 'time',
-        ...(Object.fromEntries(kinds) as Record<string, ColumnKind>),
-        receivedAt: 'time',
-        extra: 'json',
-      }),
-    ]
+    const traits = streamTraits[name]
+    const kinds = Object.entries<FieldType>(traits.fields).map(([field, type]) => [field, type.replace('?', '')])
+    const own = { ...(Object.fromEntries(kinds) as Record<string, ColumnKind>), extra: 'json' } as const
+    const instrument = { category: 'category', symbol: 'text' } as const
+    const [key, columns] =
+      traits.table === 'list'
+        ? [['category', 'symbol', ...traits.entry.map((field) => snakeCase<string>(field))], { ...instrument, ...own }]
+        : [
+            [...traits.table.series, traits.table.time, ...traits.table.after],
+            { ...instrument, ts: 'time', receivedAt: 'time', ...own } as const,
+          ]
+    return [name, rowTable<Record<string, ColumnValue>>(`market.${name}`, key, columns)]
   }),
 )
 

@@ -6,8 +6,9 @@ import { columnNames, type ColumnSpec, instant, instrumentColumns, rowsFrom, toD
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
-import type { WriteResult } from '../db/writeRows.js'
+import { rowTable, type WriteResult } from '../db/writeRows.js'
 import type { RpiSymbol } from '../market/rows.js'
+import { recordVersions } from './versions.js'
 
 interface InstrumentsResult extends WriteResult {
   /** Instruments seen for the first time, or again after they had gone. */
@@ -158,49 +159,18 @@ function source(instruments: readonly Instrument[]) {
   })
 }
 
-interface RpiSymbolsResult extends WriteResult {
-  /** Members that are not on the list any more. */
-  readonly disappeared: number
-}
+const rpiSymbols = rowTable<Pick<RpiSymbol, 'category' | 'symbol'>>('market.rpi_symbols', ['category', 'symbol'], {
+  category: 'category',
+  symbol: 'text',
+})
 
-const rpiColumns: readonly ColumnSpec[] = [
-  { name: 'category', kind: 'category' },
-  { name: 'symbol', kind: 'text' },
-]
-
-/**
- * Stores the RPI list as it was at `seenAt`, as periods of membership. Unless `complete` is false, who is not on it has left.
- * A list older than what is known of a symbol does not touch it. One transaction.
- */
+/** Stores the RPI list as it was at `seenAt`, as periods of membership. Unless `complete` is false, who is not on it has left. */
 export async function recordRpiSymbols(
   db: Kysely<Database>,
-  symbols: readonly RpiSymbol[],
+  rows: readonly RpiSymbol[],
   seenAt: TimeMs,
   options: { readonly complete?: boolean } = {},
-): Promise<RpiSymbolsResult> {
-  const at = instant(seenAt)
-  const source = rowsFrom(symbols, rpiColumns, (row, column) => (column === 0 ? row.category : row.symbol))
-  return inTransaction(db, async (trx) => {
-    // Two recorders would otherwise both open a period.
-    await lockInTransaction(trx, lockNames.rpiSymbols)
-    const left =
-      options.complete === false
-        ? undefined
-        : await sql`
-            update market.rpi_symbols set valid_to = ${at}
-            where valid_to is null and valid_from < ${at}
-              and (category, symbol) not in (select category, symbol from ${source} as listed)`.execute(trx)
-    const joined = await sql`
-      insert into market.rpi_symbols (category, symbol, valid_from)
-      select distinct category, symbol, ${at} from ${source} as listed
-      where not exists (
-        select from market.rpi_symbols known
-        where known.category = listed.category and known.symbol = listed.symbol
-          and (known.valid_to is null or known.valid_to > ${at})
-      )
-      on conflict (category, symbol, valid_from) do nothing`.execute(trx)
-    const inserted = Number(joined.numAffectedRows ?? 0n)
-    const disappeared = Number(left?.numAffectedRows ?? 0n)
-    return { inserted, updated: 0, unchanged: symbols.length - inserted, disappeared }
-  })
+): ReturnType<typeof recordVersions> {
+  const whole = options.complete === false ? null : sql<boolean>`true`
+  return recordVersions(db, 'rpi_symbols', rpiSymbols, { rows, seenAt, whole, compared: [] })
 }

@@ -3,16 +3,24 @@ import { type Candle, intervalMs, silenceBetween } from '../market/candle.js'
 import type { RpiSymbol } from '../market/rows.js'
 import type { FundingRate, FutureKey } from '../market/funding.js'
 import type { Instrument } from '../market/instrument.js'
-import type { MomentStream, RowOf, StreamName } from '../market/stream.js'
+import type { MomentStream, RowOf, StreamName, VersionStream } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { Database } from '../db/schema.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { shownRates, storeFundingRates } from './fundingRates.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
 import { storeLiquidationBatch } from './liquidations.js'
-import { type Batch, type CandleTarget, type CategoryTarget, isWholeList, missingRows } from './batch.js'
+import {
+  type Batch,
+  type CandleTarget,
+  type CategoryTarget,
+  type FuturesTarget,
+  isWholeList,
+  missingRows,
+} from './batch.js'
 import { storeCandles, type StoredCandles } from './storeCandles.js'
 import { type StoredFills, storeFills } from './storeFills.js'
+import { storeVersions } from './versions.js'
 
 /** Result of a writer. Only the writer of fills finds gaps, and only the writer of candles finds late candles. */
 export type Written = WriteResult & Partial<StoredFills & StoredCandles>
@@ -33,6 +41,9 @@ const writers = {
     storeFundingRates(db, batch.target, batch.rows, shownRates(batch)),
   ),
   liquidations: oneByOne(storeLiquidationBatch),
+  index_components: byVersions('index_components'),
+  position_tiers: byVersions('position_tiers'),
+  open_interest_limits: byVersions('open_interest_limits'),
 } as const satisfies Readonly<Record<Exclude<StreamName, MomentStream>, unknown>>
 
 /** Returns true for a stream of rows that stand for themselves. */
@@ -53,6 +64,10 @@ function oneByOne<Target, Row>(
     for (const batch of batches) written.push(await write(db, batch))
     return written
   }
+}
+
+function byVersions<Name extends VersionStream>(stream: Name): Writer<FuturesTarget, RowOf<Name>> {
+  return oneByOne((db, batch) => storeVersions(db, stream, batch))
 }
 
 /** Rows that stand for themselves go into one statement. What it brings is counted with the first batches. */

@@ -31,6 +31,10 @@ export const operationTraits = {
   'futures-long-short': { perSecond: 1, mayLack: true },
   'futures-account-long-short': { perSecond: 1, mayLack: true },
   'futures-position-long-short': { perSecond: 1, mayLack: true },
+  'index-components': { perSecond: 10, mayLack: true, isInObject: true },
+  // The limits of these two are not documented. Theirs are assumed.
+  'position-tier': { perSecond: 10, mayLack: true },
+  'oi-limit': { perSecond: 10, mayLack: true },
 } as const satisfies Readonly<Record<string, OperationTraits>>
 
 export type Operation = keyof typeof operationTraits
@@ -62,6 +66,10 @@ interface StreamTraits {
   readonly table: 'list' | TimeTableShape
   /** Fields of its rows besides category, symbol, `ts`, `receivedAt` and `extra`. The columns are named after them. */
   readonly fields?: Readonly<Record<string, FieldType>>
+  /** Fields that tell the rows of a list apart. Each row is kept by its versions: a change of another field opens a new one. */
+  readonly entry?: readonly string[]
+  /** Fields that change with nearly every response, and open no version. */
+  readonly moving?: readonly string[]
   /** The service can be asked for the same rows again. */
   readonly isRepeatable: boolean
   /** What is missing of it is known, because what is complete is proven. */
@@ -80,6 +88,8 @@ const ofPositioning = {
   isRepeatable: true,
   isOfFutures: true,
 } as const
+/** Lists that change now and then. */
+const ofTerms = { options: 'futuresTerms', table: 'list', isRepeatable: true, isOfFutures: true } as const
 const shareFields = { longShare: 'decimal', shortShare: 'decimal', longShortRatio: 'decimal?' } as const
 
 /** The streams that are recorded, each named as the table that holds it. */
@@ -217,6 +227,28 @@ export const streamTraits = {
     fields: shareFields,
     ...ofPositioning,
   },
+  index_components: {
+    operation: 'index-components',
+    title: 'Index components',
+    fields: { exchange: 'text', spotPair: 'text', weight: 'decimal', equivalentPrice: 'decimal?' },
+    entry: ['exchange', 'spotPair'],
+    moving: ['equivalentPrice'],
+    ...ofTerms,
+  },
+  position_tiers: {
+    operation: 'position-tier',
+    title: 'Position tiers',
+    fields: { tier: 'integer', minValue: 'decimal', maxValue: 'decimal?', leverage: 'decimal', marginRate: 'decimal' },
+    entry: ['tier'],
+    ...ofTerms,
+  },
+  open_interest_limits: {
+    operation: 'oi-limit',
+    title: 'Open-interest limits',
+    fields: { notionalValue: 'decimal', totalNotionalValue: 'decimal?' },
+    entry: [],
+    ...ofTerms,
+  },
 } as const satisfies Readonly<Record<string, StreamTraits>>
 
 type Traits = typeof streamTraits
@@ -253,9 +285,17 @@ export type RowOf<Name extends FieldStream> = {
   readonly extra: Extra
 } & RowFields<FieldsOf<Name>>
 
+/** Streams of lists whose rows are kept by their versions. */
+export type VersionStream = { [Name in FieldStream]: Traits[Name]['table'] extends 'list' ? Name : never }[FieldStream]
+
+/** Returns true if the rows of a stream are kept by their versions. */
+export function isOfVersions(name: StreamName): name is VersionStream {
+  return 'entry' in streamTraits[name]
+}
+
 /** Streams of rows that stand for themselves: nothing is proven by them. */
 export type MomentStream = {
-  [Name in FieldStream]: Traits[Name] extends { readonly isProven: true } ? never : Name
+  [Name in FieldStream]: Traits[Name] extends { readonly isProven: true } ? never : Exclude<Name, VersionStream>
 }[FieldStream]
 
 /** The tables of schema `market`, in the order in which people want to read about them. */

@@ -3,11 +3,12 @@ import type { Operation } from '../market/stream.js'
 import { minuteMs, type TimeMs } from '../market/values.js'
 import { limitOf, type Query, ServiceFailure, symbolOf, tradedCategoryOf, wholeNumber } from './parameters.js'
 import { fixed, mix, mixText } from './world/hash.js'
-import type { Listing } from './world/listing.js'
+import { isShown, type Listing } from './world/listing.js'
 import type { Quirks } from './world/quirks.js'
 import type { World } from './world/world.js'
 
 const periodMs = 5 * minuteMs
+const indexExchanges = ['Bitget', 'Binance', 'OKX', 'Bybit', 'Coinbase', 'Gate.io']
 
 /** @param existing the listing that a request is about, or a failure in the service's terms */
 export function createFutures(
@@ -23,6 +24,14 @@ export function createFutures(
   const futureOf = (operation: Operation, query: Query, at: TimeMs) => {
     const category = futuresOf(operation, query)
     return { category, symbol: existing(operation, category, symbolOf(query), at).symbol }
+  }
+
+  /** Draws of a list that changes now and then, at a time of its own. */
+  const stageOf = (operation: Operation, symbol: string, at: TimeMs) => {
+    const key = mixText(0, `${operation} ${symbol}`)
+    const everyMs = quirks().termsChangeMs
+    const stage = Math.floor((at + (key % everyMs)) / everyMs)
+    return (place: number) => mix(key, stage, place)
   }
 
   /** The last thirty periods of five minutes that have ended, ascending. */
@@ -64,6 +73,45 @@ export function createFutures(
     },
     'current-fund-rate': (query: Query, at: TimeMs) =>
       world.fundingForecasts(futuresOf('current-fund-rate', query), at),
+    // Its category follows from the symbol. One that is named as well is taken.
+    'index-components'(query: Query, at: TimeMs) {
+      const isMeant = ({ category, symbol }: Listing) => category.endsWith('FUTURES') && symbol === query['symbol']
+      const named = query['category'] ?? world.listings().find(isMeant)?.category ?? 'USDT-FUTURES'
+      const { category, symbol } = futureOf('index-components', { ...query, category: named }, at)
+      const { baseCoin } = existing('index-components', category, symbol, at)
+      const draw = stageOf('index-components', symbol, at)
+      const components = indexExchanges.filter((_, place) => place === 0 || draw(place) % 2 === 0)
+      const share = Math.floor(10_000 / components.length)
+      const componentList = components.map((exchange, place) => ({
+        exchange,
+        spotPair: `${baseCoin}USDT`,
+        equivalentPrice: world.ticker(category, symbol, at)?.['indexPrice'] ?? '',
+        weight: fixed(place === 0 ? 10_000 - share * (components.length - 1) : share, 4),
+      }))
+      return { symbol, componentList }
+    },
+    'position-tier'(query: Query, at: TimeMs) {
+      const { symbol } = futureOf('position-tier', query, at)
+      const draw = stageOf('position-tier', symbol, at)
+      const width = 50_000 * (1 + (draw(0) % 5))
+      return ['125', '100', '50', '20', '10'].slice(0, 3 + (draw(1) % 3)).map((leverage, place) => ({
+        tier: String(place + 1),
+        minTierValue: String(place === 0 ? 0 : width * 4 ** place),
+        maxTierValue: String(width * 4 ** (place + 1)),
+        leverage,
+        mmr: fixed(40 * 2 ** place, 4),
+      }))
+    },
+    'oi-limit'(query: Query, at: TimeMs) {
+      const category = futuresOf('oi-limit', query)
+      const symbols = query['symbol']
+        ? [futureOf('oi-limit', query, at).symbol]
+        : world.listings().flatMap((one) => (one.category === category && isShown(one, at) ? [one.symbol] : []))
+      return symbols.map((symbol) => {
+        const notionalValue = 1_000_000 * (1 + (stageOf('oi-limit', symbol, at)(0) % 50))
+        return { symbol, notionalValue: String(notionalValue), totalNotionalValue: String(2 * notionalValue) }
+      })
+    },
     liquidations(query: Query, at: TimeMs) {
       const { category, symbol } = futureOf('liquidations', query, at)
       const before = wholeNumber(query, 'cursor') ?? Number.POSITIVE_INFINITY

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../src/db/schema.js'
 import { hourMs, type TimeMs } from '../../src/market/values.js'
 
-/** Stores a settled rate, a forming one, two equal liquidations, and positioning of an hour after `from`. */
+/** Stores a settled rate, a forming one, two equal liquidations, positioning, and versions of lists, of an hour after `from`. */
 export async function insertFutures(db: Kysely<Database>, from: TimeMs): Promise<void> {
   const after = (hours: number) => new Date(from + hours * hourMs)
   const key = sql`'USDT-FUTURES', 'BTCUSDT', ${after(1)}::timestamptz`
@@ -19,4 +19,12 @@ export async function insertFutures(db: Kysely<Database>, from: TimeMs): Promise
   for (const table of ['long_short_ratios', 'long_short_accounts', 'long_short_positions'])
     await sql`insert into ${sql.table(`market.${table}`)} (category, symbol, ts, long_share, short_share, received_at)
       values (${key}, 0.6000, 0.4000, ${after(2)})`.execute(db)
+  const period = sql`${after(1)}::timestamptz, ${after(2)}::timestamptz`
+  const future = sql`'USDT-FUTURES', 'BTCUSDT'`
+  await sql`insert into market.index_components (category, symbol, exchange, spot_pair, weight, valid_from, valid_to)
+    select ${future}, exchange, 'BTCUSDT', 0.5000, ${period} from unnest('{b,A,é}'::text[]) as exchange`.execute(db)
+  await sql`insert into market.position_tiers (category, symbol, tier, min_value, leverage, margin_rate, valid_from, valid_to)
+    select ${future}, tier, 0, 125, 0.0040, ${period} from generate_series(1, 11) as tier`.execute(db)
+  await sql`insert into market.open_interest_limits (category, symbol, notional_value, valid_from, valid_to)
+    values (${future}, 1000000.00, ${period})`.execute(db)
 }

@@ -1,3 +1,4 @@
+import type { Config } from '../../config/resolve.js'
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { FuturesQuery } from '../../exchange/formats/futures.js'
 import type { RequestOptions } from '../../exchange/sender.js'
@@ -54,6 +55,25 @@ function positioning<Row extends { readonly receivedAt: number }>(
   )
 }
 
+/** A list of each future that changes now and then. It covers the futures whose funding rates would be recorded. */
+function terms<Row extends { readonly receivedAt: number }>(
+  name: StreamName,
+  ask: (client: ExchangeClient, query: FuturesQuery, options: RequestOptions) => Promise<Page<Row>>,
+): FutureStream<Row> {
+  return eachFuture(hourMs, termsBytes, {
+    name,
+    select: ({ streams }) => streams.fundingRates.select,
+    fetch: ask,
+    // A row is written only when an entry changes, which is too rare to count.
+    rowsPerDayOf: () => () => 0,
+  })
+}
+const termsBytes = { plain: 150, compressed: 150 }
+const listedFutures = ({ streams: { instruments } }: Config) =>
+  instruments.enabled
+    ? futuresCategories.filter((category) => instruments.categories.includes(category))
+    : futuresCategories
+
 /** What futures alone have. Bytes of plain rows were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate. */
 export const futuresStreams = {
   funding_rates: eachFuture<FundingRate>(
@@ -74,10 +94,7 @@ export const futuresStreams = {
     kind: 'lists',
     name: 'funding_forecasts',
     schedule: () => '20 * * * * *',
-    lists: ({ streams }) =>
-      streams.instruments.enabled
-        ? futuresCategories.filter((category) => streams.instruments.categories.includes(category))
-        : futuresCategories,
+    lists: listedFutures,
     fetch: (client, { category }, options) => client.fundingForecasts({ category }, options),
     // The service's own test symbols are on no list of instruments, and have no bounds.
     keeps: (universe, row) => row.minRate !== null || row.maxRate !== null || universe.has(row),
@@ -106,4 +123,16 @@ export const futuresStreams = {
   long_short_positions: positioning('long_short_positions', (client, ...request) =>
     client.longShortPositions(...request),
   ),
+  index_components: terms('index_components', (client, ...request) => client.indexComponents(...request)),
+  position_tiers: terms('position_tiers', (client, ...request) => client.positionTiers(...request)),
+  open_interest_limits: {
+    kind: 'lists',
+    name: 'open_interest_limits',
+    schedule: () => '40 1 * * * *',
+    lists: listedFutures,
+    fetch: (client, { category }, options) => client.openInterestLimits({ category }, options),
+    rowsOf: () => 0,
+    covers: isFuture,
+    bytes: termsBytes,
+  } satisfies ListStream<FuturesTarget, RowOf<'open_interest_limits'>>,
 }

@@ -1,5 +1,9 @@
 import { type Batch, isWholeList } from '../../ledger/batch.js'
+import type { StreamName } from '../../market/stream.js'
 import type { Incidents } from '../../runtime/incidents.js'
+
+/** Lists of many instruments. */
+const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols', 'open_interest_limits'])
 
 /** A list that lacks more than this share of the one before is more likely cut off than true. */
 const believedShare = 0.1
@@ -21,7 +25,7 @@ export class WholeLists {
   /** Marks a list that does not count as a part of one. Other batches are left as they are. */
   judge<Target, Row>(batch: Batch<Target, Row>): Batch<Target, Row> {
     const { stream, target, rows } = batch
-    if ((stream !== 'instruments' && stream !== 'rpi_symbols') || !isWholeList(batch)) return batch
+    if (!judged.has(stream) || !isWholeList(batch)) return batch
     const key = `${stream} ${JSON.stringify(target)}`
     const symbols = new Set(rows.map((row) => JSON.stringify(nameOf(row))))
     const before = this.#lists.get(key)

@@ -147,6 +147,7 @@ export const optionalDecimal = optional(aDecimal, readDecimal)
 export const countDecimal = optional(aDecimal, readDecimal, ['-1'])
 /** A decimal that cannot be 0 or negative, where both say "not set". */
 export const limitDecimal = optional(aDecimal, readDecimal, ['0', '-1'])
+export const requiredInteger = required(anInteger, readInteger)
 export const optionalInteger = optional(anInteger, readInteger, ['-1'])
 export const requiredTime = required(aTime, readTime)
 export const optionalTime = optional(aTime, readTime, ['0', '-1'])

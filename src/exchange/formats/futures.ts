@@ -9,6 +9,7 @@ import {
   optionalKey,
   optionalTime,
   requiredDecimal,
+  requiredInteger,
   requiredKey,
   requiredTime,
   requiredWord,
@@ -28,6 +29,7 @@ export interface FuturesQuery {
 const readers: Partial<Record<FieldType, Field<unknown>>> = {
   decimal: requiredDecimal,
   'decimal?': optionalDecimal,
+  integer: requiredInteger,
   'integer?': optionalInteger,
   text: requiredKey,
   time: requiredTime,
@@ -110,4 +112,22 @@ export const futuresCalls = {
     longShortRatio: 'longShortPositionRatio',
   }),
   liquidations: call('liquidations', { ts: 'ts', side: 'side', price: 'price', amount: 'amount' }),
+  indexComponents: call('index_components', {
+    exchange: 'exchange',
+    spotPair: 'spotPair',
+    weight: 'weight',
+    equivalentPrice: 'equivalentPrice',
+  }),
+  // The names of these two are assumed: public clients use them, and no response was seen.
+  positionTiers: call('position_tiers', {
+    tier: 'tier',
+    minValue: 'minTierValue',
+    maxValue: 'maxTierValue',
+    leverage: 'leverage',
+    marginRate: 'mmr',
+  }),
+  openInterestLimits: call('open_interest_limits', {
+    notionalValue: 'notionalValue',
+    totalNotionalValue: 'totalNotionalValue',
+  }),
 }

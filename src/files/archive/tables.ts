@@ -1,8 +1,16 @@
 import { type RawBuilder, sql } from 'kysely'
+import { snakeCase } from '../../db/columns.js'
 import type { RecorderDatabase } from '../../db/database.js'
 import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
-import { type MarketTable, marketTables, type StreamName } from '../../market/stream.js'
-import { dayMs } from '../../market/values.js'
+import {
+  isOfVersions,
+  type MarketTable,
+  marketTables,
+  type StreamName,
+  streamTraits,
+  type VersionStream,
+} from '../../market/stream.js'
+import { dayMs, type FieldType } from '../../market/values.js'
 
 /** A table of schema `market` that is archived. */
 export interface ArchivedTable {
@@ -18,13 +26,22 @@ export interface ArchivedTable {
 }
 
 const instrument = ['category', 'symbol']
+/** Texts sort by the rules of a database, unless they are told to sort by their bytes. */
+const bytewise = ' collate "C"'
 
 const archivedTables: readonly ArchivedTable[] = marketTables.map((name) => {
   const timeTable = timeTables.find((table) => table.name === name)
   if (timeTable !== undefined) return byDay(timeTable)
   if (name === 'instrument_history') return { name, stream: null, seriesColumns: instrument, order: ['valid_from'] }
-  return { name, stream: name, seriesColumns: instrument, order: name === 'instruments' ? [] : ['valid_from'] }
+  const order = name === 'instruments' ? [] : ['valid_from', ...(isOfVersions(name) ? entryOrder(name) : [])]
+  return { name, stream: name, seriesColumns: instrument, order }
 })
+
+function entryOrder(stream: VersionStream): string[] {
+  const { entry, fields } = streamTraits[stream]
+  const types: Readonly<Record<string, FieldType>> = fields
+  return entry.map((field) => `${snakeCase(field)}${types[field] === 'text' ? bytewise : ''}`)
+}
 
 function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): ArchivedTable {
   const columns = [...seriesColumns.slice(2), ...orderColumns]
@@ -33,8 +50,7 @@ function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): Ar
     stream: name,
     timeColumn,
     seriesColumns,
-    // Texts sort by the rules of a database, unless they are told to sort by their bytes.
-    order: columns.map((column) => (column === 'exec_id' ? `${column} collate "C"` : column)),
+    order: columns.map((column) => (column === 'exec_id' ? `${column}${bytewise}` : column)),
   }
 }
 

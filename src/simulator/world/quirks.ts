@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { candleTypes } from '../../market/candle.js'
 import { categories, tradedCategories } from '../../market/category.js'
 import { operations } from '../../market/stream.js'
+import { hourMs } from '../../market/values.js'
 import { servedIntervals } from './intervals.js'
 
 /** Candles that the service leaves out of its responses, or gives differently later on. */
@@ -98,6 +99,12 @@ export const quirksSchema = z.strictObject({
     .default([]),
   /** How the history of fills is missing where a service lacks it; null where it is there. */
   noFillsHistory: z.enum(['code', 'notFound', 'html']).nullable().default(null),
+  /** Components of indexes, tiers of positions and limits of open interest of a future change so often. */
+  termsChangeMs: z
+    .number()
+    .int()
+    .min(1)
+    .default(hourMs * 6),
   /** Operations that the service does not have. */
   lackingOperations: z.array(z.enum(operations)).default([]),
   /** How far back the history of fills reaches. */

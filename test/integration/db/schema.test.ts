@@ -13,6 +13,7 @@ afterAll(() => test?.drop())
 type Described = 'market.instruments' | 'market.instrument_history'
 
 const moment = { category: 'value', symbol: 'value', ts: 'value', received_at: 'value', extra: 'value' } as const
+const version = { category: 'value', symbol: 'value', extra: 'value', valid_from: 'value', valid_to: 'null' } as const
 const shares = { ...moment, long_share: 'value', short_share: 'value', long_short_ratio: 'null' } as const
 
 /** `null` for a column that may be null. The compiler compares these with src/db/schema.ts, and the test with the catalogue. */
@@ -101,25 +102,13 @@ const columns: {
     received_at: 'value',
     extra: 'value',
   },
-  'market.funding_rates': {
-    category: 'value',
-    symbol: 'value',
-    ts: 'value',
-    funding_rate: 'value',
-    interval_hours: 'null',
-    received_at: 'value',
-    extra: 'value',
-  },
+  'market.funding_rates': { ...moment, funding_rate: 'value', interval_hours: 'null' },
   'market.liquidations': {
-    category: 'value',
-    symbol: 'value',
-    ts: 'value',
+    ...moment,
     side: 'value',
     price: 'value',
     amount: 'value',
     occurrence: 'value',
-    received_at: 'value',
-    extra: 'value',
   },
   'market.funding_forecasts': {
     category: 'value',
@@ -137,6 +126,22 @@ const columns: {
   'market.long_short_ratios': shares,
   'market.long_short_accounts': shares,
   'market.long_short_positions': shares,
+  'market.index_components': {
+    ...version,
+    exchange: 'value',
+    spot_pair: 'value',
+    weight: 'value',
+    equivalent_price: 'null',
+  },
+  'market.position_tiers': {
+    ...version,
+    tier: 'value',
+    min_value: 'value',
+    max_value: 'null',
+    leverage: 'value',
+    margin_rate: 'value',
+  },
+  'market.open_interest_limits': { ...version, notional_value: 'value', total_notional_value: 'null' },
   'market.candles': {
     category: 'value',
     symbol: 'value',

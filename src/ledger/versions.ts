@@ -1,0 +1,89 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { columnNames, instant, snakeCase } from '../db/columns.js'
+import { inTransaction } from '../db/database.js'
+import { lockInTransaction, lockNames } from '../db/locks.js'
+import type { Database } from '../db/schema.js'
+import { keyOrder, type RowTable, streamTable, type WriteResult } from '../db/writeRows.js'
+import { type RowOf, type StreamName, streamTraits, type VersionStream } from '../market/stream.js'
+import type { TimeMs } from '../market/values.js'
+import { type Batch, type FuturesTarget, isWholeList } from './batch.js'
+
+interface VersionsResult extends WriteResult {
+  /** Rows that a whole list no longer held. */
+  readonly disappeared: number
+}
+
+/** A list as it was at a moment. */
+interface SeenList<Row> {
+  readonly rows: readonly Row[]
+  readonly seenAt: TimeMs
+  /** Condition on the `known` rows that are gone when they are not among the rows. Null: none are. */
+  readonly whole: RawBuilder<boolean> | null
+  /** Columns whose change opens a new version. */
+  readonly compared: RowTable<Row>['columns']
+}
+
+/**
+ * Stores a list whose rows are kept by their versions: a change closes the open version of a row and opens a new one. What is known from a
+ * later list stays as it is. One transaction.
+ */
+export async function recordVersions<Row>(
+  db: Kysely<Database>,
+  stream: StreamName,
+  { key, columns, source }: Pick<RowTable<Row>, 'key' | 'columns' | 'source'>,
+  { rows, seenAt, whole, compared }: SeenList<Row>,
+): Promise<VersionsResult> {
+  const table = sql.table(`market.${stream}`)
+  const at = instant(seenAt)
+  // The later row counts when a response contains one twice.
+  const listed = sql`(select distinct on (${keyOrder(key)}) * from ${source(rows)} as incoming
+    order by ${keyOrder(key)}, ordinality desc) as listed`
+  const isSame = sql.raw(key.map((name) => `known."${name}" = listed."${name}"`).join(' and '))
+  const isOpen = sql`known.valid_to is null and known.valid_from < ${at}`
+  return inTransaction(db, async (trx) => {
+    const count = async (statement: RawBuilder<unknown>) => Number((await statement.execute(trx)).numAffectedRows ?? 0n)
+    // Two recorders would otherwise both open a version.
+    await lockInTransaction(trx, lockNames.versions(stream))
+    const updated =
+      compared.length === 0
+        ? 0
+        : await count(sql`
+            update ${table} known set valid_to = ${at} from ${listed}
+            where ${isSame} and ${isOpen}
+              and (${columnNames(compared, 'known')}) is distinct from (${columnNames(compared, 'listed')})`)
+    const disappeared =
+      whole === null
+        ? 0
+        : await count(sql`
+            update ${table} known set valid_to = ${at}
+            where ${whole} and ${isOpen} and not exists (select from ${listed} where ${isSame})`)
+    const opened = await count(sql`
+      insert into ${table} (${columnNames(columns)}, valid_from)
+      select ${columnNames(columns)}, ${at} from ${listed}
+      where not exists (
+        select from ${table} known where ${isSame} and (known.valid_to is null or known.valid_to > ${at})
+      )
+      on conflict do nothing`)
+    return { inserted: opened - updated, updated, unchanged: rows.length - opened, disappeared }
+  })
+}
+
+/** Stores the list of an instrument, or of all instruments of a category. */
+export async function storeVersions<Name extends VersionStream>(
+  db: Kysely<Database>,
+  stream: Name,
+  batch: Batch<FuturesTarget & { readonly symbol?: string }, RowOf<Name>>,
+): Promise<VersionsResult> {
+  const { category, symbol } = batch.target
+  const ofInstrument = symbol === undefined ? sql`` : sql`and known.symbol = ${symbol}`
+  const table = streamTable(stream)
+  const traits = streamTraits[stream]
+  const moving = 'moving' in traits ? traits.moving.map(snakeCase) : []
+  const rest: readonly string[] = [...table.key, ...moving, 'extra']
+  return recordVersions(db, stream, table, {
+    rows: batch.rows,
+    seenAt: batch.requestTime,
+    whole: isWholeList(batch) ? sql`known.category = ${category} ${ofInstrument}` : null,
+    compared: table.columns.filter(({ name }) => !rest.includes(name)),
+  })
+}

@@ -1,0 +1,62 @@
+import { expect, it } from 'vitest'
+import { envelope } from '../../support/fakeService.js'
+import { failure, oneResponse } from '../../support/oneResponse.js'
+
+const exchange = oneResponse()
+
+const btc = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
+const key = 'category=USDT-FUTURES&symbol=BTCUSDT'
+
+it('the components of an index stand in an object that names its symbol', async () => {
+  const row = { exchange: 'Binance', spotPair: 'BTCUSDT', equivalentPrice: '85000.10', weight: '0.2500' }
+  const broken = { ...row, weight: 'much' }
+  const data = JSON.stringify({ symbol: 'BTCUSDT', componentList: [{ ...row, flag: 'x' }, broken] })
+  await exchange.answering(envelope(data, 1_743_060_000_000))
+  const page = await exchange.client.indexComponents(btc)
+  expect(exchange.service.requests).toEqual([`/api/v3/market/index-components?${key}`])
+  expect(page.rows).toMatchObject([
+    {
+      ...btc,
+      exchange: 'Binance',
+      spotPair: 'BTCUSDT',
+      weight: '0.2500',
+      equivalentPrice: '85000.10',
+      extra: { flag: 'x' },
+    },
+  ])
+  expect(page.rejected.map(({ reason }) => reason)).toEqual(['weight: expected a decimal number, got "much"'])
+})
+
+it('tiers of positions come without a symbol, the last one perhaps without an end', async () => {
+  const row = { tier: '1', minTierValue: '0', maxTierValue: '50000', leverage: '125', mmr: '0.0040' }
+  await exchange.answering(
+    envelope(JSON.stringify([row, { ...row, tier: 2, minTierValue: '50000', maxTierValue: '' }])),
+  )
+  const page = await exchange.client.positionTiers(btc)
+  expect(exchange.service.requests).toEqual([`/api/v3/market/position-tier?${key}`])
+  expect(page.rows).toMatchObject([
+    { ...btc, tier: 1, minValue: '0', maxValue: '50000', leverage: '125', marginRate: '0.0040', extra: {} },
+    { ...btc, tier: 2, minValue: '50000', maxValue: null },
+  ])
+})
+
+it('limits of open interest come for a whole category', async () => {
+  const row = { symbol: 'BTCUSDT', notionalValue: '1000000', totalNotionalValue: '2000000.50' }
+  await exchange.answering(envelope(JSON.stringify([row, { ...row, symbol: '' }])))
+  const page = await exchange.client.openInterestLimits({ category: 'USDT-FUTURES' })
+  expect(exchange.service.requests).toEqual(['/api/v3/market/oi-limit?category=USDT-FUTURES'])
+  expect(page.rows).toMatchObject([{ ...btc, notionalValue: '1000000', totalNotionalValue: '2000000.50' }])
+  expect(page.rejected).toHaveLength(1)
+})
+
+it.each([
+  ['its code', '{"code":"40404","msg":"Request URL NOT FOUND","data":null}', 400],
+  ['HTTP 404', 'Not Found', 404],
+  ['a page', '<html><body>Not Found</body></html>', 200],
+])('a service may lack each of them, and says so by %s', async (_how, body, status) => {
+  await exchange.answering(body, status, { 'content-type': body.startsWith('<') ? 'text/html' : 'application/json' })
+  const { client } = exchange
+  expect((await failure(client.indexComponents(btc))).kind).toBe('absent')
+  expect((await failure(client.positionTiers(btc))).kind).toBe('absent')
+  expect((await failure(client.openInterestLimits({ category: 'USDT-FUTURES' }))).kind).toBe('absent')
+})
