@@ -187,7 +187,7 @@ export function recorder({ flows, slotMs }: Truth): FillPoller {
       schedule.responded(instrument, newestFirst, serviceTime, nowMs),
     ticker: (instrument, sign) => void schedule.traded(instrument, sign),
     isWorthLooking: (sinceMs) =>
-      worthOfTickers(schedule.load().fillsPerSecond, 1_000 / slotMs, () => schedule.flow(() => true) * sinceMs) >= 1,
+      worthOfTickers(schedule.fillsPerSecond(), 1_000 / slotMs, () => schedule.flow(() => true) * sinceMs) >= 1,
   }
 }
 

@@ -101,7 +101,7 @@ async function runIt(options: RunOptions): Promise<void> {
   }
 }
 
-export function pruneCommand(): Command {
+function pruneCommand(): Command {
   return configuredCommand('prune')
     .alias('tidy')
     .description('Remove former versions of days, and files that an interrupted run has left.')
@@ -128,7 +128,7 @@ async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }):
   }
 }
 
-export function rebuildTablesCommand(): Command {
+function rebuildTablesCommand(): Command {
   return configuredCommand('rebuild-tables')
     .description('Make the Iceberg tables anew from the manifests of the archive.')
     .addHelpText('after', '\nExample:\n  market-recorder archive rebuild-tables --config recorder.yaml')
@@ -162,7 +162,7 @@ interface VerifyOptions extends CommonOptions {
   readonly json?: boolean
 }
 
-export function verifyCommand(): Command {
+function verifyCommand(): Command {
   return configuredCommand('verify')
     .description(
       'Read the archive and compare it with its manifests, and with the database where that has the day, too.',
@@ -238,7 +238,7 @@ interface RestoreOptions extends CommonOptions {
   readonly json?: boolean
 }
 
-export function restoreCommand(): Command {
+function restoreCommand(): Command {
   return configuredCommand('restore')
     .description('Bring days back into the database, coverage and gaps included. What is there already stays as it is.')
     .addOption(tableOption('only these (default: archive.tables)'))

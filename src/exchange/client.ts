@@ -39,8 +39,6 @@ export interface Page<Row> {
   readonly surplusRows: number
   /** Names the next page of older rows, where the operation gives one. */
   readonly cursor?: string
-  /** Names of fields that the specification doesn't have, each once; their values are in the rows' `extra`. */
-  readonly unknownFields: readonly string[]
 }
 
 /**

@@ -1,6 +1,6 @@
 import { random } from '../runtime/randomness.js'
 import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'
-import { type Ending, onAbort } from '../runtime/abort.js'
+import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'
 import { ExchangeError } from './errors.js'
 
 export interface RetryPolicy {
@@ -38,56 +38,28 @@ export async function withRetries<T>(
   const sent = () => {
     firstSentMs ??= clock.monotonicMs()
   }
+  const leftMs = () => policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
   let lastError: ExchangeError | undefined
   for (let number = 1; ; number++) {
-    const deadline = lastError === undefined ? undefined : startDeadline(clock, policy, firstSentMs, signal)
+    // The first attempt may take longer: the time is for repetitions.
+    const timeUp = lastError === undefined ? undefined : new LightEnding()
+    const stopTimer = timeUp && clock.after(Math.max(0, leftMs()), () => timeUp.abort())
     try {
-      const result = await attempt({ number, signal: deadline?.signal ?? signal, sent })
+      const result = await attempt({ number, signal: endedByEither(signal, timeUp), sent })
       if (lastError !== undefined) onRepeated?.(lastError)
       return result
     } catch (error) {
       // The repetition was given up before it departed or ended: what made it necessary is the news.
-      const isGivenUp = deadline?.isOver() === true || (error instanceof ExchangeError && error.kind === 'aborted')
+      const isGivenUp = timeUp?.aborted === true || (error instanceof ExchangeError && error.kind === 'aborted')
       if (isGivenUp && lastError !== undefined) throw lastError
       if (!(error instanceof ExchangeError) || !error.retryable || number >= policy.attempts) throw error
       lastError = error
     } finally {
-      deadline?.stop()
+      stopTimer?.()
     }
-    const leftMs = policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
     const { minDelayMs: minMs, maxDelayMs: maxMs } = policy
     const delayMs = Math.max(random() * backoffMs(number, { minMs, maxMs }), lastError.retryAfterMs ?? 0)
-    if (delayMs >= leftMs) throw lastError
+    if (delayMs >= leftMs()) throw lastError
     if (!(await sleepFor(clock, delayMs, signal))) throw lastError
-  }
-}
-
-/** A signal that follows `outer` and is aborted, too, when the time for all attempts is over. */
-function startDeadline(clock: Clock, policy: RetryPolicy, firstSentMs: number | undefined, outer: Ending) {
-  const controller = new AbortController()
-  const sleeper = new AbortController()
-  let isOver = false
-  const follow = () => controller.abort(outer.reason)
-  const forgetSignal = onAbort(outer, follow)
-  if (outer.aborted) follow()
-  const nowMs = clock.monotonicMs()
-  const leftMs = Math.max(0, policy.totalMs - (nowMs - (firstSentMs ?? nowMs)))
-  const expire = async () => {
-    try {
-      await clock.sleep(leftMs, sleeper.signal)
-    } catch {
-      return
-    }
-    isOver = true
-    controller.abort(new Error('no time left to retry'))
-  }
-  void expire()
-  return {
-    signal: controller.signal,
-    isOver: () => isOver,
-    stop: () => {
-      sleeper.abort()
-      forgetSignal()
-    },
   }
 }

@@ -16,9 +16,6 @@ export interface StoredFills extends WriteResult {
   readonly hidden: number
 }
 
-/** Reason shown in market.gaps for a gap before a page that does not continue the stored fills. */
-export const missedFillsReason = 'more fills happened between two responses than one response shows'
-
 /** A statement with so many fills stays clear of the columnstore's limit on rows that one may decompress. */
 const maxFills = 5_000
 

@@ -25,8 +25,6 @@ export const tickerFields = {
   platformTurnover24h: 'decimal?',
 } as const satisfies Record<string, FieldType>
 
-export type TickerField = keyof typeof tickerFields
-
 /** A ticker. `ts` is the service's generation time, or its request time where the service left `ts` unset. */
 export type Ticker = {
   readonly category: TradedCategory

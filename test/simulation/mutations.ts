@@ -127,8 +127,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a circuit that was tried in vain is not tried again',
     file: 'src/exchange/limits/circuit.ts',
-    find: 'this.#timer = undefined\n        this.#wake()',
-    replace: 'if (this.#pauses < 2) this.#timer = undefined\n        this.#wake()',
+    find: 'this.#stopPause = undefined\n      this.#wake()',
+    replace: 'if (this.#pauses < 2) this.#stopPause = undefined\n      this.#wake()',
   },
   {
     name: 'schedules run once',

@@ -4,7 +4,6 @@ import type { TradedCategory } from '../../src/market/category.js'
 import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../../src/market/rows.js'
 import { rejectedRow } from '../../src/market/rejectedRow.js'
 import { sliceGapReasons } from '../../src/history/candleSlice.js'
-import { missedFillsReason } from '../../src/ledger/storeFills.js'
 import { upsertCandles } from '../../src/ledger/storeCandles.js'
 import { addCoverage } from '../../src/ledger/verdicts.js'
 import { insertFills } from './insertFills.js'
@@ -289,7 +288,8 @@ async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market):
       { from: busyFrom, to: lost.from },
       { from: lost.to, to: busyTo },
     ])
-    await recordGap(db, { ...fills, range: lost, reason: missedFillsReason, state: 'lost' })
+    const reason = 'more fills happened between two responses than one response shows'
+    await recordGap(db, { ...fills, range: lost, reason, state: 'lost' })
     return
   }
   await addCoverage(db, candles, [{ from, to }])

@@ -1,12 +1,5 @@
 import type { Candle, CandleSeries } from '../../src/market/candle.js'
-import {
-  type Fill,
-  type OrderBook,
-  type RpiOrderBook,
-  type Ticker,
-  type TickerField,
-  tickerFields,
-} from '../../src/market/rows.js'
+import { type Fill, type OrderBook, type RpiOrderBook, type Ticker, tickerFields } from '../../src/market/rows.js'
 import { type Instrument, type InstrumentField, instrumentFields } from '../../src/market/instrument.js'
 
 /** A moment on a whole minute, so that candles can open at it. */
@@ -56,14 +49,14 @@ export function aCandle(changes: Partial<Candle> = {}): Candle {
 }
 
 export function aTicker(changes: Partial<Ticker> = {}): Ticker {
-  const unset = Object.fromEntries((Object.keys(tickerFields) as TickerField[]).map((field) => [field, null]))
+  const unset = Object.fromEntries(Object.keys(tickerFields).map((field) => [field, null]))
   return {
     category: 'SPOT',
     symbol: 'BTCUSDT',
     ts: someTime,
     receivedAt: someTime + 250,
     extra: {},
-    ...(unset as Record<TickerField, null>),
+    ...(unset as Record<keyof typeof tickerFields, null>),
     ...changes,
   }
 }

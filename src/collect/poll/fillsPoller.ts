@@ -52,7 +52,7 @@ export function fillsPoller(
         const unseen = (key: string) => schedule.unseen(key, nowMs)
         const lateness = lateFills(seen, { nowMs, maxPollMs, fillsPerPage, unseen })
         Object.assign(stats[stream.name], lateness)
-        const shortage = fillShortage(schedule.load().fillsPerSecond, allowedPerSecond)
+        const shortage = fillShortage(schedule.fillsPerSecond(), allowedPerSecond)
         if (shortage === null) incidents.succeeded('fills budget')
         else incidents.failed('fills budget', shortage)
       },
@@ -118,7 +118,7 @@ export function fillsPoller(
     ...poller,
     worthOfTickers(category, sinceMs) {
       const untold = () => schedule.flow((target) => target.category === category) * sinceMs
-      return worthOfTickers(schedule.load().fillsPerSecond, allowedPerSecond, untold)
+      return worthOfTickers(schedule.fillsPerSecond(), allowedPerSecond, untold)
     },
     tickersCame: () => learnTrades(),
   }

@@ -13,13 +13,6 @@ interface FillScheduleOptions {
   readonly maxPollMs: number
 }
 
-interface FillLoad {
-  /** Sum of the usual rates of all instruments. */
-  readonly fillsPerSecond: number
-  /** Number of responses since the start whose page was full of new fills. Fills may have been lost before each. */
-  readonly late: number
-}
-
 interface Entry<Target> {
   readonly target: Target
   readonly estimate: FillEstimate
@@ -70,7 +63,6 @@ export class FillSchedule<Target> {
   /** Service's clock minus the monotonic clock, in ms; null before the first response. */
   #offsetMs: number | null = null
   #choices = 0
-  #late = 0
 
   constructor(keyOf: (target: Target) => string, options: FillScheduleOptions) {
     this.#keyOf = keyOf
@@ -136,9 +128,7 @@ export class FillSchedule<Target> {
   responded(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): number {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return 0
-    const isFirst = entry.respondedMs === null
     const fresh = entry.estimate.responded(newestFirst, serviceTime)
-    if (!isFirst && fresh >= fillsPerPage) this.#late++
     this.#offsetMs = serviceTime - atMs
     entry.respondedMs = atMs
     entry.empty = fresh > 0 ? 0 : entry.empty + 1
@@ -208,10 +198,11 @@ export class FillSchedule<Target> {
     return Math.max(moment, usual)
   }
 
-  load(): FillLoad {
+  /** Sum of the usual rates of all instruments. */
+  fillsPerSecond(): number {
     let perMs = 0
     for (const { estimate } of this.#list) perMs += estimate.usualRate
-    return { fillsPerSecond: perMs * 1000, late: this.#late }
+    return perMs * 1000
   }
 
   #best(nowMs: number, turn: number): Entry<Target> | null {

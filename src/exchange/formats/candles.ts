@@ -16,8 +16,6 @@ export interface CandleQuery {
   readonly settleMs?: number
 }
 
-const noParts: readonly string[] = []
-
 /**
  * @param settleMs how long after its close a candle counts as closed, by the service's own clock: the service may still change
  * it in the first moments, and our clock may be wrong
@@ -44,7 +42,6 @@ export function candleFormat(settleMs: number): Format<CandleQuery, Candle, Wire
       if (notes.problems.length === 0) findContradictions(candle, notes)
       return candle
     },
-    unknownParts: (wire) => (wire.length > 7 ? ['[7]'] : noParts),
     timeOf: ({ openTime }) => openTime,
   }
 }

@@ -35,8 +35,6 @@ export interface Format<Query, Row, Wire = WireObject> {
   readonly read: (wire: Wire, context: RowContext<Query>, notes: Notes) => Row
   /** The wire's names of every field that is read, where the row has an `extra` for the others. */
   readonly fields?: ReadonlySet<string>
-  /** Names what is beyond the specification in rows without an `extra`, and in parts of rows. */
-  readonly unknownParts?: (wire: Wire) => readonly string[]
   /** The time of the market that the row is kept under. */
   readonly timeOf?: (row: Row) => TimeMs
 }

@@ -76,5 +76,4 @@ export const rpiSymbolFormat: Format<object, RpiSymbol> = {
     category: tradedCategory(wire['category'], 'category', notes),
     symbol: requiredKey(wire['symbol'], 'symbol', notes),
   }),
-  unknownParts: (wire) => Object.keys(wire).filter((name) => name !== 'category' && name !== 'symbol'),
 }

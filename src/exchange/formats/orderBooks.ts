@@ -22,7 +22,6 @@ export const orderBookFormat: Format<BookQuery, OrderBook> = {
     const bids = readLevels(wire, 'b', 2, notes)
     return bookOf(wire, asks, bids, context, notes)
   },
-  unknownParts: (wire) => widerLevels(wire, 2),
   timeOf: ({ ts }) => ts,
 }
 
@@ -38,7 +37,6 @@ export const rpiOrderBookFormat: Format<BookQuery, RpiOrderBook> = {
       ...bookOf(wire, asks, bids, context, notes),
     }
   },
-  unknownParts: (wire) => widerLevels(wire, 3),
 }
 
 function bookOf(
@@ -88,10 +86,4 @@ function readLevels(wire: WireObject, name: 'a' | 'b', width: 2 | 3, { problems 
     if (width === 3) rpiSizes.push(rpiSize)
   }
   return width === 3 ? [prices, sizes, rpiSizes] : [prices, sizes]
-}
-
-/** Looks at the best levels only: what is new in the format is in all of them. */
-function widerLevels({ a, b }: WireObject, width: number): string[] {
-  const isWider = (levels: unknown) => Array.isArray(levels) && Array.isArray(levels[0]) && levels[0].length > width
-  return [...(isWider(a) ? [`a[][${width}]`] : []), ...(isWider(b) ? [`b[][${width}]`] : [])]
 }

@@ -25,8 +25,6 @@ interface ReadRows<Row> {
   readonly rejected: readonly RejectedRow[]
   /** How many more rows could not be understood. */
   readonly rejectedUnkept: number
-  /** Names of fields that the specification does not have, each once, up to a bound. */
-  readonly unknownFields: readonly string[]
 }
 
 /** Fields of a row that the specification does not name, and their bytes as JSON, names included. */
@@ -34,8 +32,6 @@ const maxUnknownFields = 64
 const maxUnknownBytes = 16_384
 /** Rows of one response that could not be understood and are kept as text; the others are counted. */
 const maxRejectedRows = 100
-/** Names of unknown fields that one response tells. */
-const maxUnknownNames = 100
 /** Longer uninterrupted work would delay requests that are due. */
 const sliceMs = 3
 /** Rows of the ordinary kind that are read between two looks at the clock, which costs as much as a few fields. */
@@ -71,7 +67,7 @@ export async function readRows<Query, Row, Wire>(
       sliceStart = workedMs()
     }
   }
-  return { rows, rejected, rejectedUnkept, unknownFields: [...reader.unknownNames] }
+  return { rows, rejected, rejectedUnkept }
 }
 
 function rejection(
@@ -90,7 +86,6 @@ class RowReader<Query, Row, Wire> {
   reason: string | null = null
   /** The fields without which the last row was taken. */
   kind = ''
-  readonly unknownNames = new Set<string>()
   readonly #format: Format<Query, Row, Wire>
   readonly #request: RowsRequest<Query>
   /** Findings about the row that is being read. It is empty between rows. */
@@ -104,7 +99,7 @@ class RowReader<Query, Row, Wire> {
   }
 
   read(value: unknown): Row | undefined {
-    const { shape, read, unknownParts, fields, timeOf } = this.#format
+    const { shape, read, fields, timeOf } = this.#format
     this.reason = null
     if (!shape.is(value)) return this.#reject(expectedText(shape.what, value))
     const notes = this.#notes
@@ -118,13 +113,11 @@ class RowReader<Query, Row, Wire> {
       if (time < times.earliest || time > times.latest)
         return this.#reject(`a time that cannot be: ${new Date(time).toISOString()}`)
     }
-    if (unknownParts !== undefined) for (const name of unknownParts(value)) this.#name(name)
     this.kind = [...remarks.keys()].join()
     if (remarks.size > 0) this.reason = `${listed([...remarks.values()])}; the row is stored without it`
     if (fields === undefined || (remarks.size === 0 && this.#hasOnly(fields, value as WireObject))) return row
     const isKept = (name: string) => !fields.has(name) || remarks.has(name)
     const { extra, left } = readExtra(value as WireObject, isKept)
-    for (const name in extra) if (!fields.has(name)) this.#name(name)
     if (left > 0) this.reason = `${left} fields that cannot be kept were left out; the row is stored`
     return { ...row, extra }
   }
@@ -145,10 +138,6 @@ class RowReader<Query, Row, Wire> {
     }
     if (!isSame) this.#known = Object.keys(wire)
     return true
-  }
-
-  #name(name: string): void {
-    if (this.unknownNames.size < maxUnknownNames) this.unknownNames.add(name)
   }
 }
 

@@ -30,14 +30,10 @@ export class Circuit {
   #isOpen = false
   #isProbing = false
   #pauses = 0
-  #timer: AbortController | undefined
+  #stopPause: (() => void) | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
-  }
-
-  get isOpen(): boolean {
-    return this.#isOpen
   }
 
   /**
@@ -48,7 +44,7 @@ export class Circuit {
     while (this.#isOpen) {
       // Also in the moment in which it was woken.
       if (signal.aborted) throw signal.reason
-      if (!this.#isProbing && this.#timer === undefined) {
+      if (!this.#isProbing && this.#stopPause === undefined) {
         this.#isProbing = true
         return { isProbe: true }
       }
@@ -80,23 +76,18 @@ export class Circuit {
   #close(): void {
     this.#failures = 0
     this.#isOpen = false
-    this.#timer?.abort()
-    this.#timer = undefined
+    this.#stopPause?.()
+    this.#stopPause = undefined
   }
 
   /** No probe for a while. */
   #pause(): void {
-    const timer = new AbortController()
-    this.#timer?.abort()
-    this.#timer = timer
+    this.#stopPause?.()
     this.#pauses++
-    void this.#clock.sleep(backoffMs(this.#pauses, pauses), timer.signal).then(
-      () => {
-        this.#timer = undefined
-        this.#wake()
-      },
-      () => undefined,
-    )
+    this.#stopPause = this.#clock.after(backoffMs(this.#pauses, pauses), () => {
+      this.#stopPause = undefined
+      this.#wake()
+    })
   }
 
   #wake(): void {

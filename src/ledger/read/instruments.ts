@@ -191,12 +191,9 @@ export type InstrumentSummary = Pick<
   readonly firstLaunchTime?: TimeMs | null
 }
 
-/** Instruments that the service lists, by category and symbol; with `includeGone`, also those that it listed once. */
-export async function listInstruments(
-  db: Kysely<Database>,
-  filter: { readonly category?: Category; readonly includeGone?: boolean } = {},
-): Promise<InstrumentSummary[]> {
-  let query = db
+/** Instruments that the service lists, by category and symbol. */
+export async function listInstruments(db: Kysely<Database>): Promise<InstrumentSummary[]> {
+  return db
     .selectFrom('market.instruments')
     .select(['category', 'symbol', 'status', 'launch_time as launchTime', 'off_time as offTime'])
     .select(['limit_open_time as limitOpenTime', 'is_reality as isReality', 'symbol_type as symbolType'])
@@ -208,9 +205,8 @@ export async function listInstruments(
         .select(({ fn }) => fn.min('h.launch_time').as('first'))
         .as('firstLaunchTime'),
     )
+    .where('disappeared_at', 'is', null)
     .orderBy('category')
     .orderBy('symbol')
-  if (filter.category !== undefined) query = query.where('category', '=', filter.category)
-  if (filter.includeGone !== true) query = query.where('disappeared_at', 'is', null)
-  return query.execute()
+    .execute()
 }

@@ -187,10 +187,9 @@ describe('instruments', () => {
     ])
   })
 
-  it('unknown new fields are kept as they were sent, and named once', async () => {
+  it('unknown new fields are kept as they were sent', async () => {
     await exchange.answering(fixture('instruments.json.txt'))
-    const { rows, unknownFields } = await exchange.client.instruments({ category: 'SPOT' })
-    expect(unknownFields).toEqual(['tradingSchedule', 'fees'])
+    const { rows } = await exchange.client.instruments({ category: 'SPOT' })
     expect(rows[0]?.extra).toEqual({})
     expect(rows[1]?.extra).toEqual({ tradingSchedule: '24/7', fees: { tiers: ['0.10', '0.20'] } })
   })
