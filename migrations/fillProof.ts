@@ -155,6 +155,27 @@ export const fillProof = sql`
     end
     $$;
 
+    -- The minutes of a range, which begins with a minute, each with the volume of its closed candle and the size of its stored fills.
+    -- volume: null without a candle, or when the service does not tell it; then size is 0. It has no settings, so that queries take
+    -- it in as their own, and every name in it says its schema.
+    create function recorder.fill_minutes(of_category market.category, of_symbol text, since timestamptz, until timestamptz)
+    returns table (minute timestamptz, volume numeric, size numeric) language sql stable as $$
+      select m, c.volume, f.size
+      from pg_catalog.generate_series(since, until - interval '1 millisecond', interval '1 minute') as m
+      left join lateral (
+        -- Sizes of coin futures are in the quote coin.
+        select case when of_category = 'COIN-FUTURES' then quote_turnover else base_volume end as volume from market.candles
+        where category = of_category and symbol = of_symbol and type = 'market' and interval = '1m'
+          and open_time = m and open_time >= since and open_time < until and is_closed
+      ) c on true
+      left join lateral (
+        select coalesce(pg_catalog.sum(t.size), 0) as size from market.fills t
+        where t.category = of_category and t.symbol = of_symbol and t.ts >= m and t.ts < m + interval '1 minute'
+          -- Without a volume there is nothing to compare with.
+          and c.volume is not null
+      ) f on true
+    $$;
+
     create function recorder.audit_fills(since timestamptz, at timestamptz)
     returns table (category market.category, symbol text, minute timestamptz)
     language plpgsql
@@ -192,22 +213,10 @@ export const fillProof = sql`
           coalesce(min(m.minute) filter (where m.waits), least(k.ends, k.begins + most)) as until,
           range_agg(tstzrange(m.minute, m.minute + a_minute)) filter (where m.lacks) as lacking
         from series k cross join lateral (
-          select minute, v.volume is null and minute > at - patience as waits,
+          select minute, volume is null and minute > at - patience as waits,
             -- Of a minute that is claimed in part, its candle says nothing about that part.
-            v.volume > f.size and k.claimed @> tstzrange(minute, minute + a_minute) as lacks
-          from generate_series(k.begins, least(k.ends, k.begins + most) - a_minute, a_minute) as minute
-          left join lateral (
-            -- Sizes of coin futures are in the quote coin.
-            select case when k.category = 'COIN-FUTURES' then c.quote_turnover else c.base_volume end as volume
-            from market.candles c
-            where c.category = k.category and c.symbol = k.symbol and c.type = 'market' and c.interval = '1m'
-              and c.open_time = minute and c.is_closed
-          ) v on true
-          left join lateral (
-            select coalesce(sum(t.size), 0) as size from market.fills t
-            where t.category = k.category and t.symbol = k.symbol and t.ts >= minute and t.ts < minute + a_minute
-              and v.volume is not null
-          ) f on true
+            volume > size and k.claimed @> tstzrange(minute, minute + a_minute) as lacks
+          from recorder.fill_minutes(k.category, k.symbol, k.begins, least(k.ends, k.begins + most))
         ) m
         where k.begins < k.ends
         group by k.category, k.symbol, k.begins, k.ends

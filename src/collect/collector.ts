@@ -12,7 +12,7 @@ import { CandleResponses, candlePoller } from './poll/candlePoller.js'
 import { ClockSkew } from './poll/clockSkew.js'
 import { cronPoller, watchTickers } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
-import { keepDismissingGaps } from './poll/dismissGaps.js'
+import { keepAuditingFills } from './poll/auditFills.js'
 import { type FillsPoller, fillsPoller } from './poll/fillsPoller.js'
 import { partOf, type PollContext, RejectionCap } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
@@ -105,7 +105,7 @@ export class Collector {
     this.assign(this.#ownership)
     this.#starting = this.#start()
     this.#loops = [
-      keepDismissingGaps(db, { ...this.#context, isOwn: () => this.#ownership.hasList('fills', null) }),
+      keepAuditingFills(db, { ...this.#context, isOwn: () => this.#ownership.hasList('fills', null) }),
       keepReadingLists({ ...this.#context, db, config }),
     ]
   }

@@ -2,8 +2,8 @@ import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import type { TradedCategory } from '../market/category.js'
 import type { Operation, StreamName } from '../market/stream.js'
-import { intersect, normalized, type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
+import { minuteMs, type TimeMs } from '../market/values.js'
 import type { Series } from '../db/series.js'
 
 /** An instrument's series of rows that have times of their own, such as fills or settled funding rates. */
@@ -25,7 +25,9 @@ export interface EventPage<Row> {
   readonly series: EventSeries
   /** The page holds every row of this time that the history has. */
   readonly covered: TimeRange
-  /** The wanted parts of `covered`. */
+  /** The time of which this page and those before it show every row. */
+  readonly shown: TimeRange
+  /** What is to be claimed: the wanted parts of `covered`, and of a minute that the page before has cut. */
   readonly wanted: Ranges
   /** The rows of `covered`. */
   readonly rows: readonly Row[]
@@ -36,6 +38,8 @@ export interface StoredPage {
   readonly inserted: number
   /** Wanted parts that are not claimed, because the page is not complete there. */
   readonly refused?: Ranges
+  /** A minute that the page shows in part, and of which nothing is claimed before the next page shows the rest. */
+  readonly cut?: TimeRange | null
   /** Why nothing of the page is stored, and nothing is claimed. */
   readonly refusal?: string
   /** True if the refusal holds for everything that the operation gives. */
@@ -57,6 +61,8 @@ export interface EventHistory<Row> {
   readonly reachMs: number
   /** Set if pages are counted from the newest row of all, whatever the window. */
   readonly numbered: NumberedPages<Row> | null
+  /** Set if rows are checked by the minute: whole minutes are asked for, once they are over for this long. */
+  readonly minutesLateMs?: number
   readonly ask: (client: ExchangeClient, query: EventQuery, request: RequestOptions) => Promise<Page<Row>>
   readonly timeOf: (row: Row) => TimeMs
   /** Times of stored rows next to a range, which its pages have to show, too. */
@@ -119,7 +125,7 @@ export async function fetchEvents<Row>(
   ranges: Ranges,
   { client, request, ask, now, counts }: EventContext,
 ): Promise<EventOutcome> {
-  const { pageRows, numbered, reachMs, maxSpanMs } = source
+  const { pageRows, numbered, reachMs, maxSpanMs, minutesLateMs } = source
   // Two milliseconds are spared, because a request may reach one beyond both ends.
   const spanMs = maxSpanMs === null ? Number.POSITIVE_INFINITY : maxSpanMs - 2
   const refused: TimeRange[] = []
@@ -128,6 +134,9 @@ export async function fetchEvents<Row>(
   /** The last rows of numbered pages, with all that are not stored yet, and the oldest time of which everything was shown. */
   let shown: readonly Row[] = []
   let shownFrom = Number.POSITIVE_INFINITY
+  let walked: TimeRange = { from: Number.NaN, to: Number.NaN }
+  /** Stored and not claimed yet, in a minute that the last page has cut. */
+  let cut: Ranges = []
   let cursor: string | undefined
   /** A silent stretch below the last page: its upper end, and where the next window ends. */
   let silent: { readonly to: TimeMs; readonly end: TimeMs } | null = null
@@ -142,7 +151,9 @@ export async function fetchEvents<Row>(
     let to: TimeMs
     let window: TimeRange
     if (silent === null) {
-      const edges = await source.neighbours?.(series, { from: (left[0] as TimeRange).from, to: range.to })
+      const lowestWanted = (left[0] as TimeRange).from
+      const from = minutesLateMs === undefined ? lowestWanted : minuteOf(lowestWanted)
+      const edges = await source.neighbours?.(series, { from, to: range.to })
       const above = edges?.above ?? null
       if (above === null && !isProven) {
         const reason = (await source.whyUnproven?.(client, series, request)) ?? null
@@ -152,10 +163,13 @@ export async function fetchEvents<Row>(
         }
         isProven = true
       }
-      const end = above === null ? range.to : Math.max(range.to, above + 1)
+      const minuteEnd = minuteOf(range.to - 1) + minuteMs
+      // The pages before have shown what is above.
+      const isOver = range.to !== walked.from && minuteEnd <= now() - (minutesLateMs ?? Infinity)
+      const end = Math.max(range.to, above === null ? 0 : above + 1, isOver ? minuteEnd : 0)
       // A window that is too short for a far row above ends at the range, of which all above is proven.
       to = end - range.to <= spanMs / 2 ? end : range.to
-      const lowest = edges?.below ?? (left[0] as TimeRange).from - marginMs
+      const lowest = edges?.below ?? from - marginMs
       window = { from: Math.max(bottom, lowest, to - spanMs), to }
     } else {
       to = silent.to
@@ -192,16 +206,29 @@ export async function fetchEvents<Row>(
       shown = rows.filter((row, place) => place >= lastPage || source.timeOf(row) < shownFrom)
     }
     const wanted = covered.from < covered.to ? intersect(left, [covered]) : []
+    if (covered.from < covered.to) walked = covered.to >= walked.from ? { from: covered.from, to: walked.to } : covered
     if (wanted.length > 0) {
+      const claimed = union(wanted, cut)
       const inside = rows.filter((row) => source.timeOf(row) >= covered.from && source.timeOf(row) < covered.to)
-      const stored = await source.store({ series, covered, wanted, rows: inside, receivedAt })
+      const stored = await source.store({
+        series,
+        covered,
+        shown: walked,
+        wanted: claimed,
+        rows: inside,
+        receivedAt,
+      })
       counts.inserted += stored.inserted
       if (stored.refusal !== undefined) {
-        await refuse(stored.isForAll === true ? left : wanted, stored.refusal)
+        await refuse(stored.isForAll === true ? union(left, cut) : claimed, stored.refusal)
+        cut = []
         if (stored.isForAll === true) return { refused: normalized(refused), refusalOfAll: stored.refusal }
       } else {
         refused.push(...(stored.refused ?? []))
         left = subtract(left, wanted)
+        const minute = stored.cut ?? null
+        cut = minute === null ? [] : intersect(claimed, [minute])
+        if (minute !== null) left = union(left, [{ from: minute.from, to: covered.from }])
       }
     }
     silent = null
@@ -215,8 +242,10 @@ export async function fetchEvents<Row>(
       else if (wanted.length === 0) silent = { to: covered.from, end: covered.from }
     } else if (next.to > window.from) silent = { to: Math.min(oldest, to), end: window.from }
   }
-  return { refused: normalized(refused) }
+  return { refused: normalized([...refused, ...cut]) }
 }
+
+const minuteOf = (time: TimeMs) => Math.floor(time / minuteMs) * minuteMs
 
 /**
  * Puts a numbered page below those before it. It repeats their last rows when new ones came meanwhile, which moved all

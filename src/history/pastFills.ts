@@ -1,10 +1,11 @@
 import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
+import { isSameSeries } from '../market/candle.js'
 import { instrumentText, tradedCategories, type TradedCategory } from '../market/category.js'
 import { type Fill, fillsPerPage } from '../market/rows.js'
 import type { Operation } from '../market/stream.js'
 import { union } from '../market/timeRange.js'
-import { dayMs, type TimeMs } from '../market/values.js'
+import { dayMs, minuteMs, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import {
@@ -25,6 +26,7 @@ import { instrumentStream } from '../db/series.js'
 import type { EventHistory } from './fetchEvents.js'
 import type { OperationStates } from './reach.js'
 import { isDueAgain, repairOf, type Routine, startRoutine } from './repair.js'
+import type { SliceContext } from './sliceWork.js'
 
 export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven' | 'lacking', string>> = {
   'other ids': 'the history of fills names them by other ids than the service does live: it is not used',
@@ -43,9 +45,12 @@ export const fillReachMs = 90 * dayMs
 export const fillPageRows = 1_000
 /** The longest time between the ends of a request. */
 export const fillSpanMs = 7 * dayMs
+/** The service's history may be some seconds behind its newest fills. */
+const settleMs = 20_000
 
 /** The history of fills, of futures and of spot alike. A page is believed if it shows the stored fills of its time. */
-export function fillHistory(db: Kysely<Database>): EventHistory<Fill> {
+export function fillHistory(db: Kysely<Database>, series: SliceContext['series']): EventHistory<Fill> {
+  const minutesOf = ({ category, symbol }: FillKey) => ({ category, symbol, type: 'market', interval: '1m' }) as const
   return {
     stream: 'fills',
     operationOf: fillOperationOf,
@@ -53,6 +58,7 @@ export function fillHistory(db: Kysely<Database>): EventHistory<Fill> {
     maxSpanMs: fillSpanMs,
     reachMs: fillReachMs,
     numbered: null,
+    minutesLateMs: settleMs,
     ask(client, { series: { category, symbol }, window: { from, to } }, request) {
       // A millisecond more on both sides, should the ends be exclusive.
       return client.pastFills({ category, symbol, limit: fillPageRows, startTime: from - 1, endTime: to }, request)
@@ -65,10 +71,12 @@ export function fillHistory(db: Kysely<Database>): EventHistory<Fill> {
       const times = new Map(past.rows.map(({ execId, ts }) => [execId, ts]))
       return live.rows.some(({ execId, ts }) => times.get(execId) === ts) ? null : fillRefusals.unproven
     },
-    async store({ series, covered, wanted, rows, receivedAt }) {
-      const { inserted, refusal, lacking } = await storePastFills(db, series, covered, wanted, rows, receivedAt)
-      for (const minute of lacking) await explainFills(db, series, minute, fillRefusals.lacking)
-      if (refusal === null) return { inserted, refused: lacking }
+    async store({ series: key, rows, receivedAt, ...shown }) {
+      const hasCandles = series().some((candles) => isSameSeries(candles, minutesOf(key)))
+      const page = { ...shown, fills: rows, at: receivedAt, hasCandles }
+      const { inserted, refusal, lacking, cut } = await storePastFills(db, key, page)
+      for (const minute of lacking) await explainFills(db, key, minute, fillRefusals.lacking)
+      if (refusal === null) return { inserted, refused: lacking, cut }
       return { inserted, refusal: fillRefusals[refusal], isForAll: refusal === 'other ids' }
     },
     explain: (series, range, reason) => explainFills(db, series, range, reason),
@@ -89,8 +97,6 @@ export interface FillRepairOptions {
 
 /** The largest number of gaps that one look goes through. */
 const gapsPerLook = 500
-/** The service's history may be some seconds behind its newest fills. */
-const settleMs = 20_000
 
 /** Has gaps in the recorded fills filled from the service's history of them, where it has one, until stopped. */
 export function startFillRepair(options: FillRepairOptions): Routine {
@@ -149,13 +155,15 @@ export class FillRepair {
   /** The next open gaps of this recorder's instruments that are due. */
   async #nextGaps(now: TimeMs, reachedSince: TimeMs): Promise<FillGap[]> {
     const { db, isOwn, states } = this.#options
-    const before = this.#place ?? { notedAt: now - settleMs, id: Number.MAX_SAFE_INTEGER }
+    const before = this.#place ?? { notedAt: now, id: Number.MAX_SAFE_INTEGER }
     const gaps = await openFillGaps(db, { since: reachedSince, before, limit: gapsPerLook })
     this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
-    return gaps.filter(
-      (gap) => isOwn(gap) && states.stateOf(fillOperationOf(gap.category)) !== 'resting' && isDueAgain(gap, now),
-    )
+    const rests = ({ category }: FillGap) => states.stateOf(fillOperationOf(category)) === 'resting'
+    return gaps.filter((gap) => isOwn(gap) && isOver(gap, now) && !rests(gap) && isDueAgain(gap, now))
   }
 }
 
 type WantedGap = Pick<FillGap, keyof FillKey | 'range'>
+
+/** A gap whose last minute is over, and has its candle. */
+const isOver = ({ range }: FillGap, now: TimeMs) => Math.ceil(range.to / minuteMs) * minuteMs <= now - settleMs

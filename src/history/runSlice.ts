@@ -39,7 +39,7 @@ export class SliceRunner {
     this.#context = context
     this.#candles = new CandleFetcher(context)
     this.#events = {
-      fills: this.#fetchingFrom(fillHistory(context.db)),
+      fills: this.#fetchingFrom(fillHistory(context.db, context.series)),
       funding_rates: this.#fetchingFrom(fundingHistory(context.db)),
       liquidations: this.#fetchingFrom(liquidationHistory(context.db)),
     }

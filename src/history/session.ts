@@ -67,7 +67,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   if (!(await isLeaseHeld(db, egress))) lease = await acquire()
 
   const startWorker = () => {
-    worker ??= startHistoryWorker({ ...options, client })
+    worker ??= startHistoryWorker({ ...options, client, series: () => [] })
   }
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))

@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely'
 import { ExchangeError } from '../exchange/errors.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
+import type { CandleSeries } from '../market/candle.js'
 import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
@@ -20,6 +21,8 @@ export interface SliceContext {
   readonly logger: Logger
   readonly incidents: Incidents
   readonly settleMs: number
+  /** The candles that are being recorded now. */
+  readonly series: () => readonly CandleSeries[]
 }
 
 /** One slice that is being fetched. */

@@ -19,6 +19,7 @@ import { streamText } from '../db/series.js'
 import { SliceRunner } from './runSlice.js'
 import { OperationStates } from './reach.js'
 import { type Asking, cutSlice, hasRoom, type SliceKind } from './slices.js'
+import type { CandleSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { refreshRollups } from '../server/timescale/rollups.js'
 
@@ -28,6 +29,8 @@ interface HistoryWorkerOptions {
   readonly client: ExchangeClient
   /** How long after its close a candle counts as final. */
   readonly settleMs: number
+  /** The candles that are being recorded now. */
+  readonly series: () => readonly CandleSeries[]
   /** Shared with those who want repairs. Default: its own. */
   readonly states?: OperationStates
   readonly clock: Clock

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { type CandleSeries, type Interval, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { candleStream, ofCandles, ofSeries } from '../db/series.js'
+import { candleStream, instrumentStream, ofCandles, ofSeries } from '../db/series.js'
 import { duration, instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { knownOf } from './verdicts.js'
@@ -135,22 +135,17 @@ export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries
 
 /** Closed 1m candles whose volume is not the sum of the fills, where the fills are complete. */
 export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSeries): Promise<Disagreement[]> {
-  // Fills of coin futures are sized in quote coin.
-  const volume = sql.ref(minutes.category === 'COIN-FUTURES' ? 'c.quote_turnover' : 'c.base_volume')
+  const { category, symbol } = minutes
   const { rows } = await sql<Found>`
-    select c.open_time as "from", c.open_time + interval '1 minute' as "to", 1 as count,
-      format('volume %s, of fills %s', ${volume}, coalesce(f.size, 0)) as detail
-    from market.candles c
-    cross join lateral (
-      select sum(size) as size from market.fills f
-      where f.category = c.category and f.symbol = c.symbol
-        and f.ts >= c.open_time and f.ts < c.open_time + interval '1 minute'
-    ) as f
-    where ${ofCandles(minutes, 'c')} and c.is_closed
-      and (select range_agg(r) from recorder.known v cross join lateral unnest(v.ranges) as r
-        where v.verdict = 'recorded' and v.stream = 'fills' and v.category = ${minutes.category} and v.symbol = ${minutes.symbol}
-      ) @> tstzrange(c.open_time, c.open_time + interval '1 minute')
-      and ${volume} <> coalesce(f.size, 0)
+    with recorded as (
+      select range_agg(r) as ranges from recorder.known v cross join lateral unnest(v.ranges) as r
+      where ${knownOf(instrumentStream('fills', minutes), 'recorded', 'v')}
+    )
+    select minute as "from", minute + interval '1 minute' as "to", 1 as count,
+      format('volume %s, of fills %s', volume, size) as detail
+    from recorded cross join lateral unnest(recorded.ranges) as r
+    cross join lateral recorder.fill_minutes(${category}, ${symbol}, date_trunc('minute', lower(r), 'UTC'), upper(r))
+    where r @> tstzrange(minute, minute + interval '1 minute') and volume <> size
     order by 1`.execute(db)
   return disagreements(minutes, rows, 'does not agree with its fills')
 }

@@ -2,8 +2,8 @@ import { type Kysely, sql } from 'kysely'
 import { type InstrumentKey, isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import { type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
-import { minuteMs, type TimeMs } from '../market/values.js'
-import { columnNames, instant, toDate } from '../db/columns.js'
+import { hourMs, minuteMs, type TimeMs } from '../market/values.js'
+import { columnNames, duration, instant, toDate } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
@@ -24,6 +24,8 @@ export interface StoredPastFills {
   readonly refusal: JoinRefusal | null
   /** Wanted minutes whose candle does not confirm the fills. They are not claimed. */
   readonly lacking: Ranges
+  /** A minute whose beginning is on the next page. It is not claimed, either. */
+  readonly cut: TimeRange | null
 }
 
 const table = streamTable('fills')
@@ -69,21 +71,31 @@ interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
   readonly size: string
 }
 
+/** A page of a history of fills. */
+export interface PastFillsPage {
+  readonly fills: readonly Fill[]
+  /** The time of which the page shows everything. */
+  readonly covered: TimeRange
+  /** The time of which this page and those before it show everything. */
+  readonly shown: TimeRange
+  /** Parts of it to be claimed. */
+  readonly wanted: Ranges
+  /** When it was received. */
+  readonly at: TimeMs
+  /** True if one-minute candles of the instrument are recorded now. */
+  readonly hasCandles: boolean
+}
+
 /**
  * Stores a page of a history of fills with its proof, if the stored fills of its time are all among its own. Otherwise
  * nothing changes. Minutes whose candle counts other fills, or is still to come, are not claimed.
- *
- * @param covered the time of which the page shows everything
- * @param wanted parts of it to be claimed
  */
 export async function storePastFills(
   db: Kysely<Database>,
   key: FillKey,
-  covered: TimeRange,
-  wanted: Ranges,
-  fills: readonly Fill[],
-  at: TimeMs,
+  page: PastFillsPage,
 ): Promise<StoredPastFills> {
+  const { fills, covered, shown, wanted, at } = page
   const { category, symbol } = key
   return db.transaction().execute(async (trx) => {
     await callFunction(trx, 'recorder.lock_fills', [category], [symbol])
@@ -95,7 +107,7 @@ export async function storePastFills(
       .where('ts', '<', instant(covered.to))
       .execute()
     const refusal = whyRefused(known, fills)
-    if (refusal !== null) return { inserted: 0, refusal, lacking: [] }
+    if (refusal !== null) return { inserted: 0, refusal, lacking: [], cut: null }
     const knownIds = new Set(known.map(({ execId }) => execId))
     const fresh = fills.filter(({ execId }) => !knownIds.has(execId))
     if (fresh.length > 0) {
@@ -104,14 +116,16 @@ export async function storePastFills(
         select ${columnNames(table.columns)}, 'history' from ${table.source(fresh)} as incoming
         order by ${keyOrder(table.key)} on conflict do nothing`.execute(trx)
     }
-    const lacking = await unconfirmedMinutes(trx, key, wanted)
-    const proven = subtract(wanted, lacking)
+    const unconfirmed = await unconfirmedMinutes(trx, key, page)
+    const cut = unconfirmed.find(({ from }) => from < shown.from) ?? null
+    const lacking = unconfirmed.filter((minute) => minute !== cut)
+    const proven = subtract(wanted, unconfirmed)
     if (proven.length > 0) {
       await addCoverage(trx, streamOf(key), proven)
       const claim = multirangeText(proven)
       await callFunction(trx, 'recorder.close_fill_gaps', category, symbol, claim, toDate(at), 'history')
     }
-    return { inserted: fresh.length, refusal: null, lacking }
+    return { inserted: fresh.length, refusal: null, lacking, cut }
   })
 }
 
@@ -141,47 +155,41 @@ function isSame(a: string, b: string): boolean {
   return trimmed(a) === trimmed(b)
 }
 
+/** A minute is not claimed before its candle, if that is late by no more than this. */
+const candleLateMs = hourMs
+
 /**
- * Minutes that are recorded whole if the wanted ranges are, and whose candle does not confirm that: it has another volume than the
- * fills, or it is still to come. Where no candles of a minute are recorded before it, nothing is to come.
+ * Minutes of the wanted ranges whose candle does not confirm the stored fills: it has another volume, it is still to come, or the
+ * fills of the rest of the minute are unknown. A candle is to come to a minute after the first recorded one, and of the last hour if
+ * candles of the instrument are recorded now.
  */
-async function unconfirmedMinutes(trx: Kysely<Database>, key: FillKey, wanted: Ranges): Promise<TimeRange[]> {
+async function unconfirmedMinutes(
+  trx: Kysely<Database>,
+  key: FillKey,
+  { wanted, shown, at, hasCandles }: PastFillsPage,
+): Promise<TimeRange[]> {
   const [first, last] = [wanted[0], wanted.at(-1)]
   if (first === undefined || last === undefined) return []
   const candles = candleStream({ ...key, type: 'market', interval: '1m' })
-  // Fills of coin futures are sized in quote coin.
-  const volume = sql.ref(key.category === 'COIN-FUTURES' ? 'c.quote_turnover' : 'c.base_volume')
   const [from, to] = [Math.floor(first.from / minuteMs) * minuteMs, last.to]
   const around = (series: Series) => sql`
     select coalesce(range_agg(r), '{}') as ranges from recorder.known k cross join lateral unnest(k.ranges) as r
     where ${knownOf(series, 'recorded', 'k')} and k.part < ${instant(to + minuteMs)}
       and k.ranges && ${timeRange({ from, to: to + minuteMs })}`
   const { rows } = await sql<TimeRange>`
-    with fills as materialized (select ranges + ${multirange(wanted)} as ranges from (${around(streamOf(key))}) as known),
+    with fills as materialized (select ranges + ${multirange([shown])} as ranges from (${around(streamOf(key))}) as known),
     candles as materialized (${around(candles)}),
     recorded as materialized (
-      select lower(first.ranges) as since, upper(last.ranges) + interval '1 hour' as until from
-        (select ranges from recorder.known where ${knownOf(candles, 'recorded')} order by part limit 1) as first,
-        (select ranges from recorder.known where ${knownOf(candles, 'recorded')} order by part desc limit 1) as last
-    ),
-    whole as materialized (
-      select m as open_time, minute
-      from generate_series(${instant(from)}, ${instant(to - 1)}, interval '1 minute') as m
-      cross join lateral tstzrange(m, m + interval '1 minute') as minute
-      cross join fills
-      where ${multirange(wanted)} && minute and fills.ranges @> minute
+      select min(lower(ranges)) as since, max(upper(ranges)) + ${duration(candleLateMs)} as until
+      from recorder.known where ${knownOf(candles, 'recorded')}
     )
-    select c.open_time as "from", c.open_time + interval '1 minute' as "to"
-    from whole join market.candles c using (open_time)
-    cross join lateral (
-      select coalesce(sum(size), 0) as size from market.fills f
-      where ${ofInstrument(key, 'f')} and f.ts >= c.open_time and f.ts < c.open_time + interval '1 minute'
-    ) as f
-    where ${ofInstrument(key, 'c')} and c.type = 'market' and c.interval = '1m' and c.is_closed
-      and c.open_time >= ${instant(from)} and c.open_time < ${instant(to)} and ${volume} <> f.size
-    union
-    select open_time, open_time + interval '1 minute' from whole cross join candles cross join recorded
-    where open_time >= recorded.since and open_time < recorded.until and not candles.ranges @> minute
+    select minute as "from", minute + interval '1 minute' as "to"
+    from recorder.fill_minutes(${key.category}, ${key.symbol}, ${instant(from)}, ${instant(to)})
+    cross join lateral tstzrange(minute, minute + interval '1 minute') as whole
+    cross join fills cross join candles cross join recorded
+    where ${multirange(wanted)} && whole
+      and (minute >= recorded.since and minute < recorded.until or ${hasCandles} and minute >= ${instant(at - candleLateMs)})
+      and (not fills.ranges @> whole or not candles.ranges @> whole or volume <> size)
     order by 1`.execute(trx)
   return rows
 }

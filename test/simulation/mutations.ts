@@ -157,7 +157,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a history that lacks fills is believed',
     file: 'src/ledger/pastFills.ts',
-    find: 'const lacking = await unconfirmedMinutes(trx, key, wanted)',
-    replace: 'const lacking: TimeRange[] = []',
+    find: 'const unconfirmed = await unconfirmedMinutes(trx, key, page)',
+    replace: 'const unconfirmed: TimeRange[] = []',
   },
 ]

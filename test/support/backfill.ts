@@ -71,6 +71,7 @@ export async function runBackfill(
   const worker = startHistoryWorker({
     db,
     client,
+    series: () => [],
     settleMs,
     clock: systemClock,
     logger: createLogger('silent'),
@@ -150,7 +151,7 @@ export async function repairFutures(
   const client = clientOf(simulator.url, 100)
   const clock = { ...systemClock, now }
   const streams = [{ name, keptMs: null }] as const
-  const worker = startHistoryWorker({ db, client, settleMs: 0, clock: systemClock, logger })
+  const worker = startHistoryWorker({ db, client, series: () => [], settleMs: 0, clock: systemClock, logger })
   const repairing = startFuturesRepair({ db, streams, isOwn: () => true, clock, logger, everyMs: 20 })
   const wants = async (condition: string) => (await pool.query(`select from recorder.want where ${condition}`)).rowCount
   await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)

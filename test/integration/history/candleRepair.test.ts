@@ -47,7 +47,7 @@ describe('the daemon', () => {
     const client = clientOf(simulator.url, 10, { onRequest: ({ priority }) => void priorities.add(priority) })
     const logger = createLogger('silent')
     const options = { db, settleMs, clock: systemClock, logger }
-    const worker = startHistoryWorker({ ...options, client })
+    const worker = startHistoryWorker({ ...options, client, series: () => [] })
     const repair = startCandleRepair({ ...options, series: () => [series], everyMs: 100 })
     try {
       await expect

@@ -5,8 +5,9 @@ import { startHistoryWorker } from '../../../src/history/worker.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
+import { storePastFills } from '../../../src/ledger/pastFills.js'
 import type { TradedCategory } from '../../../src/market/category.js'
-import type { TimeRange } from '../../../src/market/timeRange.js'
+import { normalized, type TimeRange } from '../../../src/market/timeRange.js'
 import { candleStream } from '../../../src/db/series.js'
 import { hourMs, minuteMs } from '../../../src/market/values.js'
 import { createLogger } from '../../../src/runtime/logger.js'
@@ -15,10 +16,11 @@ import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { clientOf } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
-import { closedCandle } from '../../support/marketRows.js'
+import { aFill, closedCandle } from '../../support/marketRows.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 
 const now = Date.UTC(2026, 10, 20)
+const category = 'USDT-FUTURES'
 const symbol = 'BTCUSDT'
 
 let test: TestDatabase
@@ -79,7 +81,7 @@ async function repair(service: Simulator, more: Partial<FillRepairOptions> = {})
   const states = new OperationStates(systemClock)
   const clock = { ...systemClock, now: () => now }
   const options = { db, client, isOwn: () => true, states, clock, logger, ...more }
-  const worker = startHistoryWorker({ db, client, states, settleMs: 0, clock: systemClock, logger })
+  const worker = startHistoryWorker({ db, client, series: () => [], states, settleMs: 0, clock: systemClock, logger })
   const repairing = new FillRepair(options)
   try {
     await repairing.look()
@@ -100,6 +102,11 @@ async function storedIds(): Promise<string[]> {
     'select exec_id as id from market.fills order by ts, exec_id',
   )
   return rows.map(({ id }) => id)
+}
+
+/** The minutes that a range touches. */
+function minutesOf({ from, to }: TimeRange): TimeRange {
+  return { from: Math.floor(from / minuteMs) * minuteMs, to: Math.ceil(to / minuteMs) * minuteMs }
 }
 
 const gaps = () => listGaps(test.database.db, { stream: 'fills' })
@@ -165,6 +172,23 @@ describe('a gap in fills', () => {
     expect(await gaps()).toMatchObject([{ state: 'repaired' }])
   })
 
+  it('stays open in a minute of which something else is not recorded, if the history lacks fills', async () => {
+    const minute = now - 11 * hourMs
+    const hidden = { from: minute + 2_000, to: minute + 8_000 }
+    const service = await startService({ hiddenFills: [{ ...hidden, in: 'history' }] })
+    await recordAround(service, 10_000)
+    await recordCandles(service, { from: now - 12 * hourMs, to: now - 10 * hourMs })
+    await test.database.pool.query(
+      `update recorder.known set ranges = ranges - tstzmultirange(tstzrange(to_timestamp($1), to_timestamp($2)))
+       where stream = 'fills' and verdict = 'recorded'`,
+      [minute / 1_000 + 30, minute / 1_000 + 40],
+    )
+    await repair(service)
+    const open = (await gaps()).filter(({ state }) => state === 'open')
+    expect(open.some(({ range }) => range.from < hidden.to && range.to > hidden.from)).toBe(true)
+    expect(open.map(({ reason }) => reason)).toContain(fillRefusals.lacking)
+  })
+
   it('stays open until the candles of its minutes are there', async () => {
     const service = await startService()
     const { truth } = await recordAround(service, 10 * minuteMs)
@@ -176,6 +200,42 @@ describe('a gap in fills', () => {
     await test.database.pool.query('truncate recorder.want cascade')
     await repair(service)
     expect((await gaps()).map(({ state }) => state)).not.toContain('open')
+  })
+
+  it('of the last hour waits for the first candles of an instrument whose candles are recorded, and no longer', async () => {
+    const service = await startService()
+    const { truth, gap } = await recordAround(service, 10 * minuteMs)
+    const fills = truth
+      .filter(({ ts }) => Number(ts) >= gap.from && Number(ts) < gap.to)
+      .map(({ execId, price, size, side, ts }) =>
+        aFill({ category, symbol, execId, price, size, side, ts: Number(ts) }),
+      )
+    const shown = { covered: gap, shown: minutesOf(gap), wanted: [gap] }
+    const store = (at: number, hasCandles: boolean) =>
+      storePastFills(test.database.db, { category, symbol }, { ...shown, fills, at, hasCandles })
+    const waiting = await store(gap.to + minuteMs, true)
+    expect(waiting.refusal).toBeNull()
+    expect(normalized(waiting.lacking)).toHaveLength(1)
+    expect(waiting.lacking.length).toBeGreaterThanOrEqual(10)
+    expect((await gaps()).map(({ state }) => state)).toContain('open')
+    expect(await store(gap.to + 2 * hourMs, true)).toMatchObject({ lacking: [] })
+    expect((await gaps()).map(({ state }) => state)).not.toContain('open')
+  })
+
+  it('of the last hour does not wait for candles that nobody records', async () => {
+    const service = await startService()
+    const { gap } = await recordAround(service, 10 * minuteMs)
+    const page = { fills: [], covered: gap, shown: gap, wanted: [gap], at: gap.to + minuteMs, hasCandles: false }
+    // At both ends of the gap are fills that are stored.
+    expect(await storePastFills(test.database.db, { category, symbol }, page)).toMatchObject({ refusal: 'incomplete' })
+    const inner = { from: gap.from + 1, to: gap.to - 1 }
+    expect(
+      await storePastFills(
+        test.database.db,
+        { category, symbol },
+        { ...page, covered: inner, shown: inner, wanted: [inner] },
+      ),
+    ).toMatchObject({ refusal: null, lacking: [] })
   })
 
   it('counts as lost while the service has no history, and is filled when it has one', async () => {

@@ -71,7 +71,7 @@ async function review(service: Simulator, options: { readonly at: number; readon
   const logger = createLogger('silent')
   const client = clientOf(service.url, 100)
   const clock = { ...systemClock, now: () => Math.max(at, Date.now() + dayMs) }
-  const worker = startHistoryWorker({ db, client, settleMs, clock: systemClock, logger })
+  const worker = startHistoryWorker({ db, client, series: () => [], settleMs, clock: systemClock, logger })
   try {
     await reviewOnce({ db, clock, logger, silenceAfterMs: afterMs, seriesEveryMs: 7 * dayMs })
     await expect.poll(() => countOpenWants(db, 'review'), { timeout: 60_000 }).toBe(0)

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { auditFills, dismissEmptyGaps } from '../../../src/collect/poll/dismissGaps.js'
+import { auditFills, dismissEmptyGaps } from '../../../src/ledger/fillAudit.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { fillsPerPage } from '../../../src/market/rows.js'
