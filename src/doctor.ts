@@ -6,7 +6,8 @@ import { planFleet } from './collect/fleet/fleetPlan.js'
 import type { Plan } from './collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from './collect/universe/planUniverse.js'
 import { readUniverse } from './collect/universe/universe.js'
-import type { Config } from './config/resolve.js'
+import { type Config, keptMs, storageOf } from './config/resolve.js'
+import { dayMs } from './market/values.js'
 import { openStore } from './openStore.js'
 import type { Logger } from './runtime/logger.js'
 import { isLoopback, withoutBrackets } from './runtime/process.js'
@@ -242,13 +243,16 @@ export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes 
   }
   const days = daysOnDisk(plan.streams, config.storage, { freeBytes, isCompressed })
   const lasts = days === Infinity ? 'that lasts with the retention that is set' : `that lasts ${Math.floor(days)} days`
-  const detail = `${free}; the plan writes ${perDay}: ${lasts}`
-  if (days >= minDays) return { what, verdict: 'ok', detail }
+  const storage = storageOf(config)
+  const kept = Math.max(0, ...plan.streams.map(({ stream }) => (keptMs(storage, stream) ?? 0) / dayMs))
+  const unkept = days < kept ? `, and rows are to be kept for ${kept} days` : ''
+  const detail = `${free}; the plan writes ${perDay}: ${lasts}${unkept}`
+  if (days >= Math.max(minDays, kept)) return { what, verdict: 'ok', detail }
   const compress = isCompressed ? '' : ', use TimescaleDB Community, which compresses old rows'
   return {
     what,
     verdict: 'warning',
-    detail: `${detail}; set storage.*.retentionDays, record less (streams.*)${compress}, or make room`,
+    detail: `${detail}; ${unkept === '' ? 'set' : 'lower'} storage.*.retentionDays, record less (streams.*)${compress}, or make room`,
   }
 }
 

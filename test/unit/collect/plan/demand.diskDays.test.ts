@@ -65,6 +65,13 @@ describe('the doctor', () => {
     expect(judgeDisk(defaults, plan, { ...room(13), kind: 'timescale-community' })).toMatchObject({ verdict: 'ok' })
   })
 
+  test('warns of a disk that is full before rows reach the age at which they are removed', () => {
+    const kept = { ...defaults, storage: { ...storage, tickers: { ...storage.tickers, retentionDays: 90 } } }
+    const judged = judgeDisk(kept, plan, room(20))
+    expect(judged).toMatchObject({ verdict: 'warning' })
+    expect(judged.detail).toMatch(/that lasts \d+ days, and rows are to be kept for 90 days; lower storage/)
+  })
+
   test('of a database elsewhere judges the room for what waits for it', () => {
     const elsewhere = loadConfig({ env: { DATABASE_URL: 'postgres://recorder@db.example.com/market' } })
     const { spoolMaxBytes } = elsewhere.collector
