@@ -89,7 +89,11 @@ async function runIt(options: RunOptions): Promise<void> {
     for (const { table, day, version, rows, bytes, files } of result.written) {
       await writeOut(`${table} of ${day}: ${rows} rows, ${bytes} bytes in ${files} files, version ${version}\n`)
     }
-    await writeOut(`${result.written.length} days of tables written to ${target.name}\n`)
+    const isNothingDue = result.written.length === 0 && isWell
+    const when = isNothingDue
+      ? `: a day is due ${config.archive.afterHours} hours after its end, or when it has changed`
+      : ''
+    await writeOut(`${result.written.length} days of tables written to ${target.name}${when}\n`)
     for (const line of removal.removed) await writeOut(`${line}\n`)
   } catch (error) {
     progress.end()

@@ -36,6 +36,7 @@ interface VerifyOptions {
 const advice = {
   writeAnew: 'the next market-recorder archive writes the day anew',
   copy: 'its rows have left the database: bring the day back from a copy of the archive',
+  prune: 'archive prune removes this former version',
   ask: 'archive verify without --offline says whether market-recorder archive can write the day anew',
 } as const
 
@@ -57,21 +58,21 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
       const noted = known.get(day)
       const versions = archived.get(day) ?? []
       for (const version of versions.slice(0, -1)) {
-        yield await verifyVersion(reader, { table, day, version }, named, { signal: options.signal })
+        const former = await verifyVersion(reader, { table, day, version }, named, { signal: options.signal })
+        yield withAdvice(former, advice.prune)
       }
       const version = versions.at(-1)
       const newest =
         version === undefined
           ? { table, day, version: 0, rows: 0, isEqual: null, problems: ['it was archived, and it is gone'] }
           : await verifyVersion(reader, { table, day, version, noted }, named, { ...options, isHypertable })
-      const [last] = newest.problems.slice(-1)
-      if (last === undefined) yield newest
+      if (newest.problems.length === 0) yield newest
       else {
         // Mark the day here. Rows may come from a spool without a change of the proof, which would go unnoticed.
         if (database !== undefined) await markDayDue(database.db, table, day)
         const isGone = noted?.isRemoved === true && newest.isEqual !== false
         const next = database === undefined ? advice.ask : isGone ? advice.copy : advice.writeAnew
-        yield { ...newest, problems: [...newest.problems.slice(0, -1), `${last}; ${next}`] }
+        yield withAdvice(newest, next)
       }
     }
     // Files can be matched with manifests only when the manifests of all days were read.
@@ -83,6 +84,12 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
       yield { table, day: day ?? '', version: 0, rows: 0, isEqual: null, problems }
     }
   }
+}
+
+/** Ends what is wrong with a day, if anything is, with what to do about it. */
+function withAdvice(found: VerifiedDay, todo: string): VerifiedDay {
+  const last = found.problems.at(-1)
+  return last === undefined ? found : { ...found, problems: [...found.problems.slice(0, -1), `${last}; ${todo}`] }
 }
 
 interface Version {

@@ -272,7 +272,10 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
     // What it tells of its progress depends on how long it takes.
     return { exitCode, said: stdout + stderr.replaceAll(/^\w+ of [\d-]+, \d+ rows\n/gm, '') }
   }
-  expect(await run()).toEqual({ exitCode: 0, said: `0 days of tables written to ${archive.folder}\n` })
+  expect(await run()).toEqual({
+    exitCode: 0,
+    said: `0 days of tables written to ${archive.folder}: a day is due 24 hours after its end, or when it has changed\n`,
+  })
   const checked = await run('verify', '--table', 'fills')
   expect(checked.said).toMatch(/^\d+ days of tables read, \d+ rows, \d+ compared with the database: ok\n$/)
   const range = ['--from', '2026-03-02', '--to', '2026-03-03']
@@ -315,6 +318,9 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
   const found = await run('verify', '--table', 'candles')
   expect(found.said).toMatch(/is missing; the next market-recorder archive writes the day anew\n/)
   expect((await run()).said).toMatch(/candles of 2026-03-02: \d+ rows, \d+ bytes in \d files, version 2\n/)
+  expect((await run('verify', '--table', 'candles')).said).toMatch(
+    /is missing; archive prune removes this former version\n/,
+  )
   expect((await run('prune')).said).toMatch(/^removed 1 former versions, /)
   expect((await run('verify', '--table', 'candles', '--offline')).said).toMatch(
     /^the database was not asked which days it has archived\n.*: ok\n$/,
