@@ -114,6 +114,9 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     // More candles than the first page follow at once where the chart has room for them.
     await chart(/^Chart of \d+ 1m candles .* newest opened .*, forming/).waitFor()
     expect(page.url()).not.toContain('at=')
+    await page.getByLabel('Go to').fill('2026-02-10T12:00')
+    await page.getByText('No candles of this kind are stored around 2026-02-10T12:00.').waitFor()
+    await page.getByText(/ --from 2026-02-10$/).waitFor()
   })
 
   test('the chart takes longer candles when it is zoomed out', async () => {

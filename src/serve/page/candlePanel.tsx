@@ -59,7 +59,9 @@ export function CandlePanel({ view, change, live, precision }: Props) {
     chart.current?.reset()
     reload()
   }
-  const shown = candles.find(({ openTime }) => openTime === pointed) ?? candles.at(-1) ?? null
+  const isElsewhere = at !== null && !candles.some(({ openTime }) => Math.abs(openTime - at) <= 60 * lengthMs)
+  const newest = isElsewhere ? null : (candles.at(-1) ?? null)
+  const shown = candles.find(({ openTime }) => openTime === pointed) ?? newest
 
   return (
     <Panel
@@ -223,11 +225,12 @@ function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps
 }
 
 /** Says that there is nothing, and how it comes. */
-function nothingText({ category, symbol, type, interval }: View): string {
+function nothingText({ category, symbol, type, interval, at }: View): string {
   if (category === null || !isTradedCategory(category)) return 'This category has no candles.'
   const ofType = type === 'market' ? '' : ` --type ${type}`
   const command = `market-recorder backfill --category ${category} --symbol ${symbol ?? ''} --interval ${interval}${ofType}`
-  return `No candles of this kind are stored. To fetch them: ${command} --from 2026-01-01`
+  const [around, from] = at === null ? ['', '2026-01-01'] : [` around ${minuteText(at)}`, minuteText(at).slice(0, 10)]
+  return `No candles of this kind are stored${around}. To fetch them: ${command} --from ${from}`
 }
 
 function describe(
