@@ -60,7 +60,11 @@ async function runGaps(options: GapsOptions): Promise<void> {
 
   async function show(gaps: readonly Gap[]): Promise<void> {
     if (options.json === true) return writeOut(`${JSON.stringify(gaps)}\n`)
-    if (gaps.length === 0) return writeOut('no gaps are known\n')
+    if (gaps.length === 0) {
+      return writeOut(
+        options.all === true ? 'no gaps are known\n' : 'no gap is open or lost; --all shows repaired ones, too\n',
+      )
+    }
     const byReason = new Map<string, Gap[]>()
     for (const gap of gaps) {
       const key = `${gap.stream}, ${gap.state}: ${gap.reason}`

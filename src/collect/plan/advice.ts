@@ -216,11 +216,13 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
   if (fillsPerDay > 0) {
     // The schedule uses all requests that are left to it, even beyond the needed ones.
     const share = Math.round(expectedShare(fillsPerDay / 86_400, safeRates(config).perSecond.fills) * 100)
-    lines.push(`About ${share} % of the fills are expected to be captured; the rest is lost in bursts.`)
+    lines.push(
+      `About ${share} % of the fills are expected to be captured at once. The rest, of bursts, are gaps, filled from the service's history where it has one.`,
+    )
   }
   if (fills.select.busiest === 'fit' && neededPerSecond > demand.requestsPerSecond) {
     lines.push(
-      `Fills need ${rounded(neededPerSecond)} requests/s and get ${rounded(demand.requestsPerSecond)}: the busiest instruments will lose some.`,
+      `Fills need ${rounded(neededPerSecond)} requests/s and get ${rounded(demand.requestsPerSecond)}: the busiest instruments will have gaps.`,
     )
   }
   return lines
