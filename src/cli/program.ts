@@ -85,7 +85,8 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'backfill',
-    description: 'Fetch the history of candles. Resumable; with a recorder on this host, that recorder does it.',
+    description:
+      'Fetch the history of candles, fills or funding rates. Resumable; with a recorder on this host, that recorder does it.',
     load: async () => (await import('./backfill.js')).backfillCommand(),
   },
   {

@@ -181,10 +181,9 @@ async function makeDirectory(dataDir: string): Promise<void> {
   try {
     await makeFolder(dataDir, 0o700)
   } catch (cause) {
-    throw new Error(
-      `the data directory ${dataDir} cannot be used: ${(cause as Error).message}; choose another with --data-dir`,
-      { cause },
-    )
+    throw new Error(`the data directory ${dataDir} cannot be used: ${(cause as Error).message}, with --data-dir`, {
+      cause,
+    })
   }
 }
 
