@@ -104,8 +104,7 @@ const rpiSymbols = z
     enabled,
   })
   .prefault({})
-  .transform((options) => ({ ...options, schedule: '30 */10 * * * *' }))
-  .describe('The list of symbols that have RPI quotes, every ten minutes.')
+  .describe('The list of symbols that have RPI quotes, read when those of instruments are.')
 
 const tickers = z
   .strictObject({

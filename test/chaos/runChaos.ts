@@ -151,7 +151,6 @@ async function createDaemon(folder: string, simulator: Simulator, database: Chao
     collector: { egress: 'chaos' },
     streams: {
       instruments: { schedule: '*/15 * * * * *' },
-      rpiSymbols: { schedule: '7,22,37,52 * * * * *' },
       // Looks at tickers are not recorded, and every served response is compared with what is stored.
       tickers: { schedule: '*/5 * * * * *', watchSeconds: 0 },
       orderBooks: { everySeconds: 5, depth: 10, select: { busiest: 20 } },

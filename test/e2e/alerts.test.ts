@@ -248,8 +248,7 @@ database: { url: '${proxy.through(testDatabase.url)}', dataDir: '${join(folder, 
 collector: { egress: 'alerts ${name}', spoolMaxBytes: 16777216 }
 serve: { port: ${port} }
 streams:
-  instruments: { schedule: '*/3 * * * * *' }
-  rpiSymbols: { schedule: '*/2 * * * * *' }
+  instruments: { schedule: '*/2 * * * * *' }
   tickers: { schedule: '* * * * * *' }
   orderBooks: ${books}
   rpiOrderBooks: { select: { busiest: 5 } }

@@ -51,7 +51,6 @@ describe('recording everything for some rounds of every schedule', () => {
     // Nothing is given up that has been served.
     config.exchange.timeoutMs = 60_000
     config.streams.instruments.schedule = '*/10 * * * * *'
-    config.streams.rpiSymbols.schedule = '5,15,25,35,45,55 * * * * *'
     // What is only looked at is not stored.
     config.streams.tickers.watchSeconds = 0
     config.streams.orderBooks.everySeconds = 5

@@ -155,7 +155,6 @@ function optionsOf({ limits, instruments, rhythm }: WorldPlan) {
     collector: { egress, allowOverload: true },
     streams: {
       instruments: { schedule: `15 */${listsEveryMinutes} * * * *`, categories },
-      rpiSymbols: { schedule: `45 */${listsEveryMinutes} * * * *` },
       tickers: {
         schedule: `${tickersEverySeconds === 60 ? 5 : `*/${tickersEverySeconds}`} * * * * *`,
         categories,

@@ -10,6 +10,7 @@ import { insertFills } from './insertFills.js'
 import { recordGap } from '../../src/ledger/gaps.js'
 import { recordInstruments, recordRpiSymbols } from '../../src/ledger/instruments.js'
 import { appendRows } from '../../src/db/writeRows.js'
+import { storeVersions } from '../../src/ledger/versions.js'
 import { insertRejectedRows } from '../../src/ledger/rejectedRows.js'
 import type { Database } from '../../src/db/schema.js'
 import { anInstrument, aTicker } from './marketRows.js'
@@ -63,6 +64,7 @@ function walk(market: Market, index: number): number[] {
 export async function loadCookbookMarket(db: Kysely<Database>): Promise<void> {
   await loadInstruments(db)
   await loadRejected(db)
+  await loadTerms(db)
   for (const [index, market] of markets.entries()) {
     const prices = walk(market, index)
     const candles = candlesOf(market, prices, index)
@@ -94,6 +96,30 @@ async function loadRejected(db: Kysely<Database>): Promise<void> {
   const request = { operation: 'fills', parameters: { category: 'USDT-FUTURES', symbol: 'ETHUSDT' } }
   const rejected = rejectedRow(request, 'price is not a decimal number', '{"execId":"10481","price":"","size":"1.20"}')
   for (const minute of [0, 1, 2]) await insertRejectedRows(db, [rejected], busyFrom + minute * minuteMs)
+}
+
+/** What a position may be, and what an index is made of: both change in the first night. */
+async function loadTerms(db: Kysely<Database>): Promise<void> {
+  const target = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
+  const later = from + 6 * hourMs
+  for (const at of [from - dayMs, later]) {
+    const seen = { ...target, ts: at, receivedAt: at, extra: {} }
+    const batch = { target, requestTime: at, receivedAt: at, rejected: [], gaps: [], isPart: false }
+    const tiers = [
+      { tier: 1, minValue: '0', maxValue: '150000', leverage: '125', marginRate: '0.004' },
+      { tier: 2, minValue: '150000', maxValue: '1200000', leverage: at < later ? '100' : '75', marginRate: '0.005' },
+      { tier: 3, minValue: '1200000', maxValue: null, leverage: '50', marginRate: '0.01' },
+    ]
+    const components = (at < later ? ['0.4', '0.35', '0.25'] : ['0.45', '0.35', '0.2']).map((weight, place) => ({
+      exchange: ['Binance', 'OKX', 'Coinbase'][place] ?? '',
+      spotPair: 'BTCUSDT',
+      weight,
+      equivalentPrice: null,
+    }))
+    const rowsOf = <Own>(own: readonly Own[]) => own.map((row) => ({ ...seen, ...row }))
+    await storeVersions(db, 'position_tiers', { ...batch, stream: 'position_tiers', rows: rowsOf(tiers) })
+    await storeVersions(db, 'index_components', { ...batch, stream: 'index_components', rows: rowsOf(components) })
+  }
 }
 
 async function loadInstruments(db: Kysely<Database>): Promise<void> {

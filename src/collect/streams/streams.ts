@@ -40,7 +40,7 @@ const instruments: ListStream<CategoryTarget, Instrument> = {
 const rpiSymbols: ListStream<object, RpiSymbol> = {
   kind: 'lists',
   name: 'rpi_symbols',
-  schedule: ({ streams }) => streams.rpiSymbols.schedule,
+  schedule: ({ streams }) => streams.instruments.schedule,
   lists: () => [null],
   fetch: (client, _target, options) => client.rpiSymbols(options),
   learn: (universe, batch) => universe.setRpiSymbols(batch.rows, isWholeList(batch)),

@@ -24,7 +24,7 @@ test('a list that fails is not left until its schedule comes round again', async
   const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url } })
   config.database.dataDir = dataDir
   config.serve.enabled = false
-  config.streams.rpiSymbols.schedule = '0 0 0 29 2 *'
+  config.streams.instruments.schedule = '0 0 0 29 2 *'
   simulator.control.setFaults([{ kind: 'emptyBody', operations: ['rpi-symbols'] }])
   // Retries are minutes apart in the end; only that they come is looked at.
   const after = (ms: number, action: () => void) => systemClock.after(ms >= 10_000 ? ms / 100 : ms, action)
