@@ -6,6 +6,8 @@ import axios from 'axios'
 import { createExchangeClient, type ExchangeClient, type Page } from '../src/exchange/client.js'
 import { type Operation, operations } from '../src/market/stream.js'
 import type { CostKind } from './costBodies.js'
+import { systemClock } from '../src/runtime/clock.js'
+import { createLogger } from '../src/runtime/logger.js'
 
 /** One request and what is made of its response; resolves to how many rows came out of it. */
 type Ask = () => Promise<number>
@@ -28,6 +30,8 @@ const symbol = 'BTCUSDT'
 function recorder(): Ask {
   const perSecond = Object.fromEntries(operations.map((name) => [name, maxPerSecond])) as Record<Operation, number>
   const client = createExchangeClient({
+    clock: systemClock,
+    logger: createLogger('silent'),
     baseUrl: values.url,
     timeoutMs: 10_000,
     maxConnections: 64,

@@ -13,6 +13,7 @@ import { migrateToLatest } from '../src/db/migrate.js'
 import { startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
 import { fillPage } from './costRows.js'
 import { type Check, median } from './figures.js'
+import { systemDisk } from '../src/runtime/disk.js'
 
 const instrumentCount = 200
 const pagesPerInstrument = 30
@@ -74,6 +75,8 @@ async function withQueue<Result>(
   const queue = await Queue.open((batches) => storeBatches(db, batches), {
     root: join(folder, 'spool'),
     maxBytes: 1e9,
+    clock,
+    disk: systemDisk,
     incidents: new Incidents(logger, clock),
     stats: createStats(),
     onDamage: () => undefined,

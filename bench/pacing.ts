@@ -12,6 +12,8 @@ import { futuresCalls } from '../src/exchange/formats/futures.js'
 import type { RequestOptions } from '../src/exchange/sender.js'
 import { type Operation, operations, specifiedPerSecond } from '../src/market/stream.js'
 import type { Report, SourceReport } from '../src/simulator/limits.js'
+import { systemClock } from '../src/runtime/clock.js'
+import { createLogger } from '../src/runtime/logger.js'
 
 const overallPerMinute = 6_000
 /** What the table asks of each run: the share of the safe bound that is used, without a single rejection. */
@@ -106,6 +108,8 @@ async function measure(url: string, run: Run, seconds: number, jitterMs: number)
   const failures: string[] = []
   const startedMs = performance.now()
   const client = createExchangeClient({
+    clock: systemClock,
+    logger: createLogger('silent'),
     baseUrl: url,
     timeoutMs: 10_000,
     maxConnections: 64,

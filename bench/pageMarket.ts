@@ -46,7 +46,15 @@ export async function openMarket(size: { readonly instruments: number; readonly 
     backfills: () => Promise.resolve([]),
   })
   const metrics = createMetrics({ version: 'bench' })
-  const server = await startServer({ config, source, metrics, databaseUrl: embedded.url, version: 'bench', logger })
+  const server = await startServer({
+    config,
+    source,
+    metrics,
+    databaseUrl: embedded.url,
+    version: 'bench',
+    logger,
+    clock: systemClock,
+  })
   return {
     url: server.url,
     async close() {

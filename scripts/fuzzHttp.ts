@@ -5,6 +5,7 @@ import { ExchangeError } from '../src/exchange/errors.js'
 import { createTransport } from '../src/exchange/http/transport.js'
 import { operations } from '../src/market/stream.js'
 import { broken, cuts, type FuzzTarget, nastyText, one } from './fuzzInputs.js'
+import { systemClock } from '../src/runtime/clock.js'
 
 const encodings = ['gzip', 'x-gzip', 'deflate', 'br', 'identity', 'GZIP', '', 'zstd'] as const
 const compress: Readonly<Partial<Record<string, (body: Buffer) => Buffer>>> = {
@@ -63,6 +64,7 @@ export async function httpTarget(): Promise<FuzzTarget> {
   })
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
   const transport = createTransport({
+    clock: systemClock,
     baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     timeoutMs: 2_000,
     maxConnections: 1,

@@ -11,6 +11,8 @@ import { recordHeader, scanRecords } from '../src/collect/queue/segmentWriter.js
 import { httpTarget } from './fuzzHttp.js'
 import { broken, cuts, type FuzzTarget, nastyNumber, nastyText, one } from './fuzzInputs.js'
 import { fuzzResponse } from './fuzzResponses.js'
+import { systemClock } from '../src/runtime/clock.js'
+import { systemDisk } from '../src/runtime/disk.js'
 
 export async function fuzzTargets(folder: string): Promise<readonly FuzzTarget[]> {
   return [
@@ -33,7 +35,7 @@ async function spoolTarget(folder: string): Promise<FuzzTarget> {
   const root = join(folder, 'spool')
   const nothing = () => undefined
   const reports = { onDamage: () => void (damaged += 1), onDropped: nothing, onSetAside: nothing }
-  const spool = await Spool.open({ root, maxBytes: 16_777_216, ...reports })
+  const spool = await Spool.open({ root, maxBytes: 16_777_216, clock: systemClock, disk: systemDisk, ...reports })
   return {
     name: 'spool',
     prepare(seed) {

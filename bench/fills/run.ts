@@ -7,6 +7,7 @@ import { loadConfig } from '../../src/config/resolve.js'
 import { createVirtualClock } from '../virtualClock.js'
 import { countUntil, type FillMarket, type Flow } from './market.js'
 import { createRandom } from './random.js'
+import { createLogger } from '../../src/runtime/logger.js'
 
 /** 20 requests a second allowed make 18.2 that can depart. */
 const jitterMs = 80
@@ -64,7 +65,12 @@ export async function runPoller(
   const { flows, durationMs } = market
   const clock = createVirtualClock(serviceStart)
   const limits = Object.fromEntries(operations.map((name) => [name, limit])) as Record<Operation, number>
-  const pacer = new Pacer({ limits: { overallPerMinute: 6_000, perSecond: limits }, latencyJitterMs: jitterMs, clock })
+  const pacer = new Pacer({
+    limits: { overallPerMinute: 6_000, perSecond: limits },
+    latencyJitterMs: jitterMs,
+    clock,
+    logger: createLogger('silent'),
+  })
   const begins = flows.map(({ times }) => countUntil(times, 0))
   const next = [...begins]
   const respondedMs = flows.map(() => -1)

@@ -4,7 +4,6 @@ import type { Instrument } from '../market/instrument.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
-import { systemClock } from '../runtime/clock.js'
 import type { ExchangeError } from './errors.js'
 import { candleFormat, type CandleQuery } from './formats/candles.js'
 import { fillFormat, type FillQuery, pastFillFormat, pastFillParameters, type PastFillQuery } from './formats/fills.js'
@@ -102,7 +101,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     parameters = toParameters(query),
   ): Promise<Page<Row>> {
     const signal = sender.endOfWaiting(request.signal)
-    const { clock = systemClock, retry, onRepeated } = options
+    const { clock, retry, onRepeated } = options
     const attemptOnce = async (attempt: Attempt): Promise<Page<Row>> => {
       const { response, sentAt, receivedAt } = await sender.send(operation, parameters, request, attempt)
       const hasEnvelope = response.requestTime !== null

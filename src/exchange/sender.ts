@@ -1,6 +1,6 @@
 import { type Operation, operations } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
-import { type Clock, systemClock } from '../runtime/clock.js'
+import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { type Ending, endedByEither } from '../runtime/abort.js'
 import { Circuit, type CircuitPass, outcomeFor } from './limits/circuit.js'
@@ -52,10 +52,9 @@ export interface RequestEvent {
 export interface SenderOptions extends TransportOptions {
   readonly limits: PacerOptions['limits']
   readonly latencyJitterMs: number
-  readonly clock?: Clock
   /** Judges the time in each response; without it every time is believed. */
   readonly serviceClock?: ServiceClock
-  readonly logger?: Logger
+  readonly logger: Logger
   readonly onRequest?: (event: RequestEvent) => void
   /** Asked before each departure. What it refuses waits until `resume`. Default: always true. */
   readonly mayDepart?: () => boolean
@@ -92,7 +91,7 @@ export class Sender {
 
   constructor(options: SenderOptions) {
     this.#options = options
-    const clock = options.clock ?? systemClock
+    const { clock } = options
     this.#clock = clock
     this.#transport = createTransport(options)
     this.#pacer = new Pacer({ ...options, maxInFlight: options.maxConnections })

@@ -11,7 +11,7 @@ import { insertWants, type NewWant, repairAttempts } from '../ledger/wants.js'
 import { listGaps, recordGap } from '../ledger/gaps.js'
 import { isSparse } from '../ledger/noTrade.js'
 import type { Database } from '../db/schema.js'
-import { isDueAgain, repairOf, type Routine, startRoutine } from './repair.js'
+import { isDueAgain, repairOf } from './repair.js'
 
 export interface RepairOptions {
   readonly db: Kysely<Database>
@@ -22,8 +22,6 @@ export interface RepairOptions {
   readonly settleMs: number
   readonly clock: Clock
   readonly logger: Logger
-  /** How often it looks for gaps. Default: once a minute. */
-  readonly everyMs?: number
 }
 
 /** Gaps older than this are not repaired. A backfill of their range fills them. */
@@ -33,11 +31,7 @@ const lookbackMs = 7 * dayMs
  * Looks for gaps in the recorded candles and has them filled before any backfill. A restart or an
  * outage leaves one between two covered stretches. Overdue candles after the last stretch are one, too.
  */
-export function startCandleRepair(options: RepairOptions): Routine {
-  return startRoutine('repair', options, options.everyMs ?? 60_000, () => repairOnce(options))
-}
-
-async function repairOnce(options: RepairOptions): Promise<void> {
+export async function repairCandles(options: RepairOptions): Promise<void> {
   const { db, series, clock, logger } = options
   const now = clock.now()
   // Live candles may have filled open gaps already.

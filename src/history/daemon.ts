@@ -12,10 +12,11 @@ import type { Database } from '../db/schema.js'
 import { streamText } from '../db/series.js'
 import { createEstimator } from './progress.js'
 import { OperationStates } from './reach.js'
-import { startFillRepair } from './pastFills.js'
-import { startFuturesRepair } from './pastFutures.js'
-import { startCandleRepair } from './candleRepair.js'
-import { startReview } from './review.js'
+import { FillRepair } from './pastFills.js'
+import { repairFutures } from './pastFutures.js'
+import { repairCandles } from './candleRepair.js'
+import { startRoutine } from './repair.js'
+import { reviewOnce } from './review.js'
 import { startHistoryWorker } from './worker.js'
 
 export interface HistoryOptions {
@@ -57,10 +58,14 @@ export function startHistory(options: HistoryOptions): History {
   const { enabled, settleMs } = config.streams.candles
   const states = new OperationStates(clock)
   const worker = startHistoryWorker({ ...options, states, settleMs })
-  const repair = enabled ? startCandleRepair({ ...options, settleMs }) : null
-  const review = startReview(options)
-  const fillRepair = config.streams.fills.enabled ? startFillRepair({ ...options, states }) : null
-  const futuresRepair = startFuturesRepair({ ...options, streams: repairedFutures(config) })
+  const fillRepair = new FillRepair({ ...options, states })
+  const streams = repairedFutures(config)
+  const routines = [
+    ...(enabled ? [startRoutine('repair', options, 60_000, () => repairCandles({ ...options, settleMs }))] : []),
+    ...(config.streams.fills.enabled ? [startRoutine('repair of fills', options, 10_000, fillRepair.look)] : []),
+    startRoutine('repair of futures', options, 60_000, () => repairFutures({ ...options, streams })),
+    startRoutine('review', options, 10 * 60_000, () => reviewOnce(db, clock)),
+  ]
   const estimates = new Map<number, ReturnType<typeof createEstimator>>()
   let reports: HistoryReport[] = []
   let nextLookMs = 0
@@ -82,12 +87,7 @@ export function startHistory(options: HistoryOptions): History {
       return reports
     },
     async stop() {
-      await within(
-        clock,
-        stopWithinMs,
-        Promise.all([repair?.stop(), fillRepair?.stop(), futuresRepair.stop(), review.stop(), worker.stop()]),
-        undefined,
-      )
+      await within(clock, stopWithinMs, Promise.all([...routines, worker].map((part) => part.stop())), undefined)
     },
   }
 }

@@ -1,5 +1,4 @@
 import type { Kysely } from 'kysely'
-import type { ExchangeClient } from '../exchange/client.js'
 import { isSameSeries } from '../market/candle.js'
 import { instrumentText, tradedCategories, type TradedCategory } from '../market/category.js'
 import { type Fill, fillsPerPage } from '../market/rows.js'
@@ -7,7 +6,6 @@ import type { Operation } from '../market/stream.js'
 import { union } from '../market/timeRange.js'
 import { dayMs, minuteMs, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
-import type { Logger } from '../runtime/logger.js'
 import {
   explainFills,
   type FillGap,
@@ -25,7 +23,7 @@ import type { Database } from '../db/schema.js'
 import { instrumentStream } from '../db/series.js'
 import type { EventHistory } from './fetchEvents.js'
 import type { OperationStates } from './reach.js'
-import { isDueAgain, repairOf, type Routine, startRoutine } from './repair.js'
+import { isDueAgain, repairOf } from './repair.js'
 import type { SliceContext } from './sliceWork.js'
 
 export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven' | 'lacking', string>> = {
@@ -85,25 +83,16 @@ export function fillHistory(db: Kysely<Database>, series: SliceContext['series']
 
 export interface FillRepairOptions {
   readonly db: Kysely<Database>
-  readonly client: Pick<ExchangeClient, 'pastFills'>
   /** Returns true if only this recorder requests the fills of an instrument. */
   readonly isOwn: (instrument: FillKey) => boolean
   readonly states: OperationStates
   readonly clock: Clock
-  readonly logger: Logger
-  /** How often it looks for gaps. Default: every ten seconds. */
-  readonly everyMs?: number
 }
 
 /** The largest number of gaps that one look goes through. */
 const gapsPerLook = 500
 
-/** Has gaps in the recorded fills filled from the service's history of them, where it has one, until stopped. */
-export function startFillRepair(options: FillRepairOptions): Routine {
-  return startRoutine('repair of fills', options, options.everyMs ?? 10_000, new FillRepair(options).look)
-}
-
-/** Wants open gaps in fills, and tells those that the service cannot fill any more. */
+/** Wants open gaps in fills from the service's history of them, and tells those that it cannot fill any more. */
 export class FillRepair {
   readonly #options: FillRepairOptions
   #place: GapPlace | null = null

@@ -14,7 +14,6 @@ import {
 import type { InstrumentKey } from '../market/category.js'
 import { subtract } from '../market/timeRange.js'
 import type { Clock } from '../runtime/clock.js'
-import type { Logger } from '../runtime/logger.js'
 import { inTransaction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream } from '../db/series.js'
@@ -23,7 +22,7 @@ import { storeFundingRates } from '../ledger/fundingRates.js'
 import { liquidationText, storeLiquidations } from '../ledger/liquidations.js'
 import { insertWants } from '../ledger/wants.js'
 import type { EventHistory } from './fetchEvents.js'
-import { isDueAgain, repairOf, type Routine, startRoutine } from './repair.js'
+import { isDueAgain, repairOf } from './repair.js'
 
 export function fundingHistory(db: Kysely<Database>): EventHistory<FundingRate> {
   return {
@@ -71,16 +70,13 @@ function futureOf({ category, symbol }: InstrumentKey): FutureKey {
   throw new RangeError(`${category} ${symbol} is no future`)
 }
 
-export interface FuturesRepairOptions {
+interface FuturesRepairOptions {
   readonly db: Kysely<Database>
   /** The streams to repair, with the time that their rows are kept, milliseconds; null: for ever. */
   readonly streams: readonly { readonly name: keyof typeof reachMs; readonly keptMs: number | null }[]
   /** Returns true if only this recorder requests the instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly clock: Clock
-  readonly logger: Logger
-  /** How often it looks. Default: once a minute. */
-  readonly everyMs?: number
 }
 
 const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
@@ -89,11 +85,7 @@ const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachM
  * Has settled rates and liquidations fetched that are missing: those from before an instrument was recorded at first,
  * and those that the recorder missed for so long that no live response has them.
  */
-export function startFuturesRepair(options: FuturesRepairOptions): Routine {
-  return startRoutine('repair of futures', options, options.everyMs ?? 60_000, () => wantMissing(options))
-}
-
-async function wantMissing({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
+export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
   const now = clock.now()
   for (const { name, keptMs } of streams) {
     await loseGaps(db, name, now - reachMs[name])

@@ -21,7 +21,7 @@ export function repairOf(series: Series, ranges: readonly TimeRange[]): NewWant 
 }
 
 /** An action that is repeated beside backfills. */
-export interface Routine {
+interface Routine {
   /** Ends the repetition and waits for the action that is running. */
   stop(): Promise<void>
 }

@@ -3,26 +3,16 @@ import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
-import type { Logger } from '../runtime/logger.js'
 import { countOpenWants, insertWants, type NewWant } from '../ledger/wants.js'
 import { askedOnce, unconfirmedParts } from '../ledger/noTrade.js'
 import { type DueReview, dueReviews, type Fraction, seriesToReadAgain } from '../ledger/restatements.js'
 import type { Database } from '../db/schema.js'
 import { candleStream } from '../db/series.js'
-import { type Routine, startRoutine } from './repair.js'
 
-export interface ReviewOptions {
-  readonly db: Kysely<Database>
-  readonly clock: Clock
-  readonly logger: Logger
-  /** How often it looks for what is due. Default: every ten minutes. */
-  readonly everyMs?: number
-  /** How long after it was noted silence is looked at once more. Default: a day. */
-  readonly silenceAfterMs?: number
-  /** How often a stretch of each series is read again. Default: once a week. */
-  readonly seriesEveryMs?: number
-}
-
+/** How long after it was noted silence is looked at once more. */
+const silenceAfterMs = dayMs
+/** How often a stretch of each series is read again. */
+const seriesEveryMs = 7 * dayMs
 /** The shortest time between two looks that prove emptiness. A few seconds of empty responses prove nothing. */
 export const confirmEmptyAfterMs = 3_600_000
 /** A page of `candles`: all of the daily candles of years, some hours of minutes. */
@@ -39,14 +29,10 @@ const nearCandles = 100
  * - Each silence between two candles: once, a day after it was noted.
  * - A stretch of each series: once a week, from its newest candles to its oldest, then from the newest again. When an
  *   instrument is listed again, the next stretch is read at once.
+ *
+ * Adds wants for the reviews that are due. Resolves to the ids of the wants.
  */
-export function startReview(options: ReviewOptions): Routine {
-  return startRoutine('review', options, options.everyMs ?? 10 * 60_000, () => reviewOnce(options))
-}
-
-/** Adds wants for the reviews that are due. Resolves to the ids of the wants. */
-export async function reviewOnce(options: ReviewOptions): Promise<number[]> {
-  const { db, clock, silenceAfterMs = dayMs, seriesEveryMs = 7 * dayMs } = options
+export async function reviewOnce(db: Kysely<Database>, clock: Clock): Promise<number[]> {
   if ((await countOpenWants(db, 'review')) >= maxAtOnce) return []
   const now = clock.now()
   const silent = await unconfirmedParts(db, { before: now - silenceAfterMs, limit: maxAtOnce })

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import type { Socket } from 'node:net'
 import pg from 'pg'
-import { type Clock, elapsedMs, type Moment, momentOf, sleepFor, systemClock, within } from '../runtime/clock.js'
+import { type Clock, elapsedMs, type Moment, momentOf, sleepFor, within } from '../runtime/clock.js'
 import { type Disk, readNote, systemDisk, writeNote } from '../runtime/disk.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
@@ -30,7 +30,7 @@ const shareEveryMs = 1_000
 
 export interface LeaseOptions {
   readonly logger: Logger
-  readonly clock?: Clock
+  readonly clock: Clock
   readonly signal?: AbortSignal
   /** Called with `false` when the right to send is lost, and with `true` when it is gained. */
   readonly onChange?: (maySend: boolean) => void
@@ -111,7 +111,7 @@ class RowLease implements Lease {
     this.#url = url
     this.#egress = egress
     this.#options = options
-    this.#clock = options.clock ?? systemClock
+    this.#clock = options.clock
     this.#claimant = { egress, owner, place: options.sharing?.place ?? owner }
     this.#right = new SendingRight(this.#clock)
   }

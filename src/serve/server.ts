@@ -13,7 +13,7 @@ import { inUrl, packageFile } from '../runtime/process.js'
 import type { Config } from '../config/resolve.js'
 import type { CandleSeries } from '../market/candle.js'
 import { randomName } from '../runtime/randomness.js'
-import { type Clock, systemClock } from '../runtime/clock.js'
+import type { Clock } from '../runtime/clock.js'
 import { type Logger, lostLogLines } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
 import { openDatabase } from '../db/database.js'
@@ -38,7 +38,7 @@ interface ServerOptions {
   readonly databaseUrl: string
   readonly version: string
   readonly logger: Logger
-  readonly clock?: Clock
+  readonly clock: Clock
   /** Where the configured port is taken, the next free one is. */
   readonly takesNextPort?: boolean
 }
@@ -56,7 +56,7 @@ const maxPortsTried = 100
 
 /** Serves metrics, health, the API and the page until it is closed. Rejects when the address cannot be listened on. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { config, source, metrics, version, logger, clock = systemClock } = options
+  const { config, source, metrics, version, logger, clock } = options
   const protection = await openProtection(config.serve, logger, clock)
   const database = openDatabase({
     url: options.databaseUrl,

@@ -12,6 +12,7 @@ import { recordInstruments } from '../../src/ledger/instruments.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { anInstrument, someTime } from '../support/marketRows.js'
 import { settableSource } from '../support/recorderSource.js'
+import { systemClock } from '../../src/runtime/clock.js'
 
 let created: TestDatabase
 let server: RunningServer
@@ -25,6 +26,7 @@ beforeAll(async () => {
   config.serve.port = 0
   server = await startServer({
     config,
+    clock: systemClock,
     source: settableSource(Date.now()),
     metrics: createMetrics({ version: 'test' }),
     databaseUrl: created.url,

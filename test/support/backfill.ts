@@ -2,7 +2,7 @@ import { expect } from 'vitest'
 import { type CandleSeries, filledBy, intervalMs } from '../../src/market/candle.js'
 import { type TimeRange, union } from '../../src/market/timeRange.js'
 import type { TimeMs } from '../../src/market/values.js'
-import { startFuturesRepair } from '../../src/history/pastFutures.js'
+import { repairFutures as wantMissing } from '../../src/history/pastFutures.js'
 import { planSeries, wantsOf } from '../../src/history/plan.js'
 import { readProgress, summarize, type Summary } from '../../src/history/progress.js'
 import { type BackfillRequest, resolveRequest } from '../../src/history/request.js'
@@ -27,6 +27,8 @@ export function clientOf(url: string, factor: number, more: Partial<ExchangeOpti
     operations.map((operation) => [operation, (operation.startsWith('rpi') ? 10 : 20) * factor]),
   ) as ExchangeOptions['limits']['perSecond']
   return createExchangeClient({
+    clock: systemClock,
+    logger: createLogger('silent'),
     baseUrl: url,
     timeoutMs: 5_000,
     maxConnections: 64,
@@ -152,11 +154,10 @@ export async function repairFutures(
   const clock = { ...systemClock, now }
   const streams = [{ name, keptMs: null }] as const
   const worker = startHistoryWorker({ db, client, series: () => [], settleMs: 0, clock: systemClock, logger })
-  const repairing = startFuturesRepair({ db, streams, isOwn: () => true, clock, logger, everyMs: 20 })
+  await wantMissing({ db, streams, isOwn: () => true, clock })
   const wants = async (condition: string) => (await pool.query(`select from recorder.want where ${condition}`)).rowCount
   await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)
   await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)
-  await repairing.stop()
   await worker.stop()
   client.close()
 }

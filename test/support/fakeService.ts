@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from '../../src/exchange/client.js'
 import { type Clock, systemClock } from '../../src/runtime/clock.js'
 import { type Operation, operations } from '../../src/market/stream.js'
+import { createLogger } from '../../src/runtime/logger.js'
 
 export type Handler = (request: http.IncomingMessage, response: http.ServerResponse, url: URL) => void | Promise<void>
 
@@ -54,6 +55,7 @@ export function clientOf(baseUrl: string, more: Partial<ExchangeOptions> = {}): 
   const clock: Clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + aheadMs }
   const client = createExchangeClient({
     clock,
+    logger: createLogger('silent'),
     baseUrl,
     timeoutMs: 5_000,
     maxConnections: 16,

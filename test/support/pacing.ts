@@ -3,6 +3,7 @@ import { type AcquireOptions, Pacer, type PacerOptions } from '../../src/exchang
 import type { Operation } from '../../src/market/stream.js'
 import { createFakeClock, type FakeClock } from './fakeClock.js'
 import { limitsOf } from './fakeService.js'
+import { createLogger } from '../../src/runtime/logger.js'
 
 export const answered: Settlement = { outcome: 'response' }
 
@@ -28,7 +29,13 @@ export function randomFrom(seed: number): () => number {
 }
 
 export function setUp(more: Partial<PacerOptions> = {}, clock: FakeClock = createFakeClock()) {
-  const pacer = new Pacer({ limits: limitsOf(10, 6_000), latencyJitterMs: 0, clock, ...more })
+  const pacer = new Pacer({
+    limits: limitsOf(10, 6_000),
+    latencyJitterMs: 0,
+    clock,
+    logger: createLogger('silent'),
+    ...more,
+  })
   const departures: Departure[] = []
   const send = (operation: Operation, options?: AcquireOptions, settlement: Settlement | null = answered) =>
     pacer.acquire(operation, options).then((departure) => {

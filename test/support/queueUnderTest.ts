@@ -15,6 +15,7 @@ import { createTestDatabase, type TestDatabase } from './database.js'
 import { batchOf } from './batches.js'
 import { aFill } from './marketRows.js'
 import { startTcpProxy, type TcpProxy } from './tcpProxy.js'
+import { systemDisk } from '../../src/runtime/disk.js'
 
 /** A queue over a database of its own, behind a proxy, with a spool; another one for each test, over the same database. */
 export interface QueueUnderTest {
@@ -63,6 +64,8 @@ export function queueUnderTest(): QueueUnderTest {
     own.queue = await Queue.open((batches) => storeBatches(writing.db, batches), {
       root: own.folder,
       maxBytes,
+      clock,
+      disk: systemDisk,
       incidents: new Incidents(logger, clock),
       stats: own.stats,
       onDamage: () => own.lines.push('damage'),

@@ -9,6 +9,7 @@ import type { BackfillStatus } from '../../src/serve/api/contract.js'
 import { createMetrics } from '../../src/runtime/metrics.js'
 import { type RunningServer, startServer } from '../../src/serve/server.js'
 import type { RecorderSource } from '../../src/serve/source.js'
+import { systemClock } from '../../src/runtime/clock.js'
 
 type Changeable<T> = { -readonly [Key in keyof T]: T[Key] }
 
@@ -80,5 +81,6 @@ export async function serveSource(source: RecorderSource, databaseUrl: string): 
   const config = loadConfig({ env: {} })
   config.serve.port = 0
   const metrics = createMetrics({ version: 'test' })
-  return startServer({ config, source, metrics, databaseUrl, version: 'test', logger: pino({ level: 'silent' }) })
+  const logger = pino({ level: 'silent' })
+  return startServer({ config, source, metrics, databaseUrl, version: 'test', logger, clock: systemClock })
 }

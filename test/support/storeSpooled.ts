@@ -7,6 +7,7 @@ import { systemClock } from '../../src/runtime/clock.js'
 import { Incidents } from '../../src/runtime/incidents.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import type { RecorderDatabase } from '../../src/db/database.js'
+import { systemDisk } from '../../src/runtime/disk.js'
 
 /**
  * Stores what a recorder that has ended has left on the disk, as the next one would at its start: where a machine is so busy that
@@ -17,6 +18,8 @@ export async function storeSpooled(dataDir: string, { db }: RecorderDatabase): P
   const queue = await Queue.open((batches) => storeBatches(db, batches), {
     root: join(dataDir, 'spool'),
     maxBytes: 1e9,
+    clock: systemClock,
+    disk: systemDisk,
     incidents,
     stats: createStats(),
     onDamage: ({ file }) => {

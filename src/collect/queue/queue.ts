@@ -8,7 +8,7 @@ import { storeBatches, type StoredBatch } from '../../ledger/storeBatches.js'
 import type { InstrumentKey } from '../../market/category.js'
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
-import { type Clock, systemClock, within } from '../../runtime/clock.js'
+import { type Clock, within } from '../../runtime/clock.js'
 import type { Disk } from '../../runtime/disk.js'
 import { Incidents } from '../../runtime/incidents.js'
 import type { Logger } from '../../runtime/logger.js'
@@ -18,9 +18,10 @@ import { type CollectorStats, createStats } from '../streams/stream.js'
 import { Lane, type LaneOptions, type Store } from './lane.js'
 import { type SetAside, Spool, type SpoolOptions } from './spool.js'
 
-interface QueueOptions extends Pick<SpoolOptions, 'root' | 'maxBytes' | 'segmentBytes' | 'onDamage'> {
-  readonly clock?: Clock
-  readonly disk?: Disk
+interface QueueOptions extends Pick<
+  SpoolOptions,
+  'root' | 'maxBytes' | 'segmentBytes' | 'clock' | 'disk' | 'onDamage'
+> {
   readonly incidents: Incidents
   readonly stats: CollectorStats
   readonly metrics?: RecorderMetrics
@@ -49,7 +50,7 @@ export class Queue {
   readonly #waiting = new Set<Batch>()
 
   private constructor(store: Store, spool: Spool, options: QueueOptions) {
-    const { clock = systemClock, incidents } = options
+    const { clock, incidents } = options
     const onStored: LaneOptions['onStored'] = (batch, outcome, tookMs) => this.#count(batch, outcome, tookMs)
     const lane = (stream: StreamName) => new Lane({ stream, store, spool, clock, incidents, onStored })
     this.#options = options
@@ -136,7 +137,7 @@ export class Queue {
   }
 
   #count(batch: Batch, outcome: StoredBatch, tookMs: number): void {
-    const { clock = systemClock, stats, metrics, incidents } = this.#options
+    const { clock, stats, metrics, incidents } = this.#options
     const { stream: name, receivedAt, target } = batch
     const stream = stats[name]
     stream.rowsWritten += outcome.inserted + outcome.updated

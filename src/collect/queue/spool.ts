@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { type Clock, systemClock } from '../../runtime/clock.js'
-import { type Disk, isFullDisk, systemDisk } from '../../runtime/disk.js'
+import type { Clock } from '../../runtime/clock.js'
+import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { messageOf } from '../../runtime/text.js'
 import { type Batch, seriesKey } from '../../ledger/batch.js'
 import { pack, scanRecords, SegmentWriter, unpack } from './segmentWriter.js'
@@ -15,8 +15,8 @@ export interface SpoolOptions {
   readonly maxBytes: number
   /** Default 4 MB. */
   readonly segmentBytes?: number
-  readonly disk?: Disk
-  readonly clock?: Clock
+  readonly disk: Disk
+  readonly clock: Clock
   /** Reports records that are lost because their bytes are damaged. */
   readonly onDamage: (damage: Damage) => void
   /** Reports batches that were on the disk and had to make room. */
@@ -99,8 +99,8 @@ export class Spool {
   private constructor(options: SpoolOptions, owner: SpoolOwner) {
     const { root, maxBytes, segmentBytes = Math.min(segmentBytesByDefault, maxBytes / 8) } = options
     this.#options = options
-    this.#disk = options.disk ?? systemDisk
-    this.#clock = options.clock ?? systemClock
+    this.#disk = options.disk
+    this.#clock = options.clock
     this.#owner = owner
     const writer = (stream: StreamName) =>
       new SegmentWriter({
@@ -115,7 +115,7 @@ export class Spool {
 
   /** Opens the spool, with what recorders left that have ended. Rejects when the folder cannot be written to. */
   static async open(options: SpoolOptions): Promise<Spool> {
-    const { root, disk = systemDisk } = options
+    const { root, disk } = options
     const owner = await becomeSpoolOwner(disk)
     try {
       await disk.mkdir(root, { recursive: true, mode: 0o700 })

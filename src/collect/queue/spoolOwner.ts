@@ -1,6 +1,6 @@
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
-import { type Disk, systemDisk } from '../../runtime/disk.js'
+import type { Disk } from '../../runtime/disk.js'
 import { isRunning } from '../../runtime/process.js'
 import { randomName } from '../../runtime/randomness.js'
 
@@ -42,7 +42,7 @@ export function createdAt(name: string): TimeMs {
   return Number.parseInt(name, 10)
 }
 
-export async function becomeSpoolOwner(disk: Disk = systemDisk): Promise<SpoolOwner> {
+export async function becomeSpoolOwner(disk: Disk): Promise<SpoolOwner> {
   const self = await describeProcess(disk, process.pid)
   const name = `${self}-${randomName(4)}`
   const inUse = inUseOn.get(disk) ?? new Set<string>()

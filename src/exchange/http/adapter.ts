@@ -5,7 +5,7 @@ import type { LookupFunction } from 'node:net'
 import { callbackify, promisify } from 'node:util'
 import zlib from 'node:zlib'
 import type { Dispatcher } from 'undici'
-import { type Clock, systemClock } from '../../runtime/clock.js'
+import type { Clock } from '../../runtime/clock.js'
 
 /** The addresses of a host are used this long without asking again. */
 const freshMs = 30_000
@@ -25,7 +25,7 @@ const resolveByTheSystem: ResolveHost = (host) => dns.promises.lookup(host, { al
  * Looks up host names for connections: one look-up a host at a time, shared by all that wait for it. Each look-up by the
  * system holds one of the few threads of the process for as long as the resolver is silent.
  */
-export function createLookup(clock: Clock = systemClock, resolve: ResolveHost = resolveByTheSystem): LookupFunction {
+export function createLookup(clock: Clock, resolve: ResolveHost = resolveByTheSystem): LookupFunction {
   const known = new Map<string, Known>()
   const running = new Map<string, Promise<Known>>()
 

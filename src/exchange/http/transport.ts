@@ -4,7 +4,7 @@ import { Agent, type Dispatcher, errors, Pool, ProxyAgent } from 'undici'
 import type { Operation } from '../../market/stream.js'
 import { oneLine } from '../../market/values.js'
 import { onAbort } from '../../runtime/abort.js'
-import { type Clock, systemClock } from '../../runtime/clock.js'
+import type { Clock } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
 import { type RawResponse, responseTraits } from '../response.js'
@@ -20,7 +20,7 @@ export interface TransportOptions {
   readonly localAddress?: string
   /** URL of an HTTP or HTTPS proxy, with its login if it wants one. */
   readonly proxy?: string
-  readonly clock?: Clock
+  readonly clock: Clock
   /** Carries the requests instead of connections of this process. */
   readonly adapter?: AxiosAdapter
 }
@@ -47,7 +47,7 @@ const otherPaths: Readonly<Partial<Record<Operation, string>>> = {
 }
 
 export function createTransport(options: TransportOptions): Transport {
-  const { clock = systemClock } = options
+  const { clock } = options
   const { href, username, password } = new URL(options.baseUrl)
   const login = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
   const base = new URL(href)
@@ -131,7 +131,7 @@ interface TransportRequest extends TransportOptions {
 }
 
 async function get(instance: Axios, address: string, options: TransportRequest): Promise<RawResponse> {
-  const { operation, parameters, moments, closing, timeoutMs, clock = systemClock } = options
+  const { operation, parameters, moments, closing, timeoutMs, clock } = options
   const maxContentLength = responseTraits(operation).bytes
   const cut = new AbortController()
   let isLate = false

@@ -1,5 +1,5 @@
 import { type Operation, operations } from '../../market/stream.js'
-import { type Clock, systemClock } from '../../runtime/clock.js'
+import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'
 import { Budget, RoundTrip } from './budget.js'
@@ -18,8 +18,8 @@ export interface PacerOptions {
   readonly maxInFlight?: number
   /** How long the service blocks an address that went over its limits. Default 5 minutes. */
   readonly blockMs?: number
-  readonly clock?: Clock
-  readonly logger?: Logger
+  readonly clock: Clock
+  readonly logger: Logger
   /** Asked before each departure: a process that was stopped may have lost the right to send meanwhile. Default: always. */
   readonly mayDepart?: () => boolean
 }
@@ -83,7 +83,7 @@ export class Pacer {
   #timer: Timer | undefined
 
   constructor(options: PacerOptions) {
-    this.#clock = options.clock ?? systemClock
+    this.#clock = options.clock
     this.#maxInFlight = options.maxInFlight ?? Number.POSITIVE_INFINITY
     this.#jitterMs = options.latencyJitterMs
     this.#mayDepart = options.mayDepart ?? (() => true)

@@ -31,7 +31,7 @@ const recoveryMs = 50_000
  */
 export class Penalty {
   readonly #blockMs: number
-  readonly #logger: Logger | undefined
+  readonly #logger: Logger
   #pausedAtMs = Number.NEGATIVE_INFINITY
   #pausedUntilMs = Number.NEGATIVE_INFINITY
   #resumedAtMs = Number.NEGATIVE_INFINITY
@@ -39,7 +39,7 @@ export class Penalty {
   #mustProbe = false
   #probe: Departure | undefined
 
-  constructor(blockMs: number, logger: Logger | undefined) {
+  constructor(blockMs: number, logger: Logger) {
     this.#blockMs = blockMs
     this.#logger = logger
   }
@@ -74,7 +74,7 @@ export class Penalty {
     } else if (isProbe && settlement.outcome === 'response') {
       this.#mustProbe = false
       this.#resumedAtMs = nowMs
-      this.#logger?.info('the service responds again: requests resume at half rate')
+      this.#logger.info('the service responds again: requests resume at half rate')
     }
   }
 
@@ -92,6 +92,6 @@ export class Penalty {
     )
     const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, 2 * this.#blockMs))
     this.pause(nowMs, pauseMs)
-    this.#logger?.warn({ pauseMs }, 'the service rejects requests (429): every operation pauses')
+    this.#logger.warn({ pauseMs }, 'the service rejects requests (429): every operation pauses')
   }
 }

@@ -7,6 +7,7 @@ import { acquireLease } from '../../../src/lease/lease.js'
 import { describeDatabaseError } from '../../../src/db/databaseError.js'
 import { openDatabase } from '../../../src/db/database.js'
 import { startProgram } from '../../support/program.js'
+import { systemClock } from '../../../src/runtime/clock.js'
 
 const secret = 'hunter2-very-secret'
 let folder: string
@@ -67,7 +68,9 @@ describe('a password in DATABASE_URL', () => {
       const url = wrongUrls()[what] ?? ''
       const lines: string[] = []
       const logger = pino({ level: 'trace' }, { write: (line: string) => lines.push(line) })
-      const failure = await acquireLease(url, 'x', { logger }).catch((error: unknown) => error as Error)
+      const failure = await acquireLease(url, 'x', { logger, clock: systemClock }).catch(
+        (error: unknown) => error as Error,
+      )
       const database = openDatabase({ url })
       const refused = await database.pool.query('select 1').catch((error: unknown) => error as Error)
       await database.close()

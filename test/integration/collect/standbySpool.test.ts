@@ -12,6 +12,8 @@ import { lastingPort } from '../../support/lastingPort.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { fills } from '../../support/queueUnderTest.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { systemDisk } from '../../../src/runtime/disk.js'
 
 const dataDir = temporaryFolder('standby-spool')
 const root = join(dataDir, 'spool')
@@ -23,7 +25,7 @@ let owner: Lease
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  owner = await acquireLease(database.url, 'shared', { logger })
+  owner = await acquireLease(database.url, 'shared', { logger, clock: systemClock })
 })
 afterAll(async () => {
   await owner.release()
@@ -34,7 +36,7 @@ afterAll(async () => {
 async function leaveOnDisk(...indexes: readonly number[]): Promise<void> {
   const nothing = () => undefined
   const reports = { onDamage: nothing, onDropped: nothing, onSetAside: nothing }
-  const spool = await Spool.open({ root, maxBytes: 1_000_000, ...reports })
+  const spool = await Spool.open({ root, maxBytes: 1_000_000, clock: systemClock, disk: systemDisk, ...reports })
   for (const index of indexes) await spool.append(fills(index))
   await spool.close()
 }
@@ -77,7 +79,7 @@ test('what is on the disk is stored while another recorder sends; what is left t
 })
 
 test('one that is told to stop while it waits for another one stores what it was about to, and leaves nothing open', async () => {
-  owner = await acquireLease(database.url, 'shared', { logger })
+  owner = await acquireLease(database.url, 'shared', { logger, clock: systemClock })
   const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
   config.database.dataDir = dataDir
   config.collector.egress = 'shared'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startHistoryWorker } from '../../../src/history/worker.js'
-import { startCandleRepair } from '../../../src/history/candleRepair.js'
+import { repairCandles } from '../../../src/history/candleRepair.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import { systemClock } from '../../../src/runtime/clock.js'
@@ -48,13 +48,12 @@ describe('the daemon', () => {
     const logger = createLogger('silent')
     const options = { db, settleMs, clock: systemClock, logger }
     const worker = startHistoryWorker({ ...options, client, series: () => [] })
-    const repair = startCandleRepair({ ...options, series: () => [series], everyMs: 100 })
     try {
+      await repairCandles({ ...options, series: () => [series] })
       await expect
         .poll(async () => (await listGaps(db)).map(({ state }) => state), { timeout: 60_000 })
         .toEqual(['repaired'])
     } finally {
-      await repair.stop()
       await worker.stop()
       client.close()
     }

@@ -7,7 +7,6 @@ import { listGaps } from '../../../src/ledger/gaps.js'
 import { claims, runBackfill, storedCandles, trueCandles } from '../../support/backfill.js'
 import { reviewOnce } from '../../../src/history/review.js'
 import { systemClock } from '../../../src/runtime/clock.js'
-import { createLogger } from '../../../src/runtime/logger.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 const minuteMs = 60_000
@@ -107,8 +106,7 @@ describe('a backfill from a service that', () => {
     expect(await asked()).toMatchObject({ requests: 0, summary: { empty: [] } })
     service.control.setQuirks({ hiddenCandles: [] })
     await hourPasses()
-    const logger = createLogger('silent')
-    const [id = 0] = await reviewOnce({ db: test.database.db, clock: systemClock, logger })
+    const [id = 0] = await reviewOnce(test.database.db, systemClock)
     expect(id).toBeGreaterThan(0)
     await asked()
     await expectTruth(service, from)

@@ -65,15 +65,14 @@ async function storeInstruments(service: Simulator, at: number): Promise<void> {
 }
 
 /** Looks for what is due, and works until nothing is wanted any more. */
-async function review(service: Simulator, options: { readonly at: number; readonly afterMs?: number }): Promise<void> {
-  const { at, afterMs = 0 } = options
+async function review(service: Simulator, { at }: { readonly at: number }): Promise<void> {
   const { db } = test.database
   const logger = createLogger('silent')
   const client = clientOf(service.url, 100)
   const clock = { ...systemClock, now: () => Math.max(at, Date.now() + dayMs) }
   const worker = startHistoryWorker({ db, client, series: () => [], settleMs, clock: systemClock, logger })
   try {
-    await reviewOnce({ db, clock, logger, silenceAfterMs: afterMs, seriesEveryMs: 7 * dayMs })
+    await reviewOnce(db, clock)
     await expect.poll(() => countOpenWants(db, 'review'), { timeout: 60_000 }).toBe(0)
   } finally {
     await worker.stop()

@@ -37,7 +37,7 @@ async function anAddress({ onTestFinished, task }: Pick<TestContext, 'onTestFini
     expect(mostAtOnce).toBeLessThanOrEqual(1)
   })
   const acquire = async (url = database.url, options: Partial<LeaseOptions> = {}) => {
-    const lease = await acquireLease(url, address, { logger, ...options })
+    const lease = await acquireLease(url, address, { logger, clock: systemClock, ...options })
     leases.push(lease)
     return lease
   }
@@ -263,8 +263,8 @@ describe('the right to send from an address', () => {
   test('is taken by the first recorder of a database at once, and at another address after a lease', async () => {
     const empty = await createTestDatabase()
     const startedMs = performance.now()
-    const first = await acquireLease(empty.url, 'first', { logger })
-    const second = acquireLease(empty.url, 'second', { logger })
+    const first = await acquireLease(empty.url, 'first', { logger, clock: systemClock })
+    const second = acquireLease(empty.url, 'second', { logger, clock: systemClock })
     expect(first.maySend).toBe(true)
     await first.release()
     await (await second).release()

@@ -16,6 +16,7 @@ import { appendRows } from '../../../src/db/writeRows.js'
 import { type TestDatabase, createTestDatabase } from '../../support/database.js'
 import { aBook, aCandle, aTicker, anInstrument, anRpiBook } from '../../support/marketRows.js'
 import { freshen, serveSource, settableSource } from '../../support/recorderSource.js'
+import { systemClock } from '../../../src/runtime/clock.js'
 
 const minute = 60_000
 const dayMs = 86_400_000
@@ -317,7 +318,8 @@ test('events tell of the status at once and of the instrument that is watched', 
 test('a second server on the same port says what to do', async () => {
   const config = loadConfig({ env: {} })
   config.serve.port = Number(new URL(server.url).port)
-  const options = { config, source, metrics: createMetrics({ version: '' }), databaseUrl: testDatabase.url }
+  const metrics = createMetrics({ version: '' })
+  const options = { config, source, metrics, databaseUrl: testDatabase.url, clock: systemClock }
   await expect(startServer({ ...options, version: '', logger: pino({ level: 'silent' }) })).rejects.toThrow(
     /the port is taken; set serve.port to another/,
   )

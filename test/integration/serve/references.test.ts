@@ -9,6 +9,7 @@ import { recordGap } from '../../../src/ledger/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { promtool } from '../../support/installed.js'
 import { freshen, settableSource } from '../../support/recorderSource.js'
+import { systemClock } from '../../../src/runtime/clock.js'
 
 let testDatabase: TestDatabase
 let server: RunningServer
@@ -33,6 +34,7 @@ beforeAll(async () => {
   metrics.requests.inc({ operation: 'tickers', outcome: 'ok' })
   server = await startServer({
     config,
+    clock: systemClock,
     source,
     metrics,
     databaseUrl: testDatabase.url,

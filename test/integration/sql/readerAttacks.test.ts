@@ -16,6 +16,7 @@ import { type TestDatabase, createEmptyDatabase, createTestDatabase } from '../.
 import { testStorage } from '../../support/databaseServer.js'
 import { type Login, login } from '../../support/login.js'
 import { aFill, anInstrument, someTime } from '../../support/marketRows.js'
+import { systemClock } from '../../../src/runtime/clock.js'
 
 const egress = 'one address'
 let created: TestDatabase
@@ -36,7 +37,7 @@ afterAll(async () => {
   await created.drop()
 })
 beforeEach(async () => {
-  lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }) })
+  lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }), clock: systemClock })
   attacker = new pg.Client({ connectionString: reader.url })
   attacker.on('error', () => undefined)
   await attacker.connect()
@@ -157,7 +158,7 @@ describe('a login in market_reader', () => {
     }
     await record(3)
     await lock.release()
-    lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }) })
+    lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }), clock: systemClock })
     expect(lock.maySend).toBe(true)
   })
 

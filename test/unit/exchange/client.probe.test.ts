@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { createExchangeClient } from '../../../src/exchange/client.js'
 import { createFakeClock } from '../../support/fakeClock.js'
 import { envelope, limitsOf } from '../../support/fakeService.js'
+import { createLogger } from '../../../src/runtime/logger.js'
 
 const instrument = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 const series = { ...instrument, interval: '1m' } as const
@@ -19,6 +20,7 @@ test('an operation that was out of order is live again soon, whoever tries it fi
   }
   const client = createExchangeClient({
     clock,
+    logger: createLogger('silent'),
     adapter,
     baseUrl: 'http://127.0.0.1:9',
     timeoutMs: 5_000,

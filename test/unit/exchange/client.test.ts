@@ -13,6 +13,7 @@ import {
   limitsOf,
   startFakeService,
 } from '../../support/fakeService.js'
+import { systemClock } from '../../../src/runtime/clock.js'
 
 let service: FakeService
 let client: ExchangeClient
@@ -84,6 +85,7 @@ describe('requests', () => {
   it('tell when they have left and when they are answered, on new connections and old', async () => {
     await start((_request, response) => void response.end(envelope('[]')))
     const transport = createTransport({
+      clock: systemClock,
       baseUrl: service.url,
       timeoutMs: 1_000,
       maxConnections: 1,

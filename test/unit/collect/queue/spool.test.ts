@@ -7,6 +7,8 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Damage, Spool } from '../../../../src/collect/queue/spool.js'
 import { drain, nameOf, spooledBatch } from '../../../support/spooledBatches.js'
+import { systemClock } from '../../../../src/runtime/clock.js'
+import { systemDisk } from '../../../../src/runtime/disk.js'
 
 let root: string
 let damages: Damage[]
@@ -22,6 +24,8 @@ const open = (segmentBytes = 300) =>
     root,
     maxBytes: 1_000_000,
     segmentBytes,
+    clock: systemClock,
+    disk: systemDisk,
     onDamage: (damage) => damages.push(damage),
     onDropped: () => undefined,
     onSetAside: () => undefined,

@@ -7,6 +7,7 @@ import { afterEach, describe, expect, it, test } from 'vitest'
 import { ExchangeError } from '../../../../src/exchange/errors.js'
 import type { RequestMoments } from '../../../../src/exchange/http/adapter.js'
 import { createTransport, type Transport, type TransportOptions } from '../../../../src/exchange/http/transport.js'
+import { systemClock } from '../../../../src/runtime/clock.js'
 
 const hashForLong = promisify(pbkdf2)
 
@@ -48,6 +49,7 @@ async function start(
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
   const { protocol = 'http', login = '', ...options } = more
   transport = createTransport({
+    clock: systemClock,
     baseUrl: `${protocol}://${login}127.0.0.1:${(server.address() as AddressInfo).port}`,
     timeoutMs: 10_000,
     maxConnections: 8,
