@@ -2,6 +2,7 @@ import { filledBy, type Grid, withCandles } from '../market/candle.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/clock.js'
+import { sparseShare } from '../ledger/noTrade.js'
 import {
   candleSources,
   isSampled,
@@ -53,8 +54,6 @@ export interface FetchOutcome {
 /** An operation counts as silent after this many equal requests without a candle. */
 const maxAttempts = 3
 const retry: Backoff = { minMs: 100, maxMs: 2_000 }
-/** From this share of silence on, pages overlap by a candle, so that no silence falls between two responses. */
-const sparseShare = 0.05
 /** The number of places that must be known before the share is used. */
 const minPlaces = 50
 /** The largest number of pages of time that one request for a sparse series covers. */

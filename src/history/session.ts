@@ -6,6 +6,7 @@ import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { acquireLease, type Lease } from '../lease/lease.js'
 import { isLeaseHeld } from '../lease/leaseRow.js'
+import { isWholeList } from '../ledger/batch.js'
 import { recordInstruments } from '../ledger/instruments.js'
 import { type InstrumentSummary, listInstruments } from '../ledger/read/instruments.js'
 import type { Database } from '../db/schema.js'
@@ -82,7 +83,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       for (const category of lease === undefined ? [] : categories) {
         const page = await client.instruments({ category }, { signal })
         await recordInstruments(db, category, page.rows, page.requestTime, {
-          complete: page.rejected.length + page.surplusRows === 0 && page.rows.length > 0,
+          complete: isWholeList({ ...page, isPart: false, unkept: page.rejectedUnkept + page.surplusRows }),
         })
         serviceNow = page.requestTime
       }

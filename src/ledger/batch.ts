@@ -50,7 +50,7 @@ export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | '
  * Returns true if entries that are not in the batch have disappeared. An empty list is taken for a fault of the
  * service, not for the end of trading.
  */
-export function isWholeList(batch: Batch): boolean {
+export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 'isPart'>): boolean {
   return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
 }
 

@@ -8,7 +8,7 @@ import { candlesOf, candleStream, ofSeries, seriesOf } from '../db/series.js'
 import { callOfCandles, is, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
 
 /** From this share of a series' known time on without a trade, one more silent stretch is nothing out of the ordinary. */
-const sparseShare = 0.05
+export const sparseShare = 0.05
 
 /**
  * Returns true if `sparseShare` or more of the known time of a series had no trade. Returns true also for a series that

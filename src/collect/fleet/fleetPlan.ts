@@ -1,9 +1,9 @@
 import type { Config } from '../../config/resolve.js'
 import { instrumentText } from '../../market/category.js'
-import { operations, streamTraits } from '../../market/stream.js'
+import { streamTraits } from '../../market/stream.js'
 import { planNotes } from '../plan/advice.js'
 import { type StreamDemand, streamDemand } from '../plan/demand.js'
-import { type LimitUse, type Plan, planConfig } from '../plan/plan.js'
+import { type Plan, planConfig, totalsOf } from '../plan/plan.js'
 import { safeRates, watchesPerSecond } from '../streams/rates.js'
 import { type AnyStream, enabledStreams, streamNamed } from '../streams/streams.js'
 import type { PlanInstrument, PlanUniverse } from '../universe/planUniverse.js'
@@ -64,28 +64,12 @@ export function planFleet(config: Config, universe: PlanUniverse, egresses: numb
       compressedBytesPerDay: total(({ compressedBytesPerDay }) => compressedBytesPerDay),
     }
   })
-  const use = (asking: readonly StreamDemand[], safePerSecond: number): LimitUse => {
-    const requestsPerSecond = asking.reduce((total, demand) => total + demand.requestsPerSecond, 0)
-    return { requestsPerSecond, safePerSecond, share: requestsPerSecond / safePerSecond }
-  }
-  const safe = safeRates(config)
   return {
     ...first,
     universe: planConfig(config, universe).universe,
     fits: plans.every(({ fits }) => fits),
     streams,
-    operations: Object.fromEntries(
-      operations.map((operation) => [
-        operation,
-        use(
-          streams.filter((demand) => demand.operation === operation),
-          safe.perSecond[operation] * egresses,
-        ),
-      ]),
-    ) as Plan['operations'],
-    overall: use(streams, safe.overall * egresses),
-    bytesPerDay: streams.reduce((total, { bytesPerDay }) => total + bytesPerDay, 0),
-    compressedBytesPerDay: streams.reduce((total, { compressedBytesPerDay }) => total + compressedBytesPerDay, 0),
+    ...totalsOf(config, streams, egresses),
     advice: plans.find(({ fits }) => !fits)?.advice ?? [],
     notes: planNotes(config, universe, streams),
     egresses,

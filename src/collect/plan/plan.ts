@@ -9,7 +9,7 @@ import type { PlanUniverse } from '../universe/planUniverse.js'
 import { advise, type Advice, planNotes } from './advice.js'
 
 /** Demand for one limit. */
-export interface LimitUse {
+interface LimitUse {
   readonly requestsPerSecond: number
   /** Highest rate that stays inside the limit at any latency: limit / (1 + jitter). */
   readonly safePerSecond: number
@@ -43,39 +43,36 @@ export function planConfig(config: Config, universe: PlanUniverse): Plan {
 function planWith(config: Config, universe: PlanUniverse): Plan {
   const allowed = allowances(config, universe)
   const { streams } = allowed
-  const safe = safeRates(config)
-  const operationUse = (operation: Operation) =>
-    limitUse(
-      streams
-        .filter((stream) => stream.operation === operation)
-        .reduce((sum, stream) => sum + stream.requestsPerSecond, 0),
-      safe.perSecond[operation],
-    )
-  const overall = limitUse(
-    streams.reduce((sum, stream) => sum + stream.requestsPerSecond, 0),
-    safe.overall,
-  )
-  const perOperation = Object.fromEntries(
-    operations.map((operation) => [operation, operationUse(operation)]),
-  ) as Record<Operation, LimitUse>
-  const uses = [overall, ...Object.values(perOperation)]
+  const totals = totalsOf(config, streams)
+  const uses = [totals.overall, ...Object.values(totals.operations)]
   const fits = uses.every((use) => isWithin(use.requestsPerSecond, use.safePerSecond))
   return {
     fits,
     universe: { kind: universe.kind, instruments: countByCategory(universe) },
     streams,
-    operations: perOperation,
-    overall,
-    bytesPerDay: streams.reduce((sum, stream) => sum + stream.bytesPerDay, 0),
-    compressedBytesPerDay: streams.reduce((sum, stream) => sum + stream.compressedBytesPerDay, 0),
+    ...totals,
     // A stream that takes what fits may leave unused what is reserved for it, and others then have more than their share.
     advice: fits ? [] : advise(config, universe, allowed.perSecond),
     notes: planNotes(config, universe, streams),
   }
 }
 
-function limitUse(requestsPerSecond: number, safePerSecond: number): LimitUse {
-  return { requestsPerSecond, safePerSecond, share: requestsPerSecond / safePerSecond }
+/** What streams together take of the limits of so many addresses, and of the disk. */
+export function totalsOf(config: Config, streams: readonly StreamDemand[], addresses = 1) {
+  const safe = safeRates(config)
+  const sum = (value: (demand: StreamDemand) => number) => streams.reduce((total, demand) => total + value(demand), 0)
+  const use = (isMeant: (demand: StreamDemand) => boolean, ofAddress: number): LimitUse => {
+    const requestsPerSecond = sum((demand) => (isMeant(demand) ? demand.requestsPerSecond : 0))
+    const safePerSecond = ofAddress * addresses
+    return { requestsPerSecond, safePerSecond, share: requestsPerSecond / safePerSecond }
+  }
+  const uses = operations.map((name) => [name, use(({ operation }) => operation === name, safe.perSecond[name])])
+  return {
+    operations: Object.fromEntries(uses) as Plan['operations'],
+    overall: use(() => true, safe.overall),
+    bytesPerDay: sum(({ bytesPerDay }) => bytesPerDay),
+    compressedBytesPerDay: sum(({ compressedBytesPerDay }) => compressedBytesPerDay),
+  }
 }
 
 function countByCategory(universe: PlanUniverse): Record<Category, number> {

@@ -65,17 +65,23 @@ export async function findInstrument(db: Kysely<Database>, key: InstrumentKey): 
   return found ?? null
 }
 
+/**
+ * The turnover on this service by a ticker `t` of an instrument `i`, by the rule of `turnoverHere` in the vocabulary. It is null for
+ * a tokenised stock without turnover here.
+ */
+export const turnoverHere = sql`case
+  when t.platform_turnover_24h > 0 then t.platform_turnover_24h
+  when i.kind = 'tokenised_stock' then null
+  else t.turnover_24h
+end`
+
 /** The instrument with the highest turnover here of those with candles: what a visitor sees who asks for none. */
 export async function busiestInstrument(db: Kysely<Database>): Promise<InstrumentKey | null> {
   const { rows } = await sql<InstrumentKey>`
     select i.category, i.symbol
     from market.instruments i
     cross join lateral (
-      select case
-        when platform_turnover_24h > 0 then platform_turnover_24h
-        when i.kind = 'tokenised_stock' then 0
-        else turnover_24h
-      end as turnover from market.tickers t
+      select ${turnoverHere} as turnover from market.tickers t
       where t.category = i.category and t.symbol = i.symbol and t.ts > now() - interval '1 hour'
       order by ts desc limit 1
     ) t

@@ -6,6 +6,7 @@ import { type Decimal, hourMs, type TimeMs } from '../../market/values.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { ago, duration, instant } from '../../db/columns.js'
 import { ofInstrument } from '../../db/series.js'
+import { turnoverHere } from './instruments.js'
 
 /** An instrument with what its newest ticker says. */
 export interface MarketRow {
@@ -34,11 +35,7 @@ export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
   const { rows } = await sql<MarketRow>`
     select i.category, i.symbol, i.quote_coin as "quoteCoin", i.kind, t.ts, t.last_price as "lastPrice",
       t.price_24h_pcnt as "price24hPcnt",
-      case
-        when t.platform_turnover_24h > 0 then t.platform_turnover_24h
-        when i.kind = 'tokenised_stock' then null
-        else t.turnover_24h
-      end as turnover,
+      ${turnoverHere} as turnover,
       round(market.spread_bps(t.bid1_price, t.ask1_price), 2) as "spreadBps",
       t.funding_rate as "fundingRate",
       (
