@@ -88,7 +88,7 @@ const pollMs = 250
  * Wants some days of candles of a few instruments as soon as the instruments are known, so that a page that has just been opened
  * has something to show; the recorder fetches them. Never rejects: without them it is only less to see.
  */
-export async function wantDemoHistory(
+async function wantDemoHistory(
   { store }: Recorder,
   settings: { readonly settleMs: number; readonly logger: Logger; readonly signal: AbortSignal },
 ): Promise<void> {

@@ -12,7 +12,7 @@ import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { openArchive } from './archiving.js'
 import { Failed } from './end.js'
 
-export interface ArchiveSelection extends Pick<ArchiveQuery, 'maxRows' | 'from' | 'to' | 'categories'> {
+interface ArchiveSelection extends Pick<ArchiveQuery, 'maxRows' | 'from' | 'to' | 'categories'> {
   /** True when only the archive is read, without the database. */
   readonly isOffline: boolean
   /** The query is aborted after this time. */

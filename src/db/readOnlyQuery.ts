@@ -18,14 +18,14 @@ export interface QueryResult {
   readonly isTruncated: boolean
 }
 
-export interface QueryOptions {
+interface QueryOptions {
   /** The server cancels the query when it has not given all rows after this time. */
   readonly timeoutMs: number
   /** Default: all of them. */
   readonly maxRows?: number
 }
 
-export interface BatchOptions {
+interface BatchOptions {
   /** The server cancels the query when it has not given all rows after this time. Default: it may take its time. */
   readonly timeoutMs?: number
   /** The largest number of rows in memory at once. */

@@ -23,7 +23,10 @@ export interface Page<Row> {
   readonly parameters: Readonly<Record<string, string>>
   /** The service's clock of the response; ours where it has no envelope. */
   readonly requestTime: TimeMs
-  /** False for an empty body: the service has no candles yet, just after a listing, or something in between responds in its place. */
+  /**
+   * False for an empty body. The service sends one for an instrument without candles yet; a proxy may send one in its
+   * place.
+   */
   readonly hasEnvelope: boolean
   /** Our clock when the request departed. */
   readonly sentAt: TimeMs
@@ -44,9 +47,9 @@ export interface Page<Row> {
  * The service's public market data. Each call waits for its place within the limits, is repeated where that helps, and
  * throws an `ExchangeError` otherwise. A row that cannot be understood is in `rejected`; it fails no call.
  *
- * Failures that are dealt with here: a single request that fails is repeated a few times within seconds (`retry.ts`); an operation
- * that fails for everybody is asked by one request at a time (`circuit.ts`); a rejection for the rate pauses all operations
- * (`pacing/penalty.ts`). A failure that lasts longer is the caller's: this layer has no memory of what was asked for.
+ * Three mechanisms deal with failures here. `retry.ts` repeats a single failed request within seconds. `circuit.ts` lets
+ * one request at a time try an operation that fails for everybody. `limits/penalty.ts` pauses all operations after a
+ * rejection for the rate. The caller deals with failures that last longer: this layer does not remember what was requested.
  */
 export interface ExchangeClient extends FuturesClient {
   instruments(query: InstrumentQuery, options?: RequestOptions): Promise<Page<Instrument>>
@@ -60,8 +63,8 @@ export interface ExchangeClient extends FuturesClient {
   candles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   /**
-   * Waits for a place within the limits, for a caller that decides only then what to ask for: by then it knows more. The
-   * request that takes it goes in its options.
+   * Waits for a place within the limits before the caller has chosen what to request: by then it knows more. The
+   * request that takes the place passes it in its options.
    */
   turn(operation: Operation, options?: Pick<RequestOptions, 'signal' | 'priority' | 'deadline'>): Promise<Turn>
   /** How much of the limits is in use and who waits. */
@@ -158,7 +161,7 @@ function possibleTimes(requestTime: TimeMs): PossibleTimes {
   return { earliest: Date.UTC(2010, 0, 1), latest: requestTime + 60_000 }
 }
 
-/** Parameters as they are sent; those that are not given are left out. */
+/** Parameters as text; undefined ones are left out. */
 function toParameters(query: object): Readonly<Record<string, string>> {
   const parameters: Record<string, string> = {}
   for (const [name, value] of Object.entries(query) as [string, string | number | undefined][])

@@ -17,7 +17,7 @@ const confirmAfterMs = 30_000
 const agreementMs = 30_000
 /** A clock that is off by more is to be set, whatever the service says. */
 const maxSkewMs = 24 * 3_600_000
-/** How much of the time that passes the reference may be moved by: clocks drift, but not faster than this. */
+/** Largest correction of the reference, as a share of the time that passes. Clocks do not drift faster than this. */
 const slew = 0.01
 
 /**
@@ -59,7 +59,7 @@ export class ServiceClock {
     this.#reference = { offsetMs, atMs }
   }
 
-  /** Slowly, so that no row of small steps leads anywhere. */
+  /** The reference moves slowly, so that a row of small steps cannot lead it astray. */
   #follow(offsetMs: number, atMs: number): void {
     const known = this.#reference ?? { offsetMs, atMs }
     const maxStepMs = (atMs - known.atMs) * slew

@@ -13,7 +13,7 @@ import { isSparse } from '../ledger/noTrade.js'
 import type { Database } from '../db/schema.js'
 import { isDueAgain, repairOf } from './repair.js'
 
-export interface RepairOptions {
+interface RepairOptions {
   readonly db: Kysely<Database>
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]

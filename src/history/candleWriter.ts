@@ -19,7 +19,7 @@ export interface CandlePage {
   readonly receivedAt: TimeMs
 }
 
-export interface CandleWriterOptions {
+interface CandleWriterOptions {
   readonly series: CandleSeries
   readonly clock: Clock
   readonly logger: Logger

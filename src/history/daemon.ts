@@ -19,7 +19,7 @@ import { startRoutine } from './repair.js'
 import { reviewOnce } from './review.js'
 import { startHistoryWorker } from './worker.js'
 
-export interface HistoryOptions {
+interface HistoryOptions {
   readonly config: Config
   readonly db: Kysely<Database>
   readonly client: ExchangeClient

@@ -5,7 +5,7 @@ import type { PlannedSeries } from './plan.js'
 import { candleSource, pagePlaces } from './sources.js'
 import { intersect, type Ranges, totalMs } from '../market/timeRange.js'
 
-export interface BackfillLimits {
+interface BackfillLimits {
   /** Requests per second that are sent at most, latency jitter allowed for. */
   readonly candles: number
   readonly historyCandles: number

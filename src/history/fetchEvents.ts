@@ -10,7 +10,7 @@ import type { Series } from '../db/series.js'
 export type EventSeries = Series & { readonly category: TradedCategory }
 
 /** A request for one page. */
-export interface EventQuery {
+interface EventQuery {
   readonly series: EventSeries
   /** The newest rows of this time are wanted. */
   readonly window: TimeRange
@@ -21,7 +21,7 @@ export interface EventQuery {
 }
 
 /** Part of a history that one page shows completely. */
-export interface EventPage<Row> {
+interface EventPage<Row> {
   readonly series: EventSeries
   /** The page holds every row of this time that the history has. */
   readonly covered: TimeRange
@@ -34,11 +34,11 @@ export interface EventPage<Row> {
   readonly receivedAt: TimeMs
 }
 
-export interface StoredPage {
+interface StoredPage {
   readonly inserted: number
   /** Wanted parts that are not claimed, because the page is not complete there. */
   readonly refused?: Ranges
-  /** A minute that the page shows in part, and of which nothing is claimed before the next page shows the rest. */
+  /** A minute that the page shows in part. Nothing is claimed of it before the next page shows the rest. */
   readonly cut?: TimeRange | null
   /** Why nothing of the page is stored, and nothing is claimed. */
   readonly refusal?: string
@@ -85,14 +85,14 @@ interface NumberedPages<Row> {
   readonly silentBelowMs: number
 }
 
-export interface Neighbours {
+interface Neighbours {
   /** At the last millisecond of the range or above; null if other rows may lie between. */
   readonly above: TimeMs | null
   /** Before the range; null if other rows may lie between. */
   readonly below: TimeMs | null
 }
 
-export interface EventContext {
+interface EventContext {
   readonly client: ExchangeClient
   readonly request: RequestOptions
   /** Sends a request, again while the service is away. */
@@ -102,7 +102,7 @@ export interface EventContext {
   readonly counts: { received: number; inserted: number }
 }
 
-export interface EventOutcome {
+interface EventOutcome {
   /** Ranges that were asked for in vain. */
   readonly refused: Ranges
   /** Why everything that the operation gives is refused. */
@@ -167,7 +167,7 @@ export async function fetchEvents<Row>(
       // The pages before have shown what is above.
       const isOver = range.to !== walked.from && minuteEnd <= now() - (minutesLateMs ?? Infinity)
       const end = Math.max(range.to, above === null ? 0 : above + 1, isOver ? minuteEnd : 0)
-      // A window that is too short for a far row above ends at the range, of which all above is proven.
+      // A window too short for a row above it ends at the range: all above that is proven.
       to = end - range.to <= spanMs / 2 ? end : range.to
       const lowest = edges?.below ?? from - marginMs
       window = { from: Math.max(bottom, lowest, to - spanMs), to }

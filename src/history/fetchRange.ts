@@ -14,7 +14,7 @@ import {
 } from './sources.js'
 import type { Reach } from './reach.js'
 
-export interface FetchTask {
+interface FetchTask {
   readonly lengthMs: number
   /** Ranges of opening times to get. */
   readonly wanted: readonly TimeRange[]
@@ -31,7 +31,7 @@ export interface FetchTask {
 }
 
 /** The operations and the knowledge that `fetchRange` gets from its caller. */
-export interface FetchContext {
+interface FetchContext {
   /** Requests a page and has its rows stored. Rejects when the service gives no response. */
   readonly ask: (request: PageRequest) => Promise<PageResponse>
   /** The service's clock. */
@@ -40,7 +40,7 @@ export interface FetchContext {
   readonly reach: Reach
 }
 
-export interface FetchOutcome {
+interface FetchOutcome {
   /** Ranges before the beginning: no candle was found down to the floor, and the series begins at their end. */
   readonly empty: Ranges
   /** Ranges that were requested repeatedly without their candles. */

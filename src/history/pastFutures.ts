@@ -82,8 +82,8 @@ interface FuturesRepairOptions {
 const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
 
 /**
- * Has settled rates and liquidations fetched that are missing: those from before an instrument was recorded at first,
- * and those that the recorder missed for so long that no live response has them.
+ * Wants missing settled rates and liquidations. They are from before an instrument was first recorded, or the
+ * recorder was away so long that no live response has them.
  */
 export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
   const now = clock.now()

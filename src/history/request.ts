@@ -42,7 +42,7 @@ export interface RequestedSeries {
   readonly hasOpenBeginning: boolean
 }
 
-export interface ResolvedRequest {
+interface ResolvedRequest {
   readonly series: readonly RequestedSeries[]
   /** One line for each series that was left out, with the reason. */
   readonly skipped: readonly string[]

@@ -70,7 +70,7 @@ function rangeOf({ interval }: CandleSeries, revisions: readonly OpenRevision[])
 interface FoundFactor {
   /** Prices were multiplied by this fraction, and volumes divided by it. In lowest terms. */
   readonly factor: Fraction
-  /** The revisions that it explains. */
+  /** Revisions that the factor explains. */
   readonly explained: readonly OpenRevision[]
 }
 

@@ -13,7 +13,7 @@ import type { Database } from '../db/schema.js'
 import { type HistoryWorker, startHistoryWorker } from './worker.js'
 import { messageOf } from '../runtime/text.js'
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly db: Kysely<Database>
   readonly url: string
   /** Opens the way to the service. Nothing departs while `mayDepart` is false. */
@@ -44,8 +44,8 @@ export interface BackfillSession {
 }
 
 /**
- * A command that waits must not take the budget from a recorder that only was too busy to renew its lease: the recorder would
- * then record nothing until the command ends.
+ * A recorder may only be too busy to renew its lease. A command that took the budget from it would stop its
+ * recording.
  */
 const takeAfterMs = 15_000
 

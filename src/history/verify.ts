@@ -13,7 +13,7 @@ import {
 } from '../ledger/candleChecks.js'
 import type { Database } from '../db/schema.js'
 
-export interface Verified {
+interface Verified {
   readonly check: string
   /** Series that were looked at. */
   readonly series: number

@@ -150,7 +150,7 @@ export async function endWants(trx: Kysely<Database>, series?: Series): Promise<
 }
 
 /** Selects backfills to end: those that match every given field. */
-export interface CancelFilter {
+interface CancelFilter {
   readonly streams?: readonly string[]
   readonly categories?: readonly string[]
   readonly intervals?: readonly string[]
@@ -286,7 +286,7 @@ export async function repairAttempts(db: Kysely<Database>, series: Series, range
   return rows[0] ?? { attempts: 0, attemptedAt: null }
 }
 
-export interface RangeOutcome extends TimeRange {
+interface RangeOutcome extends TimeRange {
   /** `empty`: before the series begins. `unanswered`: asked for, and nothing can be claimed. `gap`: the service does not give it. */
   readonly what: 'empty' | 'unanswered' | 'gap'
   /** Recorded reason of a gap. */

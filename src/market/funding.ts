@@ -35,7 +35,7 @@ export const fundingPageRows = 100
 export const longestFundingMs = 8 * hourMs
 
 /** The time from one known settlement to the next known one. */
-export interface FundingStep extends TimeRange {
+interface FundingStep extends TimeRange {
   /** False when a settlement lies between. Null of the newest step, when only the next settlement will tell. */
   readonly isWhole: boolean | null
 }

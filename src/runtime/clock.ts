@@ -20,7 +20,7 @@ export interface Moment {
   readonly ms: number
 }
 
-/** The longest time that a timer can wait, in milliseconds: a longer one ends at once. */
+/** Longest time that a timer can wait, in milliseconds. A timer with a longer time ends at once. */
 export const longestTimerMs = 2 ** 31 - 1
 
 export function momentOf(clock: Clock): Moment {
@@ -60,7 +60,10 @@ export const systemClock: Clock = {
   },
 }
 
-/** How long the processor has worked, for work that lets others have a turn when it takes long; no measure of what happens when. */
+/**
+ * Milliseconds of work, for code that yields to others after some time. It is real time also where a test sets the
+ * clock.
+ */
 export const workedMs = (): number => performance.now()
 
 /** Resolves to true after `ms`, or to false as soon as the signal aborts. */
@@ -106,8 +109,8 @@ export function backoffMs(failures: number, { minMs, maxMs, factor = 2 }: Backof
 }
 
 /**
- * A sleep of one sleeper that others may end, over and over: a signal for each, aborted several times a second, takes ten times as
- * long as its timer.
+ * A sleep that others may end again and again. A new AbortController for each sleep would cost ten times as much as
+ * its timer.
  */
 export class InterruptibleSleep {
   readonly #clock: Clock

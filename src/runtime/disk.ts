@@ -79,8 +79,8 @@ interface NoteOptions {
 const lastWrites = new WeakMap<Disk, Map<string, Promise<void>>>()
 
 /**
- * Leaves it, never half of it, so that it survives a power cut. One after the other: of several for a file the last one stays.
- * Never rejects: what goes wrong is logged.
+ * Writes a note whole or not at all, and durably. Notes for the same file are written one after the other, so the
+ * last one stays. Never rejects: failures are logged.
  */
 export async function writeNote(disk: Disk, file: string, note: object, options: NoteOptions): Promise<void> {
   const ofDisk = lastWrites.get(disk) ?? new Map<string, Promise<void>>()

@@ -45,7 +45,7 @@ function openLogDestination(onRecovered: (lostLines: number, reason: string) => 
     if (!process.listeners('exit').includes(writeRest)) process.once('exit', writeRest)
     deliver(text, (error) => {
       isWriting = false
-      // First, so that there is room for the line that tells of the loss.
+      // The waiting lines go first, so that there is room for the report of the loss.
       deliverNext()
       if (error != null) lose(lines, error.message)
       else if (lostNow > 0) {

@@ -57,14 +57,14 @@ const maxNewSpaceBytes = 8_000_000
  */
 export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=40')
-  // For so little room, the threads that share the collecting of new objects take longer to agree than to collect: of a daemon's
-  // processor time a tenth, and half where the cores have other work.
+  // With so little room, the collecting threads take longer to agree than to collect. They cost a daemon a tenth of
+  // its processor time, and half on busy cores.
   setFlagsFromString('--no-parallel-scavenge')
 }
 
 /**
- * Keeps the room for new objects small in a program that runs for long. How large it may become can only be set when a process
- * starts, but that it is to grow no further can be said at any time.
+ * Keeps the room for new objects small in a long-running program. V8 takes its size only at the start of a process,
+ * but stops its growth at any time.
  */
 export function keepNewSpaceSmall(): void {
   const observer = new PerformanceObserver(() => {

@@ -10,7 +10,10 @@ export function messageOf(error: unknown): string {
 // oxlint-disable-next-line no-control-regex -- control characters are what it is about
 const harmful = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
 
-/** Text from outside as it may be shown on a terminal: what would command it is spelled out, such as \x1b or \u202e. */
+/**
+ * Spells out the control characters of text from outside, such as \x1b or \u202e, so that a terminal does not obey
+ * them.
+ */
 export function printable(text: string): string {
   return text.replaceAll(harmful, (character) => {
     const code = character.charCodeAt(0)

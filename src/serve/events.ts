@@ -8,7 +8,7 @@ export interface EventClient {
   readonly series: CandleSeries | null
   /** Resolves when the event has left the process. */
   send(event: 'status' | 'instrument', data: string): Promise<void>
-  /** Ends its connection: it has taken nothing for too long. */
+  /** Ends the connection of a client that has taken nothing for too long. */
   drop(): void
 }
 
@@ -28,7 +28,10 @@ export class EventHub {
   readonly #sources: EventSources
   readonly #clock: Clock
   readonly #logger: Logger
-  /** Clients with what they are still taking: a slow one gets fewer events and delays nobody, one that takes none is dropped. */
+  /**
+   * Clients of the event stream. A slow client gets fewer events and delays nobody. A client that takes none is
+   * dropped.
+   */
   readonly #clients = new Map<EventClient, Taking>()
   #running: AbortController | undefined
 

@@ -6,7 +6,7 @@ import type { Config } from '../config/resolve.js'
 import { type StreamName, streamNames } from '../market/stream.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 
-/** An age beyond which something is wrong with a stream: two of its periods, and time for a response to come and be stored. */
+/** Time for a response to come and be stored, added to the age at which a stream counts as stale. */
 const graceMs = 30_000
 
 /** The age at which each stream counts as stale, milliseconds; null for streams that are not configured. */

@@ -59,7 +59,7 @@ export async function openProtection(
     close: () => stopped.abort(),
   }
 
-  /** A file may be seen half written: what is wrong with it is told when it is still so at the next look, and once. */
+  /** A file may be read half written. Its problem is reported once, and only if the next look finds it, too. */
   async function watchFile(look: () => Promise<void>): Promise<void> {
     let problem = { text: '', looks: 0 }
     while (!stopped.signal.aborted) {
@@ -134,8 +134,8 @@ const maxKnown = 100
 const restAfterWrongMs = 250
 
 /**
- * Checks credentials, one after the other. Those found right are known from then on without a check, by a digest that nobody
- * can try passwords on: its key is in this process alone.
+ * Checks credentials one at a time. Correct ones are remembered by a keyed digest. Its key exists only in this
+ * process, so nobody can try passwords on the digest.
  */
 export class Passwords {
   readonly #compare: Compare
@@ -156,7 +156,7 @@ export class Passwords {
   async check(users: ReadonlyMap<string, string>, credentials: Credentials, address: string): Promise<Verdict> {
     const { username, password } = credentials
     const ownHash = users.get(username)
-    // The hash is part of it: with another one in the file the password is checked anew.
+    // The digest includes the hash: a new hash in the file has the password checked again.
     const digest = createHmac('sha256', this.#key)
       .update(JSON.stringify([username, password, ownHash ?? null]))
       .digest('base64')

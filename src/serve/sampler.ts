@@ -54,7 +54,7 @@ export class Sampler {
   /** One second's sample. */
   sample(): void {
     const now = rowsOf(this.#source)
-    // Asked for here so that the moment when it began to fill is known to a second.
+    // The backlog is read here, so that the moment when it began to fill is known to a second.
     this.#source.spool()
     const { operations: used } = this.#source.budget()
     this.#samples += 1

@@ -93,7 +93,7 @@ const patienceMs = 2_000
 
 interface Address {
   readonly url: string
-  /** Of the process that serves there. */
+  /** The id of the process that serves at the address. */
   readonly pid: number
 }
 
@@ -105,7 +105,7 @@ export async function writeAddress(dataDir: string, url: string): Promise<void> 
   })
 }
 
-/** The address that a server has left; null when there is none. It may no longer be there. */
+/** The address that a server has left; null without one. The server may have ended since. */
 export async function readAddress(dataDir: string): Promise<string | null> {
   return (await readAddressNote(dataDir)).url ?? null
 }

@@ -30,7 +30,7 @@ export async function keepAuditingFills(
     if (!isOwn()) continue
     try {
       const { dismissed, last } = await dismissEmptyGaps(db, { since: clock.now() - lookbackMs, after })
-      // After the last one it begins again: gaps wait for their candles.
+      // After the last gap the look begins again, because gaps wait for their candles.
       after = last ?? 0
       const withdrawn = await auditFills(db, { since: clock.now() - lookbackMs, at: clock.now() })
       if (withdrawn.length === 0) incidents.succeeded('fills audit')

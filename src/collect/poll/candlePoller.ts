@@ -129,7 +129,7 @@ export function candlePoller(
         const isClaimed = claimed.delete(seriesText(target))
         const deadline = clock.monotonicMs() + intervalMs[target.interval]
         let hasResponded = false
-        // A response that was not kept has shown nothing: the next one reaches back as if it had not come.
+        // A response that was not kept counts as one that never came. The next request reaches back over its time.
         const ask = async (limit: number) => {
           const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
           hasResponded ||= polled.batch !== null
@@ -140,8 +140,8 @@ export function candlePoller(
         const sign = universe.tradeSign(target)
         let batch = await ask(limit)
         if (batch === null || !candles.has(target)) return hasResponded
-        // After a silence a response begins with the first candle since: only one that shows the last candle before it as well
-        // says that nothing was traded between them.
+        // A response after a silence begins with the first candle since. Only one that also shows the last candle
+        // before proves the silence.
         const last = responses.get(target)?.newest ?? null
         const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
         if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {

@@ -32,8 +32,8 @@ export function cronPoller<Target, Row>(
       failed.delete(key)
       if (isKept || signal.aborted) return
       const failures = (before?.failures ?? 0) + 1
-      // Not left until the schedule's next time where that is later: from a list others choose, and one bad response would leave
-      // instruments out for as long as the list's period.
+      // A failed list is requested again before its next time. Streams choose their instruments from it, and would
+      // otherwise lack some for the whole period.
       const delayMs = backoffMs(failures, retrySoon)
       const dueAt = nextRun(clock.now())
       const isScheduledSooner = dueAt !== null && dueAt <= clock.now() + delayMs
@@ -82,9 +82,10 @@ export interface WatchOptions extends TickerWatch {
 }
 
 /**
- * Looks at the tickers of whole categories between those that are recorded, until the signal aborts: from the volumes the schedule
- * of fills learns where trades happen, and bursts are over before the next recorded ticker comes. One look at a time is begun, at
- * the category where it is worth most. Nothing of it is stored, and what fails is left out: whoever records the tickers tells of it.
+ * Looks at the tickers of whole categories between recorded ones, until the signal aborts. The schedule of fills
+ * learns from their volumes where trades happen: a burst is over before the next recorded ticker. One look begins at
+ * a time, at the category where it is worth most. Looks are not stored, and their failures are not reported:
+ * recording the tickers does that.
  */
 export async function watchTickers(
   { client, clock, universe, logger, signal }: Pick<PollContext, 'client' | 'clock' | 'universe' | 'logger' | 'signal'>,
@@ -95,7 +96,7 @@ export async function watchTickers(
   const look = async (category: TradedCategory) => {
     try {
       const deadline = clock.monotonicMs() + minMs
-      // Behind all that is recorded.
+      // These requests go after all that are recorded.
       const { rows } = await client.tickers({ category }, { signal, deadline, priority: 'repair' })
       universe.setTickers(rows)
       onLooked()

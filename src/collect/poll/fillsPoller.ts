@@ -13,17 +13,17 @@ const lookEveryMs = 500
 
 export interface FillsPoller extends Poller<InstrumentKey> {
   /**
-   * How much it would help to read the tickers of a category whose newest came so long ago: 1 or more where that is worth a
-   * request, 0 where the requests for fills suffice without.
+   * Worth of reading the tickers of a category whose newest came `sinceMs` ago. At 1 or more they are worth a
+   * request. At 0 the requests for fills suffice.
    */
   worthOfTickers(category: Category, sinceMs: number): number
-  /** Has it go by what tickers tell that have just come. Otherwise it looks for them twice a second. */
+  /** Takes new tickers into account at once. Without this call the poller looks for them twice a second. */
   tickersCame(): void
 }
 
 /**
- * Asks for each instrument's fills before more have happened than one response shows. One request at a time waits for its
- * place within the limits; whose fills it asks for is decided when it may depart.
+ * Requests the fills of each instrument before more have happened than one response shows. One request at a time
+ * waits for its place within the limits. Its instrument is chosen when it may depart.
  */
 export function fillsPoller(
   context: PollContext,

@@ -109,14 +109,17 @@ function batchOf<Target, Row>(
   return page.cursor === undefined ? batch : { ...batch, hasMore: true }
 }
 
-/** A response that is larger than anything honest, or broken throughout, is told: its rows are nowhere else. */
+/** Rows that are not even kept as rejected exist nowhere else, so they are reported. */
 function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch): void {
   const what = `${stream} rows`
   if (unkept === 0) return incidents.succeeded(what)
   incidents.failed(what, `${unkept} rows of a response were left out: too many, or too many that cannot be understood`)
 }
 
-/** The part of a stream whose incident a target's failures are: when a whole category fails, that others are answered is no comfort. */
+/**
+ * Part of a stream that a failure belongs to. A category that fails as a whole is an incident of its own, whatever
+ * the others do.
+ */
 export function partOf(target: unknown): string {
   if (typeof target !== 'object' || target === null || !('category' in target) || 'symbol' in target) return ''
   return String(target.category)

@@ -119,8 +119,9 @@ interface Connections {
 }
 
 /**
- * Carries the GET requests of axios to absolute addresses, over undici. Axios' own adapter puts streams between the socket and the body, which takes
- * a multiple of the time for a small response, and opens a connection for each request through a proxy.
+ * Carries the GET requests of axios over undici. The adapter that comes with axios puts streams between the socket
+ * and the body, which costs small responses a multiple of the time. It also opens a new connection for each request
+ * through a proxy.
  */
 export function adapterOver({ current, broke }: Connections): AxiosAdapter {
   return async (config) => {

@@ -58,7 +58,7 @@ export function createTransport(options: TransportOptions): Transport {
   const open = () => openDispatcher(options, clock, closing.signal)
   let dispatcher = open()
   const retired = new Set<Dispatcher>()
-  // Something that forgot one idle connection has forgotten the others, too. Requests from then on open new ones.
+  // A router that dropped one idle connection has dropped the others, too. Later requests open new connections.
   const broke = (broken: Dispatcher) => {
     if (broken !== dispatcher || closing.signal.aborted) return
     dispatcher = open()
@@ -138,7 +138,8 @@ async function get(instance: Axios, address: string, options: TransportRequest):
   // One deadline over everything, from connecting to the last byte.
   const dueMs = clock.monotonicMs() + timeoutMs
   let stopTimer = clock.after(timeoutMs, () => {
-    // A process that stood still finds its timers before the bytes that came meanwhile: it has to read those first.
+    // After a standstill of the process, timers fire before the bytes that came meanwhile are read. Those bytes are
+    // read first.
     const lateMs = clock.monotonicMs() - dueMs
     stopTimer = clock.after(Math.max(shortestReadMs, Math.min(lateMs, timeoutMs)), () => {
       isLate = true

@@ -80,14 +80,14 @@ export class Budget {
    * returns its number. `rate` below 1 makes the next place later.
    */
   take(nowMs: number, wantedMs: number, rate: number): number {
-    // Places that nobody wanted are gone: a burst after a quiet time would not be even.
+    // Unused places expire: a burst after a quiet time would not be even.
     const placeMs = Math.max(this.#dueMs, wantedMs, nowMs - this.#catchUpMs)
     this.#dueMs = placeMs + this.#spacingMs / rate
     this.#open.set(this.#next, nowMs)
     return this.#record(nowMs)
   }
 
-  /** Corrects a departure that has no response yet, when it turns out that it was later than noted. */
+  /** Corrects the noted departure of a request without a response, when it turns out to have left later. */
   postpone(number: number, departedMs: number, nowMs: number): void {
     const before = this.#open.get(number)
     if (before === undefined || departedMs <= before) return
@@ -198,7 +198,7 @@ export class RoundTrip {
   }
 
   observe(ms: number): void {
-    // Responses that were all held up together say nothing of those that are not.
+    // Responses that were all held up together tell nothing about others.
     if (ms < this.#firstMs - this.#jitterMs) {
       this.#count = 0
       this.#firstMs = ms

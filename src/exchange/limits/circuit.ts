@@ -19,8 +19,8 @@ export interface CircuitPass {
  *
  * closed ──ten failures in a row──▶ open ──a probe succeeds──▶ closed
  *
- * While it is open one request at a time finds out whether the operation works again; the others wait, so that neither the
- * budget nor connections are spent on what is bound to fail, and everybody goes on at once when it is over.
+ * While the circuit is open, one request at a time finds out whether the operation works again. The others wait, so that
+ * they spend neither budget nor connections. All of them go on when the circuit closes.
  */
 export class Circuit {
   readonly #clock: Clock
@@ -111,7 +111,7 @@ export class Circuit {
   }
 }
 
-/** Failures that are the operation's own; rejections for the rate are the pacer's to deal with. */
+/** Failures of the operation itself. The pacer deals with rejections for the rate. */
 const outOfOrder: ReadonlySet<'ok' | ExchangeErrorKind> = new Set([
   'unavailable',
   'network',

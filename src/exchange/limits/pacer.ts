@@ -107,8 +107,8 @@ export class Pacer {
   }
 
   /**
-   * Resolves when the request is to be sent at once: its place is reserved before, because two callers that only check
-   * could both pass. The caller must `settle` what it got. Rejects with the signal's reason when aborted.
+   * Resolves when the request is to be sent at once. Its place is reserved before that: two callers that only check
+   * could both pass. The caller must `settle` the departure. Rejects with the reason of the signal when that aborts.
    */
   acquire(operation: Operation, options: AcquireOptions = {}): Promise<Departure> {
     return new Promise((resolve, reject) => {
@@ -144,9 +144,9 @@ export class Pacer {
   }
 
   /**
-   * The response to a request begins. A response later than the fastest time plus the jitter means that the request may
-   * have been held up for longer than the jitter allows for, on the network or by a busy machine: it is then counted
-   * as if it had departed as late as that. Otherwise the next ones would arrive too soon behind it.
+   * Takes the moment at which a response begins. A response later than the fastest time plus the jitter may have been
+   * held up, on the network or by a busy machine. Its request then counts as departed that much later. Otherwise the
+   * next requests would arrive too soon behind it.
    */
   responded(departure: Departure): void {
     const nowMs = this.#clock.monotonicMs()
@@ -159,7 +159,7 @@ export class Pacer {
   settle(departure: Departure, settlement: Settlement): void {
     this.#inFlight--
     const nowMs = this.#clock.monotonicMs()
-    // One that was given up may have been counted at any time until now.
+    // A request that was given up may have been counted at any time until now.
     this.#close(departure, nowMs)
     if (settlement.outcome === 'response' && settlement.remaining !== undefined)
       this.#observeRemaining(departure, settlement.remaining, nowMs)
@@ -195,7 +195,7 @@ export class Pacer {
     }
   }
 
-  /** Deferred, so that all who ask in one turn are compared before the first departs. */
+  /** Dispatching is deferred, so that all requests of one turn are compared before the first departs. */
   #dispatchSoon(): void {
     if (this.#dispatchQueued) return
     this.#dispatchQueued = true
@@ -208,7 +208,7 @@ export class Pacer {
   #dispatch(): void {
     while (!this.#queues.isEmpty()) {
       const nowMs = this.#clock.monotonicMs()
-      // A settled request dispatches again: and so does resuming: no timer is needed for these.
+      // A settled request and `resume` both dispatch again, so these states need no timer.
       if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return
       if (!this.#mayDepart()) return
       const gateMs = Math.max(this.#overall.readyAtMs(nowMs), this.#penalty.readyAtMs())
@@ -270,8 +270,8 @@ export class Pacer {
   }
 
   /**
-   * The service tells how much of an operation's budget is left. When it has counted more than every request of ours
-   * that can have been in its window, something else shares the address: its requests then fill our window, too.
+   * Compares the service's count of an operation with ours. If it has counted more than all our requests in its
+   * window, something else shares the address. The requests of that fill our window, too.
    */
   #observeRemaining(departure: Departure, remaining: number, nowMs: number): void {
     const budget = this.#budgets[departure.operation]

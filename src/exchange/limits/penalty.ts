@@ -16,7 +16,7 @@ export type Settlement =
   /** No response: it tells nothing about the limits. */
   | { readonly outcome: 'failed' }
 
-/** Going over a second's limit costs no more than this; only if it happens again at once is it taken for a block. */
+/** The pause after going over the limit of a second. Only a further rejection at once is taken for a block. */
 const firstPauseMs = 1_500
 /** A further rejection within this time after a pause counts as the same trouble. */
 const memoryMs = 60_000

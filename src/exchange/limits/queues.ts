@@ -73,7 +73,7 @@ export interface Waiting {
   readonly deadlineMs: number
   readonly sequence: number
   readonly enqueuedAtMs: number
-  /** Set when it was aborted: it is skipped when its turn comes. */
+  /** Set on abort: the queue skips the request when its turn comes. */
   cancelled: boolean
 }
 

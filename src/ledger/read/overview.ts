@@ -4,7 +4,7 @@ import { dayMs, type TimeMs } from '../../market/values.js'
 import { ago } from '../../db/columns.js'
 import type { Database, GapState } from '../../db/schema.js'
 
-export interface GapCount {
+interface GapCount {
   readonly stream: StreamName
   readonly state: GapState
   readonly reason: string

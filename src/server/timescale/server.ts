@@ -96,7 +96,7 @@ export function requireCommunityVersion(version: string): void {
 }
 
 /** Locks that statements take. */
-export interface LockRoom {
+interface LockRoom {
   /** How many locks the server has room for. */
   readonly room: number
   /** How many a statement takes that reads a whole table of the market: one for each of its chunks, and one for each index of those. */
