@@ -80,7 +80,7 @@ it('what a whole list lacks is gone, and what a part of one lacks is not', async
 it('a list that comes late changes nothing that a later one has told', async () => {
   await store('index_components', btc, at + 5, [component('A', '0.5'), component('B', '0.5')])
   await store('index_components', btc, at + 6, [component('A', '1')])
-  await store('index_components', btc, at + 3, [component('A', '0.3')])
+  await store('index_components', btc, at + 3, [component('A', '0.3'), component('B', '0.7')])
   expect(await components()).toEqual(['A 0.5 5-6', 'A 1 6-', 'B 0.5 5-6'])
 })
 
