@@ -1,6 +1,24 @@
 import type { Command } from 'commander'
-import { type Finding, runDoctor } from '../doctor.js'
-import { createLogger } from '../runtime/logger.js'
+import { mkdtemp, rmdir, stat, statfs } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { openExchange } from '../app.js'
+import { daysOnDisk } from '../collect/plan/demand.js'
+import { planFleet } from '../collect/fleet/fleetPlan.js'
+import type { Plan } from '../collect/plan/plan.js'
+import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniverse.js'
+import { readUniverse } from '../collect/universe/universe.js'
+import { type Config, keptMs, storageOf } from '../config/resolve.js'
+import { dayMs } from '../market/values.js'
+import { openStore } from '../openStore.js'
+import { createLogger, type Logger } from '../runtime/logger.js'
+import { isLoopback, withoutBrackets } from '../runtime/process.js'
+import { openDatabase, type RecorderDatabase } from '../db/database.js'
+import { describeDatabaseError } from '../db/databaseError.js'
+import { pendingMigrations } from '../db/migrate.js'
+import { rightsBeyondReading } from '../db/service.js'
+import { isExisting } from '../server/embedded/embedded.js'
+import { detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
+import { messageOf } from '../runtime/text.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 
@@ -22,4 +40,249 @@ async function printFindings(options: DoctorOptions): Promise<void> {
   if (options.json === true) console.log(JSON.stringify(findings, null, 2))
   else for (const { verdict, what, detail } of findings) console.log(`${marks[verdict]}  ${what.padEnd(14)} ${detail}`)
   if (findings.some((finding) => finding.verdict === 'failure')) throw new Failed()
+}
+
+export interface Finding {
+  readonly what: string
+  readonly verdict: 'ok' | 'warning' | 'failure'
+  /** The finding and, unless the verdict is `ok`, the remedy. */
+  readonly detail: string
+}
+
+/** Clocks further apart than this make logs and gaps hard to read; candles are judged by the service's clock alone. */
+const maxSkewMs = 2_000
+/** Less room than for this is a warning: there is time to do something about it. */
+const minDays = 14
+const listWithinMs = 30_000
+/** So many statements may read a whole table at once: the page, analysts and the archiver. */
+const wholeReaders = 4
+
+/** Looks at everything that recording needs. One failure does not keep the others from being looked at. */
+export async function runDoctor(config: Config, logger: Logger): Promise<Finding[]> {
+  const service = await checkService(config, logger)
+  const plan = planFleet(config, service.universe ?? assumedUniverse(), config.collector.egresses)
+  const database = await checkDatabase(config, logger)
+  return [
+    { what: 'configuration', verdict: 'ok', detail: 'every option is known and has a value' },
+    checkLimits(plan, service.universe !== null),
+    ...service.findings,
+    ...database.findings,
+    await checkDisk(config, plan, database.kind),
+  ]
+}
+
+function checkLimits(plan: Plan, isListed: boolean): Finding {
+  const share = `${Math.round(plan.overall.share * 100)} % of the overall limit`
+  const basis = isListed ? 'for its instruments' : 'for as many instruments as the live service was seen to list'
+  if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams need ${share} ${basis}` }
+  return {
+    what: 'limits',
+    verdict: 'failure',
+    detail: `the streams need more than the limits allow ${basis} (${share}); run "market-recorder plan" for what to change`,
+  }
+}
+
+interface ServiceFindings {
+  readonly findings: Finding[]
+  /** Instruments that the service lists; null when it did not respond. */
+  readonly universe: PlanUniverse | null
+}
+
+async function checkService(config: Config, logger: Logger): Promise<ServiceFindings> {
+  const what = 'service'
+  try {
+    const client = openExchange(
+      { ...config, exchange: { ...config.exchange, retry: { ...config.exchange.retry, attempts: 1 } } },
+      logger,
+    )
+    try {
+      const sentAt = Date.now()
+      // The response of the RPI list does not depend on any category being there.
+      const page = await client.rpiSymbols()
+      const roundTripMs = page.receivedAt - sentAt
+      // The service's clock is read somewhere in the middle of the round trip.
+      const skewMs = Math.round(page.requestTime - (sentAt + roundTripMs / 2))
+      const findings: Finding[] = [
+        {
+          what,
+          verdict: 'ok',
+          detail: `${config.exchange.baseUrl} responded in ${roundTripMs} ms with ${page.rows.length} RPI symbols`,
+        },
+        Math.abs(skewMs) <= maxSkewMs + roundTripMs / 2
+          ? { what: 'clock', verdict: 'ok', detail: `within ${Math.abs(skewMs)} ms of the service's` }
+          : {
+              what: 'clock',
+              verdict: 'warning',
+              detail: `${Math.abs(skewMs)} ms ${skewMs > 0 ? 'behind' : 'ahead of'} the service's; synchronise this machine's clock (NTP)`,
+            },
+      ]
+      const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {
+        findings.push({ what: 'categories', verdict: 'warning', detail: oneLine(error) })
+      })
+      return { findings, universe: universe.planned() }
+    } finally {
+      client.close()
+    }
+  } catch (error) {
+    return { findings: [{ what, verdict: 'failure', detail: oneLine(error) }], universe: null }
+  }
+}
+
+interface DatabaseFindings {
+  readonly findings: Finding[]
+  /** Kind of the database server; null when the server could not be reached. */
+  readonly kind: ServerKind | null
+}
+
+async function checkDatabase(config: Config, logger: Logger): Promise<DatabaseFindings> {
+  const what = 'database'
+  const { url, dataDir } = config.database
+  if (url === undefined && !(await isExisting(dataDir))) {
+    const detail = `none yet; DATABASE_URL is not set, and "start" creates an embedded PostgreSQL in ${resolve(dataDir)}`
+    return { findings: [{ what, verdict: 'ok', detail }], kind: 'postgresql' }
+  }
+  try {
+    const store = await openStore(config, logger)
+    try {
+      const { kind, findings } = await describeDatabase(store.database, store.isEmbedded)
+      const { db } = store.database
+      return { kind, findings: [...findings, await checkLocks(db), await checkReader(config, store.readUrl)] }
+    } finally {
+      await store.close()
+    }
+  } catch (error) {
+    return { findings: [{ what, verdict: 'failure', detail: oneLine(error) }], kind: null }
+  }
+}
+
+const meaningOf = {
+  'timescale-community': 'hypertables, columnstore, continuous aggregates and retention policies',
+  'timescale-apache': 'hypertables; no columnstore and no continuous aggregates: rollups are plain views',
+  postgresql: 'plain tables; rollups are plain views. In TimescaleDB Community old rows take a fifth of the room',
+} as const
+
+async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean): Promise<DatabaseFindings> {
+  const server = await detectServer(database.db)
+  const timescale = server.timescaleVersion === undefined ? '' : `, TimescaleDB ${server.timescaleVersion}`
+  const name = `PostgreSQL ${server.serverVersion}${timescale}${isEmbedded ? ' (embedded)' : ''}`
+  const pending = await pendingMigrations(database)
+  const schema: Finding =
+    pending.length === 0
+      ? { what: 'schema', verdict: 'ok', detail: 'up to date' }
+      : {
+          what: 'schema',
+          verdict: 'warning',
+          detail: `${pending.length} migrations are pending; "start" applies them, or run "market-recorder migrate"`,
+        }
+  const { kind } = server
+  return { kind, findings: [{ what: 'database', verdict: 'ok', detail: `${name}: ${meaningOf[kind]}` }, schema] }
+}
+
+/** Checks that statements which read a whole table find room for their locks, one or more for each chunk (error 53200 without). */
+async function checkLocks(db: RecorderDatabase['db']): Promise<Finding> {
+  const what = 'locks'
+  const { room, largest } = await readLockRoom(db)
+  if (largest === 0)
+    return { what, verdict: 'ok', detail: `tables have no chunks; the server has room for ${room} locks` }
+  const detail = `reading the largest table takes ${largest} locks, and the server has room for ${room}`
+  if (wholeReaders * largest <= room) return { what, verdict: 'ok', detail }
+  const todo = 'raise max_locks_per_transaction in postgresql.conf and restart the server, or lower retentionDays'
+  return { what, verdict: 'warning', detail: `${detail}, too few for ${wholeReaders} at once: ${todo}` }
+}
+
+/** Checks that the login for users' queries can only read. */
+async function checkReader(config: Config, readUrl: string): Promise<Finding> {
+  const what = 'reader'
+  const database = openDatabase({ url: readUrl, poolSize: 1, isReadOnly: true })
+  try {
+    const rights = await rightsBeyondReading(database.db)
+    if (rights.length === 0) {
+      return { what, verdict: 'ok', detail: 'query, export and the page use a login that can only read' }
+    }
+    const isOwn = config.database.url !== undefined && config.database.readUrl === undefined
+    const todo = isOwn
+      ? 'create a login in market_reader for them and give it in DATABASE_READ_URL'
+      : 'revoke it as a superuser, or as the owner of the database'
+    return {
+      what,
+      verdict: 'warning',
+      detail: `query, export and the page use a login that ${rights.join(', ')}; ${todo}`,
+    }
+  } catch (error) {
+    return { what, verdict: 'failure', detail: describeDatabaseError(error) }
+  } finally {
+    await database.close()
+  }
+}
+
+async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): Promise<Finding> {
+  const folder = resolve(config.database.dataDir)
+  try {
+    const existing = await existingPart(folder)
+    // Rights do not tell it: a disk can be read-only, and /proc takes no folder from anybody.
+    await rmdir(await mkdtemp(join(existing, '.market-recorder-')))
+    const { bavail, bsize } = await statfs(existing)
+    return judgeDisk(config, plan, { kind, folder, freeBytes: bavail * bsize })
+  } catch (error) {
+    return {
+      what: 'disk',
+      verdict: 'failure',
+      detail: `nothing can be written to ${folder}: ${oneLine(error)}; set database.dataDir to a folder that can be used`,
+    }
+  }
+}
+
+/** Returns the nearest existing ancestor of a folder, or the folder itself if it exists. */
+async function existingPart(folder: string): Promise<string> {
+  const isThere = await stat(folder).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
+  )
+  return isThere || folder === dirname(folder) ? folder : existingPart(dirname(folder))
+}
+
+interface Room {
+  readonly kind: ServerKind | null
+  readonly folder: string
+  readonly freeBytes: number
+}
+
+/** Judges the free space: for a database on this machine, otherwise for the spool. */
+export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes }: Room): Finding {
+  const what = 'disk'
+  const { url } = config.database
+  const free = `${gigabytes(freeBytes)} free at ${folder}`
+  const isCompressed = kind === 'timescale-community'
+  const perDay = isCompressed
+    ? `${gigabytes(plan.bytesPerDay)} a day, ${gigabytes(plan.compressedBytesPerDay)} once they are compressed`
+    : `${gigabytes(plan.bytesPerDay)} a day`
+  if (url !== undefined && !isLoopback(withoutBrackets(new URL(url).hostname))) {
+    const { spoolMaxBytes } = config.collector
+    const elsewhere = `the plan writes ${perDay} to the disk of the database, which cannot be seen from here`
+    if (freeBytes >= spoolMaxBytes) return { what, verdict: 'ok', detail: `${free}; ${elsewhere}` }
+    const needed = `what waits for the database may take ${gigabytes(spoolMaxBytes)}`
+    const todo = 'make room, move database.dataDir or lower collector.spoolMaxBytes'
+    return { what, verdict: 'warning', detail: `${free}, ${needed}: ${todo}; ${elsewhere}` }
+  }
+  const days = daysOnDisk(plan.streams, config.storage, { freeBytes, isCompressed })
+  const lasts = days === Infinity ? 'that lasts with the retention that is set' : `that lasts ${Math.floor(days)} days`
+  const storage = storageOf(config)
+  const kept = Math.max(0, ...plan.streams.map(({ stream }) => (keptMs(storage, stream) ?? 0) / dayMs))
+  const unkept = days < kept ? `, and rows are to be kept for ${kept} days` : ''
+  const detail = `${free}; the plan writes ${perDay}: ${lasts}${unkept}`
+  if (days >= Math.max(minDays, kept)) return { what, verdict: 'ok', detail }
+  const compress = isCompressed ? '' : ', use TimescaleDB Community, which compresses old rows'
+  return {
+    what,
+    verdict: 'warning',
+    detail: `${detail}; ${unkept === '' ? 'set' : 'lower'} storage.*.retentionDays, record less (streams.*)${compress}, or make room`,
+  }
+}
+
+function gigabytes(bytes: number): string {
+  return `${(bytes / 1e9).toFixed(1)} GB`
+}
+
+function oneLine(error: unknown): string {
+  return messageOf(error).replaceAll(/\s*\n\s*/g, ' ')
 }

@@ -9,7 +9,7 @@ const places: Readonly<Record<string, string>> = {
   'src/runtime/clock.ts': 'the clock of the machine',
   'src/runtime/randomness.ts': 'its chance',
   'src/cli/': 'commands, which run for a person at a machine',
-  'src/doctor.ts': 'compares the clock of this machine with that of the service',
+  'src/cli/doctor.ts': 'compares the clock of this machine with that of the service',
   'src/serve/page/': 'runs in a browser',
   'src/serve/sampler.ts': 'measures how busy this process is',
   'src/serve/protection.ts': 'keys, for which chance of one’s own would be none',

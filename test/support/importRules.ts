@@ -13,7 +13,6 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
     'app',
     'prepareStore',
     'openStore',
-    'doctor',
     'collect',
     'history',
     'serve',
@@ -28,7 +27,6 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
     'runtime',
     'config',
   ],
-  doctor: ['app', 'openStore', 'collect', 'server', 'db', 'market', 'runtime', 'config'],
   app: [
     'prepareStore',
     'openStore',

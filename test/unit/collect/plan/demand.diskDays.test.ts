@@ -4,7 +4,7 @@ import { daysOnDisk } from '../../../../src/collect/plan/demand.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
-import { judgeDisk } from '../../../../src/doctor.js'
+import { judgeDisk } from '../../../../src/cli/doctor.js'
 
 const defaults = loadConfig({ env: {} })
 const { storage } = defaults
