@@ -160,7 +160,8 @@ export async function startRecorder(
     const { isAway: isDatabaseAway, prepared } = await prepareOrWait(store, config, preparing)
     // Beside the recording: features of large tables can take hours, and another process may be at work on them.
     const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
-    // Before it waits for its turn to send: what an earlier run left on the disk need not wait for that.
+    // The queue opens before the recorder has the right to send: what an earlier run left on the disk waits for the
+    // database alone.
     const storing = await openQueue({
       config,
       url: store.url,
@@ -197,7 +198,7 @@ export async function startRecorder(
       sharing: fleet,
       ...(options.signal && { signal: options.signal }),
     })
-    // The one it waited for may have run on this disk.
+    // The recorder that held the right may have left responses on this disk.
     await storing.queue.adopt()
     const collector = new Collector({ config, client, storing, clock, logger, ownership: fleet.ownership })
     parts.collector = collector

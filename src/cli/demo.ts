@@ -85,8 +85,8 @@ const request = {
 const pollMs = 250
 
 /**
- * Wants some days of candles of a few instruments as soon as the instruments are known, so that a page that has just been opened
- * has something to show; the recorder fetches them. Never rejects: without them it is only less to see.
+ * Wants some days of candles of a few instruments as soon as these are known, so that a new page has something to
+ * show. The recorder fetches them. Never rejects: the demo also works without.
  */
 async function wantDemoHistory(
   { store }: Recorder,

@@ -6,8 +6,8 @@ import { exitCodes, Failed, FailedAt } from './end.js'
 import { writeOut } from './output.js'
 
 /**
- * The command line. Only the commands that `isNeeded` names are loaded; the others are known by name and description, as
- * much as --help and the advice on misspelt commands want.
+ * Makes the command line. It loads only the commands that `isNeeded` names. For --help and for misspelt commands, the
+ * name and description of the others suffice.
  */
 export async function createProgram(isNeeded: (name: string) => boolean = () => true): Promise<Command> {
   const program = new Command('market-recorder')
@@ -48,7 +48,7 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
 }
 
 async function describe(error: unknown): Promise<string> {
-  // Load it only for an error, because the module imports the database's client.
+  // The module imports the client of the database, so it is loaded only for an error.
   const { describeError } = await import('../db/databaseError.js')
   return describeError(error)
 }

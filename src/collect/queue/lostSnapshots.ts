@@ -7,9 +7,9 @@ import type { Spool } from './spool.js'
 const droppedReason = 'dropped: neither the database nor the disk took it'
 
 /**
- * The time in which snapshots of a stream were lost after they had been received: one range for each category and reason, in memory
- * until the database takes it as a gap, or the disk keeps it. A proven stream needs none of this: what is missing of it is what is
- * not proven.
+ * The time in which received snapshots of a stream were lost: one range for each category and reason. It stays in
+ * memory until the database takes it as a gap, or the disk keeps it. Proven streams do not need it, because what is
+ * not proven counts as missing.
  */
 export class LostSnapshots {
   readonly #stream: StreamName
@@ -48,8 +48,8 @@ export class LostSnapshots {
   }
 
   /**
-   * Leaves everything to the disk, since in memory it would end with the process; also what hangs in the database, because to store
-   * it twice is to store it once. Resolves to whether there was something and the disk took it.
+   * Writes all ranges to the disk, because memory ends with the process. That includes ranges on their way to the
+   * database: storing one twice changes nothing. Resolves to true if there was something and the disk took it.
    */
   async leaveTo(spool: Pick<Spool, 'append'>, now: number): Promise<boolean> {
     for (const note of this.#onTheirWay) this.settle(note, false)

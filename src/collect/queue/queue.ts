@@ -180,7 +180,10 @@ export interface OpenQueue {
   readonly db: Kysely<Database>
   readonly stats: CollectorStats
   readonly incidents: Incidents
-  /** Closes it after its last write. For up to `withinMs` the disk's contents go to the database; the rest waits for the next start. */
+  /**
+   * Closes the queue after its last write. For up to `withinMs` the contents of the disk go to the database. The rest
+   * waits for the next start.
+   */
   close(withinMs: number): Promise<void>
 }
 

@@ -244,7 +244,7 @@ export class Spool {
     return oldest()
   }
 
-  /** Null when it is gone or has been set aside. */
+  /** Null when the segment is gone or has been set aside. */
   async #read(name: string): Promise<Segment | null> {
     const file = join(this.#options.root, name)
     try {

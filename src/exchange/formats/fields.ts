@@ -95,7 +95,7 @@ function readBoolean(value: unknown): boolean | undefined {
 /** Reads a word, however it is capitalised. */
 function wordReader<T>(words: readonly (readonly [string, T])[]): (text: string) => T | undefined {
   const lowerCased = new Map(words.map(([word, meaning]) => [word.toLowerCase(), meaning]))
-  // As it is capitalised most of the time, so that nothing has to be converted.
+  // The usual capitalisation is looked up first, so that most texts need no conversion.
   const exact = new Map(words)
   return (text) => exact.get(text) ?? lowerCased.get(text.toLowerCase())
 }

@@ -27,8 +27,8 @@ export interface InstrumentQuery {
 }
 
 /**
- * Numbers of an instrument cannot be negative, so that -1 is the service's way to say "not set"; 0 is a value, such as a
- * precision or a ratio. Except for these: a fee can be a rebate, and a largest order of 0 is the absence of a limit.
+ * Numbers of an instrument cannot be negative: -1 is the service's way to say "not set", and 0 is a value. These
+ * differ: a fee can be a rebate, and a largest order of 0 is the absence of a limit.
  */
 const exceptions: Partial<Record<InstrumentField, Field<unknown>>> = {
   makerFeeRate: optionalDecimal,
