@@ -47,7 +47,7 @@ export function openExchange(
   const { baseUrl } = config.exchange
   if (baseUrl === undefined) {
     throw new ConfigError([
-      'exchange.baseUrl is not set; give --config a file with it, or the address of the service in EXCHANGE_BASE_URL (or try the demo, which brings its own)',
+      'exchange.baseUrl is not set; give --config a file with it, or the address of the service in EXCHANGE_BASE_URL (the demo brings one, and prints its address)',
     ])
   }
   const serviceClock = new ServiceClock(clock)
