@@ -260,8 +260,12 @@ export const storeFills = sql`
             perform recorder.miss_fills(f.category, f.symbol, (f.unread * added) - conflicts, unread_reason);
           end if;
           if not f.claimed @> claim then
-            -- A page that comes late may lie in what was taken for a gap.
-            if not is_newest and (select max(lower(r)) from unnest(runs) as r) > lower(claim) then
+            -- A page that comes late may lie in what was taken for a gap, and the newest one may reach back over a short page.
+            if not is_newest and (select max(lower(r)) from unnest(runs) as r) > lower(claim) or exists (
+              select from recorder.known k
+              where k.stream = 'fills' and k.category = f.category and k.symbol = f.symbol and k.type = '' and k.interval = ''
+                and k.verdict in ('missing', 'lost') and k.part >= lower(claim) and k.part < upper(claim))
+            then
               perform recorder.close_fill_gaps(f.category, f.symbol, claim, f.received, 'live');
             end if;
             claim_category := claim_category || f.category;
