@@ -260,7 +260,7 @@ export const storeFills = sql`
             perform recorder.miss_fills(f.category, f.symbol, (f.unread * added) - conflicts, unread_reason);
           end if;
           if not f.claimed @> claim then
-            -- A page that comes late may lie in what was taken for a gap, and the newest one may reach back over a short page.
+            -- The page may lie in what was taken for a gap.
             if not is_newest and (select max(lower(r)) from unnest(runs) as r) > lower(claim) or exists (
               select from recorder.known k
               where k.stream = 'fills' and k.category = f.category and k.symbol = f.symbol and k.type = '' and k.interval = ''
