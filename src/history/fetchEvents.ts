@@ -3,7 +3,7 @@ import type { RequestOptions } from '../exchange/sender.js'
 import type { TradedCategory } from '../market/category.js'
 import type { Operation, StreamName } from '../market/stream.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
-import { minuteMs, type TimeMs } from '../market/values.js'
+import { minuteMs, minuteOf, type TimeMs } from '../market/values.js'
 import type { Series } from '../db/series.js'
 
 /** An instrument's series of rows that have times of their own, such as fills or settled funding rates. */
@@ -134,6 +134,7 @@ export async function fetchEvents<Row>(
   /** The last rows of numbered pages, with all that are not stored yet, and the oldest time of which everything was shown. */
   let shown: readonly Row[] = []
   let shownFrom = Number.POSITIVE_INFINITY
+  /** The time of which the last pages, which adjoin, show every row. */
   let walked: TimeRange = { from: Number.NaN, to: Number.NaN }
   /** Stored and not claimed yet, in a minute that the last page has cut. */
   let cut: Ranges = []
@@ -244,8 +245,6 @@ export async function fetchEvents<Row>(
   }
   return { refused: normalized([...refused, ...cut]) }
 }
-
-const minuteOf = (time: TimeMs) => Math.floor(time / minuteMs) * minuteMs
 
 /**
  * Puts a numbered page below those before it. It repeats their last rows when new ones came meanwhile, which moved all

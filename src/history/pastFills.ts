@@ -1,10 +1,10 @@
 import type { Kysely } from 'kysely'
-import { isSameSeries } from '../market/candle.js'
+import { type CandleSeries, isSameSeries } from '../market/candle.js'
 import { instrumentText, tradedCategories, type TradedCategory } from '../market/category.js'
 import { type Fill, fillsPerPage } from '../market/rows.js'
 import type { Operation } from '../market/stream.js'
 import { union } from '../market/timeRange.js'
-import { dayMs, minuteMs, type TimeMs } from '../market/values.js'
+import { dayMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import {
   explainFills,
@@ -48,7 +48,6 @@ const settleMs = 20_000
 
 /** The history of fills, of futures and of spot alike. A page is believed if it shows the stored fills of its time. */
 export function fillHistory(db: Kysely<Database>, series: SliceContext['series']): EventHistory<Fill> {
-  const minutesOf = ({ category, symbol }: FillKey) => ({ category, symbol, type: 'market', interval: '1m' }) as const
   return {
     stream: 'fills',
     operationOf: fillOperationOf,
@@ -70,7 +69,9 @@ export function fillHistory(db: Kysely<Database>, series: SliceContext['series']
       return live.rows.some(({ execId, ts }) => times.get(execId) === ts) ? null : fillRefusals.unproven
     },
     async store({ series: key, rows, receivedAt, ...shown }) {
-      const hasCandles = series().some((candles) => isSameSeries(candles, minutesOf(key)))
+      const { category, symbol } = key
+      const minutes: CandleSeries = { category, symbol, type: 'market', interval: '1m' }
+      const hasCandles = series().some((candles) => isSameSeries(candles, minutes))
       const page = { ...shown, fills: rows, at: receivedAt, hasCandles }
       const { inserted, refusal, lacking, cut } = await storePastFills(db, key, page)
       for (const minute of lacking) await explainFills(db, key, minute, fillRefusals.lacking)
@@ -155,4 +156,4 @@ export class FillRepair {
 type WantedGap = Pick<FillGap, keyof FillKey | 'range'>
 
 /** A gap whose last minute is over, and has its candle. */
-const isOver = ({ range }: FillGap, now: TimeMs) => Math.ceil(range.to / minuteMs) * minuteMs <= now - settleMs
+const isOver = ({ range }: FillGap, now: TimeMs) => minuteOf(range.to - 1) + minuteMs <= now - settleMs

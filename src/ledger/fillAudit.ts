@@ -38,10 +38,9 @@ export async function dismissEmptyGaps(
 ): Promise<{ readonly dismissed: number; readonly last: number | null }> {
   const { empty, last } = await judgeFillGaps(db, { since, after, limit: gapsPerLook })
   for (const gap of empty) {
-    const { category, symbol, range } = gap
     await db.transaction().execute(async (trx) => {
       // The coverage first, as those do that store fills: in another order two transactions could wait for each other.
-      await addCoverage(trx, { stream: 'fills', category, symbol, type: null, interval: null }, [range])
+      await addCoverage(trx, instrumentStream('fills', gap), [gap.range])
       await removeGap(trx, gap)
     })
   }

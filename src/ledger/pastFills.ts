@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { type InstrumentKey, isTradedCategory, type TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import { type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
-import { hourMs, minuteMs, type TimeMs } from '../market/values.js'
+import { hourMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
 import { columnNames, duration, instant, toDate } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
@@ -10,6 +10,7 @@ import { keyOrder, streamTable } from '../db/writeRows.js'
 import { candleStream, instrumentStream, ofInstrument, ofSeries, type Series } from '../db/series.js'
 import { addCoverage, gapRange, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
 import { recordGap } from './gaps.js'
+import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 export type FillKey = InstrumentKey & { readonly category: TradedCategory }
 
@@ -171,7 +172,7 @@ async function unconfirmedMinutes(
   const [first, last] = [wanted[0], wanted.at(-1)]
   if (first === undefined || last === undefined) return []
   const candles = candleStream({ ...key, type: 'market', interval: '1m' })
-  const [from, to] = [Math.floor(first.from / minuteMs) * minuteMs, last.to]
+  const [from, to] = [minuteOf(first.from), last.to]
   const around = (series: Series) => sql`
     select coalesce(range_agg(r), '{}') as ranges from recorder.known k cross join lateral unnest(k.ranges) as r
     where ${knownOf(series, 'recorded', 'k')} and k.part < ${instant(to + minuteMs)}
@@ -212,13 +213,10 @@ export async function explainFills(
 }
 
 /** A gap in fills, and how often it was wanted in vain. */
-export interface FillGap extends FillKey {
+export interface FillGap extends FillKey, RepairAttempts {
   readonly id: number
   readonly notedAt: TimeMs
   readonly range: TimeRange
-  readonly attempts: number
-  /** When the last attempt ended; null while one is open. */
-  readonly attemptedAt: TimeMs | null
 }
 
 /** Where a look through the gaps goes on: the gap that it ended with. */
@@ -241,12 +239,9 @@ export async function openFillGaps(
       order by noted_at desc, id desc limit ${limit}
     )
     select id, noted_at as "notedAt", category, symbol, lower(range) as "from", upper(range) as "to",
-      coalesce(w.attempts, 0) as attempts, w.ended as "attemptedAt"
-    from due cross join lateral (
-      select count(*) as attempts, case when bool_and(ended_at is not null) then max(ended_at) end as ended
-      from recorder.want w
-      where w.stream = 'fills' and w.category = due.category and w.symbol = due.symbol and w.kind = 'repair'
-        and w.ranges && due.range
+      w.*
+    from due cross join lateral (${attemptsWhere(sql`
+      w.stream = 'fills' and w.category = due.category and w.symbol = due.symbol and w.ranges && due.range`)}
     ) w order by "notedAt" desc, id desc`.execute(db)
   return rows.map(({ from, to, ...gap }) => ({ ...gap, range: { from, to } }))
 }

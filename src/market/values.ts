@@ -32,6 +32,11 @@ export const minuteMs = 60 * secondMs
 export const hourMs = 60 * minuteMs
 export const dayMs = 24 * hourMs
 
+/** The beginning of the minute that a time is in. */
+export function minuteOf(time: TimeMs): TimeMs {
+  return Math.floor(time / minuteMs) * minuteMs
+}
+
 /** Text for one line of a log or a table: control characters and line ends become spaces, and what is too long is cut. */
 export function oneLine(text: string, maxLength = 400): string {
   // oxlint-disable-next-line no-control-regex -- control characters are what it removes

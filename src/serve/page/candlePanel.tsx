@@ -4,7 +4,7 @@ import type { MarketResponses } from '../api/marketContract.js'
 import { isTradedCategory } from '../../market/category.js'
 import { candleTypes, type Interval, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { minuteMs } from '../../market/values.js'
+import { minuteOf } from '../../market/values.js'
 import { useCandles } from './candles.js'
 import type { ChartEvents } from './chart/candleChart.js'
 import { useDrawing } from './chart/drawing.js'
@@ -34,7 +34,7 @@ export function CandlePanel({ view, change, live, precision }: Props) {
   const changeInterval = (next: Interval, span: TimeRange) => {
     const isAtNewest = chart.current?.isAtNewest() !== false && current?.hasNewest !== false
     kept.current = span
-    const middle = Math.floor((span.from + span.to) / 2 / minuteMs) * minuteMs
+    const middle = minuteOf((span.from + span.to) / 2)
     change({ interval: next, at: isAtNewest ? null : middle }, 'replace')
   }
   const { container, chart } = useChart(
