@@ -1,13 +1,10 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { type Recorder, startRecorder } from '../../../src/app.js'
-import { loadConfig } from '../../../src/config/resolve.js'
-import { createLogger } from '../../../src/runtime/logger.js'
+import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { Fault } from '../../../src/simulator/faults.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { everyTenth, recordOnce, recordOnly } from '../../support/recordFew.js'
 import { servedVersions, storedVersions, type VersionedName, versionedTables } from '../../support/servedVersions.js'
-import { storeSpooled } from '../../support/storeSpooled.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const tables = Object.keys(versionedTables) as VersionedName[]
@@ -23,39 +20,14 @@ afterEach(async () => {
   await database.drop()
 })
 
-async function start(): Promise<Recorder> {
-  const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url } })
-  config.database.dataDir = dataDir
-  config.serve.enabled = false
-  for (const stream of Object.values(config.streams)) stream.enabled = false
-  config.streams.instruments.enabled = true
-  config.streams.futuresTerms.enabled = true
-  return startRecorder(config, createLogger('silent'))
-}
-
 async function simulate(quirks: Partial<Quirks>, faults: readonly Fault[] = []): Promise<void> {
   simulator = await startSimulator({ scale: 'tiny', journal: true, quirks, faults })
 }
 
 it('versions are those that were served, after faults and restarts', async () => {
-  const faults = (['errorCode', 'reset', 'tornBody'] as const).map((kind) =>
-    kind === 'errorCode' ? { kind, code: '25000', probability: 0.1 } : { kind, probability: 0.1 },
-  )
   // Each run sees each list once: between two runs about half of them change.
-  await simulate({ termsChangeMs: 8_000 }, faults)
-  for (const run of ['first', 'second', 'third']) {
-    const recorder = await start()
-    const { stats } = recorder.collector
-    const enough = () => {
-      for (const table of tables) {
-        expect(stats[table].targets, run).toBeGreaterThan(0)
-        expect(stats[table].responses, run).toBeGreaterThanOrEqual(stats[table].targets)
-      }
-    }
-    await vi.waitFor(enough, { timeout: 60_000, interval: 200 })
-    await recorder.stop()
-    await storeSpooled(dataDir, database.database)
-  }
+  await simulate({ termsChangeMs: 8_000 }, everyTenth)
+  for (let run = 1; run <= 3; run++) await recordOnce('futuresTerms', tables, { database, simulator, dataDir })
   const query = async (text: string) => (await database.database.pool.query<Record<string, unknown>>(text)).rows
   for (const table of tables) {
     const served = servedVersions(simulator.control.journal(), table)
@@ -68,7 +40,7 @@ it('versions are those that were served, after faults and restarts', async () =>
 
 it('a service without them has idle streams, and no incident', async () => {
   await simulate({ lackingOperations: ['index-components', 'position-tier', 'oi-limit'] })
-  const recorder = await start()
+  const recorder = await recordOnly('futuresTerms', { database, simulator, dataDir })
   const { collector } = recorder
   for (const table of tables)
     await expect.poll(() => collector.stats[table].lastIdleAt, { timeout: 60_000 }).not.toBeNull()

@@ -1,21 +1,19 @@
-import { afterEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { hourMs } from '../../../src/market/values.js'
-import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import type { Simulator } from '../../../src/simulator/server.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
+import { ask as askSimulator, start as startSimulator, stopAfterEach } from './requests.js'
 
 let now = Date.UTC(2026, 10, 20, 3, 30)
 let simulator: Simulator
 
 async function start(quirks: Partial<Quirks> = {}): Promise<void> {
-  simulator = await startSimulator({ scale: 'tiny', now: () => now, limits: { enforce: false }, quirks })
+  simulator = await startSimulator({ now: () => now, quirks })
 }
 
-afterEach(() => simulator.close())
+stopAfterEach()
 
-async function ask(query: string): Promise<{ code: string; data: unknown }> {
-  const response = await fetch(`${simulator.url}/api/v3/market/${query}`)
-  return (await response.json()) as { code: string; data: unknown }
-}
+const ask = (request: string) => askSimulator(simulator, request)
 
 test('the weights of an index add up to one, and its category need not be named', async () => {
   await start()
