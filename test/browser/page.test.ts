@@ -90,8 +90,9 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.locator('.health.good').waitFor()
     expect(await page.locator('.health').innerText()).toBe('Recording')
     const states = await page.locator('.streams tbody .state').allInnerTexts()
-    // The four of positioning are off by default.
-    expect(states.toSorted()).toEqual([...streamNames.slice(4).map(() => 'fresh'), 'off', 'off', 'off', 'off'])
+    // The four of positioning and the three lists of futures are off by default.
+    const off = Array.from({ length: 7 }, () => 'off')
+    expect(states.toSorted()).toEqual([...streamNames.slice(7).map(() => 'fresh'), ...off])
     const { targets, rowsWritten } = recorder.collector.stats.order_books
     expect((await cell('order_books', 2)).split(' ')[0]).toBe(String(targets))
     const stored = Number((await cell('instruments', 6)).replaceAll(',', ''))

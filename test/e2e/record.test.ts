@@ -57,6 +57,7 @@ describe('recording everything for some rounds of every schedule', () => {
     config.streams.rpiOrderBooks.everySeconds = 10
     config.streams.fills.maxPollSeconds = 10
     config.streams.positioning.enabled = true
+    config.streams.futuresTerms.enabled = true
     config.streams.candles.intervals = ['1m', '5m']
     config.streams.candles.types = ['market', 'mark']
     // A thousand rows of each series at first: some of every category, and one that is not ASCII.
