@@ -43,7 +43,8 @@ export async function fetchMissing(
   const open = planned.filter(({ missing }) => missing.length > 0)
   const ids = await insertWants(db, wantsOf(open, options))
   if (ids.length === 0) return summarize(db, [], [])
-  session.work()
+  const unable = new AbortController()
+  session.work().catch((error: unknown) => unable.abort(error))
   let progress = await readProgress(db, ids)
   const stream = open[0]?.series.stream ?? 'candles'
   const unit = stream === 'candles' ? stream : `minutes of ${stream}`
@@ -52,6 +53,7 @@ export async function fetchMissing(
   try {
     display.update(progress)
     while (progress.wantsEnded < progress.wants && !signal.aborted) {
+      unable.signal.throwIfAborted()
       // Reading the progress takes longer the more candles are wanted.
       await systemClock.sleep(Math.max(minLookMs, 10 * tookMs), signal).catch(() => undefined)
       const startedMs = systemClock.monotonicMs()

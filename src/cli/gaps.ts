@@ -4,6 +4,8 @@ import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { streamNames } from '../market/stream.js'
 import { categories, instrumentText, isTradedCategory } from '../market/category.js'
 import { intervalMs, seriesText } from '../market/candle.js'
+import type { TimeRange } from '../market/timeRange.js'
+import { streamText } from '../db/series.js'
 import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
@@ -91,9 +93,16 @@ async function runGaps(options: GapsOptions): Promise<void> {
       const summary = await fetchMissing(session, db, planned, { kind: 'repair', again: false }, stop.signal)
       const [stream = 'rows', ...others] = new Set(gaps.map((gap) => gap.stream))
       const what = others.length === 0 ? stream : 'rows'
-      await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary, what))
+      const left = stillMissing(gaps, await listGaps(db, { exceptState: 'repaired' })).length
+      const repaired = gaps.length - left
+      const counts = { gaps: gaps.length, repaired }
+      await (options.json === true
+        ? writeOut(`${JSON.stringify({ ...summary, ...counts })}\n`)
+        : printSummary(summary, what))
       for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
-      if (summary.left > 0 || summary.failed.length > 0) throw new Failed()
+      const rest = left === 0 ? '' : `; ${left} not yet, see above and market-recorder gaps`
+      if (options.json !== true) await writeOut(`${repaired} of ${gaps.length} gaps repaired${rest}\n`)
+      if (left > 0) throw new Failed()
     } finally {
       await session.close()
       stop.release()
@@ -119,6 +128,19 @@ function isRepairable({ stream, state, symbol }: Gap): boolean {
 function plannedOf({ stream, category, symbol, type, interval, range }: Gap): PlannedSeries[] {
   const series = { stream, category, symbol, type, interval }
   return [{ series, range, missing: [range], isUrgent: false, hasOpenBeginning: false }]
+}
+
+/** The gaps of which some part is still one of the known gaps. */
+function stillMissing(gaps: readonly Gap[], known: readonly Gap[]): Gap[] {
+  const bySeries = new Map<string, TimeRange[]>()
+  for (const { range, ...series } of known) {
+    const ranges = bySeries.get(streamText(series))
+    if (ranges === undefined) bySeries.set(streamText(series), [range])
+    else ranges.push(range)
+  }
+  return gaps.filter(({ range, ...series }) =>
+    bySeries.get(streamText(series))?.some(({ from, to }) => from < range.to && to > range.from),
+  )
 }
 
 function gapText({ category, symbol, type, interval, range: { from, to } }: Gap): string {

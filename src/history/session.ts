@@ -11,12 +11,11 @@ import { recordInstruments } from '../ledger/instruments.js'
 import { type InstrumentSummary, listInstruments } from '../ledger/read/instruments.js'
 import type { Database } from '../db/schema.js'
 import { type HistoryWorker, startHistoryWorker } from './worker.js'
-import { messageOf } from '../runtime/text.js'
 
 interface SessionOptions {
   readonly db: Kysely<Database>
   readonly url: string
-  /** Opens the way to the service. Nothing departs while `mayDepart` is false. */
+  /** Opens the way to the service, when this process is to send. Nothing departs while `mayDepart` is false. */
   readonly openClient: (mayDepart: () => boolean) => ExchangeClient
   readonly egress: string
   readonly settleMs: number
@@ -36,8 +35,11 @@ export interface BackfillSession {
    * budget, they are the recorded instruments, with this machine's time.
    */
   instruments(categories: readonly TradedCategory[]): Promise<{ instruments: InstrumentSummary[]; serviceNow: TimeMs }>
-  /** Starts to fetch wanted candles: at once as the owner of the budget, else after taking it over. */
-  work(): void
+  /**
+   * Starts to fetch wanted candles: at once as the owner of the budget, else after taking it over. Rejects when this
+   * process cannot take it over.
+   */
+  work(): Promise<void>
   /** Stops the work and stores the pages that were received. */
   rest(): Promise<void>
   close(): Promise<void>
@@ -54,25 +56,34 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
   let lease: Lease | undefined
-  const client = openClient(() => lease?.check() ?? false)
-  const acquire = (patience: { readonly takeAfterMs?: number } = {}) =>
-    acquireLease(url, egress, {
+  let client: ExchangeClient | undefined
+  const ownClient = () => (client ??= openClient(() => lease?.check() ?? false))
+  const acquire = async (patience: { readonly takeAfterMs?: number } = {}) =>
+    (lease = await acquireLease(url, egress, {
       logger,
       clock,
       signal,
       ...patience,
-      onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
-    })
+      onChange: (maySend) => (maySend ? client?.resume() : client?.suspend()),
+    }))
   let worker: HistoryWorker | undefined
-  let takingOver: Promise<void> = Promise.resolve()
-  if (!(await isLeaseHeld(db, egress))) lease = await acquire()
+  let working: Promise<void> = Promise.resolve()
+  if (!(await isLeaseHeld(db, egress))) {
+    ownClient()
+    await acquire()
+  }
 
-  const startWorker = () => {
-    worker ??= startHistoryWorker({ ...options, client, series: () => [] })
+  const startWorker = async () => {
+    if (lease === undefined) {
+      await acquire({ takeAfterMs })
+      // Until a moment ago, the other process may have sent.
+      ownClient().resume()
+    }
+    worker ??= startHistoryWorker({ ...options, client: ownClient(), series: () => [] })
   }
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))
-    await takingOver
+    await working.catch(() => undefined)
     await worker?.stop()
   }
   return {
@@ -81,7 +92,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       let serviceNow = clock.now()
       // Where another process owns the budget, that one reads the lists.
       for (const category of lease === undefined ? [] : categories) {
-        const page = await client.instruments({ category }, { signal })
+        const page = await ownClient().instruments({ category }, { signal })
         await recordInstruments(db, category, page.rows, page.requestTime, {
           complete: isWholeList({ ...page, isPart: false, unkept: page.rejectedUnkept + page.surplusRows }),
         })
@@ -93,22 +104,11 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
         serviceNow,
       }
     },
-    work() {
-      if (lease !== undefined) return startWorker()
-      takingOver = acquire({ takeAfterMs }).then(
-        (acquired) => {
-          lease = acquired
-          startWorker()
-        },
-        (error: unknown) => {
-          if (!signal.aborted) logger.warn(`backfill: ${messageOf(error)}`)
-        },
-      )
-    },
+    work: () => (working = startWorker()),
     rest,
     async close() {
       await rest()
-      client.close()
+      client?.close()
       await lease?.release()
     },
   }

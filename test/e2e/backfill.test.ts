@@ -151,13 +151,13 @@ describe('the backfill command', () => {
     expect(await candleRequests()).toBe(total)
   })
 
-  it('hands its work to the daemon of the same host and follows it', async () => {
+  it('hands its work to the daemon of the same host and follows it, without the address of the service', async () => {
     const quiet = { enabled: false }
     const live = { select: { symbols: ['BTCUSDT'], categories: ['SPOT'] } }
     const streams = { orderBooks: quiet, rpiOrderBooks: quiet, fills: quiet, rpiSymbols: quiet, candles: live }
     const daemon = start(['start', '--config', await configure('daemon', { streams, log: { level: 'info' } })])
     await daemon.printed(/collecting /)
-    const followed = await backfill(config, '--json').finished
+    const followed = await backfill(await configure('follower', { exchange: {} }), '--json').finished
     expect(followed.stderr).toContain('the recorder on this host is doing the work')
     expect(followed.exitCode, followed.stderr).toBe(0)
     expect(JSON.parse(followed.stdout)).toMatchObject({ left: 0, failed: [] })
@@ -187,8 +187,14 @@ describe('the backfill command', () => {
     expect(rows.length).toBe(symbols.length)
     const cancelled = await start(['backfill', '--cancel', '--symbol', 'BTC*', '--config', config]).finished
     expect(cancelled).toMatchObject({ exitCode: 0, stdout: 'cancelled: SPOT BTCUSDT market 1m\n' })
+
+    const follower = backfill(await configure('follower', { exchange: {} }))
+    await follower.printed(/the recorder on this host is doing the work/)
     daemon.process.kill('SIGTERM')
     await daemon.finished
+    const unable = await follower.finished
+    expect(unable).toMatchObject({ exitCode: 2, stdout: '' })
+    expect(unable.stderr).toMatch(/\nerror: exchange.baseUrl is not set; .*\n$/)
   })
 
   it('takes over when the daemon ends', async () => {
@@ -211,6 +217,7 @@ describe('the backfill command', () => {
       [['--interval', '7m'], /argument '7m' is invalid/, 2],
       [['--from', 'yesterday'], /Give a time such as 2026-01-31/, 2],
       [['--symbol', 'NOSUCH*'], /no instrument of SPOT matches/, 1],
+      [['--config', await configure('follower', { exchange: {} })], /^error: exchange.baseUrl is not set; .*\n$/, 2],
     ] as const
     for (const [args, message, exitCode] of wrong) {
       const base = { '--symbol': 'BTCUSDT', '--interval': '1m', '--from': '2026-01-01', [args[0]]: args[1] }

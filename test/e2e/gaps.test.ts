@@ -1,12 +1,16 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { startProgram } from '../support/program.js'
+import { temporaryFolder } from '../support/temporaryFolder.js'
 
 const dayMs = 86_400_000
 const to = Math.floor((Date.now() - dayMs) / dayMs) * dayMs
 const gap = { from: to - dayMs / 2, to: to - dayMs / 2 + 3_600_000 }
 
+const config = join(temporaryFolder('gaps'), 'recorder.yaml')
 let simulator: Simulator
 let test: TestDatabase
 beforeAll(async () => {
@@ -18,9 +22,9 @@ afterAll(async () => {
   await test.drop()
 })
 
-function run(...args: readonly string[]) {
-  return startProgram(args, { DATABASE_URL: test.url, EXCHANGE_BASE_URL: simulator.url }).finished
-}
+const start = (...args: readonly string[]) =>
+  startProgram(args, { DATABASE_URL: test.url, EXCHANGE_BASE_URL: simulator.url })
+const run = (...args: readonly string[]) => start(...args).finished
 
 it('a gap that the service leaves is told, listed, and repaired when the service has it', async () => {
   expect(await run('gaps', '--all')).toMatchObject({ exitCode: 0, stdout: 'no gaps are known\n' })
@@ -36,12 +40,20 @@ it('a gap that the service leaves is told, listed, and repaired when the service
   const listed = await run('gaps')
   expect(listed.stdout).toMatch(/^candles, open: the service does not give these candles \(1, 1 can be repaired\)\n/)
   expect(listed.stdout).toMatch(/ {2}USDT-FUTURES BTCUSDT mark 1m \(60 candles\) /)
-  expect((await run('gaps', '--repair')).exitCode).toBe(1)
+  const failed = await run('gaps', '--repair')
+  expect(failed.exitCode).toBe(1)
+  expect(failed.stdout).toMatch(/\n0 of 1 gaps repaired; 1 not yet, see above and market-recorder gaps\n$/)
 
   simulator.control.setQuirks({ hiddenCandles: [] })
-  const repaired = await run('gaps', '--repair', '--json')
+  // A recorder does the work, so the command need not know the service.
+  await writeFile(config, 'serve: { enabled: false }\n')
+  const recorder = start('start', '--allow-overload', '--config', config)
+  await recorder.printed(/collecting /)
+  const repaired = await startProgram(['gaps', '--repair'], { DATABASE_URL: test.url }).finished
+  recorder.process.kill('SIGTERM')
+  await recorder.finished
   expect(repaired.exitCode, repaired.stderr).toBe(0)
-  expect(JSON.parse(repaired.stdout)).toMatchObject({ left: 0, inserted: 60, requests: 1 })
+  expect(repaired.stdout).toMatch(/^candles received +60 \(60 new, 0 changed\)\n[^]*\n1 of 1 gaps repaired\n$/)
   expect(await run('gaps')).toMatchObject({ stdout: 'no gap is open or lost; --all shows repaired ones, too\n' })
   expect(await run('gaps', '--repair')).toMatchObject({ exitCode: 0, stdout: 'nothing can be repaired\n' })
   expect((await run('verify')).exitCode).toBe(0)
