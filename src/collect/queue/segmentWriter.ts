@@ -127,6 +127,7 @@ export class SegmentWriter {
   readonly #options: SegmentWriterOptions
   #current: OpenSegment | undefined
   #pending: Pending[] = []
+  #waitingBytes = 0
   #flushing: Promise<void> | undefined
 
   constructor(options: SegmentWriterOptions) {
@@ -138,11 +139,17 @@ export class SegmentWriter {
     return this.#current
   }
 
+  /** Of records that no segment counts yet. */
+  get waitingBytes(): number {
+    return this.#waitingBytes
+  }
+
   /**
    * Resolves to the segment's name when the record is on the disk for good. Records that come while the disk is busy are written
    * and synced together. Rejects with the error of the file system; the record may then be there or not.
    */
   append(body: Uint8Array): Promise<string> {
+    this.#waitingBytes += recordBytes(body)
     return new Promise((resolve, reject) => {
       this.#pending.push({ body, resolve, reject })
       this.#flushing ??= this.#flush()
@@ -174,9 +181,14 @@ export class SegmentWriter {
   }
 
   async #write(bodies: readonly Uint8Array[]): Promise<string> {
-    const current = this.#current ?? (await this.#create())
-    const parts = bodies.flatMap((body) => [recordHeader(body), body])
     const size = bodies.reduce((sum, body) => sum + recordBytes(body), 0)
+    let current: OpenSegment
+    try {
+      current = this.#current ?? (await this.#create())
+    } finally {
+      this.#waitingBytes -= size
+    }
+    const parts = bodies.flatMap((body) => [recordHeader(body), body])
     // Counted before: after a failure nobody knows how much of it is there, and the bound must hold all the same.
     current.bytes += size
     const { bytesWritten } = await current.file.writev(parts)

@@ -84,7 +84,7 @@ export class Spool {
   readonly #writers: ReadonlyMap<StreamName, SegmentWriter>
   readonly #closed = new Map<string, Closed>()
   readonly #places = new Map<string, Place>()
-  /** Segments that are being stored: they do not make room. */
+  /** Segments that are being stored or are making room. */
   readonly #inHand = new Set<string>()
   /** Since when a segment cannot be read, on the monotonic clock. */
   readonly #unreadableSince = new Map<string, number>()
@@ -143,11 +143,11 @@ export class Spool {
     }
   }
 
-  /** On disk, without what is about to be written. */
+  /** On disk, and about to be written there. */
   get bytes(): number {
     let sum = 0
     for (const { bytes } of this.#closed.values()) sum += bytes
-    for (const { current } of this.#writers.values()) sum += current?.bytes ?? 0
+    for (const { current, waitingBytes } of this.#writers.values()) sum += (current?.bytes ?? 0) + waitingBytes
     return sum
   }
 
@@ -199,12 +199,15 @@ export class Spool {
    */
   async takeOldest(stream: StreamName): Promise<Segment | null> {
     for (;;) {
-      const name = await this.#oldestOf([stream])
+      const name = await this.#takeInHand([stream])
       if (name === undefined) return null
-      const segment = await this.#read(name)
-      if (segment === null) continue
-      this.#inHand.add(name)
-      return segment
+      let segment: Segment | null = null
+      try {
+        segment = await this.#read(name)
+      } finally {
+        if (segment === null) this.#inHand.delete(name)
+      }
+      if (segment !== null) return segment
     }
   }
 
@@ -230,18 +233,20 @@ export class Spool {
     this.#owner.release()
   }
 
-  /** The oldest segment that is not in hand; what is being written is closed for it only where there is no other. */
-  async #oldestOf(streams: readonly StreamName[]): Promise<string | undefined> {
-    const oldest = () => {
-      let first: string | undefined
+  /** Takes the oldest segment that is not in hand; what is being written is closed for it only where there is no other. */
+  async #takeInHand(streams: readonly StreamName[]): Promise<string | undefined> {
+    const takeOldest = () => {
+      let oldest: string | undefined
       for (const [name, { stream }] of this.#closed)
-        if (streams.includes(stream) && !this.#inHand.has(name) && (first === undefined || name < first)) first = name
-      return first
+        if (streams.includes(stream) && !this.#inHand.has(name) && (oldest === undefined || name < oldest)) oldest = name
+      // At once, before anybody else looks: a segment that is being stored must not make room.
+      if (oldest !== undefined) this.#inHand.add(oldest)
+      return oldest
     }
-    const found = oldest()
-    if (found !== undefined) return found
+    const taken = takeOldest()
+    if (taken !== undefined) return taken
     for (const stream of streams) await this.#writers.get(stream)?.close()
-    return oldest()
+    return takeOldest()
   }
 
   /** Null when the segment is gone or has been set aside. */
@@ -313,9 +318,8 @@ export class Spool {
   }
 
   async #dropOldest(lack: LackOfRoom): Promise<boolean> {
-    const name = (await this.#oldestOf(repeatable)) ?? (await this.#oldestOf(unrepeatable))
+    const name = (await this.#takeInHand(repeatable)) ?? (await this.#takeInHand(unrepeatable))
     if (name === undefined) return false
-    this.#inHand.add(name)
     try {
       const batches: Batch[] = []
       for (const record of (await this.#read(name))?.records ?? []) {

@@ -11,6 +11,8 @@ let dropped: Batch[]
 let setAside: SetAside[]
 let isFull: boolean
 let readFailure: string | undefined
+/** What reading waits for. */
+let isReadable: Promise<void>
 let nowMs: number
 let spool: Spool
 
@@ -26,6 +28,7 @@ const open = (options: { readonly maxBytes?: number; readonly segmentBytes?: num
     async readFile(path) {
       if (readFailure !== undefined && path.endsWith('.seg'))
         throw Object.assign(new Error(`${readFailure}: ${path}`), { code: readFailure })
+      await isReadable
       return mounted.readFile(path)
     },
   }
@@ -47,6 +50,7 @@ beforeEach(async () => {
   setAside = []
   isFull = false
   readFailure = undefined
+  isReadable = Promise.resolve()
   nowMs = 1_760_000_000_000
   spool = await open()
 })
@@ -119,6 +123,33 @@ describe('a spool that is full', () => {
       ...kept.filter((name) => !name.startsWith('candles')).map((n) => Number(n.split(' ')[2])),
     )
     expect(Math.max(...others)).toBeLessThan(oldestKept + 9)
+  })
+
+  test('keeps what is being read to be stored', async () => {
+    await spool.close()
+    spool = await open({ maxBytes: 800, segmentBytes: 100 })
+    for (let time = 0; time < 3; time++) await spool.append(book(time))
+    let letRead = () => undefined as void
+    isReadable = new Promise((resolve) => {
+      letRead = resolve
+    })
+    const taking = spool.takeOldest('order_books')
+    const appending = Promise.all(Array.from({ length: 20 }, (_, time) => spool.append(book(3 + time))))
+    await new Promise((proceed) => setTimeout(proceed, 20))
+    letRead()
+    const taken = await Promise.all(((await taking)?.records ?? []).map((record) => spool.unpack(record)))
+    await appending
+    expect(taken.length).toBeGreaterThan(0)
+    expect(dropped.length).toBeGreaterThan(0)
+    expect(dropped.map(nameOf)).not.toEqual(expect.arrayContaining([nameOf(taken[0] as Batch)]))
+  })
+
+  test('counts what is about to be written', async () => {
+    await spool.close()
+    spool = await open({ maxBytes: 800, segmentBytes: 100 })
+    await Promise.all(Array.from({ length: 20 }, (_, time) => spool.append(book(time))))
+    expect(spool.bytes).toBeLessThanOrEqual(800)
+    expect(dropped.length).toBeGreaterThan(0)
   })
 
   test('gives up no more than what would make room, however long something else keeps the disk full', async () => {
