@@ -149,15 +149,19 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         return 0;
       end if;
       gaps := tstzmultirange(range_merge(whole)) - whole;
-      with filled as (
+      -- A gap that is filled in part is the same gap as before, found when it was.
+      with touched as (
         delete from recorder.known k
         where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict in ('missing', 'lost')
-          and k.ranges <@ whole
+          and k.ranges && whole
         returning *
       )
-      insert into recorder.known as k
-        (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at, filled_from)
-      select stream, category, symbol, 'repaired', part, ranges, reason, noted_at, now(), filled_from from filled ${sql.raw(adding)};
+      insert into recorder.known as k (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at)
+      select stream, category, symbol, verdict, lower(r), tstzmultirange(r), reason, noted_at, settled_at
+      from touched cross join lateral unnest(ranges - whole) as r
+      union all
+      select stream, category, symbol, 'repaired', part, ranges, reason, noted_at, now() from touched where ranges <@ whole
+      ${sql.raw(adding)};
       delete from recorder.known k
       where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict = 'missing'
         and not exists (select from unnest(gaps) as r where tstzmultirange(r) = k.ranges);

@@ -68,11 +68,7 @@ export interface EventHistory<Row> {
   /** Times of stored rows next to a range, which its pages have to show, too. */
   readonly neighbours?: (series: EventSeries, range: TimeRange) => Promise<Neighbours>
   /** Called once for a slice without a row above it. Resolves to why nothing can be proven, or null. */
-  readonly whyUnproven?: (
-    client: ExchangeClient,
-    series: EventSeries,
-    request: RequestOptions,
-  ) => Promise<string | null>
+  readonly whyUnproven?: (context: EventContext, series: EventSeries) => Promise<string | null>
   readonly store: (page: EventPage<Row>) => Promise<StoredPage>
   /** Notes why a wanted range is not stored. */
   readonly explain?: (series: EventSeries, range: TimeRange, reason: string) => Promise<void>
@@ -123,8 +119,9 @@ export async function fetchEvents<Row>(
   source: EventHistory<Row>,
   series: EventSeries,
   ranges: Ranges,
-  { client, request, ask, now, counts }: EventContext,
+  context: EventContext,
 ): Promise<EventOutcome> {
+  const { client, request, ask, now, counts } = context
   const { pageRows, numbered, reachMs, maxSpanMs, minutesLateMs } = source
   // Two milliseconds are spared, because a request may reach one beyond both ends.
   const spanMs = maxSpanMs === null ? Number.POSITIVE_INFINITY : maxSpanMs - 2
@@ -157,7 +154,7 @@ export async function fetchEvents<Row>(
       const edges = await source.neighbours?.(series, { from, to: range.to })
       const above = edges?.above ?? null
       if (above === null && !isProven) {
-        const reason = (await source.whyUnproven?.(client, series, request)) ?? null
+        const reason = (await source.whyUnproven?.(context, series)) ?? null
         if (reason !== null) {
           await refuse(left, reason)
           break

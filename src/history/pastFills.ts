@@ -13,8 +13,7 @@ import {
   type FillKey,
   type GapPlace,
   type JoinRefusal,
-  lostFillGap,
-  openFillGaps,
+  selectFillGaps,
   storePastFills,
 } from '../ledger/pastFills.js'
 import { loseGaps, reopenGaps } from '../ledger/events.js'
@@ -62,9 +61,9 @@ export function fillHistory(db: Kysely<Database>, series: SliceContext['series']
     },
     timeOf: ({ ts }) => ts,
     neighbours: (series, range) => fillNeighbours(db, series, range),
-    async whyUnproven(client, { category, symbol }, request) {
+    async whyUnproven({ client, ask, request }, { category, symbol }) {
       const live = await client.fills({ category, symbol, limit: fillsPerPage }, request)
-      const past = await client.pastFills({ category, symbol, limit: fillPageRows }, request)
+      const past = await ask(() => client.pastFills({ category, symbol, limit: fillPageRows }, request))
       const times = new Map(past.rows.map(({ execId, ts }) => [execId, ts]))
       return live.rows.some(({ execId, ts }) => times.get(execId) === ts) ? null : fillRefusals.unproven
     },
@@ -92,6 +91,8 @@ export interface FillRepairOptions {
 
 /** The largest number of gaps that one look goes through. */
 const gapsPerLook = 500
+/** The place before the newest gap. */
+const newest: GapPlace = { notedAt: Date.UTC(9999, 0), id: Number.MAX_SAFE_INTEGER }
 
 /** Wants open gaps in fills from the service's history of them, and tells those that it cannot fill any more. */
 export class FillRepair {
@@ -111,10 +112,9 @@ export class FillRepair {
     const reachedSince = now - fillReachMs
     // A gap is lost for good once the service's history does not reach it any more.
     await loseGaps(db, 'fills', reachedSince)
-    const gaps: WantedGap[] = []
+    const gaps: FillGap[] = []
     for (const operation of ['spot-fills-history', 'futures-fills-history'] as const) {
-      const probe = await this.#followOperation(operation, reachedSince)
-      if (probe !== null) gaps.push(probe)
+      gaps.push(...(await this.#followOperation(operation, now, reachedSince)))
     }
     gaps.push(...(await this.#nextGaps(now, reachedSince)))
     const wants = new Map<string, NewWant>()
@@ -129,31 +129,44 @@ export class FillRepair {
    * Gaps are lost while the service lacks the operation, and open again once it has it. Where that is not known, resolves to a
    * lost gap whose request will tell.
    */
-  async #followOperation(operation: Operation, reachedSince: TimeMs): Promise<WantedGap | null> {
+  async #followOperation(operation: Operation, now: TimeMs, since: TimeMs): Promise<FillGap[]> {
     const { db, states } = this.#options
     const categories = tradedCategories.filter((category) => fillOperationOf(category) === operation)
     const state = states.stateOf(operation)
-    if (state === 'unknown') return lostFillGap(db, categories, reachedSince)
-    if (state === 'absent') await loseGaps(db, 'fills', 'infinity', categories)
-    else if (state === 'present' && !this.#found.has(operation)) {
-      await reopenGaps(db, 'fills', reachedSince, categories)
+    if (state === 'unknown') {
+      const lost = await selectFillGaps(db, { state: 'lost', categories, since, before: newest, limit: gapsPerLook })
+      return lost.filter((gap) => this.#isDue(gap, now)).slice(0, 1)
+    }
+    if (state === 'absent') {
+      this.#found.delete(operation)
+      await loseGaps(db, 'fills', 'infinity', categories)
+    } else if (state === 'present' && !this.#found.has(operation)) {
+      await reopenGaps(db, 'fills', since, categories)
       this.#found.add(operation)
     }
-    return null
+    return []
   }
 
   /** The next open gaps of this recorder's instruments that are due. */
-  async #nextGaps(now: TimeMs, reachedSince: TimeMs): Promise<FillGap[]> {
-    const { db, isOwn, states } = this.#options
-    const before = this.#place ?? { notedAt: now, id: Number.MAX_SAFE_INTEGER }
-    const gaps = await openFillGaps(db, { since: reachedSince, before, limit: gapsPerLook })
+  async #nextGaps(now: TimeMs, since: TimeMs): Promise<FillGap[]> {
+    const { db, states } = this.#options
+    const before = this.#place ?? newest
+    const gaps = await selectFillGaps(db, {
+      state: 'open',
+      categories: tradedCategories,
+      since,
+      before,
+      limit: gapsPerLook,
+    })
     this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
     const rests = ({ category }: FillGap) => states.stateOf(fillOperationOf(category)) === 'resting'
-    return gaps.filter((gap) => isOwn(gap) && isOver(gap, now) && !rests(gap) && isDueAgain(gap, now))
+    return gaps.filter((gap) => this.#isDue(gap, now) && !rests(gap))
+  }
+
+  #isDue(gap: FillGap, now: TimeMs): boolean {
+    return this.#options.isOwn(gap) && isOver(gap, now) && isDueAgain(gap, now)
   }
 }
-
-type WantedGap = Pick<FillGap, keyof FillKey | 'range'>
 
 /** A gap whose last minute is over, and has its candle. */
 const isOver = ({ range }: FillGap, now: TimeMs) => minuteOf(range.to - 1) + minuteMs <= now - settleMs

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { type InstrumentKey, isTradedCategory, type TradedCategory } from '../market/category.js'
+import type { InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import { type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
 import { hourMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
@@ -8,7 +8,7 @@ import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
 import { candleStream, instrumentStream, ofInstrument, ofSeries, type Series } from '../db/series.js'
-import { addCoverage, gapRange, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
+import { addCoverage, gapRange, is, knownOf, multirange, multirangeText, timeRange, verdictOf } from './verdicts.js'
 import { recordGap } from './gaps.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
@@ -225,15 +225,25 @@ export interface GapPlace {
   readonly id: number
 }
 
-/** Open gaps that end after `since`, found at or before a place; the newest found first. */
-export async function openFillGaps(
+interface GapSelection {
+  readonly state: 'open' | 'lost'
+  readonly categories: readonly TradedCategory[]
+  /** Gaps end after this time. */
+  readonly since: TimeMs
+  /** Gaps were found before this one. */
+  readonly before: GapPlace
+  readonly limit: number
+}
+
+/** Gaps of single instruments, the newest found first. */
+export async function selectFillGaps(
   db: Kysely<Database>,
-  { since, before, limit }: { readonly since: TimeMs; readonly before: GapPlace; readonly limit: number },
+  { state, categories, since, before, limit }: GapSelection,
 ): Promise<FillGap[]> {
   const { rows } = await sql<Omit<FillGap, 'range'> & TimeRange>`
     with due as materialized (
       select id, noted_at, category, symbol, ${gapRange} as range from recorder.known
-      where stream = 'fills' and verdict = 'missing' and symbol <> '*' and category <> 'MARGIN'
+      where stream = 'fills' and ${is(verdictOf(state))} and symbol <> '*' and category = any (${categories})
         and (noted_at, id) < (${instant(before.notedAt)}, ${before.id})
         and gap_until > ${instant(since)}
       order by noted_at desc, id desc limit ${limit}
@@ -244,26 +254,4 @@ export async function openFillGaps(
       w.stream = 'fills' and w.category = due.category and w.symbol = due.symbol and w.ranges && due.range`)}
     ) w order by "notedAt" desc, id desc`.execute(db)
   return rows.map(({ from, to, ...gap }) => ({ ...gap, range: { from, to } }))
-}
-
-/** The newest gap of a category that counts as lost and may not be; null if there is none. */
-export async function lostFillGap(
-  db: Kysely<Database>,
-  categories: readonly TradedCategory[],
-  since: TimeMs,
-): Promise<(FillKey & { readonly range: TimeRange }) | null> {
-  const gap = await db
-    .selectFrom('recorder.known')
-    .select(['category', 'symbol', 'part as from', 'gap_until as to'])
-    .where('stream', '=', 'fills')
-    .where('verdict', '=', 'lost')
-    .where('symbol', '<>', '*')
-    .where('category', 'in', categories)
-    .where('gap_until', '>', instant(since))
-    .orderBy('noted_at', 'desc')
-    .orderBy('id', 'desc')
-    .limit(1)
-    .executeTakeFirst()
-  if (gap === undefined || gap.to === null || !isTradedCategory(gap.category)) return null
-  return { category: gap.category, symbol: gap.symbol, range: { from: gap.from, to: gap.to } }
 }

@@ -17,13 +17,15 @@ import { keyColumns, ofSeries, type Series, seriesColumns } from '../db/series.j
  * | nothing                | silent, and recorded   | `storeCandles`                  | a response leaves candles out between two      |
  * | silent                 | no trade               | `confirmNoTrade`                | a later response leaves them out as well       |
  * | silent, no trade       | repaired               | `storeCandles`                  | candles come after all                         |
- * | nothing                | before the beginning   | `addEmptyRanges`                | the service has nothing on both sides          |
+ * | unanswered             | before the beginning   | `addEmptyRanges`                | nor does a response an hour later              |
  * | nothing                | unanswered             | `replaceUnanswered`             | no response shows anything                     |
  * | nothing                | missing, lost          | `recordGap`, `claimEvents`, …   | rows did not come, and may or may not do later |
- * | missing                | lost                   | `loseGaps`                      | the service's history does not reach it        |
+ * | recorded               | missing                | `auditFills`, `storeFills`      | candles or other pages contradict the fills    |
+ * | missing                | lost                   | `loseGaps`                      | no history of the service reaches it           |
  * | lost                   | missing                | `reopenGaps`                    | the service has a history after all            |
  * | missing, lost          | repaired               | `settleGaps`, `claimEvents`, …  | the range is recorded by now                   |
- * | missing, lost          | nothing, then recorded | `removeGap`                     | candles show that no fill was lost             |
+ * | missing                | nothing                | `settleGaps`                    | it is before the beginning                     |
+ * | missing, lost          | recorded               | `removeGap`                     | candles show that no fill was lost             |
  * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed anew                  |
  * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
  *

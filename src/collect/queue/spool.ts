@@ -238,7 +238,8 @@ export class Spool {
     const takeOldest = () => {
       let oldest: string | undefined
       for (const [name, { stream }] of this.#closed)
-        if (streams.includes(stream) && !this.#inHand.has(name) && (oldest === undefined || name < oldest)) oldest = name
+        if (streams.includes(stream) && !this.#inHand.has(name) && (oldest === undefined || name < oldest))
+          oldest = name
       // At once, before anybody else looks: a segment that is being stored must not make room.
       if (oldest !== undefined) this.#inHand.add(oldest)
       return oldest

@@ -9,7 +9,7 @@ import { storePastFills } from '../../../src/ledger/pastFills.js'
 import type { TradedCategory } from '../../../src/market/category.js'
 import { normalized, type TimeRange } from '../../../src/market/timeRange.js'
 import { candleStream } from '../../../src/db/series.js'
-import { hourMs, minuteMs } from '../../../src/market/values.js'
+import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
@@ -249,6 +249,45 @@ describe('a gap in fills', () => {
     await repair(service)
     expect(await gaps()).toMatchObject([{ state: 'repaired' }])
     expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
+  })
+
+  it('is open again each time that the service has a history after it had none', async () => {
+    const service = await startService()
+    await recordAround(service, minuteMs)
+    let monotonicMs = 0
+    const states = new OperationStates({ monotonicMs: () => monotonicMs })
+    const clock = { ...systemClock, now: () => now }
+    const repairing = new FillRepair({ db: test.database.db, isOwn: () => true, states, clock })
+    for (let time = 0; time < 2; time++) {
+      states.note('futures-fills-history', 'present')
+      await repairing.look()
+      expect(await gaps()).toMatchObject([{ state: 'open' }])
+      states.note('futures-fills-history', 'absent')
+      await repairing.look()
+      expect(await gaps()).toMatchObject([{ state: 'lost' }])
+      monotonicMs += dayMs
+    }
+  })
+
+  it('that is lost is wanted to learn of the history, and the next one while that does not tell', async () => {
+    const service = await startService()
+    const { series } = await recordAround(service, minuteMs)
+    const range = { from: now - 20 * hourMs, to: now - 19 * hourMs }
+    await recordGap(test.database.db, { ...series, symbol: 'ETHUSDT', range, reason: 'away', detectedAt: now - dayMs })
+    const states = new OperationStates(systemClock)
+    states.note('futures-fills-history', 'absent')
+    const of = { db: test.database.db, isOwn: () => true, clock: { ...systemClock, now: () => now } }
+    await new FillRepair({ ...of, states }).look()
+    const repairing = new FillRepair({ ...of, states: new OperationStates(systemClock) })
+    const wanted = async () => {
+      await repairing.look()
+      const { rows } = await test.database.pool.query('select symbol from recorder.want order by id')
+      return rows.map(({ symbol }) => String(symbol))
+    }
+    expect(await wanted()).toEqual(['BTCUSDT'])
+    await test.database.pool.query('update recorder.want set ended_at = $1', [new Date(now)])
+    expect(await wanted()).toEqual(['BTCUSDT', 'ETHUSDT'])
+    expect(await wanted()).toEqual(['BTCUSDT', 'ETHUSDT'])
   })
 
   it('is lost once the history does not reach its end any more, and not before', async () => {

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { claimEvents, loseGaps } from '../../../src/ledger/events.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
@@ -127,4 +128,27 @@ it('an empty response goes on from what is proven, and proves nothing by itself'
   }
   await store({ ...(await poll()), hasMore: false })
   expect(await gaps()).toEqual([])
+})
+
+it('a gap that is filled in part was found when the whole was, and is no new one', async () => {
+  const { db, pool } = test.database
+  const series = { stream: 'liquidations', ...key, type: null, interval: null } as const
+  const minute = (from: number, to: number) => [{ from: start + from * minuteMs, to: start + to * minuteMs }]
+  const claim = (from: number, to: number) => claimEvents(db, series, minute(from, to), 'away')
+  expect(await claim(0, 10)).toBe(0)
+  expect(await claim(40, 50)).toBe(1)
+  await pool.query(`update recorder.known set noted_at = $1 where verdict = 'missing'`, [new Date(start)])
+  expect(await claim(10, 20)).toBe(0)
+  expect(await claim(30, 35)).toBe(0)
+  const left = [...minute(20, 30), ...minute(35, 40)].map((range) => ({ range, detectedAt: start, state: 'open' }))
+  expect((await gaps()).toSorted((a, b) => a.range.from - b.range.from)).toMatchObject(left)
+  await loseGaps(db, 'liquidations', 'infinity')
+  expect(await claim(20, 25)).toBe(0)
+  expect(await claim(35, 40)).toBe(0)
+  expect(await gaps()).toMatchObject(
+    expect.arrayContaining([
+      expect.objectContaining({ state: 'lost', range: minute(25, 30)[0], detectedAt: start }),
+      expect.objectContaining({ state: 'repaired', range: minute(35, 40)[0] }),
+    ]) as object[],
+  )
 })
