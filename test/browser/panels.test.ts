@@ -38,7 +38,8 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
       from market.instruments where symbol = 'BTCUSDT';
       insert into market.candles
       select 'SPOT', 'BTCUSDT', 'market', '1m', t, 100, 102, 99, 101, 1, 100, true
-      from generate_series(timestamptz '2026-01-01', timestamptz '2026-02-01', '1 minute') as t`)
+      from (values (timestamptz '2026-01-01', timestamptz '2026-02-01'), ('2026-03-01', '2026-03-08')) as stretch (begin, until),
+        generate_series(begin, until, '1 minute') as t`)
     freshen(source, Date.now())
     server = await serveSource(source, testDatabase.url)
     browser = await launchBrowser(chromiumPath ?? '')
@@ -117,6 +118,10 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.getByLabel('Go to').fill('2026-02-10T12:00')
     await page.getByText('No candles of this kind are stored around 2026-02-10T12:00.').waitFor()
     await page.getByText(/ --from 2026-02-10$/).waitFor()
+    // What follows is loaded, and the chart stays where it was sent.
+    await chart(/^Chart of \d+ 1m candles .* newest opened 2026-03-/).waitFor()
+    await page.getByRole('radio', { name: '5m', exact: true }).click()
+    await expect.poll(() => page.url()).toMatch(/interval=5m.*at=2026-0[12]|at=2026-0[12].*interval=5m/)
   })
 
   test('the chart takes longer candles when it is zoomed out', async () => {

@@ -10,6 +10,7 @@ import type { View } from './view.js'
 const pageSize = 500
 /** Beyond these, candles at the far end are forgotten, and asked for again when the visitor comes back to them. */
 const maxCandles = 5000
+const maxNewerPages = 4
 
 type Page = MarketResponses['candles']
 type LiveEvent = MarketResponses['event']
@@ -87,7 +88,7 @@ export function useCandles({ category, symbol, type, interval, at }: View, live:
 
 type Series = Omit<Question<'/api/candles'>, 'before'>
 
-/** The pages that follow a candle, ascending; the stretch behind it may be empty, or hold more than a page. */
+/** The next pages after a candle, ascending; the stretch behind it may be empty, or hold many pages. */
 async function askNewer(
   series: Series,
   newest: number,
@@ -106,7 +107,9 @@ async function askNewer(
     page = await ask('/api/candles', { ...series, before: first.openTime })
     pages.unshift(page)
   }
-  return { pages, hasNewest: newest + reachMs >= Date.now() }
+  // With more of them, the candle itself would be forgotten.
+  const hasNewest = pages.length <= maxNewerPages && newest + reachMs >= Date.now()
+  return { pages: pages.slice(0, maxNewerPages), hasNewest }
 }
 
 function refreshed(before: Loaded, page: Page): Loaded {

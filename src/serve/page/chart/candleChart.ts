@@ -60,7 +60,7 @@ export class CandleChart {
     })
   }
 
-  /** @param focus what the first candles are shown with in view; null for the newest of them */
+  /** @param focus what the first candles are shown with in view, and what stays in view; null for the newest of them */
   show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number, focus: TimeRange | null = null): void {
     const before = this.#slots
     const range = this.#chart.timeScale().getVisibleLogicalRange()
@@ -80,7 +80,7 @@ export class CandleChart {
       }),
     )
     if (before.length === 0) this.#focusOn(focus)
-    else if (range !== null && range.to < before.length) this.#keepInView(before, range)
+    else if (range !== null && (focus !== null || range.to < before.length)) this.#keepInView(before, range)
   }
 
   /** The time in view. */
@@ -101,9 +101,10 @@ export class CandleChart {
 
   #focusOn(focus: TimeRange | null): void {
     if (focus === null) return this.toNewest()
-    const from = this.#slots.findIndex(({ time }) => time >= focus.from)
-    const to = this.#slots.findLastIndex(({ time }) => time <= focus.to)
-    if (from < 0 || to < 0) return this.toNewest()
+    const isLater = this.#slots.every(({ time }) => time < focus.from)
+    // Room for what is missing follows the last candle, and more candles may follow that.
+    const from = this.#slots.findLastIndex(({ time, candle }) => (isLater ? candle !== null : time <= focus.from))
+    const to = isLater ? from : this.#slots.findLastIndex(({ time }) => time <= focus.to)
     const bars = Math.max(40, to - from)
     this.#chart.timeScale().setVisibleLogicalRange({ from: (from + to - bars) / 2, to: (from + to + bars) / 2 })
   }
@@ -112,7 +113,9 @@ export class CandleChart {
   #keepInView(before: readonly Slot[], { from, to }: { readonly from: number; readonly to: number }): void {
     const anchor = Math.max(0, Math.min(before.length - 1, Math.round(from)))
     const place = this.#slots.findIndex(({ time }) => time === before[anchor]?.time)
-    if (place < 0 || place === anchor) return
+    // The drawing itself moves only where its last candle is in view.
+    const last = before.findLastIndex(({ candle }) => candle !== null)
+    if (place < 0 || (place === anchor && to < last)) return
     this.#chart.timeScale().setVisibleLogicalRange({ from: from + place - anchor, to: to + place - anchor })
   }
 
