@@ -1,46 +1,99 @@
 import { oneLine } from '../market/values.js'
 import type { Operation } from '../market/stream.js'
 
-/**
- * - `rate-limited`: HTTP 429 or code 429: every operation pauses
- * - `blocked`: the service refuses this address (HTTP 403 or 418 without an envelope or a page)
- * - `proxy-page`: HTTP 403 with a page of HTML: a proxy in front of the service wants to see a browser, or does not admit us
- * - `unavailable`: HTTP 5xx, or a code of a release window
- * - `network`: no response, or a connection cut before its end
- * - `timeout`: not answered whole within the time allowed
- * - `malformed`: a response that is not the service's envelope: HTML, torn, empty, an older envelope, a redirect
- * - `too-large`: more bytes than allowed
- * - `unknown-symbol`, `removed-symbol`: the instrument does not exist, or no longer does
- * - `unknown-category`: the operation does not know the whole category, or no longer does
- * - `unsupported-interval`: the instrument has no candles of this interval
- * - `unsupported-symbol`: the operation is not offered for this instrument
- * - `absent`: the service has no such operation
- * - `retired-version`: the service no longer serves this version of its interface
- * - `bad-request`: a parameter the service refuses: our mistake
- * - `rejected`: any other failure code
- * - `aborted`: the caller gave up, or the client was closed
- */
-const exchangeErrorKinds = [
-  'rate-limited',
-  'blocked',
-  'proxy-page',
-  'unavailable',
-  'network',
-  'timeout',
-  'malformed',
-  'too-large',
-  'unknown-symbol',
-  'removed-symbol',
-  'unknown-category',
-  'unsupported-interval',
-  'unsupported-symbol',
-  'absent',
-  'retired-version',
-  'bad-request',
-  'rejected',
-  'aborted',
-] as const
-export type ExchangeErrorKind = (typeof exchangeErrorKinds)[number]
+interface KindOfError {
+  /** What to do about it, for the message. */
+  readonly advice: string
+  /** The same request can succeed a moment later. */
+  readonly isRetryable?: true
+  /** The operation itself fails, so that its circuit opens. The pacer deals with rejections for the rate. */
+  readonly isOutOfOrder?: true
+  /** It concerns one instrument or interval alone, and is no incident: the next list of instruments will tell. */
+  readonly isOfTarget?: true
+  /** The service would say it again of every page of the series. */
+  readonly isOfSeries?: true
+}
+
+const kinds = {
+  /** HTTP 429 or code 429: every operation pauses. */
+  'rate-limited': {
+    advice: 'requests pause and resume by themselves; if it repeats, lower exchange.limits',
+    isRetryable: true,
+  },
+  /** The service refuses this address: HTTP 403 or 418 without an envelope or a page. */
+  blocked: { advice: 'check that the service admits this IP address' },
+  /** HTTP 403 with a page of HTML: a proxy in front of the service wants to see a browser, or does not admit us. */
+  'proxy-page': {
+    advice:
+      'it is no rate limit: open exchange.baseUrl from this machine; if a page comes there, too, ask its operator to admit this address, or record from another network',
+    isRetryable: true,
+    isOutOfOrder: true,
+  },
+  /** HTTP 5xx, or a code of a release window. */
+  unavailable: { advice: 'the service should recover; it will be retried', isRetryable: true, isOutOfOrder: true },
+  /** No response, or a connection cut before its end. */
+  network: { advice: 'check the network and exchange.baseUrl', isRetryable: true, isOutOfOrder: true },
+  /** Not answered whole within the time allowed. */
+  timeout: { advice: 'check the network; the request is sent again', isRetryable: true, isOutOfOrder: true },
+  /** Not the service's envelope: HTML, torn, empty, an older envelope, a redirect. */
+  malformed: {
+    advice: 'check that exchange.baseUrl is the service itself, and which proxy is in front of it',
+    isRetryable: true,
+    isOutOfOrder: true,
+  },
+  /** More bytes than allowed. */
+  'too-large': {
+    advice: 'check which proxy is in front of exchange.baseUrl: no response of the service is as large',
+    isOutOfOrder: true,
+  },
+  /** The instrument does not exist. */
+  'unknown-symbol': { advice: 'check the category and symbol', isOfTarget: true, isOfSeries: true },
+  /** The instrument no longer exists. */
+  'removed-symbol': {
+    advice: 'the instrument was delisted; take it out of the selection',
+    isOfTarget: true,
+    isOfSeries: true,
+  },
+  /** The operation does not know the whole category, or no longer does. */
+  'unknown-category': {
+    advice:
+      'the other categories are still recorded; if it does not come back, take it out of the categories in streams.* of the configuration',
+    isOfSeries: true,
+  },
+  /** The instrument has no candles of this interval. */
+  'unsupported-interval': {
+    advice: 'leave the interval out for this instrument; the others are still fetched',
+    isOfTarget: true,
+    isOfSeries: true,
+  },
+  /** The operation is not offered for this instrument. */
+  'unsupported-symbol': {
+    advice: 'leave the instrument out of this stream; the others are still fetched',
+    isOfTarget: true,
+    isOfSeries: true,
+  },
+  /** The service has no such operation. */
+  absent: {
+    advice: 'this service does not have it; the other operations are used all the same',
+    isOfSeries: true,
+  },
+  /** The service no longer serves this version of its interface. */
+  'retired-version': {
+    advice: 'install a newer market-recorder: this one uses an API version that the service has retired',
+    isOutOfOrder: true,
+    isOfSeries: true,
+  },
+  /** A parameter that the service refuses: our mistake. */
+  'bad-request': { advice: 'check the parameters' },
+  /** Any other failure code. */
+  rejected: { advice: 'see the code in the documentation of the service' },
+  /** The caller gave up, or the client was closed. */
+  aborted: { advice: 'nothing to do' },
+} as const satisfies Record<string, KindOfError>
+
+export type ExchangeErrorKind = keyof typeof kinds
+
+export const errorKinds: Readonly<Record<ExchangeErrorKind, KindOfError>> = kinds
 
 interface ExchangeErrorDetails {
   readonly operation: Operation
@@ -55,39 +108,6 @@ interface ExchangeErrorDetails {
   readonly cause?: unknown
 }
 
-const advice: Record<ExchangeErrorKind, string> = {
-  'rate-limited': 'requests pause and resume by themselves; if it repeats, lower exchange.limits',
-  blocked: 'check that the service admits this IP address',
-  'proxy-page':
-    'it is no rate limit: open exchange.baseUrl from this machine; if a page comes there, too, ask its operator to admit this address, or record from another network',
-  unavailable: 'the service should recover; it will be retried',
-  network: 'check the network and exchange.baseUrl',
-  timeout: 'check the network; the request is sent again',
-  malformed: 'check that exchange.baseUrl is the service itself, and which proxy is in front of it',
-  'too-large': 'check which proxy is in front of exchange.baseUrl: no response of the service is as large',
-  'unknown-symbol': 'check the category and symbol',
-  'removed-symbol': 'the instrument was delisted; take it out of the selection',
-  'unknown-category':
-    'the other categories are still recorded; if it does not come back, take it out of the categories in streams.* of the configuration',
-  'unsupported-interval': 'leave the interval out for this instrument; the others are still fetched',
-  'unsupported-symbol': 'leave the instrument out of this stream; the others are still fetched',
-  absent: 'this service does not have it; the other operations are used all the same',
-  'retired-version': 'install a newer market-recorder: this one uses an API version that the service has retired',
-  'bad-request': 'check the parameters',
-  rejected: 'see the code in the documentation of the service',
-  aborted: 'nothing to do',
-}
-
-/** Kinds for which the same request can succeed a moment later. */
-const retryableKinds: ReadonlySet<ExchangeErrorKind> = new Set([
-  'rate-limited',
-  'unavailable',
-  'network',
-  'timeout',
-  'malformed',
-  'proxy-page',
-])
-
 /** The one error of this folder. Its message is one line: which request, what happened, what to do. */
 export class ExchangeError extends Error {
   override readonly name = 'ExchangeError'
@@ -101,14 +121,14 @@ export class ExchangeError extends Error {
 
   constructor(kind: ExchangeErrorKind, details: ExchangeErrorDetails) {
     const request = [details.operation, ...Object.values(details.parameters)].join(' ')
-    super(oneLine(`${request}: ${kind}: ${details.what}; ${advice[kind]}`), { cause: details.cause })
+    super(oneLine(`${request}: ${kind}: ${details.what}; ${errorKinds[kind].advice}`), { cause: details.cause })
     this.kind = kind
     this.operation = details.operation
     this.parameters = details.parameters
     this.status = details.status
     this.code = details.code
     this.retryAfterMs = details.retryAfterMs
-    this.retryable = details.retryable ?? retryableKinds.has(kind)
+    this.retryable = details.retryable ?? errorKinds[kind].isRetryable ?? false
   }
 }
 

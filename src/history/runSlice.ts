@@ -1,4 +1,4 @@
-import { ExchangeError, type ExchangeErrorKind } from '../exchange/errors.js'
+import { errorKinds, ExchangeError } from '../exchange/errors.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import { isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
@@ -14,17 +14,6 @@ import { fillHistory } from './pastFills.js'
 import { fundingHistory, liquidationHistory } from './pastFutures.js'
 import { type Concluding, Patience, type SliceContext, type SliceWork } from './sliceWork.js'
 import type { Asking } from './slices.js'
-
-/** Refusals that the service would repeat for every page of the series. */
-const refusalsOfSeries: ReadonlySet<ExchangeErrorKind> = new Set([
-  'unknown-symbol',
-  'removed-symbol',
-  'unknown-category',
-  'unsupported-interval',
-  'unsupported-symbol',
-  'absent',
-  'retired-version',
-])
 
 type FetchEvents = (slice: Slice, series: EventSeries, work: SliceWork) => Promise<Concluding>
 
@@ -132,5 +121,5 @@ function breakingOff(
   if (!(error instanceof ExchangeError) || error.retryable || error.kind === 'aborted') {
     return { done: [], problem: message }
   }
-  return { done: refusalsOfSeries.has(error.kind) ? 'series' : slice.ranges, failure: message }
+  return { done: errorKinds[error.kind].isOfSeries === true ? 'series' : slice.ranges, failure: message }
 }

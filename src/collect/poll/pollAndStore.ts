@@ -1,4 +1,4 @@
-import { ExchangeError, type ExchangeErrorKind } from '../../exchange/errors.js'
+import { errorKinds, ExchangeError } from '../../exchange/errors.js'
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
@@ -84,7 +84,8 @@ export async function pollAndStore<Target, Row>(
     }
     stats[stream.name].failures += 1
     const message = messageOf(error)
-    if (error instanceof ExchangeError && concernsOneTarget(error)) logger.debug(`${stream.name}: ${message}`)
+    if (error instanceof ExchangeError && errorKinds[error.kind].isOfTarget === true)
+      logger.debug(`${stream.name}: ${message}`)
     else incidents.failed(stream.name, message, part)
     return noResponse
   }
@@ -123,18 +124,6 @@ function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch)
 export function partOf(target: unknown): string {
   if (typeof target !== 'object' || target === null || !('category' in target) || 'symbol' in target) return ''
   return String(target.category)
-}
-
-/** An instrument that is gone is no incident: the next list of instruments will tell. Neither is one without an interval. */
-const ofOneTarget: ReadonlySet<ExchangeErrorKind> = new Set([
-  'unknown-symbol',
-  'removed-symbol',
-  'unsupported-interval',
-  'unsupported-symbol',
-])
-
-function concernsOneTarget(error: ExchangeError): boolean {
-  return ofOneTarget.has(error.kind)
 }
 
 /** Rejected rows that are kept of one stream in an hour; what is beyond is only counted. */

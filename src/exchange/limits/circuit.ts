@@ -1,6 +1,6 @@
 import { backoffMs, type Clock } from '../../runtime/clock.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'
-import type { ExchangeErrorKind } from '../errors.js'
+import { errorKinds, type ExchangeErrorKind } from '../errors.js'
 
 /** An operation is out of order for everybody after this many failures in a row, over at least this time. */
 const failuresToOpen = 10
@@ -111,19 +111,9 @@ export class Circuit {
   }
 }
 
-/** Failures of the operation itself. The pacer deals with rejections for the rate. */
-const outOfOrder: ReadonlySet<'ok' | ExchangeErrorKind> = new Set([
-  'unavailable',
-  'network',
-  'timeout',
-  'malformed',
-  'too-large',
-  'proxy-page',
-  'retired-version',
-])
-
 /** Judges the operation by the outcome of an attempt. */
 export function outcomeFor(outcome: 'ok' | ExchangeErrorKind): CircuitOutcome {
-  if (outOfOrder.has(outcome)) return 'fails'
+  if (outcome === 'ok') return 'works'
+  if (errorKinds[outcome].isOutOfOrder === true) return 'fails'
   return outcome === 'aborted' || outcome === 'rate-limited' || outcome === 'blocked' ? 'unknown' : 'works'
 }
