@@ -31,7 +31,7 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly tooOld?: number
   /** The service has older rows on a further page. */
   readonly hasMore?: boolean
-  /** Candles: what the responses left out between two that they gave. What a response of its own left out is told by its rows. */
+  /** What joined pages of candles left out between two candles. Of a single response, its rows show it. */
   readonly silence?: readonly TimeRange[]
   readonly gaps: readonly FoundGap[]
   /** The rows are only some of the response's: what is not among them has not disappeared. */
@@ -54,7 +54,7 @@ export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 
   return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
 }
 
-/** Rows and nothing else: the whole response, nothing of it rejected, nothing noted beside. */
+/** Returns true if a batch has no rejected rows and no gaps, so that one insert stores all of it. */
 export function isPlain({ rejected, unkept = 0, gaps, isPart }: Batch): boolean {
   return !isPart && rejected.length + unkept + gaps.length === 0
 }

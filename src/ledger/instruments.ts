@@ -6,19 +6,9 @@ import { columnNames, type ColumnSpec, instant, instrumentColumns, rowsFrom, toD
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
-import { rowTable, type WriteResult } from '../db/writeRows.js'
+import { rowTable } from '../db/writeRows.js'
 import type { RpiSymbol } from '../market/rows.js'
-import { recordVersions } from './versions.js'
-
-interface InstrumentsResult extends WriteResult {
-  /** Instruments seen for the first time, or again after they had gone. */
-  readonly inserted: number
-  /** Instruments whose specification changed; the same as `updated`. */
-  readonly changed: number
-  readonly unchanged: number
-  /** Instruments that a complete response no longer held. */
-  readonly disappeared: number
-}
+import { recordVersions, type VersionsResult } from './versions.js'
 
 /** Columns whose change opens a new version. An unknown field may move with every list. */
 const compared: readonly ColumnSpec[] = [{ name: 'kind', kind: 'text' }, ...instrumentColumns]
@@ -42,7 +32,7 @@ export async function recordInstruments(
   instruments: readonly Instrument[],
   seenAt: TimeMs,
   options: { readonly complete?: boolean } = {},
-): Promise<InstrumentsResult> {
+): Promise<VersionsResult> {
   const stray = instruments.find((instrument) => instrument.category !== category)
   if (stray) throw new RangeError(`${stray.symbol} is of ${stray.category}, not of ${category}`)
   // The later entry counts when a response contains an instrument twice.
@@ -54,11 +44,10 @@ export async function recordInstruments(
     const gone = options.complete === true ? await closeMissing(trx, category, [...bySymbol.keys()], seenAt) : 0
     const rows = differing.flatMap(({ symbol }) => bySymbol.get(symbol) ?? [])
     if (rows.length > 0) await openVersions(trx, category, rows, seenAt)
-    const changed = differing.filter(({ isOpen }) => isOpen).length
+    const updated = differing.filter(({ isOpen }) => isOpen).length
     return {
-      inserted: differing.length - changed,
-      changed,
-      updated: changed,
+      inserted: differing.length - updated,
+      updated,
       unchanged: instruments.length - differing.length,
       disappeared: gone,
     }
@@ -164,13 +153,13 @@ const rpiSymbols = rowTable<Pick<RpiSymbol, 'category' | 'symbol'>>('market.rpi_
   symbol: 'text',
 })
 
-/** Stores the RPI list as it was at `seenAt`, as periods of membership. Unless `complete` is false, who is not on it has left. */
+/** Stores the RPI list as it was at `seenAt`, as periods of membership. With `complete`, who is not on it has left. */
 export async function recordRpiSymbols(
   db: Kysely<Database>,
   rows: readonly RpiSymbol[],
   seenAt: TimeMs,
   options: { readonly complete?: boolean } = {},
-): ReturnType<typeof recordVersions> {
-  const whole = options.complete === false ? null : sql<boolean>`true`
+): Promise<VersionsResult> {
+  const whole = options.complete === true ? sql<boolean>`true` : null
   return recordVersions(db, 'rpi_symbols', rpiSymbols, { rows, seenAt, whole, compared: [] })
 }

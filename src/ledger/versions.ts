@@ -8,7 +8,7 @@ import { type RowOf, type StreamName, streamTraits, type VersionStream } from '.
 import type { TimeMs } from '../market/values.js'
 import { type Batch, type FuturesTarget, isWholeList } from './batch.js'
 
-interface VersionsResult extends WriteResult {
+export interface VersionsResult extends WriteResult {
   /** Rows that a whole list no longer held. */
   readonly disappeared: number
 }

@@ -168,8 +168,8 @@ async function loadInstruments(db: Kysely<Database>): Promise<void> {
     from - dayMs,
   )
   const rpi = (...symbols: string[]) => symbols.map((symbol) => ({ category: 'USDT-FUTURES' as const, symbol }))
-  await recordRpiSymbols(db, rpi('BTCUSDT', 'OLDUSDT'), from - dayMs)
-  await recordRpiSymbols(db, rpi('BTCUSDT', 'ETHUSDT'), from + 9 * hourMs)
+  await recordRpiSymbols(db, rpi('BTCUSDT', 'OLDUSDT'), from - dayMs, { complete: true })
+  await recordRpiSymbols(db, rpi('BTCUSDT', 'ETHUSDT'), from + 9 * hourMs, { complete: true })
 }
 
 function candlesOf(market: Market, prices: readonly number[], index: number): Candle[] {

@@ -46,7 +46,7 @@ export class Universe {
   ownership: Ownership = ownsEverything
 
   /** Takes the list of a category. If the list is whole, instruments that are not on it are forgotten. */
-  setInstruments(category: Category, instruments: readonly Instrument[], isWhole = true): void {
+  setInstruments(category: Category, instruments: readonly Instrument[], isWhole: boolean): void {
     const listed = instruments.map((instrument) => ({
       symbol: instrument.symbol,
       status: instrument.status,
@@ -59,7 +59,7 @@ export class Universe {
    * Takes the list of a category, such as one that another recorder has stored. If the list is whole, instruments that
    * are not on it are forgotten.
    */
-  setListed(category: Category, instruments: readonly ListedInstrument[], isWhole = true): void {
+  setListed(category: Category, instruments: readonly ListedInstrument[], isWhole: boolean): void {
     const known = this.#known.get(category) ?? new Map<string, Known>()
     this.#known.set(category, known)
     if (isWhole) {
@@ -100,7 +100,7 @@ export class Universe {
     }
   }
 
-  setRpiSymbols(symbols: readonly InstrumentKey[], isWhole = true): void {
+  setRpiSymbols(symbols: readonly InstrumentKey[], isWhole: boolean): void {
     if (isWhole) this.#rpi.clear()
     for (const symbol of symbols) this.#rpi.add(instrumentText(symbol))
     for (const known of this.#all()) known.hasRpi = this.#rpi.has(instrumentText(known))
@@ -220,7 +220,7 @@ export async function readUniverse(
     }
   }
   const instruments = categories.map(async (category) => {
-    universe.setInstruments(category, await rowsOf(client.instruments({ category }, { signal })))
+    universe.setInstruments(category, await rowsOf(client.instruments({ category }, { signal })), true)
   })
   const tickers = tradedCategories.map((category) => rowsOf(client.tickers({ category }, { signal })))
   const [pages, rpiSymbols] = await Promise.all([
@@ -229,7 +229,7 @@ export async function readUniverse(
     Promise.all(instruments),
   ])
   universe.setTickers(pages.flat())
-  universe.setRpiSymbols(rpiSymbols.rows)
+  universe.setRpiSymbols(rpiSymbols.rows, true)
   const [first] = missing
   if (first !== undefined && universe.planned().instruments.length === 0) throw first
   for (const error of missing) onMissing(error)

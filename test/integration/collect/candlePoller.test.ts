@@ -213,7 +213,7 @@ test('a trade that a ticker tells of while a response is on its way is news: the
   const target = targetOf('MASKED', '1m')
   const tells = (volume24h: string) =>
     universe.setTickers([aTicker({ category: 'SPOT', symbol: 'MASKED', ts: now, receivedAt: now, volume24h })])
-  universe.setInstruments('SPOT', [{ category: 'SPOT', symbol: 'MASKED', status: 'online' } as Instrument])
+  universe.setInstruments('SPOT', [{ category: 'SPOT', symbol: 'MASKED', status: 'online' } as Instrument], true)
   traded = [minute(-30), minute(-1)]
   tells('100')
   poller.retarget([target])

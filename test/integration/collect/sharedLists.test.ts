@@ -38,7 +38,7 @@ async function record(volume24h: string): Promise<void> {
 test('a recorder without a list of its own reads the tickers of another, unless it has just looked at them itself', async () => {
   const config = loadConfig({ env: {} })
   const universe = new Universe()
-  universe.setInstruments('SPOT', [{ ...key, status: 'online' } as Instrument])
+  universe.setInstruments('SPOT', [{ ...key, status: 'online' } as Instrument], true)
   universe.ownership = { hasInstrument: () => true, hasList: () => false, isOrphan: () => false }
   const ending = new AbortController()
   let [isLooking, rounds] = [false, 0]

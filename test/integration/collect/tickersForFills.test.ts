@@ -27,7 +27,7 @@ async function polling(
   const client = clientOf(service.url)
   const stopping = new AbortController()
   const context = pollContext(own, client, stopping.signal)
-  context.universe.setInstruments('SPOT', [{ ...key, status: 'online' } as Instrument])
+  context.universe.setInstruments('SPOT', [{ ...key, status: 'online' } as Instrument], true)
   const limits = { kind: 'overlap', minPollMs: 60_000, maxPollMs: 600_000, allowedPerSecond } as const
   const poller = fillsPoller(context, streams.fills, limits)
   try {

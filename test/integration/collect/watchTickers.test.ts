@@ -30,7 +30,7 @@ beforeEach(async () => {
   })
   client = clientOf(service.url)
   universe = new Universe()
-  universe.setInstruments('SPOT', [{ ...spot, status: 'online' } as Instrument])
+  universe.setInstruments('SPOT', [{ ...spot, status: 'online' } as Instrument], true)
   ending = new AbortController()
 })
 afterEach(async () => {

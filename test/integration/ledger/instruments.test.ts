@@ -23,7 +23,7 @@ const history = (symbol = 'BTCUSDT') =>
     .where('symbol', '=', symbol)
     .orderBy('valid_from')
     .execute()
-const nothing = { inserted: 0, changed: 0, updated: 0, unchanged: 0, disappeared: 0 }
+const nothing = { inserted: 0, updated: 0, unchanged: 0, disappeared: 0 }
 
 describe('instruments', () => {
   it('open no new version for an unknown field that moves, and keep its value with the next change', async () => {
@@ -32,7 +32,7 @@ describe('instruments', () => {
       await recordInstruments(db, 'SPOT', [anInstrument({ extra: { counter: seen } })], someTime + seen)
     expect(await history()).toHaveLength(1)
     const changed = anInstrument({ status: 'offline', extra: { counter: 6 } })
-    expect(await recordInstruments(db, 'SPOT', [changed], someTime + 6)).toMatchObject({ changed: 1 })
+    expect(await recordInstruments(db, 'SPOT', [changed], someTime + 6)).toMatchObject({ updated: 1 })
     const { extra } = await db.selectFrom('market.instruments').select('extra').executeTakeFirstOrThrow()
     expect(extra).toEqual({ counter: 6 })
   })
@@ -79,8 +79,8 @@ describe('instruments', () => {
       recordInstruments(db, 'SPOT', [anInstrument(changes)], at)
     expect(await record({}, someTime)).toEqual({ ...nothing, inserted: 1 })
     expect(await record({}, someTime + 1)).toEqual({ ...nothing, unchanged: 1 })
-    expect(await record({ status: 'offline' }, someTime + 2)).toEqual({ ...nothing, changed: 1, updated: 1 })
-    expect(await record({ status: 'halt', extra: { a: 1 } }, someTime + 3)).toMatchObject({ changed: 1 })
+    expect(await record({ status: 'offline' }, someTime + 2)).toEqual({ ...nothing, updated: 1 })
+    expect(await record({ status: 'halt', extra: { a: 1 } }, someTime + 3)).toMatchObject({ updated: 1 })
     expect(await history()).toEqual([
       { status: 'online', valid_from: someTime, valid_to: someTime + 2 },
       { status: 'offline', valid_from: someTime + 2, valid_to: someTime + 3 },
@@ -105,7 +105,7 @@ describe('instruments', () => {
     ])
     expect(await recordInstruments(db, 'SPOT', [anInstrument()], someTime + 5)).toMatchObject({
       inserted: 1,
-      changed: 0,
+      updated: 0,
     })
     const { rows } = await sql`
       select valid_from, valid_to from market.instrument_history
@@ -188,21 +188,24 @@ describe('RPI symbols', () => {
     const { db } = test.database
     const a = { category: 'SPOT', symbol: 'A' } as const
     const b = { category: 'USDT-FUTURES', symbol: 'B' } as const
-    expect(await recordRpiSymbols(db, [a, b, a], someTime)).toEqual({
+    expect(await recordRpiSymbols(db, [a, b, a], someTime, { complete: true })).toEqual({
       inserted: 2,
       updated: 0,
       unchanged: 1,
       disappeared: 0,
     })
-    expect(await recordRpiSymbols(db, [a, b], someTime + 1)).toMatchObject({
+    expect(await recordRpiSymbols(db, [a, b], someTime + 1, { complete: true })).toMatchObject({
       inserted: 0,
       unchanged: 2,
       disappeared: 0,
     })
     expect(await recordRpiSymbols(db, [b], someTime + 2, { complete: false })).toMatchObject({ disappeared: 0 })
-    expect(await recordRpiSymbols(db, [b], someTime + 3)).toMatchObject({ disappeared: 1 })
-    expect(await recordRpiSymbols(db, [a], someTime + 2)).toMatchObject({ inserted: 0, disappeared: 1 })
-    expect(await recordRpiSymbols(db, [a, b], someTime + 5)).toMatchObject({ inserted: 2 })
+    expect(await recordRpiSymbols(db, [b], someTime + 3, { complete: true })).toMatchObject({ disappeared: 1 })
+    expect(await recordRpiSymbols(db, [a], someTime + 2, { complete: true })).toMatchObject({
+      inserted: 0,
+      disappeared: 1,
+    })
+    expect(await recordRpiSymbols(db, [a, b], someTime + 5, { complete: true })).toMatchObject({ inserted: 2 })
     const rows = await db
       .selectFrom('market.rpi_symbols')
       .selectAll()

@@ -214,7 +214,7 @@ describe('a login in market_reader', () => {
       'update recorder.lease set owner = null',
       'do $$ begin lock table recorder.lease in share mode; end $$',
       "select nextval('recorder.lease_epoch')",
-      "select from recorder.lock where name = 'rpi-symbols' for update",
+      "select from recorder.lock where name = 'versions rpi_symbols' for update",
       'do $$ begin lock table recorder.migration_lock in share mode; end $$',
       'do $$ begin lock table market.fills in row exclusive mode; end $$',
       'select pg_create_physical_replication_slot($$mine$$)',

@@ -26,9 +26,9 @@ const select = {
 
 test('a list replaces what was known of its category, and tickers stay with those that remain', () => {
   const universe = new Universe()
-  universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
+  universe.setInstruments('SPOT', [instrument('A'), instrument('B')], true)
   universe.setTickers([ticker('A', '5', '1'), ticker('GONE', '9', '1')])
-  universe.setInstruments('SPOT', [instrument('A'), instrument('C')])
+  universe.setInstruments('SPOT', [instrument('A'), instrument('C')], true)
   expect(universe.select(select).map(({ symbol }) => symbol)).toEqual(['A', 'C'])
   expect(universe.tradeSign({ category: 'SPOT', symbol: 'A' })).toMatchObject({ volume24h: '5', lastPrice: '1' })
 })
@@ -37,8 +37,8 @@ const hasRpi = (instrument: { readonly hasRpi: boolean }) => instrument.hasRpi
 
 test('a list that is empty or not whole adds to what is known, and forgets nothing', () => {
   const universe = new Universe()
-  universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
-  universe.setRpiSymbols([{ category: 'SPOT', symbol: 'A' }])
+  universe.setInstruments('SPOT', [instrument('A'), instrument('B')], true)
+  universe.setRpiSymbols([{ category: 'SPOT', symbol: 'A' }], true)
   universe.setInstruments('SPOT', [], false)
   universe.setInstruments('SPOT', [instrument('C')], false)
   universe.setRpiSymbols([], false)
@@ -49,7 +49,7 @@ test('a list that is empty or not whole adds to what is known, and forgets nothi
 test('whether an instrument traded is unknown without a ticker', () => {
   const universe = new Universe()
   const key = { category: 'SPOT' as const, symbol: 'A' }
-  universe.setInstruments('SPOT', [instrument('A')])
+  universe.setInstruments('SPOT', [instrument('A')], true)
   expect(universe.tradeSign(key)).toBeNull()
   universe.setTickers([ticker('A', '5', '1')])
   expect(universe.tradeSign(key)).toEqual({ ts: 1, volume24h: '5', lastPrice: '1' })
@@ -61,7 +61,7 @@ test.each(['bid1Price', 'bid1Size', 'ask1Price', 'ask1Size'] as const)(
     const universe = new Universe()
     const key = { category: 'SPOT' as const, symbol: 'A' }
     const first = { ...ticker('A', '5', '1'), bid1Price: '1', bid1Size: '10', ask1Price: '2', ask1Size: '20' }
-    universe.setInstruments('SPOT', [instrument('A')])
+    universe.setInstruments('SPOT', [instrument('A')], true)
     expect(universe.quoteSign(key)).toBeNull()
     universe.setTickers([first])
     const sign = universe.quoteSign(key)
@@ -78,7 +78,7 @@ test('who holds on to what an instrument traded sees what comes, also when the i
   const universe = new Universe()
   const key = { category: 'SPOT' as const, symbol: 'A' }
   expect(universe.tradeSignOf(key)).toBeNull()
-  universe.setInstruments('SPOT', [instrument('A')])
+  universe.setInstruments('SPOT', [instrument('A')], true)
   const held = universe.tradeSignOf(key)
   expect(held).toEqual(expect.objectContaining({ tradeSign: null }))
   for (const [volume24h, lastPrice] of [
@@ -88,23 +88,23 @@ test('who holds on to what an instrument traded sees what comes, also when the i
   ] as const) {
     universe.setTickers([ticker('A', volume24h, lastPrice)])
     expect(held?.tradeSign).toMatchObject({ volume24h, lastPrice })
-    universe.setInstruments('SPOT', [instrument('A')])
+    universe.setInstruments('SPOT', [instrument('A')], true)
   }
 })
 
 test('RPI books are chosen among the symbols on the RPI list, whichever list came first', () => {
   const universe = new Universe()
-  universe.setRpiSymbols([{ category: 'SPOT', symbol: 'B' }])
-  universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
+  universe.setRpiSymbols([{ category: 'SPOT', symbol: 'B' }], true)
+  universe.setInstruments('SPOT', [instrument('A'), instrument('B')], true)
   expect(universe.select(select, hasRpi).map(({ symbol }) => symbol)).toEqual(['B'])
-  universe.setRpiSymbols([{ category: 'SPOT', symbol: 'A' }])
+  universe.setRpiSymbols([{ category: 'SPOT', symbol: 'A' }], true)
   expect(universe.select(select, hasRpi).map(({ symbol }) => symbol)).toEqual(['A'])
 })
 
 test('a tokenised stock ranks by what was traded here, not by the tape of a stock exchange elsewhere', () => {
   const universe = new Universe()
   const token = (symbol: string) => ({ ...instrument(symbol), isReality: true })
-  universe.setInstruments('SPOT', [instrument('BTC'), token('RNVDA'), token('RSPY'), token('RQQQ')])
+  universe.setInstruments('SPOT', [instrument('BTC'), token('RNVDA'), token('RSPY'), token('RQQQ')], true)
   const outside = { turnover24h: '22400000000' }
   universe.setTickers([
     { ...ticker('BTC', '370000', '1') },
@@ -132,7 +132,7 @@ test('of a tokenised stock candles are asked for as far as it has them', () => {
     },
   }
   const universe = new Universe()
-  universe.setInstruments('SPOT', [instrument('BTC'), { ...instrument('RNVDA'), isReality: true }])
+  universe.setInstruments('SPOT', [instrument('BTC'), { ...instrument('RNVDA'), isReality: true }], true)
   const targets = streams.candles.targetsOf(config, universe.select(select), universe)
   expect(targets.map(({ symbol, type, interval }) => `${symbol} ${type} ${interval}`)).toEqual([
     'BTC market 1m',
@@ -146,14 +146,14 @@ test('of a tokenised stock candles are asked for as far as it has them', () => {
 test('rates that were recorded stay with an instrument through new lists', () => {
   const universe = new Universe()
   universe.setFillRates([{ category: 'SPOT', symbol: 'A', perSecond: 2.5 }])
-  universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
-  universe.setInstruments('SPOT', [instrument('A'), instrument('B')])
+  universe.setInstruments('SPOT', [instrument('A'), instrument('B')], true)
+  universe.setInstruments('SPOT', [instrument('A'), instrument('B')], true)
   expect(universe.planned().instruments.map((known) => known.measuredFillsPerSecond)).toEqual([2.5, null])
 })
 
 test('one whose responses show no trades ranks last, whatever its ticker claims, until they show one', () => {
   const universe = new Universe()
-  universe.setInstruments('SPOT', [instrument('ODD'), instrument('BTC')])
+  universe.setInstruments('SPOT', [instrument('ODD'), instrument('BTC')], true)
   universe.setTickers([ticker('ODD', '20000000000', '1'), ticker('BTC', '370000', '1')])
   const ranking = () => universe.select(select).map(({ symbol }) => symbol)
   expect(ranking()).toEqual(['ODD', 'BTC'])
