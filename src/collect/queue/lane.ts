@@ -25,9 +25,8 @@ export interface LaneOptions {
 interface Entry {
   readonly batch: Batch
   readonly key: string
-  readonly stored: () => void
-  /** The database did not take it. */
-  readonly failed: () => void
+  /** Called with false if the database did not take it. */
+  readonly settle: (isStored: boolean) => void
 }
 
 /** A batch of a response that has just come. */
@@ -156,8 +155,7 @@ export class Lane {
         this.#live = this.#live.filter((other) => other !== entry)
         this.#isLate()
       })
-      const [stored, failed] = [() => settle(true), () => settle(false)]
-      const entry = { batch, key: seriesKey(batch), stored, failed, mayLeave }
+      const entry = { batch, key: seriesKey(batch), settle, mayLeave }
       this.#inMemory.add(entry)
       this.#live.push(entry)
       this.#dispatch()
@@ -218,8 +216,8 @@ export class Lane {
     this.#spooled = take(this.#spooled)
     const note = this.#lost.take(this.#options.clock.now())
     if (note !== null) {
-      const [stored, failed] = [() => this.#lost.settle(note, true), () => this.#lost.settle(note, false)]
-      group.push({ batch: note, key: `${seriesKey(note)} note`, stored, failed })
+      const settle = (isStored: boolean) => this.#lost.settle(note, isStored)
+      group.push({ batch: note, key: `${seriesKey(note)} note`, settle })
     }
     return group
   }
@@ -236,10 +234,10 @@ export class Lane {
       const outcome = outcomes[index] as StoreOutcome
       if (outcome.isStored) {
         onStored(entry.batch, outcome, clock.monotonicMs() - startedMs)
-        entry.stored()
+        entry.settle(true)
       } else {
         failure = outcome
-        entry.failed()
+        entry.settle(false)
       }
     }
     if (failure !== undefined) return this.#failed(failure.error)
@@ -271,8 +269,8 @@ export class Lane {
     const { incidents, stream, spool, clock } = this.#options
     incidents.failed('database', `${reason}; responses go to the spool`, stream)
     this.#live = this.#live.filter(({ mayLeave }) => !mayLeave)
-    for (const entry of this.#inMemory) if (entry.mayLeave) entry.failed()
-    for (const entry of this.#spooled.splice(0)) entry.failed()
+    for (const entry of this.#inMemory) if (entry.mayLeave) entry.settle(false)
+    for (const entry of this.#spooled.splice(0)) entry.settle(false)
     // What the disk does not take either waits for the database again.
     void this.#lost.leaveTo(spool, clock.now()).then((isKept) => (isKept ? this.readDisk() : this.#dispatch()))
     this.#onFailure()
@@ -340,8 +338,7 @@ export class Lane {
         onSettled(isStored)
         resolve()
       }
-      const [stored, failed] = [() => settle(true), () => settle(false)]
-      this.#spooled.push({ batch, key: seriesKey(batch), stored, failed })
+      this.#spooled.push({ batch, key: seriesKey(batch), settle })
       this.#dispatch()
     })
   }
