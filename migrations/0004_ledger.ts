@@ -18,7 +18,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       stream text not null check (stream <> ''),
       category market.category not null,
       symbol text not null check (symbol <> ''),
-      -- Type and interval are '' for streams without them: NULLs in a key are all distinct before PostgreSQL 15.
+      -- Type and interval are '' for streams without them, because a primary key holds no NULL.
       type text not null default '' check (type = '' or type::market.candle_type is not null),
       interval text not null default '' check (interval = '' or interval::market.candle_interval is not null),
       verdict text not null check (verdict in (${sql.join([...proven, ...progress].map((verdict) => sql.lit(verdict)))})),

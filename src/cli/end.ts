@@ -37,7 +37,7 @@ export async function sleepUnlessStopped(seconds: number | undefined, signal: Ab
   }
 }
 
-/** Ends a process whose work is done but that something keeps, such as a log that nobody reads. Output that is still read is waited for. */
+/** Ends a process whose work is done although something keeps it, such as a blocked log. Waits for output that is still read. */
 export function endWithin(timeoutMs: number): void {
   const end = () => process.stdout.writableLength === 0 && endNow()
   setInterval(end, timeoutMs).unref()

@@ -205,7 +205,7 @@ const allStreams = z.strictObject({
 
 export const streams = allStreams.superRefine(refuseMissingLists).prefault({}).describe('What is recorded.')
 
-/** They choose what the lists have of futures, which may be nothing. */
+/** Option groups of futures. They record nothing, without an error, where the lists hold no futures. */
 const ofFutures: ReadonlySet<string> = new Set(
   streamNames.filter(isOfFutures).map((name) => streamTraits[name].options),
 )

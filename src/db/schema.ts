@@ -231,7 +231,6 @@ interface RejectedRowTable {
   times_seen: Generated<number>
 }
 
-/** `day` as `2026-03-01`; the driver would make a local midnight of it. */
 interface IcebergTablesTable {
   catalog_name: string
   table_namespace: string
@@ -243,6 +242,7 @@ interface IcebergTablesTable {
 
 interface ArchivedDayTable {
   table_name: string
+  /** As `2026-03-01`. The driver would make a local midnight of a date. */
   day: string
   version: number
   rows: number

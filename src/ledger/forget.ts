@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../market/stream.js'
 import type { Database } from '../db/schema.js'
 
-/** Few enough that a statement ends soon and holds nobody up. */
+/** Rows that one statement deletes: few, so that it ends soon and its locks are short. */
 const rowsPerDelete = 10_000
 
 /** Takes back what is said of the time before: what is proven of a stream, what is silent, and what is missing in it. */

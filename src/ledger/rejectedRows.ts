@@ -36,7 +36,7 @@ export async function insertRejectedRows(
     const operations = new Set(part.map(({ operation }) => operation))
     const unique = new Map(part.map((row) => [digestOf(row), row]))
     const source = rowsFrom([...unique], columns, ([digest, row], column) => values(digest, row, at)[column] ?? null)
-    // Only later sightings count, so that a replay does not.
+    // A row counts again only if it was seen later than before, so that a replayed batch changes nothing.
     const { rows: written } = await sql<{ inserted: number; updated: number }>`
       with recent as materialized (
         select operation, count(*) as kept from recorder.rejected_row

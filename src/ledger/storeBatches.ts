@@ -218,7 +218,7 @@ interface RefusedRows<Row> {
   readonly untried: number
 }
 
-/** A database that refuses more rows than this refuses them all, as far as anybody can wait for it: each costs a dozen transactions. */
+/** The search for refused rows stops after this many, because each costs a dozen transactions. */
 const maxRefused = 100
 
 /** Finds the rows that the database refuses for their content, by trying parts of them; nothing of this is committed. */

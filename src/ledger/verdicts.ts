@@ -61,7 +61,7 @@ export function is(verdict: Verdict, alias?: string): Expression<SqlBool> {
   return eb(sql.ref<string>(alias === undefined ? 'verdict' : `${alias}.verdict`), '=', sql.lit(verdict))
 }
 
-/** The range of a gap, of which the part is the beginning. */
+/** SQL for the range of a gap. The column `part` holds its beginning. */
 export const gapRange = sql.raw('tstzrange(part, upper(ranges))')
 
 /** Calls a function of schema recorder that moves ranges of candles from one verdict to another. */

@@ -33,7 +33,7 @@ export function closeTime(openTime: TimeMs, interval: Interval): TimeMs {
   return openTime + intervalMs[interval]
 }
 
-/** Those whose candles open at multiples of their length from 00:00 UTC, so that they can be made of minutes. */
+/** Returns true if candles of this interval open at multiples of it from 00:00 UTC, and can be made of minutes. */
 export function isAlignedToMidnight(interval: Interval): boolean {
   return intervalMs[interval] <= dayMs
 }
@@ -143,11 +143,14 @@ interface SilenceBounds {
 }
 
 /**
- * Where one response leaves out candles between two that it gives: nothing was traded there. What else could it mean? That the
- * service makes a candle late, so only what has settled counts; that it hides rows for a while, so whoever stores this has it
- * looked at once more, later; that a row could not be understood, so a response with such a row proves nothing and does not
- * come here; and that days began to open at another hour, so candles must lie on one grid. Before the first candle of a response
- * and after its last one, silence may as well be the end of the page.
+ * Ranges that one response leaves out between two of its candles: nothing was traded there. Other causes are excluded:
+ *
+ * - The service makes a candle late: only ranges that have settled count.
+ * - The service hides rows for a while: the caller has the range looked at again later.
+ * - A row could not be understood: such a response proves nothing and does not come here.
+ * - Days open at another hour than before: all candles must lie on one grid.
+ *
+ * Before the first candle and after the last one, the page may simply end.
  *
  * @param openTimes of all candles of one response, the forming one too
  */

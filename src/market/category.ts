@@ -12,7 +12,10 @@ export interface InstrumentKey {
   readonly symbol: string
 }
 
-/** An instrument in words, for keys and messages; no two have the same. Recorders share stored keys of it: it never changes. */
+/**
+ * An instrument in words, for keys and messages; no two have the same. Recorders of one database divide the work by this
+ * text, so its form never changes.
+ */
 export function instrumentText({ category, symbol }: InstrumentKey): string {
   return `${category} ${symbol}`
 }

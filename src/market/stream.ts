@@ -81,7 +81,7 @@ interface StreamTraits {
 const momentsOf = { series: ['category', 'symbol'], time: 'ts', after: [] } as const
 const bookFields = { bidPrices: 'decimals', bidSizes: 'decimals', askPrices: 'decimals', askSizes: 'decimals' } as const
 
-/** Of periods of five minutes. Streams that people want together share their options. */
+/** Traits of the streams whose rows are periods of five minutes. They share options because people want them together. */
 const ofPositioning = {
   options: 'positioning',
   table: { ...momentsOf, chunkHours: 168, columnstoreAfterHours: 192 },

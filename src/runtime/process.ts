@@ -57,8 +57,8 @@ const maxNewSpaceBytes = 8_000_000
  */
 export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=40')
-  // With so little room, the collecting threads take longer to agree than to collect. They cost a daemon a tenth of
-  // its processor time, and half on busy cores.
+  // With so small a heap, parallel collection costs more in coordination than it saves: a tenth of a daemon's processor
+  // time, and half on busy cores.
   setFlagsFromString('--no-parallel-scavenge')
 }
 

@@ -109,7 +109,7 @@ export class EventHub {
       this.#clients.delete(client)
       return client.drop()
     }
-    // A status is followed by the next one in a second; of the rest no more than one waits.
+    // A status is left out if anything is unsent, because the next one follows in a second. Other events are, if two are unsent.
     if (state.events > 1 || (state.events === 1 && event === 'status')) return
     state.events += 1
     client

@@ -81,7 +81,7 @@ interface ReportInput {
 
 const shownIncidents = 30
 const shownBackfills = 30
-/** A request that waits within its time is as planned: those of candles are spread over most of a minute. */
+/** Live requests starve if they miss their deadline by more than this. Those of candles are spread over most of a minute. */
 const starvedAfterMs = 10_000
 const spoolAlarmShare = 0.5
 

@@ -75,7 +75,7 @@ export function cronPoller<Target, Row>(
 }
 
 export interface WatchOptions extends TickerWatch {
-  /** How much a look at a category is worth, so long after its newest tickers came: from 1 on it is made. */
+  /** The value of reading a category's tickers `sinceMs` after the last ones came. They are read once it is 1 or more. */
   readonly worthOf: (category: TradedCategory, sinceMs: number) => number
   /** Called when the tickers of a look are known to the universe. */
   readonly onLooked: () => void

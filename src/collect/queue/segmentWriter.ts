@@ -9,8 +9,8 @@ import { type Disk, type OpenFile, syncToDisk } from '../../runtime/disk.js'
  *
  *     magic (4) | length of the body (4) | CRC-32 of the body (4) | CRC-32 of the 12 bytes before (4) | body
  *
- * Wherever something is damaged, the next magic whose header vouches for itself is looked for. No embedded store that is kept well does this without native
- * code and an install script, and a log that is only ever appended to, read from its start and deleted needs no more.
+ * After damage, reading goes on at the next header with a valid checksum. This is our own because the well-kept embedded
+ * stores need native code and an install script. A log that is appended to, read from its start and deleted needs no more.
  */
 const magic = Buffer.from([0xff, 0xfe, 0x6d, 0x72])
 const headerBytes = 16

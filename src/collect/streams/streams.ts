@@ -13,7 +13,7 @@ import { watchesPerSecond } from './rates.js'
 
 export type AnyStream = ListStream<unknown, unknown> | InstrumentStream<InstrumentKey, unknown>
 
-/** The entry that a stored name stands for; its target and rows are those that the same entry made. */
+/** Looks up a stream by its name. A batch is read by the stream that made it, so the types of its rows agree. */
 export function streamNamed(name: StreamName): AnyStream {
   return streams[name]
 }

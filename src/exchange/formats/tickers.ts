@@ -26,7 +26,7 @@ export const tickerFormat: Format<TickerQuery, Ticker> = {
     const ticker: Ticker = {
       category: query.category,
       symbol: requiredKey(wire['symbol'], 'symbol', notes),
-      // One without a generation time takes that of the response, which it lags by a second or two.
+      // Without a time of its own, a ticker takes that of the response, which may be a second or two later.
       ts: optionalTime(wire['ts'], 'ts', notes) ?? requestTime,
       lastPrice: decimal(wire['lastPrice'], 'lastPrice', notes),
       bid1Price: decimal(wire['bid1Price'], 'bid1Price', notes),

@@ -53,7 +53,7 @@ export function createTransport(options: TransportOptions): Transport {
   const base = new URL(href)
   base.username = base.password = ''
   const closing = new AbortController()
-  // Each connection listens to it.
+  // Every connection adds a listener to this signal. Node.js would warn of a leak.
   setMaxListeners(0, closing.signal)
   const open = () => openDispatcher(options, clock, closing.signal)
   let dispatcher = open()

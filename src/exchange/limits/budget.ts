@@ -1,4 +1,4 @@
-/** Covers what corrections of departures cannot see, such as the pace of clocks and the rounding of the fastest response. */
+/** A margin for errors that no response reveals: the drift of clocks, and the rounding of the fastest response. */
 const logGuardMs = 6
 
 interface BudgetOptions {

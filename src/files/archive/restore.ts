@@ -100,7 +100,7 @@ function goneFrom(table: string, day: Day): string {
   return `${table} of ${day} was archived, and is not in the archive: bring it back from a copy`
 }
 
-/** Resolves to how many rows were new. Rows go first, and what is proven of them follows when all of them were the archived ones. */
+/** Resolves to the number of new rows. What is proven of them is restored after them, if all rows equal the archived ones. */
 async function restoreDay(
   database: RecorderDatabase,
   reader: ArchiveReader,

@@ -48,7 +48,7 @@ export interface NarrowDays {
   readonly columns: readonly ManifestColumn[]
 }
 
-/** Some files have a decimal in another shape, which no engine reads as one column. */
+/** Thrown when files of a table hold a decimal column with different precision: no engine reads them as one column. */
 export class NotUniform extends Error {
   constructor(readonly narrow: NarrowDays) {
     super(`${narrow.days.length} days of ${narrow.table} have to be written again with more room for decimals`)

@@ -9,7 +9,7 @@ import type { StorageSettings } from './changes.js'
 /** Age at which rows that could not be understood are removed, since they were last seen. */
 const rejectedDays = 30
 
-/** Few enough that a statement ends soon and holds nobody up. */
+/** Rows that one statement deletes: few, so that it ends soon and its locks are short. */
 const rowsPerDelete = 10_000
 
 /**
