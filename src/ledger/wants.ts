@@ -311,10 +311,10 @@ export async function rangeOutcomes(
     with source as materialized (select *, ranges::tstzmultirange as wanted from ${source} as s)
     select place, what, reason, ${rangesAsJson('known')} as ranges
     from (
-      select ordinality as place, case t.verdict when 'missing' then 'gap' when 'unanswered' then 'unanswered' else 'empty' end as what,
+      select ordinality as place, case t.verdict when 'unanswered' then 'unanswered' when 'before the beginning' then 'empty' else 'gap' end as what,
         t.reason, t.ranges * wanted as known
       from source s join recorder.known t on ${sameSeries('t', 's')}
-        and t.verdict in ('before the beginning', 'unanswered', 'missing')
+        and t.verdict in ('before the beginning', 'unanswered', 'missing', 'lost')
     ) as found where not isempty(known)
     order by place, lower(known)`.execute(db)
   for (const { place, what, reason, ranges } of rows) {
