@@ -1,4 +1,4 @@
-import { type Operation, operations } from '../market/stream.js'
+import { byOperation, type Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
@@ -95,10 +95,7 @@ export class Sender {
     this.#clock = clock
     this.#transport = createTransport(options)
     this.#pacer = new Pacer({ ...options, maxInFlight: options.maxConnections })
-    this.#circuits = Object.fromEntries(operations.map((name) => [name, new Circuit(clock)])) as Record<
-      Operation,
-      Circuit
-    >
+    this.#circuits = byOperation(() => new Circuit(clock))
   }
 
   /** Aborted when the caller gives up or the client is closed. */

@@ -1,12 +1,11 @@
 import type { Kysely } from 'kysely'
 import { type CandleSeries, gridOf, intervalMs, seriesText, withCandles } from '../market/candle.js'
-import { isTradedCategory } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
-import { candleStream } from '../db/series.js'
+import { candlesOf, candleStream } from '../db/series.js'
 import { insertWants, type NewWant, repairAttempts } from '../ledger/wants.js'
 import { listGaps, recordGap } from '../ledger/gaps.js'
 import { isSparse } from '../ledger/noTrade.js'
@@ -85,10 +84,9 @@ const overdueMs = 10 * 60_000
 /** The series of candles that have open gaps. */
 async function openCandleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
   const series = new Map<string, CandleSeries>()
-  for (const { stream, category, symbol, type, interval } of await listGaps(db, { state: 'open', stream: 'candles' })) {
-    if (stream !== 'candles' || type === null || interval === null || !isTradedCategory(category)) continue
-    const one = { category, symbol, type, interval }
-    series.set(seriesText(one), one)
+  for (const gap of await listGaps(db, { state: 'open', stream: 'candles' })) {
+    const one = candlesOf(gap)
+    if (one !== null) series.set(seriesText(one), one)
   }
   return [...series.values()]
 }

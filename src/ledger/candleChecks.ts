@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { type CandleSeries, type Interval, intervalMs } from '../market/candle.js'
+import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { candleStream, instrumentStream, ofCandles, ofSeries } from '../db/series.js'
@@ -15,15 +15,9 @@ export interface Disagreement {
   readonly detail: string
 }
 
-interface Found {
-  category: CandleSeries['category']
-  symbol: string
-  type: CandleSeries['type']
-  interval: Interval
-  from: TimeMs
-  to: TimeMs
-  count: number
-  detail: string | null
+interface Found extends TimeRange {
+  readonly count: number
+  readonly detail?: string | null
 }
 
 /** All series of candles that are covered or stored. */

@@ -1,5 +1,5 @@
 import type { Category } from './category.js'
-import type { Decimal, Extra, TimeMs } from './values.js'
+import type { Extra, ValueOfKind } from './values.js'
 
 /**
  * Every specified field of an instrument besides its key, by the kind of value it holds.
@@ -54,14 +54,6 @@ export const instrumentFields = {
 
 export type InstrumentFieldKind = 'text' | 'boolean' | 'integer' | 'decimal' | 'time'
 export type InstrumentField = keyof typeof instrumentFields
-
-interface ValueOfKind {
-  text: string
-  boolean: boolean
-  integer: number
-  decimal: Decimal
-  time: TimeMs
-}
 
 /** An instrument as the service describes it now. `null` is "not set", in whichever way the service spelled it. */
 export type Instrument = {

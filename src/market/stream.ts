@@ -39,9 +39,13 @@ export const operationTraits = {
 
 export type Operation = keyof typeof operationTraits
 export const operations = Object.keys(operationTraits) as readonly Operation[]
-export const specifiedPerSecond = Object.fromEntries(
-  operations.map((name) => [name, operationTraits[name].perSecond]),
-) as Readonly<Record<Operation, number>>
+
+/** A value for each operation. */
+export function byOperation<Value>(make: (operation: Operation) => Value): Record<Operation, Value> {
+  return Object.fromEntries(operations.map((name) => [name, make(name)])) as Record<Operation, Value>
+}
+
+export const specifiedPerSecond = byOperation((name) => operationTraits[name].perSecond)
 
 /** A table that grows with time. */
 export interface TimeTableShape {
@@ -254,6 +258,11 @@ export const streamTraits = {
 type Traits = typeof streamTraits
 export type StreamName = keyof Traits
 export const streamNames = Object.keys(streamTraits) as readonly StreamName[]
+
+/** A value for each stream. */
+export function byStream<Value>(make: (name: StreamName) => Value): Record<StreamName, Value> {
+  return Object.fromEntries(streamNames.map((name) => [name, make(name)])) as Record<StreamName, Value>
+}
 
 /** Returns true if what is missing of a stream is known. */
 export function isProven(name: StreamName): boolean {

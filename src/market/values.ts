@@ -7,7 +7,7 @@ export type TimeMs = number
 /** Fields of a row that the specification does not name, as they were sent. Empty when there are none. */
 export type Extra = Readonly<Record<string, unknown>>
 
-interface ValueOfKind {
+export interface ValueOfKind {
   text: string
   boolean: boolean
   integer: number

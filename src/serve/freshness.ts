@@ -3,7 +3,7 @@ import { isOfEachDay } from '../collect/schedule/cron.js'
 import type { StreamStats } from '../collect/streams/stream.js'
 import { type AnyStream, enabledStreams } from '../collect/streams/streams.js'
 import type { Config } from '../config/resolve.js'
-import { type StreamName, streamNames } from '../market/stream.js'
+import { byStream, type StreamName } from '../market/stream.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 
 /** Time for a response to come and be stored, added to the age at which a stream counts as stale. */
@@ -12,11 +12,10 @@ const graceMs = 30_000
 /** The age at which each stream counts as stale, milliseconds; null for streams that are not configured. */
 export function freshnessLimits(config: Config): Record<StreamName, number | null> {
   const enabled = new Map(enabledStreams(config).map((stream) => [stream.name, stream]))
-  const limitOf = (name: StreamName) => {
+  return byStream((name) => {
     const stream = enabled.get(name)
     return stream === undefined ? null : 2 * periodMs(stream, config) + graceMs
-  }
-  return Object.fromEntries(streamNames.map((name) => [name, limitOf(name)])) as Record<StreamName, number | null>
+  })
 }
 
 /** The longest time between two responses of the whole stream. */

@@ -1,5 +1,5 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
-import { type Operation, operations, type StreamName, streamNames } from '../market/stream.js'
+import { byOperation, byStream, type Operation, operations, type StreamName, streamNames } from '../market/stream.js'
 import type { RecorderSource } from './source.js'
 
 const sampleMs = 1000
@@ -20,12 +20,11 @@ export class Sampler {
   /** Rows written in each of the last seconds, the newest last. */
   readonly #rows: Record<StreamName, number[]> = byStream(() => [])
   readonly #history: Record<StreamName, number[]> = byStream(() => [])
-  readonly #requests: Record<Operation, number[]>
+  readonly #requests: Record<Operation, number[]> = byOperation(() => [])
 
   constructor(source: RecorderSource) {
     this.#source = source
     this.#before = rowsOf(source)
-    this.#requests = Object.fromEntries(operations.map((name) => [name, []])) as unknown as Record<Operation, number[]>
     this.#lag.enable()
     this.#timer = setInterval(() => this.sample(), sampleMs)
     this.#timer.unref()
@@ -87,10 +86,6 @@ export class Sampler {
 function rowsOf(source: RecorderSource): Record<StreamName, number> {
   const stats = source.streams()
   return byStream((name) => stats[name].rowsWritten)
-}
-
-function byStream<T>(make: (name: StreamName) => T): Record<StreamName, T> {
-  return Object.fromEntries(streamNames.map((name) => [name, make(name)])) as Record<StreamName, T>
 }
 
 function push(values: number[], value: number, most: number): void {

@@ -1,4 +1,4 @@
-import { type Operation, operations, specifiedPerSecond } from '../market/stream.js'
+import { byOperation, type Operation, specifiedPerSecond } from '../market/stream.js'
 
 export interface LimitOptions {
   readonly perSecond: Readonly<Record<Operation, number>>
@@ -93,10 +93,7 @@ class Meter {
 }
 
 class Source {
-  readonly operations = Object.fromEntries(operations.map((name) => [name, new Meter(1_000)])) as Record<
-    Operation,
-    Meter
-  >
+  readonly operations = byOperation(() => new Meter(1_000))
   readonly second = new Meter(1_000)
   readonly minute = new Meter(60_000)
   blockedUntil = Number.NEGATIVE_INFINITY
@@ -141,12 +138,11 @@ export class Limiter {
   report(): Report {
     const report: Record<string, SourceReport> = {}
     for (const [address, source] of this.sources) {
-      const perOperation = operations.map((name) => {
-        const { requests, rejected, highest } = source.operations[name]
-        return [name, { requests, rejected, highestPerSecond: highest }] as const
-      })
       report[address] = {
-        operations: Object.fromEntries(perOperation) as Record<Operation, OperationReport>,
+        operations: byOperation((name) => {
+          const { requests, rejected, highest } = source.operations[name]
+          return { requests, rejected, highestPerSecond: highest }
+        }),
         overall: {
           requests: source.second.requests,
           rejected: source.second.rejected,

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/resolve.js'
 import { type Category, categories } from '../../market/category.js'
-import { type Operation, operations, type StreamName } from '../../market/stream.js'
+import { byOperation, type Operation, type StreamName } from '../../market/stream.js'
 import { isWithin } from '../schedule/pace.js'
 import { type StreamDemand, streamDemand, takesWhatFits } from './demand.js'
 import { type SafeRates, safeRates, watchesPerSecond } from '../streams/rates.js'
@@ -66,9 +66,8 @@ export function totalsOf(config: Config, streams: readonly StreamDemand[], addre
     const safePerSecond = ofAddress * addresses
     return { requestsPerSecond, safePerSecond, share: requestsPerSecond / safePerSecond }
   }
-  const uses = operations.map((name) => [name, use(({ operation }) => operation === name, safe.perSecond[name])])
   return {
-    operations: Object.fromEntries(uses) as Plan['operations'],
+    operations: byOperation((name) => use(({ operation }) => operation === name, safe.perSecond[name])),
     overall: use(() => true, safe.overall),
     bytesPerDay: sum(({ bytesPerDay }) => bytesPerDay),
     compressedBytesPerDay: sum(({ compressedBytesPerDay }) => compressedBytesPerDay),

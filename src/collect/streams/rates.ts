@@ -1,6 +1,6 @@
 import type { Config } from '../../config/resolve.js'
 import type { TradedCategory } from '../../market/category.js'
-import { type Operation, operations } from '../../market/stream.js'
+import { byOperation, type Operation } from '../../market/stream.js'
 
 export interface SafeRates {
   readonly perSecond: Readonly<Record<Operation, number>>
@@ -14,9 +14,7 @@ export interface SafeRates {
 export function safeRates({ exchange: { limits, latencyJitterMs } }: Config): SafeRates {
   const jitterSeconds = latencyJitterMs / 1000
   return {
-    perSecond: Object.fromEntries(
-      operations.map((operation) => [operation, limits.perSecond[operation] / (1 + jitterSeconds)]),
-    ) as Record<Operation, number>,
+    perSecond: byOperation((operation) => limits.perSecond[operation] / (1 + jitterSeconds)),
     overall: limits.overallPerMinute / (60 + jitterSeconds),
   }
 }

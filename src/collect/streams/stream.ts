@@ -3,7 +3,7 @@ import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
 import { type Category, type InstrumentKey, isTradedCategory, type TradedCategory } from '../../market/category.js'
-import { type StreamName, streamNames } from '../../market/stream.js'
+import { byStream, type StreamName } from '../../market/stream.js'
 import type { LeftOut, Select } from '../universe/select.js'
 import type { PlanInstrument } from '../universe/planUniverse.js'
 import type { Universe } from '../universe/universe.js'
@@ -114,25 +114,20 @@ export interface StreamStats {
 export type CollectorStats = Readonly<Record<StreamName, StreamStats>>
 
 export function createStats(): CollectorStats {
-  return Object.fromEntries(
-    streamNames.map((name) => [
-      name,
-      {
-        targets: 0,
-        quietTargets: 0,
-        lateTargets: 0,
-        leftOut: { kind: 0, turnover: 0, number: 0, limits: 0 },
-        responses: 0,
-        failures: 0,
-        skippedPolls: 0,
-        rowsWritten: 0,
-        rowsUnchanged: 0,
-        rowsRejected: 0,
-        rowsDropped: 0,
-        gapsFound: 0,
-        lastStoredAt: null,
-        lastIdleAt: null,
-      } satisfies StreamStats,
-    ]),
-  ) as Record<StreamName, StreamStats>
+  return byStream(() => ({
+    targets: 0,
+    quietTargets: 0,
+    lateTargets: 0,
+    leftOut: { kind: 0, turnover: 0, number: 0, limits: 0 },
+    responses: 0,
+    failures: 0,
+    skippedPolls: 0,
+    rowsWritten: 0,
+    rowsUnchanged: 0,
+    rowsRejected: 0,
+    rowsDropped: 0,
+    gapsFound: 0,
+    lastStoredAt: null,
+    lastIdleAt: null,
+  }))
 }

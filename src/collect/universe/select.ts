@@ -1,4 +1,4 @@
-import type { Category, InstrumentKey } from '../../market/category.js'
+import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import picomatch from 'picomatch'
 import type { Config } from '../../config/resolve.js'
@@ -63,20 +63,10 @@ export function rankInstruments<C extends Candidate>(
     else if (turnover < least) leftOut.turnover++
     else allowed.push({ candidate, turnover })
   }
-  allowed.sort((a, b) => b.turnover - a.turnover || compareKeys(a.candidate, b.candidate))
+  allowed.sort(
+    (a, b) => b.turnover - a.turnover || (instrumentText(a.candidate) < instrumentText(b.candidate) ? -1 : 1),
+  )
   return { ranked: allowed.map(({ candidate }) => candidate), leftOut }
-}
-
-function compareKeys(a: InstrumentKey, b: InstrumentKey): number {
-  return a.category < b.category
-    ? -1
-    : a.category > b.category
-      ? 1
-      : a.symbol < b.symbol
-        ? -1
-        : a.symbol > b.symbol
-          ? 1
-          : 0
 }
 
 /** Part of the work that this recorder does, where several recorders share a database. */

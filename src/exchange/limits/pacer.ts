@@ -1,10 +1,10 @@
-import { type Operation, operations } from '../../market/stream.js'
+import { byOperation, type Operation, operations } from '../../market/stream.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'
 import { Budget, RoundTrip } from './budget.js'
 import { type Departure, Penalty, type Settlement } from './penalty.js'
-import { forEachOperation, type Priority, RequestQueues, type Waiting, type WaitingRequests } from './queues.js'
+import { type Priority, RequestQueues, type Waiting, type WaitingRequests } from './queues.js'
 import { minuteMs, secondMs } from '../../market/values.js'
 
 export interface PacerOptions {
@@ -87,10 +87,10 @@ export class Pacer {
     this.#maxInFlight = options.maxInFlight ?? Number.POSITIVE_INFINITY
     this.#jitterMs = options.latencyJitterMs
     this.#mayDepart = options.mayDepart ?? (() => true)
-    this.#roundTrips = forEachOperation(() => new RoundTrip(options.latencyJitterMs))
+    this.#roundTrips = byOperation(() => new RoundTrip(options.latencyJitterMs))
     const startMs = this.#clock.monotonicMs()
     const { latencyJitterMs, limits } = options
-    this.#budgets = forEachOperation((operation) => {
+    this.#budgets = byOperation((operation) => {
       const limit = limits.perSecond[operation]
       const spacingGuardMs = operationGuardMs
       return new Budget({ limit, windowMs: secondMs, latencyJitterMs, spacingGuardMs, catchUpMs, startMs })
@@ -187,7 +187,7 @@ export class Pacer {
     const use = (budget: Budget) => ({ used: budget.used(nowMs), limit: budget.limit })
     return {
       waiting: { live: waiting('live'), repair: waiting('repair'), backfill: waiting('backfill') },
-      operations: forEachOperation((operation) => use(this.#budgets[operation])),
+      operations: byOperation((operation) => use(this.#budgets[operation])),
       overall: use(this.#overall),
       inFlight: this.#inFlight,
       pausedMs: Math.max(0, this.#penalty.readyAtMs() - nowMs),

@@ -1,4 +1,4 @@
-import { type Operation, operations } from '../../market/stream.js'
+import { byOperation, type Operation, operations } from '../../market/stream.js'
 
 /** From the most to the least urgent. */
 export const priorities = ['live', 'repair', 'backfill'] as const
@@ -17,7 +17,7 @@ export class RequestQueues<Entry extends Waiting> {
   readonly #queues: Readonly<Record<Priority, Readonly<Record<Operation, WaitQueue<Entry>>>>>
 
   constructor() {
-    const queues = () => forEachOperation(() => new WaitQueue<Entry>())
+    const queues = () => byOperation(() => new WaitQueue<Entry>())
     this.#queues = { live: queues(), repair: queues(), backfill: queues() }
   }
 
@@ -62,10 +62,6 @@ export class RequestQueues<Entry extends Waiting> {
       }
     return { count, oldestWaitMs: nowMs - oldestMs, overdueMs }
   }
-}
-
-export function forEachOperation<T>(make: (operation: Operation) => T): Record<Operation, T> {
-  return Object.fromEntries(operations.map((operation) => [operation, make(operation)])) as Record<Operation, T>
 }
 
 /** An entry of a queue, ordered by deadline and, for equal ones, by arrival. */

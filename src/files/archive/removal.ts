@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
+import { isConflictError, isLockedError } from '../../db/databaseError.js'
 import { type TimeTable, timeTables } from '../../db/timeTables.js'
 import { forget as forgetRange } from '../../ledger/forget.js'
 import { dayMs } from '../../market/values.js'
@@ -113,7 +114,7 @@ async function removeSafeDays(
       return await withSnapshot(database, (snapshot) => compareAndRemove(snapshot, day), { canWrite: !isHypertable })
     } catch (error) {
       if (error instanceof DamagedArchive) return { day, reason: error.message, isDue: true }
-      if (!isHindered(error)) throw error
+      if (!isConflictError(error) && !isLockedError(error)) throw error
       return { day, reason: 'somebody else was writing to it while it was compared', isDue: false }
     }
   }
@@ -249,10 +250,4 @@ const nothing = '0 0'
 function firstDifferent(compared: ReadonlyMap<Day, string>, found: ReadonlyMap<Day, string>): Day | null {
   const days = [...new Set([...compared.keys(), ...found.keys()])].toSorted()
   return days.find((day) => (compared.get(day) ?? nothing) !== (found.get(day) ?? nothing)) ?? null
-}
-
-/** Serialization failures, deadlocks and locks that were not to be had. */
-function isHindered(error: unknown): boolean {
-  const { code } = error as { readonly code?: unknown }
-  return code === '40001' || code === '40P01' || code === '55P03'
 }
