@@ -257,7 +257,7 @@ async function refuseTakenAddress(
   takesNextPort: boolean,
 ): Promise<void> {
   const url = await respondingAddress(clock, database.dataDir)
-  if (url !== null && (takesNextPort || new URL(url).port === String(port))) {
+  if (url !== null) {
     const folder = resolve(database.dataDir)
     throw new Error(`a recorder works in ${folder} already: its page is at ${url}; stop it, or give another --data-dir`)
   }

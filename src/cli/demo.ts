@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander'
 import { type Recorder, startRecorder } from '../app.js'
-import { loadConfig } from '../config/resolve.js'
+import { type Config, loadConfig } from '../config/resolve.js'
 import { grouped, messageOf } from '../runtime/text.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
 import { packageFile, stopSignal } from '../runtime/process.js'
@@ -8,6 +8,7 @@ import { countRows } from '../ledger/read/overview.js'
 import { Failed, sleepUnlessStopped } from './end.js'
 import { positiveSeconds } from './options.js'
 import { welcomeLines } from './output.js'
+import { streamNames, streamTraits } from '../market/stream.js'
 import { dayMs } from '../market/values.js'
 import { planSeries, wantsOf } from '../history/plan.js'
 import { resolveRequest } from '../history/request.js'
@@ -46,7 +47,7 @@ async function runDemo(options: DemoOptions): Promise<void> {
     await sleepUnlessStopped(options.for, stop.signal)
     ending.abort()
     await history
-    const drained = await recorder.stop(async () => printCounts(await countRows(recorder.store.database.db)))
+    const drained = await recorder.stop(async () => printCounts(await countRows(recorder.store.database.db), config))
     if (!drained) {
       logger.error('not everything that was received could be stored in time')
       throw new Failed()
@@ -67,10 +68,13 @@ Ctrl-C stops it; run it again to continue with the same data.
 `)
 }
 
-function printCounts(counts: Readonly<Record<string, number>>): void {
+/** Leaves out tables of streams that are off, unless an earlier run has left rows. */
+function printCounts(counts: Readonly<Record<string, number>>, config: Config): void {
   console.log('\nRows stored:')
-  const width = Math.max(...Object.keys(counts).map((name) => name.length))
-  for (const [name, count] of Object.entries(counts)) {
+  const off = streamNames.filter((name) => !config.streams[streamTraits[name].options].enabled)
+  const shown = Object.entries(counts).filter(([name, count]) => count > 0 || !off.some((one) => one === name))
+  const width = Math.max(...shown.map(([name]) => name.length))
+  for (const [name, count] of shown) {
     console.log(`  ${name.padEnd(width)}  ${grouped(count).padStart(10)}`)
   }
 }

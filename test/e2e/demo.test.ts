@@ -64,6 +64,7 @@ test('every table has rows soon, and kill -9 loses none of them', async () => {
     expect(Number(after?.[table]), table).toBeGreaterThanOrEqual(Number(before?.[table]))
     expect(second.stdout).toMatch(new RegExp(`^  ${table} +${Number(after?.[table]).toLocaleString('en-US')}$`, 'm'))
   }
+  expect(second.stdout).not.toContain('taker_flow')
   expect(Number(after?.['tickers'])).toBeGreaterThan(Number(before?.['tickers']))
   expect(await serversOf(dataDir)).toEqual([])
 })
@@ -74,6 +75,11 @@ test('a second start in its folder says who records there, and one elsewhere tak
   const again = await runProgram(['demo', '--data-dir', dataDir])
   expect(again.exitCode).toBe(1)
   expect(again.stderr).toContain(`a recorder works in ${dataDir} already: its page is at ${url}; stop it`)
+
+  await writeFile(join(dataDir, 'free.yaml'), 'serve: { port: 0 }\n')
+  const other = ['start', '--config', join(dataDir, 'free.yaml'), '--data-dir', dataDir, '--wait', '--allow-overload']
+  const onOther = await runProgram(other, { EXCHANGE_BASE_URL: 'http://127.0.0.1:9' })
+  expect(onOther).toMatchObject({ exitCode: 1, stderr: again.stderr })
 
   const elsewhere = startProgram(['demo', '--data-dir', join(dataDir, 'elsewhere')])
   const [, next = ''] = await elsewhere.printed(/Page +(http:\S+)/)
