@@ -15,6 +15,7 @@ import { neededFiles, verifyTables } from '../files/iceberg/check.js'
 import { loadZstd } from '../files/parquet/zstd.js'
 import { openDatabase } from '../db/database.js'
 import { restoreArchive } from '../files/archive/restore.js'
+import { counted } from '../runtime/text.js'
 
 interface RunOptions extends CommonOptions {
   readonly table?: readonly string[]
@@ -87,13 +88,15 @@ async function runIt(options: RunOptions): Promise<void> {
       return await writeOut(`${result.due.length} days of tables are due; nothing was written\n`)
     }
     for (const { table, day, version, rows, bytes, files } of result.written) {
-      await writeOut(`${table} of ${day}: ${rows} rows, ${bytes} bytes in ${files} files, version ${version}\n`)
+      await writeOut(
+        `${table} of ${day}: ${counted(rows, 'row')}, ${bytes} bytes in ${counted(files, 'file')}, version ${version}\n`,
+      )
     }
     const isNothingDue = result.written.length === 0 && isWell
     const when = isNothingDue
       ? `: a day is due ${config.archive.afterHours} hours after its end, or when it has changed`
       : ''
-    await writeOut(`${result.written.length} days of tables written to ${target.name}${when}\n`)
+    await writeOut(`${counted(result.written.length, 'day')} of tables written to ${target.name}${when}\n`)
     for (const line of removal.removed) await writeOut(`${line}\n`)
   } catch (error) {
     progress.end()
@@ -124,7 +127,7 @@ async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }):
     const pruned = await withArchiveLock(db, async () =>
       pruneArchive(target, { isDryRun, needed: await neededFiles(db, target) }),
     )
-    const what = `${pruned.versions} former versions, ${pruned.files} files of ${pruned.bytes} bytes`
+    const what = `${counted(pruned.versions, 'former version')}, ${counted(pruned.files, 'file')} of ${pruned.bytes} bytes`
     await writeOut(isDryRun ? `would remove ${what}\n` : `removed ${what}\n`)
   } finally {
     await target.close()
@@ -229,7 +232,7 @@ async function runVerify(options: VerifyOptions): Promise<void> {
     const { days, rows, compared, problems } = count
     if (store === null) await writeOut('the database was not asked which days it has archived\n')
     await writeOut(
-      `${days} days of tables read, ${rows} rows, ${compared} compared with the database: ${problems === 0 ? 'ok' : `${problems} problems`}\n`,
+      `${counted(days, 'day')} of tables read, ${counted(rows, 'row')}, ${compared} compared with the database: ${problems === 0 ? 'ok' : counted(problems, 'problem')}\n`,
     )
   }
   if (count.problems > 0) throw new Failed()
@@ -272,14 +275,17 @@ async function runRestore(options: RestoreOptions): Promise<void> {
       {
         signal: stop.signal,
         onDay: ({ table, day: done, rows, inserted }) =>
-          process.stderr.write(`${table} of ${done}: ${rows} rows, ${inserted} of them new\n`),
+          process.stderr.write(`${table} of ${done}: ${counted(rows, 'row')}, ${inserted} of them new\n`),
       },
     )
+    if (restored.length + problems.length === 0) {
+      throw new Error(`the archive in ${target.name} has none of these days of ${tables.join(', ')}`)
+    }
     for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
     if (problems.length > 0) process.exitCode = exitCodes.failed
     const inserted = restored.reduce((sum, one) => sum + one.inserted, 0)
     if (options.json === true) return await writeOut(`${JSON.stringify(restored)}\n`)
-    await writeOut(`${restored.length} days of tables restored, ${inserted} rows were new\n`)
+    await writeOut(`${counted(restored.length, 'day')} of tables restored, ${counted(inserted, 'row')} new\n`)
   } catch (error) {
     throw failedOrStopped(error, stop.signal)
   } finally {

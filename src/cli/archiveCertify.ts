@@ -8,7 +8,7 @@ import { openArchive, tableOption } from './archiving.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, day, namesOption, readConfig, requireOptions } from './options.js'
 import { writeOut } from './output.js'
-import { printable } from '../runtime/text.js'
+import { counted, printable } from '../runtime/text.js'
 
 interface CertifyOptions extends CommonOptions {
   readonly table?: readonly string[]
@@ -87,7 +87,7 @@ function tableLines({ table, rows, days, missing, series }: CertifiedTable): str
   return [
     `## market.${table}`,
     '',
-    `${rows} rows in ${days.length} days${missing.length === 0 ? '' : `; not in the archive: ${missing.join(', ')}`}.`,
+    `${counted(rows, 'row')} in ${counted(days.length, 'day')}${missing.length === 0 ? '' : `; not in the archive: ${missing.join(', ')}`}.`,
     '',
     ...(series.length === 0
       ? []

@@ -303,8 +303,9 @@ async function cancel({ stream, category, symbol, interval, type, ...options }: 
       isSymbol: symbol === undefined ? () => true : picomatch([...symbol], { nocase: true }),
     })
     if (options.json === true) return await writeOut(`${JSON.stringify(cancelled)}\n`)
-    await writeOut(cancelled.length === 0 ? 'no backfill is open\n' : '')
-    for (const series of cancelled) await writeOut(`cancelled: ${streamText(series)}\n`)
+    const [first, ...others] = cancelled
+    if (first === undefined) return await writeOut('no backfill is open\n')
+    await writeOut(`cancelled: ${streamText(first)}${others.length === 0 ? '' : ` and ${others.length} more`}\n`)
   } finally {
     await store.close()
   }

@@ -13,6 +13,7 @@ import { describeSource, knownSymbols } from '../files/export/request.js'
 import { failedOrStopped } from './end.js'
 import { type CommonOptions, configuredCommand, moment, namesOption, readConfig } from './options.js'
 import { progressLine, warnings } from './output.js'
+import { counted } from '../runtime/text.js'
 
 interface ExportOptions extends CommonOptions {
   readonly out?: string
@@ -111,8 +112,8 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
       console.log(JSON.stringify({ ...result, folder: resolve(out) }))
       return
     }
-    const skipped = result.partsSkipped === 0 ? '' : `; ${result.partsSkipped} days had been exported before`
-    console.log(`${result.rows} rows in ${result.files} files in ${out}${skipped}`)
+    const skipped = result.partsSkipped === 0 ? '' : `; ${counted(result.partsSkipped, 'day')} had been exported before`
+    console.log(`${counted(result.rows, 'row')} in ${counted(result.files, 'file')} in ${out}${skipped}`)
   } catch (error) {
     progress.end()
     throw failedOrStopped(error, stop.signal)

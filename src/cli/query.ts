@@ -4,7 +4,7 @@ import Table from 'cli-table3'
 import { categories } from '../market/category.js'
 import type { Config } from '../config/resolve.js'
 import { openReader } from '../openStore.js'
-import { csvLine, printable, printableJson } from '../runtime/text.js'
+import { counted, csvLine, printable, printableJson } from '../runtime/text.js'
 import {
   type ArrayElements,
   errorExcerpt,
@@ -119,7 +119,7 @@ async function askArchive(config: Config, sql: string, options: QueryOptions): P
 
 async function printTable({ columns, rows, isTruncated }: QueryResult): Promise<void> {
   if (rows.length > 0) await writeOut(`${rowsTable(columns, rows, process.stdout.columns)}\n`)
-  const count = `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`
+  const count = counted(rows.length, 'row')
   await writeOut(isTruncated ? `the first ${count}; --rows, --csv and --json give more\n` : `${count}\n`)
 }
 

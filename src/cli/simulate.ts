@@ -67,6 +67,7 @@ async function simulate(options: SimulateOptions): Promise<void> {
       ...(options.latency ? { latencyMs: options.latency } : {}),
     })
     process.stdout.write(`${simulator.url}\n`)
+    process.stderr.write(`record it with: EXCHANGE_BASE_URL=${simulator.url} market-recorder start\n`)
     await sleepUnlessStopped(undefined, stop.signal)
     await simulator.close()
     process.stdout.write(`${reportTable(simulator.control.report())}\n`)

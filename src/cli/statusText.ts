@@ -4,7 +4,7 @@ import { type StreamName, streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { streamNamed } from '../collect/streams/streams.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
-import { grouped, inBytes, inWords } from '../runtime/text.js'
+import { counted, grouped, inBytes, inWords } from '../runtime/text.js'
 import type { StoreOverview } from '../ledger/read/overview.js'
 import { bar } from './output.js'
 
@@ -35,10 +35,7 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
   const health =
     problems.length === 0
       ? paint('recording', 'green')
-      : paint(
-          `${problems.length} problem${problems.length === 1 ? '' : 's'}`,
-          problems.some(({ isBlocking }) => isBlocking) ? 'red' : 'yellow',
-        )
+      : paint(counted(problems.length, 'problem'), problems.some(({ isBlocking }) => isBlocking) ? 'red' : 'yellow')
   const running = inWords(status.time - status.startedAt)
   const leftOut = leftOutLines(status.streams)
   const [head = '', ...streams] = streamTable(status.streams, paint, screen.columns < wideColumns).split('\n')

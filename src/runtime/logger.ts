@@ -2,7 +2,7 @@ import { fstatSync, write, writeSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Logger, type LoggerOptions, pino, stdTimeFunctions, symbols } from 'pino'
 import type { PinoPretty } from 'pino-pretty'
-import { printable } from './text.js'
+import { counted, printable } from './text.js'
 
 /** Lines that wait for a slow reader or disk. More are dropped: logging may lose lines, never time. */
 const maxWaitingBytes = 1_000_000
@@ -126,7 +126,7 @@ export function createLogger(level: LogLevel): Logger {
     },
   }
   const destination = openLogDestination((lost, reason) =>
-    logger.warn(`${lost} ${lost === 1 ? 'line' : 'lines'} of this log could not be written: ${reason}`),
+    logger.warn(`${counted(lost, 'line')} of this log could not be written: ${reason}`),
   )
   const logger = pino(options, process.stderr.isTTY ? prettyLines(destination) : destination)
   return logger

@@ -48,6 +48,11 @@ export function grouped(count: number): string {
   return [whole.replace(/\B(?=(?:\d{3})+$)/g, ','), ...fraction].join('.')
 }
 
+/** A count and what is counted: 1 file, 2 files. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}
+
 /** Formats a size in the largest fitting unit: 120 B, 1.2 MB, 34 GB. */
 export function inBytes(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']

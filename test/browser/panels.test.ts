@@ -66,6 +66,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
   test('the market is sorted and filtered, and one of it opens with a click', async () => {
     await page.goto(`${server.url}/?market`)
     const symbols = () => page.locator('.market-rows tbody th button:not(.star)').allInnerTexts()
+    await page.getByRole('button', { name: 'Complete 24 h' }).waitFor()
     await page.getByRole('button', { name: 'Instrument' }).click()
     const pair = (coin: string) => [`${coin}USDT`, `${coin}USDT`]
     await expect.poll(symbols).toEqual(['BTC', 'ETH', 'SOL', 'XRP'].flatMap(pair))

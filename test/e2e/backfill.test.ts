@@ -195,6 +195,8 @@ describe('the backfill command', () => {
     const unable = await follower.finished
     expect(unable).toMatchObject({ exitCode: 2, stdout: '' })
     expect(unable.stderr).toMatch(/\nerror: exchange.baseUrl is not set; .*\n$/)
+    const rest = await start(['backfill', '--cancel', '--config', config]).finished
+    expect(rest).toMatchObject({ exitCode: 0, stdout: 'cancelled: SPOT ETHUSDT market 1m and 1 more\n' })
   })
 
   it('takes over when the daemon ends', async () => {

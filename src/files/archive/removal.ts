@@ -13,6 +13,7 @@ import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import { markDayDue, noteRemoved, withArchiveLock } from './state.js'
 import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween, firstTime } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
+import { counted } from '../../runtime/text.js'
 
 interface RemovalRequest {
   /** Tables of schema `market`, with the age in days at which their rows are removed. */
@@ -100,14 +101,14 @@ async function removeSafeDays(
     end = dayEnd(day)
   }
   if (!isHypertable || end === null) {
-    return { what: rows === 0 ? null : `${rows} ${rows === 1 ? 'row' : 'rows'}`, end, stays }
+    return { what: rows === 0 ? null : counted(rows, 'row'), end, stays }
   }
   const { chunks, changed } = await dropIfSame(database, name, end, fingerprints)
   if (changed !== null) {
     const reason = 'its rows changed while days were compared'
     return { what: null, end: null, stays: { day: changed, reason, isDue: true } }
   }
-  return { what: chunks === 0 ? null : `${chunks} ${chunks === 1 ? 'chunk' : 'chunks'}`, end, stays }
+  return { what: chunks === 0 ? null : counted(chunks, 'chunk'), end, stays }
 
   async function whyNot(day: Day): Promise<Kept | null> {
     try {

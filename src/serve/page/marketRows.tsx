@@ -14,7 +14,7 @@ const columns: readonly (readonly [Key, string])[] = [
   ['turnover', 'Turnover 24 h'],
   ['spreadBps', 'Spread, bps'],
   ['fundingRate', 'Funding'],
-  ['completeShare', 'Complete'],
+  ['completeShare', 'Complete 24 h'],
   ['ts', 'Age'],
 ]
 const rowPx = 27

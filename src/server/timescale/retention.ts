@@ -5,6 +5,7 @@ import { noteRemoval } from './rollups.js'
 import { detectServer } from './server.js'
 import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
 import type { StorageSettings } from './changes.js'
+import { counted } from '../../runtime/text.js'
 
 /** Age at which rows that could not be understood are removed, since they were last seen. */
 const rejectedDays = 30
@@ -75,7 +76,7 @@ async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Dat
     return sql`
       select public.drop_chunks(${`market.${name}`}::regclass, older_than => ${before}::timestamptz)`.execute(trx)
   })
-  return rows.length === 0 ? undefined : `${rows.length} ${rows.length === 1 ? 'chunk' : 'chunks'}`
+  return rows.length === 0 ? undefined : counted(rows.length, 'chunk')
 }
 
 /**
@@ -106,5 +107,5 @@ async function deleteRows(
     total += Number(numAffectedRows)
     if (numAffectedRows < rowsPerDelete || signal?.aborted === true) break
   }
-  return total === 0 ? undefined : `${total} ${total === 1 ? 'row' : 'rows'}`
+  return total === 0 ? undefined : counted(total, 'row')
 }

@@ -2,6 +2,15 @@ import { spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { entryPoint, startProgram } from '../../support/program.js'
 
+test('a simulator says how to record it', async () => {
+  const simulator = startProgram(['simulate', '--port', '0'])
+  const [url = ''] = await simulator.printed(/http:\/\/\S+(?=\n)/)
+  await simulator.printed(/^record it with: .*\n/m)
+  simulator.process.kill('SIGTERM')
+  const { stderr } = await simulator.finished
+  expect(stderr).toBe(`record it with: EXCHANGE_BASE_URL=${url} market-recorder start\n`)
+})
+
 test('SIGUSR1 opens no inspector', async () => {
   const simulator = startProgram(['simulate', '--port', '0'])
   await simulator.printed(/http:\/\/\S+/)

@@ -85,7 +85,7 @@ describe('names and times', () => {
       ...selection,
     )
     expect(stderr).toBe('')
-    expect(stdout).toMatch(/^1 rows in 1 files/)
+    expect(stdout).toMatch(/^1 row in 1 file in /)
   })
 
   test('that are unknown or missing are told at once', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { grouped } from '../../../src/runtime/text.js'
+import { counted, grouped } from '../../../src/runtime/text.js'
 
 test('the digits of a count are grouped as English writes them', () => {
   fc.assert(
@@ -10,4 +10,8 @@ test('the digits of a count are grouped as English writes them', () => {
   )
   expect(grouped(1234.5678)).toBe('1,234.5678')
   expect(grouped(Infinity)).toBe('Infinity')
+})
+
+test('one of a kind is named as one', () => {
+  expect([0, 1, 2].map((count) => counted(count, 'file'))).toEqual(['0 files', '1 file', '2 files'])
 })

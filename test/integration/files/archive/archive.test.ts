@@ -277,7 +277,7 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
     said: `0 days of tables written to ${archive.folder}: a day is due 24 hours after its end, or when it has changed\n`,
   })
   const checked = await run('verify', '--table', 'fills')
-  expect(checked.said).toMatch(/^\d+ days of tables read, \d+ rows, \d+ compared with the database: ok\n$/)
+  expect(checked.said).toMatch(/^\d+ day of tables read, \d+ rows, \d+ compared with the database: ok\n$/)
   const range = ['--from', '2026-03-02', '--to', '2026-03-03']
   const certificate = await run('certify', '--table', 'candles', '--symbol', 'RARE*', ...range)
   expect(certificate.said).toContain('| SPOT RAREUSDT market 1H | 20.83 % | 1 | 1 | 0 |')
@@ -288,7 +288,7 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
     where category = 'SPOT' and symbol = 'BTCUSDT' and ts >= '2026-03-02Z' and ts < '2026-03-03Z'`.execute(
     source.database.db,
   )
-  expect(one.said).toContain(`\n${counted[0]?.n} rows in 1 days.\n`)
+  expect(one.said).toContain(`\n${counted[0]?.n} rows in 1 day.\n`)
   expect(one.said).toContain(`| 2026-03-02 | SPOT | ${counted[0]?.n} | `)
   expect(one.said).not.toContain('FUTURES')
   expect(await run('certify', '--table', 'fills', '--symbol', 'NOSUCH', ...range)).toEqual({
@@ -299,6 +299,10 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
   expect(listed.said).toContain('| SPOT * | not claimed | 1 | 0 | 0 |')
   expect(listed.said).toContain('open: the spool was full')
   expect(listed.said).not.toContain('Incomplete')
+  expect(await run('restore', '--table', 'fills', '--from', '2020-01-01', '--to', '2020-01-02')).toEqual({
+    exitCode: 1,
+    said: `error: the archive in ${archive.folder} has none of these days of fills\n`,
+  })
   const restored = await run('restore', '--table', 'fills', ...range)
   expect(restored.said).toMatch(/fills of 2026-03-02: \d+ rows, 0 of them new\n/)
   expect((await run('prune', '--dry-run')).said).toBe('would remove 0 former versions, 0 files of 0 bytes\n')
@@ -321,7 +325,7 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
   expect((await run('verify', '--table', 'candles')).said).toMatch(
     /is missing; archive prune removes this former version\n/,
   )
-  expect((await run('prune')).said).toMatch(/^removed 1 former versions, /)
+  expect((await run('prune')).said).toMatch(/^removed 1 former version, /)
   expect((await run('verify', '--table', 'candles', '--offline')).said).toMatch(
     /^the database was not asked which days it has archived\n.*: ok\n$/,
   )
