@@ -14,7 +14,7 @@ import {
   rollups,
 } from './rollups.js'
 import { type TimeTable, timeTables } from '../../db/timeTables.js'
-import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
 import type { TimeStream } from '../../market/stream.js'
 
 /** One step towards what the configuration asks for. */
@@ -118,16 +118,20 @@ function retentionChanges({ name }: TimeTable, { policies }: CurrentState, setti
   // The server does not know what is in the archive.
   const retentionDays = settings.isArchived === true ? undefined : settings.retentionDays
   const policy = policies.get(policyKey('retention', name))
-  const remove = (db: Kysely<Database>) =>
-    sql`select public.remove_retention_policy(${relation(name)}, if_exists => true)`.execute(db)
+  const note = async (db: Kysely<Database>, afterHours: number) => {
+    if (name === 'candles') await noteRemoval(db, new Date(systemClock.now() - afterHours * hourMs))
+  }
+  const remove = async (db: Kysely<Database>) => {
+    // The server was removing candles also while no recorder noted it.
+    if (policy?.afterHours != null) await note(db, policy.afterHours)
+    await sql`select public.remove_retention_policy(${relation(name)}, if_exists => true)`.execute(db)
+  }
   if (retentionDays === undefined) {
     if (policy === undefined) return []
     return [
       {
         text: `stop removing rows of market.${name}`,
-        async apply(db) {
-          await remove(db)
-        },
+        apply: remove,
       },
     ]
   }
@@ -138,7 +142,7 @@ function retentionChanges({ name }: TimeTable, { policies }: CurrentState, setti
       async apply(db) {
         await remove(db)
         // Before the server removes the first candle, so that no refresh comes between.
-        if (name === 'candles') await noteRemoval(db, new Date(systemClock.now() - retentionDays * dayMs))
+        await note(db, retentionDays * 24)
         await sql`
           select public.add_retention_policy(${relation(name)},
             drop_after => make_interval(days => ${retentionDays}::int), schedule_interval => ${interval(upkeepMs)})

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import type { TimeMs } from '../../market/values.js'
-import { finalBefore } from './rollups.js'
+import { removedBefore } from './rollups.js'
 import { type ServerKind } from './server.js'
 
 /** The time-series features that a database has. */
@@ -76,7 +76,7 @@ export async function readCurrentState(db: Kysely<Database>, kind: ServerKind): 
     rollups: new Set(rollups.map(({ name }) => name)),
     rollupViews: new Set(rollups.filter(({ isRead }) => isRead).map(({ name }) => name)),
     policies: await readPolicies(db),
-    rollupsFinalBefore: rollups.length === 0 ? null : await finalBefore(db),
+    rollupsFinalBefore: rollups.length === 0 ? null : await removedBefore(db),
   }
 }
 

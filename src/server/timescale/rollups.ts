@@ -82,10 +82,23 @@ export async function noteRemoval(db: Kysely<Database>, before: Date): Promise<v
     .execute()
 }
 
-/** The time before which rollups outlive their candles; null where no candle was removed for its age. */
-export async function finalBefore(db: Kysely<Database>): Promise<TimeMs | null> {
+/** The time before which candles are noted to be removed for their age; null where none is. */
+export async function removedBefore(db: Kysely<Database>): Promise<TimeMs | null> {
   const row = await db.selectFrom('recorder.service').select('rollups_final_before as before').executeTakeFirst()
   return row?.before ?? null
+}
+
+/**
+ * The time before which rollups outlive their candles; null where no candle was removed for its age. The server removes candles
+ * by a schedule of its own, also while no recorder runs that would note it.
+ */
+async function finalBefore(db: Kysely<Database>): Promise<TimeMs | null> {
+  const { rows } = await sql<{ before: TimeMs | null }>`
+    select greatest((select rollups_final_before from recorder.service), (
+      select max(now() - (config ->> 'drop_after')::interval) from timescaledb_information.jobs
+      where proc_name = 'policy_retention' and hypertable_schema = 'market' and hypertable_name = 'candles'
+    )) as before`.execute(db)
+  return rows[0]?.before ?? null
 }
 
 /** Lets the analysts' view read the continuous aggregate. Whoever uses the view keeps using it. */

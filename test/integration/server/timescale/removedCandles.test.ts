@@ -96,3 +96,39 @@ it('what is backfilled within the days that are kept is rolled up at once', asyn
     select count(*)::int as count from recorder.ohlcv_1d where symbol = 'SOLUSDT'`.execute(db)
   expect(rows[0]?.count).toBe(5)
 })
+
+it.for([
+  ['as configured', 20],
+  ['for longer from then on', 65],
+  ['for good from then on', undefined],
+] as const)(
+  'rollups outlive what the server removed while no recorder ran, kept %s',
+  async ([, laterDays], context) => {
+    const { db } = created.database
+    if ((await detectServer(db)).kind !== 'timescale-community')
+      context.skip('rollups are kept apart from candles on TimescaleDB Community alone')
+    await reconcile(db, { settings: daily })
+    await noteService(db, 'https://api.example.com')
+    await sql`update recorder.service set rollups_final_before = null`.execute(db)
+    await store('BTCUSDT', now - days * dayMs, now)
+    await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
+    await reconcileAndRefresh(20)
+    // As the recorder left it eight days ago: the server has been removing candles all the while.
+    await sql`update recorder.service set rollups_final_before = rollups_final_before - interval '8 days'`.execute(db)
+    await runJobs('policy_retention', 'candles')
+
+    await reconcileAndRefresh(laterDays)
+    // A backfill, of whatever instrument.
+    await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
+    for (const view of ['ohlcv_5m', 'ohlcv_1d']) expect(await rolledUpDays(view), view).toBe(days)
+  },
+)
+
+async function reconcileAndRefresh(retentionDays: number | undefined): Promise<void> {
+  const { db } = created.database
+  const candles = retentionDays === undefined ? daily.candles : { ...daily.candles, retentionDays }
+  const settings = { ...daily, candles }
+  await reconcile(db, { settings })
+  await runJobs('policy_refresh_continuous_aggregate')
+  expect(await reconcile(db, { settings })).toEqual([])
+}
