@@ -11,6 +11,7 @@ import { addNoTrade } from '../../../support/noTradeRanges.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { forget } from '../../../../src/ledger/forget.js'
+import { detectServer } from '../../../../src/server/timescale/server.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { archiveAll, everything, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
@@ -129,6 +130,56 @@ test.for([
   const { rows } = await created.database.pool.query(`select exec_id from market.fills where exec_id = 'late'`)
   expect(rows).toHaveLength(1)
 })
+
+test('a candle that is corrected while its day is removed stays, and comes back from the archive as corrected', async () => {
+  const { database } = created
+  const { db } = database
+  const candles = Array.from({ length: 48 }, (_, hour) => aCandle({ interval: '1H', openTime: from + hour * hourMs }))
+  await upsertCandles(db, candles)
+  await convertToColumnstore('candles')
+  await archiveAll(database, archive.target, now)
+  // Chunks of candles are removed whole: the one of these days ends on 5 March.
+  const old = { tables: [{ name: 'candles', retentionDays: 5 }] }
+  const removeOld = () => removeArchived(database, archive.target, old, { now: () => now })
+  const corrected = aCandle({ interval: '1H', openTime: from + hourMs, close: '11.5' })
+  const removing = await db.transaction().execute(async (trx) => {
+    await upsertCandles(trx, [corrected])
+    // Not to be seen yet, and nobody can remove anything, until this is committed.
+    await sql`lock table market.candles in share mode`.execute(trx)
+    const removal = removeOld()
+    await expect.poll(waiting, { timeout: 60_000, interval: 50 }).toBe(1)
+    // As an object: the transaction would wait for the bare promise.
+    return { removal }
+  })
+  const { removed, kept } = await removing.removal
+  expect({ removed, kept }).toMatchObject({ removed: [], kept: [{ table: 'candles', day: '2026-03-01' }] })
+  const close = async () => {
+    const { rows } = await sql<{ close: string }>`
+      select close::text from market.candles where open_time = ${new Date(corrected.openTime)}`.execute(db)
+    return rows.map((row) => row.close)
+  }
+  expect(await close()).toEqual(['11.5'])
+
+  const { written } = await archiveAll(database, archive.target, now)
+  expect(written).toMatchObject([{ table: 'candles', day: '2026-03-01', version: 2, rows: 24 }])
+  const before = await everything(database)
+  expect((await removeOld()).kept).toEqual([])
+  expect(await close()).toEqual([])
+  await restoreArchive(database, archive.target, { tables: ['candles'] })
+  expect(await close()).toEqual(['11.5'])
+  expect(await everything(database)).toEqual(before)
+})
+
+/** As the server does by itself to what is old, where it has one. */
+async function convertToColumnstore(table: string): Promise<void> {
+  const { db, pool } = created.database
+  if ((await detectServer(db)).kind !== 'timescale-community') return
+  const { rows } = await pool.query<{ chunk: string }>(`select public.show_chunks('market.${table}')::text as chunk`)
+  for (const { chunk } of rows) await pool.query(`call public.convert_to_columnstore('${chunk}'::regclass)`)
+  const query = `select is_compressed as is from timescaledb_information.chunks where hypertable_name = '${table}'`
+  const { rows: converted } = await pool.query(query)
+  expect(converted).toEqual(rows.map(() => ({ is: true })))
+}
 
 test('silence over midnight is proven of either day for itself: when one leaves, the other is as it was', async () => {
   const { db } = created.database

@@ -3,10 +3,13 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { noteService } from '../../../../src/db/service.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { forget } from '../../../../src/ledger/forget.js'
+import { removeArchived } from '../../../../src/files/archive/removal.js'
+import { runArchive } from '../../../../src/files/archive/run.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { refreshRollups } from '../../../../src/server/timescale/rollups.js'
 import { detectServer } from '../../../../src/server/timescale/server.js'
+import { temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
 import { stopSchedules } from '../../../support/schedules.js'
@@ -132,3 +135,29 @@ async function reconcileAndRefresh(retentionDays: number | undefined): Promise<v
   await runJobs('policy_refresh_continuous_aggregate')
   expect(await reconcile(db, { settings })).toEqual([])
 }
+
+it('rollups outlive the candles that the archiver removed', async (context) => {
+  const { database } = created
+  const { db } = database
+  if ((await detectServer(db)).kind !== 'timescale-community')
+    context.skip('rollups are kept apart from candles on TimescaleDB Community alone')
+  await reconcile(db, { settings: daily })
+  await noteService(db, 'https://api.example.com')
+  await sql`update recorder.service set rollups_final_before = null`.execute(db)
+  await store('BTCUSDT', now - days * dayMs, now)
+  await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
+  const archive = await temporaryArchive()
+  try {
+    const times = { now: () => now + dayMs, recorder: '0.0.0-test' }
+    await runArchive(database, archive.target, { tables: ['candles'], afterHours: 1 }, times)
+    const old = { tables: [{ name: 'candles', retentionDays: 20 }] }
+    const { removed, kept } = await removeArchived(database, archive.target, old, { now: () => now })
+    expect({ removed: removed.length, kept }).toEqual({ removed: 1, kept: [] })
+  } finally {
+    await archive.drop()
+  }
+
+  await reconcileAndRefresh(undefined)
+  await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
+  for (const view of ['ohlcv_5m', 'ohlcv_1d']) expect(await rolledUpDays(view), view).toBe(days)
+})
