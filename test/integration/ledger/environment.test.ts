@@ -53,7 +53,8 @@ const faults: readonly (readonly [string, string, RegExp, string])[] = [
   ],
   [
     'a newer schema',
-    `insert into recorder.migration values ('9999_later', ''); alter table market.fills add column venue text not null`,
+    `insert into recorder.migration values ('9999_later', '');
+     alter table market.fills add column venue text; alter table market.fills alter column venue set not null`,
     /migrated by a newer market-recorder \(it has 9999_later\); upgrade this one/,
     `delete from recorder.migration where name like '9999%'; alter table market.fills drop column venue`,
   ],
