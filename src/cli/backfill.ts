@@ -11,6 +11,7 @@ import {
 } from '../history/request.js'
 import { fillPageRows, fillSpanMs } from '../history/pastFills.js'
 import type { BackfillSession } from '../history/session.js'
+import { safeRates } from '../collect/streams/rates.js'
 import { ConfigError } from '../config/configError.js'
 import { type Config, storageOf } from '../config/resolve.js'
 import { type CandleSeries, candleTypes, intervals, seriesText } from '../market/candle.js'
@@ -130,22 +131,12 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
         : printEventEstimate(events, planned, eventPasts[request.stream].operationText))
       return
     }
-    const forecast = await forecastOf(store, config, planned, serviceNow)
     if (options.dryRun === true) {
+      const forecast = await forecastOf(store, config, planned, serviceNow)
       await (options.json === true ? writeOut(`${JSON.stringify(forecast)}\n`) : printEstimate(forecast, planned))
       return
     }
-    const whole = await forecastOf(
-      store,
-      config,
-      await planSeries(store.database.db, series, { again: true }),
-      serviceNow,
-    )
-    const summary = {
-      ...(await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)),
-      // Fetching many scattered gaps can take more pages than fetching the whole range.
-      pagesSaved: Math.max(0, pagesOf(whole) - pagesOf(forecast)),
-    }
+    const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
     await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary, request.stream))
     if (stop.signal.aborted) {
       process.stderr.write(session.isOwner() ? stoppedLines(commandLine()) : goesOnLines)
@@ -187,13 +178,8 @@ async function forecastOf(
     [...kinds].map(async ([kind, series]) => [kind, await loadReach(store.database.db, series)] as const),
   )
   const reach = new Map(known)
-  const { limits, latencyJitterMs } = config.exchange
-  const slower = 1 + latencyJitterMs / 1000
-  const rates = {
-    candles: limits.perSecond.candles / slower,
-    historyCandles: limits.perSecond['history-candles'] / slower,
-    overall: limits.overallPerMinute / (60 + latencyJitterMs / 1000),
-  }
+  const { perSecond, overall } = safeRates(config)
+  const rates = { candles: perSecond.candles, historyCandles: perSecond['history-candles'], overall }
   return estimate(planned, (series) => reach.get(kindOf(series))?.ageMs ?? null, rates, now)
 }
 
@@ -243,13 +229,12 @@ async function eventForecastOf(
   const { db } = store.database
   const { operations, pageRows, spanMs, bytesPerRow, frequencies } = eventPasts[stream]
   const rates = new Map((await frequencies(db, now)).map((rate) => [instrumentText(rate), rate.perSecond]))
-  const { limits, latencyJitterMs } = config.exchange
-  const allowed = Math.min(...operations.map((operation) => limits.perSecond[operation]))
+  const { perSecond } = safeRates(config)
   return estimateEvents(planned, {
     perSecondOf: (series) => rates.get(instrumentText(series)) ?? null,
     pageRows,
     spanMs,
-    requestsPerSecond: allowed / (1 + latencyJitterMs / 1000),
+    requestsPerSecond: Math.min(...operations.map((operation) => perSecond[operation])),
     bytesPerRow,
   })
 }
@@ -261,10 +246,6 @@ function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries
     process.stderr.write(
       `left out: everything before ${new Date(begin).toISOString()}, which the service does not give\n`,
     )
-}
-
-function pagesOf({ requests }: Estimate): number {
-  return requests.candles + requests.historyCandles
 }
 
 function stoppedLines(command: string): string {

@@ -46,11 +46,10 @@ export async function printEventEstimate(
 }
 
 export async function printSummary(summary: Summary, stream = 'candles'): Promise<void> {
-  const { rows, inserted, updated, requests, pagesSaved, empty, unanswered, failed, left } = summary
+  const { rows, inserted, updated, requests, empty, unanswered, failed, left } = summary
   const lines = [
     `${stream} received`.padEnd(24) + `${grouped(rows)} (${grouped(inserted)} new, ${grouped(updated)} changed)`,
     `requests                ${grouped(requests)}`,
-    `pages saved by coverage ${grouped(pagesSaved)}`,
     `confirmed empty         ${grouped(empty.length)}`,
     `nothing came, open      ${grouped(unanswered.length)}`,
     `ranges that failed      ${grouped(failed.length)}`,

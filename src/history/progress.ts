@@ -33,8 +33,6 @@ export interface Summary {
   readonly inserted: number
   readonly updated: number
   readonly requests: number
-  /** Pages not requested because their candles were stored already. `summarize` sets 0; its caller counts them. */
-  readonly pagesSaved: number
   readonly empty: readonly NamedRange[]
   /** Ranges of sparse series for which no response shows a candle on both sides. Nothing is claimed about them. */
   readonly unanswered: readonly NamedRange[]
@@ -85,7 +83,7 @@ export async function summarize(
   }
   const [requests, rows] = [sum('requests'), sum('received')]
   const [inserted, updated] = [sum('inserted'), sum('updated')]
-  return { rows, inserted, updated, requests, pagesSaved: 0, empty, unanswered, failed, left: rowsMissing(after) }
+  return { rows, inserted, updated, requests, empty, unanswered, failed, left: rowsMissing(after) }
 }
 
 interface Speed {
