@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { FlakyTests } from './test/support/flakyTests.js'
 
 /** Those that take longest, whether they wait or compute: begun first, they are over when the others are. */
 const longest = [
@@ -56,8 +57,13 @@ const everywhere = {
   execArgv,
 }
 
-/** For what never ends. A busy machine may take its time. */
-const patience = { testTimeout: 300_000, hookTimeout: 300_000 }
+const isInCi = process.env['CI'] !== undefined
+
+/**
+ * What never ends fails at last. A busy machine may take its time. In CI a test that fails gets a second attempt, so that others'
+ * changes do not wait for a defect of a test; `flakyTests` prints it.
+ */
+const patience = { testTimeout: 300_000, hookTimeout: 300_000, retry: isInCi ? 1 : 0 }
 
 /** Servers, recorders and browsers: they wait for one another, for schedules, and for minutes to end. */
 const withServers = {
@@ -75,6 +81,7 @@ const withServers = {
 export default defineConfig({
   test: {
     maxWorkers: 4,
+    ...(isInCi && { reporters: ['dot', new FlakyTests()] }),
     // What one project has transformed the others need not, nor does the next run.
     experimental: { fsModuleCache: true },
     sequence: { sequencer: LongestFirst },
