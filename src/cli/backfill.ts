@@ -137,9 +137,12 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
       return
     }
     const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
-    await (options.json === true ? writeOut(`${JSON.stringify(summary)}\n`) : printSummary(summary, request.stream))
+    const goesOn = stop.signal.aborted && !session.isOwner()
+    if (options.json === true) await writeOut(`${JSON.stringify(summary)}\n`)
+    // What the recorder has in hand is not counted yet.
+    else if (!goesOn) await printSummary(summary, request.stream)
     if (stop.signal.aborted) {
-      process.stderr.write(session.isOwner() ? stoppedLines(commandLine()) : goesOnLines)
+      process.stderr.write(goesOn ? goesOnLines : stoppedLines(commandLine()))
     } else for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
     if (summary.left > 0 || summary.failed.length > 0) throw new Failed()
   } finally {

@@ -7,7 +7,7 @@ import { type BackfillSession, openSession } from '../history/session.js'
 import type { OpenStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { insertWants, type WantKind } from '../ledger/wants.js'
+import { insertWants, type WantKind, wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import { openProgress } from './backfillOutput.js'
 
@@ -43,6 +43,8 @@ export async function fetchMissing(
   const open = planned.filter(({ missing }) => missing.length > 0)
   const ids = await insertWants(db, wantsOf(open, options))
   if (ids.length === 0) return summarize(db, [], [])
+  // An open want of an interrupted run is continued.
+  const earlier = await wantStates(db, { ids })
   const unable = new AbortController()
   session.work().catch((error: unknown) => unable.abort(error))
   let progress = await readProgress(db, ids)
@@ -66,5 +68,5 @@ export async function fetchMissing(
   }
   // After a stop, wait until fetched candles are stored, so that the summary counts them.
   if (signal.aborted) await session.rest()
-  return summarize(db, open, ids, { isStopped: signal.aborted })
+  return summarize(db, open, ids, { isStopped: signal.aborted, earlier })
 }

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { rangeOutcomes, type WantCounts, wantStates } from '../ledger/wants.js'
+import { rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import { type Series, streamText } from '../db/series.js'
 import { type PlannedSeries, planSeries, rowsMissing } from './plan.js'
@@ -48,16 +48,19 @@ export interface NamedRange extends TimeRange {
 /**
  * Summarizes the results of planned series from their wants, the coverage and the gaps.
  *
+ * @param options.earlier what the wants had counted before, when earlier work on them is not to be counted
  * @param options.isStopped true when ranges that were not requested yet do not count as failed
  */
 export async function summarize(
   db: Kysely<Database>,
   planned: readonly PlannedSeries[],
   ids: readonly number[],
-  options: { readonly isStopped?: boolean } = {},
+  options: { readonly isStopped?: boolean; readonly earlier?: readonly WantState[] } = {},
 ): Promise<Summary> {
   const states = await wantStates(db, { ids })
-  const sum = (count: keyof WantCounts) => states.reduce((total, state) => total + state[count], 0)
+  const total = (wants: readonly WantState[], count: keyof WantCounts) =>
+    wants.reduce((sum, want) => sum + want[count], 0)
+  const sum = (count: keyof WantCounts) => total(states, count) - total(options.earlier ?? [], count)
   const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
   const outcomes = await rangeOutcomes(db, planned)
   const after = await planSeries(db, planned, { again: false })

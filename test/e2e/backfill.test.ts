@@ -130,10 +130,14 @@ describe('the backfill command', () => {
     await killed.finished
 
     const stopped = backfill(slow)
-    await progressed(await storedCount())
+    const already = await storedCount()
+    await progressed(already)
     stopped.process.kill('SIGINT')
-    const { exitCode, stderr } = await stopped.finished
+    const { exitCode, stdout, stderr } = await stopped.finished
     expect(exitCode).toBe(1)
+    // Of this run alone, whatever the one before has counted.
+    const stored = ((await storedCount()) - already).toLocaleString('en-US')
+    expect(stdout).toContain(`(${stored} new, 0 changed)`)
     expect(stderr).toMatch(/stopped; continue with: market-recorder backfill --config .* --symbol BTCUSDT ETHUSDT/)
 
     const finished = await backfill(config, '--json').finished
