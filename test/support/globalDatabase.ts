@@ -9,6 +9,7 @@ import { embeddedPaths, hasUsers } from '../../src/server/embedded/process.js'
 import { migrateToLatest } from '../../src/db/migrate.js'
 import { reconcile } from '../../src/server/timescale/reconcile.js'
 import { asAdmin, databaseUrl, testStorage } from './databaseServer.js'
+import { endSchedules } from './schedules.js'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -90,6 +91,8 @@ async function createTemplate(adminUrl: string): Promise<string> {
   try {
     await migrateToLatest(database)
     await reconcile(database.db, { settings: testStorage })
+    // Else the server converts, refreshes and removes what tests are looking at.
+    await endSchedules(database)
   } finally {
     await database.close()
   }

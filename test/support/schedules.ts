@@ -6,3 +6,11 @@ export async function stopSchedules({ db, pool }: RecorderDatabase): Promise<voi
   if ((await detectServer(db)).kind !== 'timescale-community') return
   await pool.query('select _timescaledb_functions.stop_background_workers()')
 }
+
+/** Ends the schedules of a database and of its clones, but for those that are made anew: its rows are older than what they wait for. */
+export async function endSchedules({ db, pool }: RecorderDatabase): Promise<void> {
+  if ((await detectServer(db)).kind !== 'timescale-community') return
+  await pool.query(`
+    select public.alter_job(job_id, scheduled => false) from timescaledb_information.jobs
+    where hypertable_schema in ('market', 'recorder')`)
+}

@@ -5,7 +5,6 @@ import { CandleWriter } from '../../../src/history/candleWriter.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { createFakeClock } from '../../support/fakeClock.js'
 import { aCandle, someTime } from '../../support/marketRows.js'
-import { stopSchedules } from '../../support/schedules.js'
 
 const minuteMs = 60_000
 const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
@@ -13,8 +12,6 @@ const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: 
 let created: TestDatabase
 beforeAll(async () => {
   created = await createTestDatabase()
-  // What the server has put into its columnstore does not say which transaction stored it.
-  await stopSchedules(created.database)
 })
 afterAll(() => created?.drop())
 beforeEach(() => sql`truncate market.candles, recorder.known`.execute(created.database.db))

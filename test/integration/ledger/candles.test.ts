@@ -5,12 +5,10 @@ import type { Candle } from '../../../src/market/candle.js'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { aCandle, someTime } from '../../support/marketRows.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { stopSchedules } from '../../support/schedules.js'
 
 let test: TestDatabase
 beforeAll(async () => {
   test = await createTestDatabase()
-  await stopSchedules(test.database)
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {

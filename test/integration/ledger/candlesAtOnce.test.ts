@@ -8,7 +8,6 @@ import { createTestDatabase, type TestDatabase } from '../../support/database.js
 import { untilSomebodyWaits } from '../../support/lockWait.js'
 import { insertFills } from '../../support/insertFills.js'
 import { aCandle, aFill, someTime } from '../../support/marketRows.js'
-import { stopSchedules } from '../../support/schedules.js'
 
 const minuteMs = intervalMs['1m']
 const at = (minute: number, more: Partial<Candle> = {}) => aCandle({ openTime: someTime + minute * minuteMs, ...more })
@@ -18,7 +17,6 @@ const series = aCandle()
 let test: TestDatabase
 beforeAll(async () => {
   test = await createTestDatabase()
-  await stopSchedules(test.database)
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {

@@ -5,7 +5,6 @@ import { refreshRollups } from '../../../src/server/timescale/rollups.js'
 import { loadCookbookMarket } from '../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { type Login, login } from '../../support/login.js'
-import { stopSchedules } from '../../support/schedules.js'
 import { readRepositoryFile } from '../../support/repositoryFiles.js'
 
 const page = readRepositoryFile('docs/sql.md')
@@ -21,7 +20,6 @@ beforeAll(async () => {
   created = await createTestDatabase()
   reader = await login(created, 'market_reader')
   const { db } = created.database
-  await stopSchedules(created.database)
   await loadCookbookMarket(db)
   // The newer of the two days is left to be computed when it is asked for.
   await refreshRollups(db, [{ from: Date.UTC(2026, 2, 2), to: Date.UTC(2026, 2, 3) }])

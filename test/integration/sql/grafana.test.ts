@@ -5,7 +5,6 @@ import { loadCookbookMarket } from '../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { type Login, login } from '../../support/login.js'
 import { readRepositoryFile, repositoryFiles } from '../../support/repositoryFiles.js'
-import { stopSchedules } from '../../support/schedules.js'
 
 interface Target {
   readonly rawSql?: string
@@ -48,7 +47,6 @@ let reader: Login
 beforeAll(async () => {
   created = await createTestDatabase()
   reader = await login(created, 'market_reader')
-  await stopSchedules(created.database)
   await loadCookbookMarket(created.database.db)
 })
 afterAll(async () => {

@@ -2,14 +2,12 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { loadCookbookMarket } from '../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { type Login, login } from '../../support/login.js'
-import { stopSchedules } from '../../support/schedules.js'
 
 let created: TestDatabase
 let reader: Login
 beforeAll(async () => {
   created = await createTestDatabase()
   reader = await login(created, 'market_reader')
-  await stopSchedules(created.database)
   await loadCookbookMarket(created.database.db)
 })
 afterAll(async () => {

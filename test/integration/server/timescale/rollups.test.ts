@@ -8,7 +8,6 @@ import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { refreshRollups, rollups } from '../../../../src/server/timescale/rollups.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { closedCandle } from '../../../support/marketRows.js'
-import { stopSchedules } from '../../../support/schedules.js'
 
 const hourMs = 3_600_000
 const from = Date.UTC(2026, 2, 3, 14)
@@ -46,7 +45,6 @@ function served(of: World, category: TradedCategory, symbol: string, interval: I
 let created: TestDatabase
 beforeAll(async () => {
   created = await createTestDatabase()
-  await stopSchedules(created.database)
   for (const { category, symbol } of instruments) {
     await upsertCandles(created.database.db, served(world, category, symbol, '1m'))
   }

@@ -8,7 +8,6 @@ import { refreshRollups } from '../../../../src/server/timescale/rollups.js'
 import { detectServer } from '../../../../src/server/timescale/server.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { aCandle, someTime } from '../../../support/marketRows.js'
-import { stopSchedules } from '../../../support/schedules.js'
 
 const series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
 const hourMs = 3_600_000
@@ -16,7 +15,6 @@ const hourMs = 3_600_000
 let created: TestDatabase
 beforeAll(async () => {
   created = await createTestDatabase()
-  await stopSchedules(created.database)
 })
 afterAll(async () => created.drop())
 
